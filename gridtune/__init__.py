@@ -1,0 +1,44 @@
+"""gridtune: which policy is best on my workload, by how much, and am I sure?
+
+Importing gridtune is cheap: names are loaded when they are first used, and neither Ray, torch nor MLflow
+is imported before a sweep needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+#: Public names and the modules they live in; `__all__`, `__getattr__` and the docs come from this table.
+_PUBLIC = {
+    "GridtuneError": "gridtune.errors",
+    "Schedule": "gridtune.simulation.schedule",
+    "Workload": "gridtune.workload.workload",
+    "clean": "gridtune.workload.cleaning",
+    "evaluate": "gridtune.metrics",
+    "generate_workload": "gridtune.workload.generators",
+    "load_space": "gridtune.sweep",
+    "queue_order": "gridtune.policies",
+    "read_workload": "gridtune.workload",
+    "run_cell": "gridtune.sweep",
+    "simulate": "gridtune.simulation",
+    "run_sweep": "gridtune.study",
+    "validate_schedule": "gridtune.simulation.schedule",
+    "write_workload": "gridtune.workload",
+}
+
+__all__ = ["__version__", *sorted(_PUBLIC)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'gridtune' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

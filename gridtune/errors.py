@@ -1,0 +1,117 @@
+"""What can go wrong, told so that a person can act on it.
+
+Every error gridtune raises on purpose is a `GridtuneError`. It says what is wrong, where (file, line,
+field) and what to do about it, and the command line prints just that, without a traceback.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = [
+    "GridtuneError",
+    "GridtuneWarning",
+    "MetricError",
+    "PolicyError",
+    "ScheduleError",
+    "SimulationError",
+    "SpaceError",
+    "SweepError",
+    "TraceError",
+    "TrackingError",
+    "WorkloadError",
+]
+
+
+class GridtuneError(Exception):
+    """The base of every error gridtune raises on purpose.
+
+    Parameters
+    ----------
+    message
+        What is wrong, with the value that was found.
+    path, line, field
+        Where: the file, its line (1-based) and the field or key, as far as they are known.
+    hint
+        What to do about it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = message
+        self.path = None if path is None else Path(path)
+        self.line = line
+        self.field = field
+        self.hint = hint
+        super().__init__(message, path, line, field, hint)
+
+    def __str__(self) -> str:
+        place = "" if self.path is None else str(self.path)
+        if self.line is not None:
+            place = f"{place}:{self.line}" if place else f"line {self.line}"
+        if self.field is not None:
+            place = f"{place}, field {self.field}" if place else f"field {self.field}"
+        text = f"{place}: {self.message}" if place else self.message
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel between Ray processes; keyword-only arguments need their own way back.
+        return (_rebuild, (type(self), self.message, self.path, self.line, self.field, self.hint))
+
+
+def _rebuild(
+    kind: type[GridtuneError],
+    message: str,
+    path: Path | None,
+    line: int | None,
+    field: str | None,
+    hint: str | None,
+) -> GridtuneError:
+    return kind(message, path=path, line=line, field=field, hint=hint)
+
+
+class WorkloadError(GridtuneError):
+    """A workload file or its content cannot be used."""
+
+
+class TraceError(GridtuneError):
+    """A catalogued trace cannot be found, fetched or verified."""
+
+
+class PolicyError(GridtuneError):
+    """A policy's name is unknown, or its function cannot be compiled."""
+
+
+class SimulationError(GridtuneError):
+    """A simulation cannot be run with these inputs."""
+
+
+class ScheduleError(GridtuneError):
+    """A schedule breaks a rule that every schedule must keep."""
+
+
+class MetricError(GridtuneError):
+    """A metric is unknown or cannot be computed."""
+
+
+class SpaceError(GridtuneError):
+    """A search space is malformed; `line` and `field` say where."""
+
+
+class SweepError(GridtuneError):
+    """A sweep cannot start or go on."""
+
+
+class TrackingError(GridtuneError):
+    """The tracking store cannot be used."""
+
+
+class GridtuneWarning(UserWarning):
+    """Something works, but not as a careful reader might expect."""

@@ -1,0 +1,170 @@
+"""`Schedule`: what a simulation decided, in columns, and the proof that it is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import ScheduleError
+from gridtune.workload.workload import Workload
+
+__all__ = ["JobState", "Schedule", "StepFunction", "step_function", "validate_schedule"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+class JobState(IntEnum):
+    """How a job ended."""
+
+    COMPLETED = 0
+    KILLED = 1  # at its walltime
+
+
+@dataclass(frozen=True)
+class StepFunction:
+    """A right-continuous step function of time.
+
+    Attributes
+    ----------
+    times
+        Shape (k,), int64 seconds, strictly increasing: where the value changes.
+    values
+        Shape (k,), int64: the value from `times[i]` until `times[i + 1]`; 0 before the first.
+    """
+
+    times: IntArray
+    values: IntArray
+
+    def integral(self, start: int, end: int) -> int:
+        """Return the integral over [start, end), exact in integers."""
+        if end <= start or len(self.times) == 0:
+            return 0
+        edges = np.concatenate([self.times, [max(end, int(self.times[-1]))]])
+        widths = np.clip(np.diff(np.clip(edges, start, end)), 0, None)
+        return int((widths * self.values).sum())
+
+    def mean(self, start: int, end: int) -> float:
+        """Return the time average over [start, end); NaN when that is empty."""
+        return self.integral(start, end) / (end - start) if end > start else float("nan")
+
+    def at(self, times: npt.ArrayLike) -> IntArray:
+        """Return the values at the given times."""
+        index = np.searchsorted(self.times, np.asarray(times, dtype=np.int64), side="right") - 1
+        if len(self.times) == 0:
+            return np.zeros_like(index)
+        return np.where(index >= 0, self.values[np.maximum(index, 0)], 0)
+
+
+def step_function(up: IntArray, down: IntArray, weight: IntArray) -> StepFunction:
+    """Return the sum of `weight[i]` over the intervals [up[i], down[i])."""
+    times = np.concatenate([up, down])
+    changes = np.concatenate([weight, -weight])
+    order = np.argsort(times, kind="stable")
+    times, changes = times[order], changes[order]
+    values = np.cumsum(changes, dtype=np.int64)
+    last = np.flatnonzero(np.diff(times, append=times[-1:] + 1) != 0) if len(times) else np.array([], int)
+    times, values = times[last], values[last]
+    keep = np.diff(values, prepend=0) != 0
+    return StepFunction(times[keep], values[keep])
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """When each job of a workload started and ended on a machine.
+
+    Attributes
+    ----------
+    workload
+        The jobs, in whose order every column stands.
+    processors
+        The machine's size.
+    start_time, end_time
+        Shape (n,), int64 seconds, on the workload's own clock.
+    walltime
+        Shape (n,), int64 seconds: the run-time estimate the scheduler was given (the log's request,
+        the exact run time or a noisy one).
+    state
+        Shape (n,), int8, of `JobState`.
+    settings
+        Order, backfilling and switches the schedule was made with.
+    """
+
+    workload: Workload
+    processors: int
+    start_time: IntArray
+    end_time: IntArray
+    walltime: IntArray
+    state: npt.NDArray[np.int8]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.start_time)
+
+    def __repr__(self) -> str:
+        return f"Schedule({self.workload.name!r}, {len(self):,} jobs, {self.processors} processors)"
+
+    @property
+    def wait_time(self) -> IntArray:
+        """Seconds between submission and start."""
+        return self.start_time - self.workload.submit_time
+
+    @property
+    def run_time(self) -> IntArray:
+        """Seconds between start and end (shorter than the log's where the job was killed)."""
+        return self.end_time - self.start_time
+
+    @cached_property
+    def use(self) -> StepFunction:
+        """Processors in use over time."""
+        return step_function(self.start_time, self.end_time, self.workload.processors)
+
+    @cached_property
+    def queue_length(self) -> StepFunction:
+        """Jobs waiting over time."""
+        ones = np.ones(len(self), dtype=np.int64)
+        return step_function(self.workload.submit_time, self.start_time, ones)
+
+
+def validate_schedule(schedule: Schedule) -> None:
+    """Prove that a schedule is sound.
+
+    Raises
+    ------
+    ScheduleError
+        If a job starts before its submission, runs for another time than the log (and the kill rule)
+        says, is wider than the machine, or if the machine is ever oversubscribed; the message names
+        the job or the instant.
+    """
+    work = schedule.workload
+    if not len(schedule) == len(work) == len(schedule.end_time) == len(schedule.state):
+        raise ScheduleError(f"{len(schedule)} starts for {len(work)} jobs")
+
+    def refuse(bad: npt.NDArray[np.bool_], what: str) -> None:
+        if bad.any():
+            job = int(np.argmax(bad))
+            raise ScheduleError(
+                f"job {int(work.job_id[job])} (row {job}) {what}: submit {int(work.submit_time[job])}, "
+                f"start {int(schedule.start_time[job])}, end {int(schedule.end_time[job])}, "
+                f"run {int(work.run_time[job])}, walltime {int(schedule.walltime[job])}; "
+                f"{int(bad.sum())} such jobs"
+            )
+
+    refuse(schedule.start_time < work.submit_time, "starts before it is submitted")
+    refuse(work.processors > schedule.processors, f"is wider than the machine's {schedule.processors}")
+    killed = schedule.state == JobState.KILLED
+    expected = np.where(killed, schedule.walltime, work.run_time)
+    refuse(schedule.run_time != expected, "does not run as long as it should")
+    refuse(killed & (work.run_time <= schedule.walltime), "is killed within its walltime")
+    use = schedule.use
+    over = use.values > schedule.processors
+    if over.any():
+        at = int(np.argmax(over))
+        raise ScheduleError(
+            f"{int(use.values[at])} of {schedule.processors} processors in use at second {int(use.times[at])}"
+        )
