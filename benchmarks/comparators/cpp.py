@@ -1,0 +1,41 @@
+"""Build and run `easy.cpp`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+SOURCE = Path(__file__).with_name("easy.cpp")
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-Wall", "-Wextra")
+
+
+def compiler() -> str | None:
+    """Return the C++ compiler's path, or None where there is none."""
+    return shutil.which("g++") or shutil.which("c++")
+
+
+def build(folder: Path) -> Path:
+    """Compile the comparator into a folder."""
+    found = compiler()
+    if found is None:
+        raise FileNotFoundError("no C++ compiler (g++) on the PATH")
+    program = folder / "easy"
+    subprocess.run([found, *FLAGS, str(SOURCE), "-o", str(program)], check=True)
+    return program
+
+
+def write_columns(columns: list[np.ndarray], processors: int, path: Path) -> None:
+    """Write submit, run, requested and width in the comparator's binary layout."""
+    head = np.array([len(columns[0]), processors], dtype="<i8")
+    path.write_bytes(b"".join(part.astype("<i8").tobytes() for part in (head, *columns)))
+
+
+def run(program: Path, columns: Path, rule: str = "easy") -> tuple[float, int, np.ndarray]:
+    """Return the simulation's seconds (without reading and writing), jobs started and start times."""
+    starts = columns.with_suffix(".starts")
+    command = [str(program), str(columns), str(starts), rule]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return float(printed[0]), int(printed[1]), np.fromfile(starts, dtype="<i8")

@@ -1,0 +1,155 @@
+// EASY backfilling, written straightforwardly: what gridtune's kernel is measured against.
+//
+// The rule. At an instant: all completions, then all submissions, then one pass. Start queued jobs in order
+// while they fit. For the first that does not fit, shadow is the earliest time at which, by requested ends,
+// enough processors are free, and extra is what is free then (everything released at that very instant
+// included) beyond what that job needs. Then, in queue order, start every job that fits now and either ends,
+// by request, no later than the shadow, or needs no more than what is left of extra, which it then uses up.
+// A job ends after its run time or at its requested time, whichever is first.
+//
+// Data structures: a heap of completions, a vector of running jobs sorted by requested end, a deque of waiting
+// jobs that is scanned from the front. No index over the waiting jobs.
+//
+// Usage: easy COLUMNS STARTS (none|easy)
+//   COLUMNS  little-endian int64: n, processors, then n each of submit, run, requested, width
+//   STARTS   where to write n int64 start times
+// Prints the seconds that the simulation itself took and the number of jobs it started.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+using Time = std::int64_t;
+
+struct Jobs {
+    std::vector<Time> submit, run, requested, width;
+};
+
+struct Running {
+    Time requested_end;
+    Time width;
+    std::int64_t job;
+};
+
+class Simulator {
+public:
+    Simulator(const Jobs& jobs, Time processors, bool backfilling)
+        : jobs_(jobs), free_(processors), backfilling_(backfilling), starts_(jobs.submit.size(), -1) {}
+
+    std::int64_t simulate() {
+        const auto n = static_cast<std::int64_t>(jobs_.submit.size());
+        std::int64_t next = 0;
+        while (next < n || !completions_.empty()) {
+            const Time now = next == n                ? completions_.top().first
+                             : completions_.empty() ? jobs_.submit[next]
+                                                      : std::min(jobs_.submit[next], completions_.top().first);
+            while (!completions_.empty() && completions_.top().first == now) {
+                complete(completions_.top().second);
+                completions_.pop();
+            }
+            while (next < n && jobs_.submit[next] == now) waiting_.push_back(next++);
+            pass(now);
+        }
+        return started_;
+    }
+
+    const std::vector<Time>& starts() const { return starts_; }
+
+private:
+    static bool earlier(const Running& a, const Running& b) { return a.requested_end < b.requested_end; }
+
+    void start(std::int64_t job, Time now) {
+        starts_[job] = now;
+        ++started_;
+        free_ -= jobs_.width[job];
+        completions_.emplace(now + std::min(jobs_.run[job], jobs_.requested[job]), job);
+        const Running entry{now + jobs_.requested[job], jobs_.width[job], job};
+        running_.insert(std::upper_bound(running_.begin(), running_.end(), entry, earlier), entry);
+    }
+
+    void complete(std::int64_t job) {
+        const Running entry{starts_[job] + jobs_.requested[job], 0, job};
+        auto at = std::lower_bound(running_.begin(), running_.end(), entry, earlier);
+        while (at->job != job) ++at;
+        running_.erase(at);
+        free_ += jobs_.width[job];
+    }
+
+    void pass(Time now) {
+        while (!waiting_.empty() && jobs_.width[waiting_.front()] <= free_) {
+            start(waiting_.front(), now);
+            waiting_.pop_front();
+        }
+        if (backfilling_ && waiting_.size() > 1 && free_ > 0) backfill(now);
+    }
+
+    void backfill(Time now) {
+        const Time head_width = jobs_.width[waiting_.front()];
+        Time available = free_;
+        Time shadow = now;
+        for (std::size_t i = 0; i < running_.size(); ++i) {
+            if (available >= head_width && running_[i].requested_end > shadow) break;
+            available += running_[i].width;
+            shadow = running_[i].requested_end;
+        }
+        Time extra = available - head_width;
+        for (std::size_t i = 1; i < waiting_.size() && free_ > 0;) {
+            const auto job = waiting_[i];
+            const Time width = jobs_.width[job];
+            const bool in_time = now + jobs_.requested[job] <= shadow;
+            if (width > free_ || !(in_time || width <= extra)) {
+                ++i;
+                continue;
+            }
+            if (!in_time) extra -= width;
+            start(job, now);
+            waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+    }
+
+    using Completion = std::pair<Time, std::int64_t>;
+
+    const Jobs& jobs_;
+    Time free_;
+    bool backfilling_;
+    std::int64_t started_ = 0;
+    std::vector<Time> starts_;
+    std::deque<std::int64_t> waiting_;
+    std::vector<Running> running_;
+    std::priority_queue<Completion, std::vector<Completion>, std::greater<>> completions_;
+};
+
+static bool read_all(std::FILE* file, std::vector<Time>& values) {
+    return std::fread(values.data(), sizeof(Time), values.size(), file) == values.size();
+}
+
+int main(int argc, char** argv) {
+    if (argc != 4) return std::fprintf(stderr, "usage: easy COLUMNS STARTS (none|easy)\n"), 2;
+    std::FILE* in = std::fopen(argv[1], "rb");
+    std::vector<Time> head(2);
+    if (!in || !read_all(in, head)) return std::fprintf(stderr, "cannot read %s\n", argv[1]), 2;
+    Jobs jobs;
+    for (auto* column : {&jobs.submit, &jobs.run, &jobs.requested, &jobs.width}) {
+        column->resize(static_cast<std::size_t>(head[0]));
+        if (!read_all(in, *column)) return std::fprintf(stderr, "%s is too short\n", argv[1]), 2;
+    }
+    std::fclose(in);
+
+    Simulator simulator(jobs, head[1], std::string(argv[3]) == "easy");
+    const auto before = std::chrono::steady_clock::now();
+    const auto started = simulator.simulate();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - before;
+
+    std::FILE* out = std::fopen(argv[2], "wb");
+    const auto& starts = simulator.starts();
+    if (!out || std::fwrite(starts.data(), sizeof(Time), starts.size(), out) != starts.size() || std::fclose(out))
+        return std::fprintf(stderr, "cannot write %s\n", argv[2]), 2;
+    std::printf("%.9f %lld\n", seconds.count(), static_cast<long long>(started));
+    return 0;
+}
