@@ -1,0 +1,293 @@
+"""Public logs that gridtune knows, and where to find a trace that someone names.
+
+The logs themselves are not part of gridtune: `gridtune.workload.fetching` gets them from where they are
+published, and `resolve_trace` finds what is there already.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from gridtune.errors import TraceError
+
+__all__ = [
+    "CATALOGUE",
+    "CatalogueEntry",
+    "bundled_folder",
+    "bundled_traces",
+    "cache_folder",
+    "file_checksum",
+    "find_log",
+    "resolve_trace",
+]
+
+ARCHIVE = "https://www.cs.huji.ac.il/labs/parallel/workload"
+
+#: To be cited with every log of the Parallel Workloads Archive, as it asks.
+ARCHIVE_CITATION = (
+    "D. G. Feitelson, D. Tsafrir, D. Krakov, “Experience with using the Parallel Workloads Archive”, "
+    "J. Parallel Distrib. Comput. 74(10), 2014"
+)
+
+
+@dataclass(frozen=True)
+class CatalogueEntry:
+    """A public log.
+
+    Attributes
+    ----------
+    name
+        What commands and search spaces call it.
+    title
+        Machine and site.
+    file_name
+        The file as published.
+    processors, jobs
+        Machine size and number of jobs in the file.
+    url
+        Where it is published; None if nowhere.
+    sha256
+        Of the file as published; None where gridtune's authors have not had it in hands.
+    thanks
+        Whom the archive asks to acknowledge.
+    caveat
+        What to know before using it.
+    """
+
+    name: str
+    title: str
+    file_name: str
+    processors: int
+    jobs: int
+    url: str | None
+    sha256: str | None
+    thanks: str
+    caveat: str
+
+
+def _archive(
+    name: str,
+    title: str,
+    path: str,
+    *,
+    processors: int,
+    jobs: int,
+    thanks: str,
+    caveat: str,
+    sha256: str | None = None,
+) -> CatalogueEntry:
+    file_name = path.rpartition("/")[2]
+    return CatalogueEntry(
+        name, title, file_name, processors, jobs, f"{ARCHIVE}/{path}", sha256, thanks, caveat
+    )
+
+
+_ENTRIES = (
+    _archive(
+        "kth-sp2",
+        "IBM SP2, Royal Institute of Technology, Stockholm, 1996–97",
+        "l_kth_sp2/KTH-SP2-1996-2.1-cln.swf.gz",
+        processors=100,
+        jobs=28_476,
+        sha256="3e152f201fd2e96808a735bced6ea6eb0bb07fdc447689cafb0750d87b264c0b",
+        thanks="Lars Malinowsky",
+        caveat="scheduled by EASY; the original waits are recorded",
+    ),
+    _archive(
+        "nasa-ipsc",
+        "Intel iPSC/860, NASA Ames, 1993",
+        "l_nasa_ipsc/NASA-iPSC-1993-3.1-cln.swf.gz",
+        processors=128,
+        jobs=18_239,
+        sha256="5589ae9b2fb78e3bf92de097497cf33a91607de1ad54563e43533f7827597f29",
+        thanks="Bill Nitzberg",
+        caveat="submit times are start times, so it hardly queues; no requested times",
+    ),
+    _archive(
+        "lcg-2005",
+        "LHC Computing Grid, 170 sites, 2005",
+        "l_lcg/LCG-2005-1.swf.gz",
+        processors=24_515,
+        jobs=188_041,
+        sha256="cda5d512febf84a3e07b3ad7b9481f8a0ba0f4c6e10f5d639aae73d2587448d9",
+        thanks="Hui Li",
+        caveat="serial jobs of a grid, not of one machine: choose a partition (site); no waits recorded",
+    ),
+    CatalogueEntry(
+        "ctc-sp2-reconstructed",
+        "IBM SP2, Cornell Theory Center, 1996–97, reconstructed",
+        "CTC-SP2-1996-reconstructed.swf.gz",
+        processors=338,
+        jobs=77_199,
+        url=None,
+        sha256="995201fde1a7c35a653bf3010b763fd7fcc5627a4e793c9006120c2bb68f8c39",
+        thanks="Dan Dwyer and Steve Hotovy",
+        caveat="rebuilt from simulation outputs: waits, status and groups are lost, run times cut to the "
+        "request; 338 processors by its header, 430 by other accounts; call it reconstructed",
+    ),
+    _archive(
+        "ctc-sp2",
+        "IBM SP2, Cornell Theory Center, 1996–97",
+        "l_ctc_sp2/CTC-SP2-1996-3.1-cln.swf.gz",
+        processors=338,
+        jobs=77_222,
+        thanks="Dan Dwyer and Steve Hotovy",
+        caveat="338 of 512 nodes, by the archive's analysis; some accounts say 430",
+    ),
+    _archive(
+        "sdsc-sp2",
+        "IBM SP2, San Diego Supercomputer Center, 1998–2000",
+        "l_sdsc_sp2/SDSC-SP2-1998-4.2-cln.swf.gz",
+        processors=128,
+        jobs=59_715,
+        thanks="Victor Hazlewood",
+        caveat="utilisation is lower in the first third; completed and failed jobs are hard to tell apart",
+    ),
+    _archive(
+        "hpc2n",
+        "Linux cluster Seth, High-Performance Computing Center North, 2002–06",
+        "l_hpc2n/HPC2N-2002-2.2-cln.swf.gz",
+        processors=240,
+        jobs=202_871,
+        thanks="Ake Sandgren and Michael Jack",
+        caveat="one user submitted more than half of the original log",
+    ),
+    _archive(
+        "anl-intrepid",
+        "Blue Gene/P Intrepid, Argonne National Laboratory, 2009",
+        "l_anl_int/ANL-Intrepid-2009-1.swf.gz",
+        processors=163_840,
+        jobs=68_936,
+        thanks="Susan Coghlan, Narayan Desai and Wei Tang",
+        caveat="allocated in partitions of 256 cores and more",
+    ),
+)
+
+#: The public logs by name.
+CATALOGUE = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+
+
+def find_log(name: str) -> CatalogueEntry:
+    """Return a log of the catalogue by its name or file name.
+
+    Raises
+    ------
+    TraceError
+        If there is none; the hint names what was probably meant.
+    """
+    wanted = name.strip().lower()
+    for entry in _ENTRIES:
+        if wanted in {entry.name, entry.file_name.lower()}:
+            return entry
+    raise TraceError(f"the catalogue has no log {name!r}", hint=_suggest(name, list(CATALOGUE)))
+
+
+def cache_folder() -> Path:
+    """Return the folder of fetched logs: `$GRIDTUNE_CACHE_DIR`, else `gridtune` in the user's cache."""
+    if folder := os.environ.get("GRIDTUNE_CACHE_DIR"):
+        return Path(folder).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "gridtune" / "traces"
+
+
+def trace_folder() -> Path | None:
+    """Return the folder of the user's own traces, `$GRIDTUNE_TRACE_DIR`, if set and there."""
+    named = os.environ.get("GRIDTUNE_TRACE_DIR")
+    folder = Path(named).expanduser() if named else None
+    return folder if folder is not None and folder.is_dir() else None
+
+
+def bundled_folder() -> Path:
+    """Return the folder of the traces that come with gridtune's source."""
+    return Path(__file__).resolve().parents[2] / "traces"
+
+
+def bundled_traces() -> dict[str, Path]:
+    """Return the bundled traces by their short names."""
+    return {path.name.removesuffix(".swf.gz"): path for path in sorted(bundled_folder().glob("*.swf.gz"))}
+
+
+def file_checksum(path: Path) -> str:
+    """Return the SHA-256 of a file, as `sha256sum` gives it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
+    """Return the file (or folder) that a name or path stands for.
+
+    Tried in this order: the path itself; the path in `base`; in the bundled `traces/`; in
+    `$GRIDTUNE_TRACE_DIR`; in the cache of fetched logs; the name of a bundled trace; the name (or file
+    name) of a catalogued log in `$GRIDTUNE_TRACE_DIR` with its subfolders, or in the cache.
+
+    Parameters
+    ----------
+    reference
+        Such as `logs/mine.swf.gz`, `quickstart` or `kth-sp2`.
+    base
+        The folder that relative paths in a search space are relative to.
+
+    Raises
+    ------
+    TraceError
+        If nothing is found, or a catalogued log is found with other content than was published.
+    """
+    path = Path(reference).expanduser()
+    own = trace_folder()
+    folders = [Path(), base, bundled_folder(), own, cache_folder()]
+    candidates = [folder / path for folder in folders if folder is not None]
+    if found := next((candidate for candidate in candidates if candidate.is_file()), None):
+        return found
+    name = str(reference)
+    if bundled := bundled_traces().get(name):
+        return bundled
+    entry = next((log for log in _ENTRIES if name.lower() in {log.name, log.file_name.lower()}), None)
+    if entry is None:
+        if found := next((candidate for candidate in candidates if candidate.is_dir()), None):
+            return found
+        raise _not_found(name, base)
+    for candidate in _copies(entry):
+        if entry.sha256 is not None and (checksum := file_checksum(candidate)) != entry.sha256:
+            raise TraceError(
+                f"this is not {entry.name} as published: SHA-256 {checksum}, not {entry.sha256}",
+                path=candidate,
+                hint="give its path instead of the catalogue's name to use it all the same",
+            )
+        return candidate
+    raise TraceError(
+        f"the log {entry.name!r} is not on this machine",
+        hint=f"gridtune traces fetch {entry.name}"
+        + (" --mirror FOLDER (it has no public address)" if entry.url is None else "")
+        + f", or set GRIDTUNE_TRACE_DIR to a folder that holds {entry.file_name}",
+    )
+
+
+def _copies(entry: CatalogueEntry) -> Iterator[Path]:
+    """Yield the copies of a catalogued log on this machine, the user's own first."""
+    if own := trace_folder():
+        yield from sorted(own.rglob(entry.file_name))
+    cached = cache_folder() / entry.file_name
+    if cached.is_file():
+        yield cached
+
+
+def _not_found(name: str, base: Path | None) -> TraceError:
+    places = ", ".join(str(folder) for folder in (Path.cwd(), base, bundled_folder()) if folder is not None)
+    return TraceError(
+        f"no trace {name!r}: neither a file in {places}, GRIDTUNE_TRACE_DIR or {cache_folder()}, "
+        f"nor the name of a bundled or catalogued trace",
+        hint=_suggest(name, [*bundled_traces(), *CATALOGUE]),
+    )
+
+
+def _suggest(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    meant = f"did you mean {' or '.join(repr(match) for match in close)}? " if close else ""
+    fetched = next((match for match in close if match in CATALOGUE), "NAME")
+    return f"{meant}gridtune traces list shows all names, gridtune traces fetch {fetched} gets a public log"

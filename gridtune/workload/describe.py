@@ -1,0 +1,368 @@
+"""What is in a workload: the figures to look at before believing a study made with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+import zoneinfo
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.workload import UNKNOWN, Workload
+
+__all__ = [
+    "Quantiles",
+    "WorkloadStatistics",
+    "busy_processor_seconds",
+    "describe_workload",
+    "local_clock",
+    "offered_load",
+]
+
+IntArray = npt.NDArray[np.int64]
+
+_HOUR, _DAY = 3600, 86_400
+
+#: Fields whose absence changes what a study can say.
+_FIELDS_TO_MISS = (
+    "wait_time",
+    "run_time",
+    "requested_time",
+    "requested_processors",
+    "allocated_processors",
+    "status",
+    "user",
+    "group",
+    "queue",
+    "partition",
+)
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """The spread of one quantity over the jobs that have it; NaN where none has.
+
+    Attributes
+    ----------
+    count
+        Jobs that have it.
+    mean, minimum, p10, p25, median, p75, p90, p99, maximum
+        In the quantity's unit.
+    """
+
+    count: int
+    mean: float
+    minimum: float
+    p10: float
+    p25: float
+    median: float
+    p75: float
+    p90: float
+    p99: float
+    maximum: float
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any]) -> Quantiles:
+        """Return the quantiles of some values (linear between order statistics)."""
+        if len(values) == 0:
+            return cls(0, *[math.nan] * 9)
+        points = np.quantile(values, [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0])
+        return cls(len(values), float(values.mean()), *(float(point) for point in points))
+
+
+@dataclass(frozen=True)
+class WorkloadStatistics:
+    """The figures of one workload.
+
+    Attributes
+    ----------
+    name, checksum
+        Of the workload.
+    jobs, users, groups, queues, partitions
+        Numbers of them; 0 where the source does not say.
+    processors
+        The machine's size; None where unknown.
+    first_submit, last_submit
+        ISO 8601 instants on the log's own clock, or None where the source gives no date.
+    clock
+        Name of the time zone of hours and weekdays, or "log" for the log's bare seconds.
+    span_seconds
+        Last − first submission.
+    area_processor_seconds
+        Σ processors · run time.
+    offered_load
+        Area / (machine size · span); NaN where the machine's size is unknown.
+    recorded_utilisation
+        Area / (machine size · (last recorded end − first recorded start)); NaN without recorded waits.
+    run_time, size, inter_arrival, requested_time, wait_time
+        Seconds, processors, seconds, seconds, seconds.
+    estimate_accuracy
+        Run time / requested time.
+    serial_share, power_of_two_share
+        Shares of jobs on one processor, and on 2, 4, 8, ….
+    at_limit_share
+        Share, among jobs with a requested time, of those that ran as long or longer.
+    busiest_user_share
+        Share of jobs of the user with most of them; NaN without users.
+    zero_run_time, wider_than_machine, unsorted
+        Numbers of jobs that need a cleaning rule.
+    arrivals_by_hour, arrivals_by_weekday
+        Shares of submissions in hours 0–23 and on Monday–Sunday, by `clock`; weekdays are empty where
+        the source gives no date.
+    unknown
+        For each field that some jobs lack: how many lack it.
+    """
+
+    name: str
+    checksum: str
+    jobs: int
+    users: int
+    groups: int
+    queues: int
+    partitions: int
+    processors: int | None
+    first_submit: str | None
+    last_submit: str | None
+    clock: str
+    span_seconds: int
+    area_processor_seconds: int
+    offered_load: float
+    recorded_utilisation: float
+    run_time: Quantiles
+    size: Quantiles
+    inter_arrival: Quantiles
+    requested_time: Quantiles
+    wait_time: Quantiles
+    estimate_accuracy: Quantiles
+    serial_share: float
+    power_of_two_share: float
+    at_limit_share: float
+    busiest_user_share: float
+    zero_run_time: int
+    wider_than_machine: int
+    unsorted: int
+    arrivals_by_hour: tuple[float, ...]
+    arrivals_by_weekday: tuple[float, ...]
+    unknown: Mapping[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values for JSON: NaN becomes None."""
+        plain = _plain(dataclasses.asdict(self))
+        assert isinstance(plain, dict)
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def describe_workload(workload: Workload, *, processors: int | None = None) -> WorkloadStatistics:
+    """Return the figures of a workload, as it stands: nothing is cleaned or filled in.
+
+    Jobs that lack a quantity (`UNKNOWN`) are left out of its figures and counted in `unknown`.
+
+    Parameters
+    ----------
+    workload
+        One job or more.
+    processors
+        The machine's size, where the log does not say it or says another one.
+
+    Raises
+    ------
+    WorkloadError
+        If there are no jobs.
+    """
+    if len(workload) == 0:
+        raise WorkloadError("there are no jobs to describe", path=workload.source)
+    machine = processors if processors is not None else workload.machine_processors
+    submit, size, run = workload.submit_time, workload.processors, workload.run_time
+    sized, ran = size[size > 0], run[run >= 0]
+    clock, hour, weekday = local_clock(workload)
+    dated = _start_instant(workload) is not None
+    accuracy = _estimate_accuracy(workload)
+    user = workload.user[workload.user != UNKNOWN]
+    return WorkloadStatistics(
+        name=workload.name,
+        checksum=workload.checksum,
+        jobs=len(workload),
+        users=_kinds(workload, "user"),
+        groups=_kinds(workload, "group"),
+        queues=_kinds(workload, "queue"),
+        partitions=_kinds(workload, "partition"),
+        processors=machine,
+        first_submit=_instant(workload, int(submit.min())),
+        last_submit=_instant(workload, int(submit.max())),
+        clock=clock,
+        span_seconds=int(np.ptp(submit)),
+        area_processor_seconds=_area(workload),
+        offered_load=offered_load(workload, processors=machine),
+        recorded_utilisation=_recorded_utilisation(workload, machine),
+        run_time=Quantiles.of(ran),
+        size=Quantiles.of(sized),
+        inter_arrival=Quantiles.of(np.diff(np.sort(submit))),
+        requested_time=Quantiles.of(workload.requested_time[workload.requested_time > 0]),
+        wait_time=Quantiles.of(workload.wait_time[workload.wait_time >= 0]),
+        estimate_accuracy=Quantiles.of(accuracy),
+        serial_share=_share(sized == 1),
+        power_of_two_share=_share((sized > 1) & (sized & (sized - 1) == 0)),
+        at_limit_share=_share(accuracy >= 1.0),
+        busiest_user_share=_share(user == _most_common(user)) if len(user) else math.nan,
+        zero_run_time=int((run == 0).sum()),
+        wider_than_machine=0 if machine is None else int((size > machine).sum()),
+        unsorted=int((np.diff(submit) < 0).sum()),
+        arrivals_by_hour=_shares(hour, 24),
+        arrivals_by_weekday=_shares(weekday, 7) if dated else (),
+        unknown=_unknown(workload),
+    )
+
+
+def offered_load(workload: Workload, *, processors: int | None = None) -> float:
+    """Return Σ processors · run time / (machine size · (last − first submission)).
+
+    NaN where the machine's size is unknown or all jobs come at once.
+    """
+    machine = processors if processors is not None else workload.machine_processors
+    span = int(np.ptp(workload.submit_time)) if len(workload) else 0
+    return _area(workload) / (machine * span) if machine and span else math.nan
+
+
+def busy_processor_seconds(
+    start: IntArray, run_time: IntArray, size: IntArray, edges: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """Return the processor-seconds that jobs use between consecutive instants.
+
+    Parameters
+    ----------
+    start, run_time, size
+        Shape (n,): when each job starts, how long it runs (seconds) and on how many processors.
+    edges
+        Shape (k + 1,), ascending, seconds.
+
+    Returns
+    -------
+    ndarray
+        Shape (k,).
+    """
+    total = np.zeros(len(edges))
+    for instants, sign in ((start, 1.0), (start + run_time, -1.0)):
+        order = np.argsort(instants)
+        sorted_instants = instants[order]
+        weight = np.concatenate([[0.0], np.cumsum(size[order], dtype=np.float64)])
+        moment = np.concatenate([[0.0], np.cumsum(size[order] * sorted_instants, dtype=np.float64)])
+        before = np.searchsorted(sorted_instants, edges, side="right")
+        total += sign * (weight[before] * edges - moment[before])
+    return np.diff(total)
+
+
+def local_clock(workload: Workload) -> tuple[str, IntArray, IntArray]:
+    """Return the name of the log's clock, and the hour (0–23) and weekday (Monday 0) of each submission.
+
+    Local time of the header's `TimeZoneString` where it names a known zone, else of its `TimeZone`
+    offset, else UTC; without `UnixStartTime` the hours count from the log's own second 0.
+    """
+    start = _start_instant(workload)
+    if start is None:
+        seconds, clock = workload.submit_time, "log"
+    else:
+        instants = workload.submit_time + int(start.timestamp())
+        seconds = instants + _utc_offsets(instants, start.tzinfo)
+        clock = str(start.tzinfo)
+    days = seconds // _DAY
+    # 1970-01-01 was a Thursday.
+    return clock, seconds % _DAY // _HOUR, (days + 3) % 7
+
+
+def _start_instant(workload: Workload) -> datetime.datetime | None:
+    text = _header(workload, "UnixStartTime")
+    try:
+        seconds = int(text) if text else 0
+    except ValueError:
+        return None
+    return datetime.datetime.fromtimestamp(seconds, _zone(workload)) if seconds > 0 else None
+
+
+def _zone(workload: Workload) -> datetime.tzinfo:
+    name, offset = _header(workload, "TimeZoneString"), _header(workload, "TimeZone")
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        pass
+    try:
+        return datetime.timezone(datetime.timedelta(seconds=int(offset)))
+    except ValueError:
+        return datetime.UTC
+
+
+def _header(workload: Workload, key: str) -> str:
+    return (workload.header.get(key) or ("",))[0].strip()
+
+
+def _utc_offsets(instants: IntArray, zone: datetime.tzinfo | None) -> IntArray:
+    """Return the zone's offset at each instant, looked up once an hour (zones change on whole hours)."""
+    hours, index = np.unique(instants // _HOUR, return_inverse=True)
+    offsets = [
+        datetime.datetime.fromtimestamp(int(hour) * _HOUR, zone).utcoffset() or datetime.timedelta()
+        for hour in hours
+    ]
+    return np.asarray([int(offset.total_seconds()) for offset in offsets], dtype=np.int64)[index]
+
+
+def _instant(workload: Workload, submit: int) -> str | None:
+    start = _start_instant(workload)
+    if start is None:
+        return None
+    return datetime.datetime.fromtimestamp(int(start.timestamp()) + submit, start.tzinfo).isoformat()
+
+
+def _area(workload: Workload) -> int:
+    known = (workload.processors > 0) & (workload.run_time > 0)
+    return int((workload.processors[known] * workload.run_time[known]).sum())
+
+
+def _recorded_utilisation(workload: Workload, machine: int | None) -> float:
+    known = (workload.wait_time >= 0) & (workload.run_time > 0) & (workload.processors > 0)
+    if machine is None or not known.any():
+        return math.nan
+    start = (workload.submit_time + workload.wait_time)[known]
+    end = start + workload.run_time[known]
+    area = (workload.processors[known] * workload.run_time[known]).sum()
+    return float(area / (machine * (end.max() - start.min())))
+
+
+def _estimate_accuracy(workload: Workload) -> npt.NDArray[np.float64]:
+    known = (workload.requested_time > 0) & (workload.run_time >= 0)
+    return np.asarray(workload.run_time[known] / workload.requested_time[known])
+
+
+def _most_common(values: IntArray) -> int:
+    kinds, counts = np.unique(values, return_counts=True)
+    return int(kinds[counts.argmax()])
+
+
+def _kinds(workload: Workload, field: str) -> int:
+    column = workload.column(field)
+    return len(np.unique(column[column != UNKNOWN]))
+
+
+def _share(chosen: npt.NDArray[np.bool_]) -> float:
+    return float(chosen.mean()) if len(chosen) else math.nan
+
+
+def _shares(kinds: IntArray, count: int) -> tuple[float, ...]:
+    return tuple(float(share) for share in np.bincount(kinds, minlength=count) / len(kinds))
+
+
+def _unknown(workload: Workload) -> dict[str, int]:
+    counts = {field: int((workload.column(field) == UNKNOWN).sum()) for field in _FIELDS_TO_MISS}
+    return {field: count for field, count in counts.items() if count}
