@@ -1,0 +1,204 @@
+"""How fast the batch simulator is, beside other implementations of EASY on the same logs in the same run.
+
+    python -m benchmarks.batch_speed                 # everything, some minutes
+    python -m benchmarks.batch_speed easy growth     # these sections
+
+Single thread, the simulation alone: for gridtune the whole call of `simulate`, for the others the time that
+their simulation reports, without start-up and reading. Every contestant must have simulated every job, and
+gridtune's, the C++ and the plain numba start times must be equal, or the benchmark fails.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import gridtune as gt
+from benchmarks import logs
+from benchmarks.comparators import accasim, cpp, plain_numba
+from benchmarks.measure import arguments, interleave, median_ratio, print_machine, print_table, rate
+from gridtune.policies import queue_order_names
+from gridtune.workload.workload import Workload
+
+MILLION = 1_000_000
+
+
+def timed_simulation(workload: Workload, processors: int, **settings: str) -> Callable[[], float]:
+    """Return a function that simulates once and returns its seconds; compiled before it is handed out."""
+
+    def run() -> float:
+        before = time.perf_counter()
+        schedule = gt.simulate(workload, processors=processors, **settings)
+        seconds = time.perf_counter() - before
+        if len(schedule) != len(workload) or (schedule.start_time < workload.submit_time).any():
+            raise AssertionError("not every job was simulated")
+        return seconds
+
+    gt.simulate(workload.first(100), processors=processors, **settings)
+    return run
+
+
+def contest(workload: Workload, processors: int, folder: Path, rounds: int) -> dict[str, list[float]]:
+    """Measure gridtune, C++ and plain numba on one log, and prove that they did the same."""
+    columns = logs.columns(workload)
+    expected = gt.simulate(workload, processors=processors, order="fcfs", backfill="easy").start_time
+    file = folder / "columns.bin"
+    cpp.write_columns(columns, processors, file)
+    program = cpp.build(folder)
+
+    def check(name: str, started: int, starts: np.ndarray) -> None:
+        if started != len(workload) or not np.array_equal(starts, expected):
+            differing = int((starts != expected).sum())
+            raise AssertionError(f"{name}: {started} of {len(workload)} jobs, {differing} other start times")
+
+    def run_cpp() -> float:
+        seconds, started, starts = cpp.run(program, file)
+        check("C++", started, starts)
+        return seconds
+
+    def run_numba() -> float:
+        before = time.perf_counter()
+        starts, started = plain_numba.simulate(*columns, processors, True)
+        seconds = time.perf_counter() - before
+        check("plain numba", started, starts)
+        return seconds
+
+    run_numba()
+    contestants = {
+        "gridtune": timed_simulation(workload, processors, order="fcfs", backfill="easy"),
+        "C++": run_cpp,
+        "plain numba": run_numba,
+    }
+    return interleave(contestants, rounds)
+
+
+def easy(rounds: int) -> None:
+    """EASY on three logs."""
+    rows = []
+    known = [logs.real(name) for name in logs.REAL]
+    with tempfile.TemporaryDirectory() as folder:
+        generated = ("Lublin, load 0.75", logs.lublin(MILLION, 0.75), 256)
+        for name, workload, processors in [
+            generated,
+            *((name, *found) for name, found in zip(logs.REAL, known, strict=True) if found),
+        ]:
+            seconds = contest(workload, processors, Path(folder), rounds)
+            ours, c, loop = seconds["gridtune"], seconds["C++"], seconds["plain numba"]
+            jobs = len(workload)
+            ratios = (f"{median_ratio(c, ours):.2f}", f"{median_ratio(loop, ours):.2f}")
+            rows.append((name, f"{jobs:,}", processors, *(rate(jobs, s) for s in (ours, c, loop)), *ratios))
+    header = ("log", "jobs", "processors", "gridtune jobs/s", "C++ jobs/s", "plain numba jobs/s")
+    print_table("EASY, first come first served", (*header, "gridtune / C++", "gridtune / numba"), rows)
+
+
+def others(rounds: int) -> None:
+    """AccaSim on the first jobs of a log."""
+    python, jobs, processors = accasim.install(), 5_000, 256
+    workload = logs.lublin(jobs, 0.75)
+
+    def run(nodes: int) -> Callable[[], float]:
+        def once() -> float:
+            seconds, dispatched = accasim.run(python, workload, processors, nodes)
+            if dispatched != jobs:
+                raise AssertionError(f"AccaSim dispatched {dispatched} of {jobs} jobs")
+            return seconds
+
+        return once
+
+    names = {"AccaSim, one node": 1, "AccaSim, a node per processor": processors}
+    contestants = {name: run(nodes) for name, nodes in names.items()}
+    contestants["gridtune"] = timed_simulation(workload, processors, order="fcfs", backfill="easy")
+    seconds = interleave(contestants, min(rounds, 3))
+    rows = [
+        (name, rate(jobs, spent), f"{median_ratio(spent, seconds['gridtune']):,.0f}")
+        for name, spent in seconds.items()
+    ]
+    print_table(f"Beside AccaSim ({jobs:,} jobs)", ("simulator", "jobs/s", "times gridtune's time"), rows)
+    print("\nAccaSim's EASY does not protect the blocked job's reservation, so its schedule is another one.")
+
+
+def growth(rounds: int) -> None:
+    """Measure what a long queue costs."""
+    rows = []
+    for jobs in (100_000, MILLION):
+        low, high = logs.lublin(jobs, 0.8), logs.lublin(jobs, 1.2)
+        settings = {"order": "fcfs", "backfill": "easy"}
+        seconds = interleave(
+            {"0.8": timed_simulation(low, 256, **settings), "1.2": timed_simulation(high, 256, **settings)},
+            rounds,
+        )
+        longest = int(gt.simulate(high, processors=256, **settings).queue_length.values.max())
+        nanoseconds = [statistics.median(seconds[load]) / jobs * 1e9 for load in ("0.8", "1.2")]
+        ratio = median_ratio(seconds["1.2"], seconds["0.8"])
+        rows.append((f"{jobs:,}", *(f"{value:.0f}" for value in nanoseconds), f"{ratio:.2f}", f"{longest:,}"))
+    header = ("jobs", "ns per job at load 0.8", "at load 1.2", "growth", "longest queue at 1.2")
+    print_table("A queue that grows (Lublin, EASY)", header, rows)
+
+
+def policies(rounds: int) -> None:
+    """Every queue order, and conservative backfilling."""
+    found = logs.real("CTC (reconstructed)")
+    name = "CTC (reconstructed)" if found else "Lublin, load 0.9"
+    workload, processors = found or (logs.lublin(77_000, 0.9), 256)
+    jobs = len(workload)
+    backfills = ("none", "easy", "conservative", "conservative-compression")
+    rows = []
+    for order in queue_order_names():
+        measured = {}
+        for backfill in backfills if order == "fcfs" else backfills[:2]:
+            run = timed_simulation(workload, processors, order=order, backfill=backfill)
+            measured[backfill] = rate(jobs, interleave({"": run}, min(rounds, 3))[""])
+        rows.append((order, *(measured.get(backfill, "") for backfill in backfills)))
+    print_table(f"Jobs/s on {name}, {processors} processors", ("order", *backfills), rows)
+
+
+def resident(field: str) -> int:
+    """Return a figure of this process's memory in bytes: VmRSS now, VmHWM at its highest."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+
+
+def memory(rounds: int) -> None:
+    """Bytes a job, by what the process holds at its highest during a simulation."""
+    del rounds  # memory does not vary
+    reset = Path("/proc/self/clear_refs")
+    if not reset.exists():
+        print("\nMemory: left out, this system does not tell a process's highest use.")
+        return
+    rows = []
+    for backfill, jobs in (("easy", MILLION), ("conservative", 200_000)):
+        workload = logs.lublin(jobs, 0.75)
+        held = sum(column.nbytes for column in (*workload.columns.values(), workload.processors))
+        timed_simulation(workload, 256, backfill=backfill)
+        gc.collect()
+        before = resident("VmRSS")
+        reset.write_text("5", encoding="ascii")  # forget the highest use so far
+        schedule = gt.simulate(workload, processors=256, backfill=backfill)
+        highest = resident("VmHWM") - before
+        kept = sum(part.nbytes for part in (schedule.start_time, schedule.end_time, schedule.state))
+        figures = (held / jobs, highest / jobs, kept / jobs)
+        rows.append((f"{backfill}, {jobs:,} jobs", *(f"{figure:.0f}" for figure in figures)))
+    header = ("simulation", "the workload itself", "on top of it while simulating", "of that the schedule")
+    print_table("Memory, bytes per job", header, rows)
+
+
+SECTIONS = {"easy": easy, "others": others, "growth": growth, "policies": policies, "memory": memory}
+
+
+def main() -> None:
+    parser = arguments(__doc__.partition("\n")[0])
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="all of them by default")
+    options = parser.parse_args()
+    print_machine()
+    for section in options.sections or SECTIONS:
+        SECTIONS[section](options.rounds)
+
+
+if __name__ == "__main__":
+    main()

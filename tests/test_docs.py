@@ -1,0 +1,105 @@
+"""What the pages say can be followed: links, files and commands exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gridtune.cli.main import main
+
+PAGES = ("README.md", "CHANGELOG.md", "docs", "benchmarks", "traces", "search_spaces", "scripts")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+SHELL = re.compile(r"```(?:bash|sh|console)\n(.*?)```", re.DOTALL)
+HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
+
+# Paths of one machine, and hosts of package indices, which every user configures for themselves.
+NOT_FOR_OTHERS = re.compile(
+    r"/home/\w|/Users/\w|/root/|/work/|/opt/pypi|pypi\.org|pythonhosted\.org|(?:extra-)?index-url|find-links",
+)
+
+
+def pages(repository: Path) -> Iterator[Path]:
+    for name in PAGES:
+        place = repository / name
+        yield from sorted(place.rglob("*.md")) if place.is_dir() else [place]
+
+
+def tracked_text(repository: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the tracked text files; without git, those of the folders that hold text."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    for name in filter(None, listed.stdout.split("\0")):
+        file = repository / name
+        if file.suffix in {".gz", ".xz", ".parquet", ".png"} or not file.is_file():
+            continue
+        yield file, file.read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that a Markdown page's headings make."""
+    titles = HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def test_links_lead_somewhere(repository: Path) -> None:
+    broken = []
+    for page in pages(repository):
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            file = page if not path else page.parent / path
+            if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+                broken.append(f"{page.relative_to(repository)}: {target}")
+    assert not broken, "\n".join(broken)
+
+
+def test_commands_on_the_pages_exist(repository: Path) -> None:
+    """Scripts and files named in shell blocks are there; gridtune's subcommands are its own."""
+    faults = []
+    for page in pages(repository):
+        lines = [
+            line for block in SHELL.findall(page.read_text(encoding="utf-8")) for line in block.splitlines()
+        ]
+        for line in lines:
+            where = f"{page.relative_to(repository)}: {line.strip()}"
+            for file in re.findall(r"(?<![\w/.-])(?:scripts|search_spaces|traces|benchmarks)/[\w./-]+", line):
+                # A name in capitals or with an ellipsis stands for the reader's own.
+                if not re.search(r"[A-Z…]", Path(file).stem) and not (repository / file).exists():
+                    faults.append(f"{where} [no {file}]")
+            for command in re.findall(r"(?:^|\s|--\s)gridtune\s+([a-z]+)", line):
+                if command not in main.list_commands(None):  # type: ignore[arg-type]
+                    faults.append(f"{where} [no command {command}]")
+    assert not faults, "\n".join(faults)
+
+
+def test_nothing_belongs_to_one_machine(repository: Path) -> None:
+    found = [
+        f"{file.relative_to(repository)}:{number}: {line.strip()}"
+        for file, text in tracked_text(repository)
+        if file != Path(__file__).resolve()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if NOT_FOR_OTHERS.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_shell_scripts_stop_at_the_first_error(repository: Path) -> None:
+    scripts = [
+        file
+        for folder in ("scripts", ".ci")
+        for file in sorted((repository / folder).iterdir())
+        if file.is_file() and file.read_bytes().startswith(b"#!/usr/bin/env bash")
+    ]
+    assert {file.name for file in scripts} >= {"setup", "test", "quickstart", "submit", "run"}
+    for file in scripts:
+        assert file.stat().st_mode & 0o111, f"{file.name} is not executable"
+        assert "\nset -euo pipefail\n" in file.read_text(encoding="utf-8"), file.name
+        subprocess.run(["bash", "-n", str(file)], check=True)

@@ -1,0 +1,38 @@
+"""Every public name exists, once, with words that say what it is."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import gridtune
+
+
+@pytest.mark.parametrize("name", sorted(set(gridtune.__all__) - {"__version__"}))
+def test_public_names_resolve_and_are_described(name: str) -> None:
+    value = getattr(gridtune, name)
+    assert (inspect.getdoc(value) or "").strip(), f"gridtune.{name} has no docstring"
+    assert name in dir(gridtune)
+
+
+def test_public_names_are_listed_once() -> None:
+    assert len(set(gridtune.__all__)) == len(gridtune.__all__)
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        gridtune.no_such_name  # noqa: B018
+
+
+def test_what_modules_promise_is_there() -> None:
+    faults = []
+    for found in pkgutil.walk_packages(gridtune.__path__, "gridtune."):
+        module = importlib.import_module(found.name)
+        promised = getattr(module, "__all__", [])
+        if len(set(promised)) < len(promised):
+            faults.append(f"{found.name}.__all__ names something twice")
+        faults += [f"{found.name}.{name}" for name in promised if not hasattr(module, name)]
+    assert not faults, f"in __all__ and not in the module: {faults}"
