@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.workload import selection
+from gridtune.workload.validity import find_fault
 
 __all__ = ["FLOAT_FIELDS", "SWF_FIELDS", "UNKNOWN", "Workload"]
 
@@ -50,9 +54,11 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """The jobs of one log, in columns, ordered by submit time.
+    """The jobs of one log, in columns, in the order of the log.
 
-    A workload is immutable: its arrays are read-only and every selection makes a new one.
+    A workload is immutable: its arrays are read-only and every selection makes a new one. It is always
+    sound: `gridtune.workload.validity` says what no job may be. Jobs normally stand by submit time; a log
+    whose lines do not is kept as it is (see `is_sorted` and the cleaning rule `sort_submits`).
 
     Attributes
     ----------
@@ -69,6 +75,8 @@ class Workload:
         The source's header, key to values in order (SWF repeats keys such as `Note`).
     partition_names
         Names of the partitions (sites) by their number, where the source gives them.
+    cleaning
+        Cleaning rules applied since the source was read, with the number of jobs each touched.
     """
 
     columns: Mapping[str, npt.NDArray[Any]]
@@ -77,6 +85,7 @@ class Workload:
     machine_processors: int | None = None
     header: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partition_names: Mapping[int, str] = field(default_factory=dict)
+    cleaning: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = set(self.columns) - set(SWF_FIELDS)
@@ -92,11 +101,24 @@ class Workload:
         for name in SWF_FIELDS:
             if name not in self.columns:
                 continue
-            dtype = np.float64 if name in FLOAT_FIELDS else np.int64
-            column = np.ascontiguousarray(self.columns[name], dtype=dtype).view()
+            column = _own_column(name, self.columns[name], self.source)
             column.flags.writeable = False
             held[name] = column
         object.__setattr__(self, "columns", MappingProxyType(held))
+        self._check()
+
+    def _check(self) -> None:
+        size = self.machine_processors
+        if size is not None and size < 1:
+            raise WorkloadError(f"a machine of {size} processors", path=self.source)
+        fault = find_fault(self.columns, size)
+        if fault is not None:
+            raise WorkloadError(
+                f"job {fault.row + 1} of {len(self)}: {fault.message}",
+                path=self.source,
+                field=fault.field,
+                hint=fault.hint,
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy does not pickle; workloads travel through Ray's object store.
@@ -107,6 +129,7 @@ class Workload:
             self.machine_processors,
             dict(self.header),
             dict(self.partition_names),
+            dict(self.cleaning),
         )
         return (Workload, arguments)
 
@@ -131,6 +154,11 @@ class Workload:
             return self.columns[name]
         dtype = np.float64 if name in FLOAT_FIELDS else np.int64
         return np.broadcast_to(np.asarray(UNKNOWN, dtype=dtype), len(self))
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether jobs stand by submit time."""
+        return bool((np.diff(self.submit_time) >= 0).all())
 
     @property
     def job_id(self) -> IntArray:
@@ -200,3 +228,144 @@ class Workload:
         """Return the jobs an index array, boolean mask or slice selects, in that order."""
         columns = {key: column[index] for key, column in self.columns.items()}
         return replace(self, columns=columns, name=name or self.name)
+
+    def first(self, jobs: int) -> Workload:
+        """Return the first `jobs` jobs; all of them where the log has fewer."""
+        if jobs < 1:
+            raise WorkloadError(f"the number of jobs must be at least 1, but got {jobs}")
+        return self.take(slice(0, jobs))
+
+    def window(self, start: float, end: float) -> Workload:
+        """Return the jobs submitted in [start, end), in seconds of the log's own clock, which they keep."""
+        return self.take(selection.window_mask(self.submit_time, start, end))
+
+    def windows(self, count: int) -> list[Workload]:
+        """Return `count` consecutive pieces with nearly equal numbers of jobs, on the log's own clock."""
+        if not self.is_sorted:
+            raise WorkloadError(
+                "jobs do not stand by submit time, so consecutive windows make no sense",
+                path=self.source,
+                hint="apply the cleaning rule 'sort_submits' first",
+            )
+        cuts = selection.cut_points(len(self), count)
+        return [
+            self.take(slice(start, end), name=f"{self.name}/window-{i}-of-{count}")
+            for i, (start, end) in enumerate(pairwise(cuts), start=1)
+        ]
+
+    def for_user(self, user: int) -> Workload:
+        """Return the jobs of one user."""
+        return self._having("user", user)
+
+    def for_group(self, group: int) -> Workload:
+        """Return the jobs of one group (a virtual organisation in grid logs)."""
+        return self._having("group", group)
+
+    def for_partition(self, partition: int | str) -> Workload:
+        """Return the jobs of one partition (a site in grid logs), by number or name.
+
+        The machine's size is that of all partitions together, so the result has none unless every job of
+        the log is in this partition.
+        """
+        number = self._partition_number(partition) if isinstance(partition, str) else partition
+        chosen = self._having("partition", number)
+        return chosen if len(chosen) == len(self) else replace(chosen, machine_processors=None)
+
+    def _partition_number(self, name: str) -> int:
+        numbers = [number for number, known in self.partition_names.items() if known == name]
+        if len(numbers) == 1:
+            return numbers[0]
+        if numbers:
+            raise WorkloadError(f"several partitions are named {name!r}: numbers {numbers}", path=self.source)
+        near = difflib.get_close_matches(name, self.partition_names.values(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else None
+        if not self.partition_names:
+            hint = "this log does not name its partitions; give the number"
+        raise WorkloadError(f"no partition is named {name!r}", path=self.source, hint=hint)
+
+    def _having(self, name: str, value: int) -> Workload:
+        mask = self.column(name) == value
+        if not mask.any():
+            known = np.unique(self.column(name))
+            shown = ", ".join(map(str, known[:10])) + (", …" if len(known) > 10 else "")
+            raise WorkloadError(f"no job has {name} {value}", path=self.source, hint=f"there are {shown}")
+        return self.take(mask)
+
+    def _with(self, **columns: npt.NDArray[Any]) -> Workload:
+        return replace(self, columns={**self.columns, **columns})
+
+    def _sorted(self) -> Workload:
+        if self.is_sorted:
+            return self
+        return self.take(np.argsort(self.submit_time, kind="stable"))
+
+    def scale_load(self, factor: float) -> Workload:
+        """Return the log with inter-arrival times divided by `factor`: 2.0 doubles the load.
+
+        Each submission's distance from the first is divided and rounded to whole seconds, half to even.
+        """
+        return self._with(submit_time=selection.scaled_submits(self.submit_time, factor))
+
+    def scale_run_time(self, factor: float) -> Workload:
+        """Return the log with run and requested times multiplied by `factor`.
+
+        Rounded half to even; what was positive stays at least 1 s, zero and unknown stay as they are.
+        """
+        names = [name for name in ("run_time", "requested_time") if name in self.columns]
+        return self._with(**{name: selection.scaled_durations(self.columns[name], factor) for name in names})
+
+    def add_shifted_copy(self, probability: float, shift: int, rng: np.random.Generator) -> Workload:
+        """Return the log with each job, by chance, submitted a second time `shift` seconds later.
+
+        Parameters
+        ----------
+        probability
+            Of each job's being copied: the expected load grows by this share where the copies overlap
+            the log.
+        shift
+            Seconds between a job and its copy; whole, may be negative as long as no copy comes before 0.
+        rng
+            Where the chance comes from; one number is drawn for each job.
+
+        Returns
+        -------
+        Workload
+            Ordered by submit time, originals before copies. Copies get new job numbers, above the largest.
+        """
+        chosen, submit = selection.copied_jobs(self.submit_time, probability, shift, rng)
+        copies = {name: column[chosen] for name, column in self.columns.items()}
+        copies["submit_time"] = submit
+        if "job_id" in copies and len(self):
+            copies["job_id"] = int(self.job_id.max()) + 1 + np.arange(len(chosen), dtype=np.int64)
+        joined = {name: np.concatenate([self.columns[name], copies[name]]) for name in self.columns}
+        return replace(self, columns=joined)._sorted()
+
+    def shake(self, amount: int, rng: np.random.Generator) -> Workload:
+        """Return a replicate of the log: every submission moved by up to `amount` seconds either way.
+
+        Moves are whole seconds, independent and uniform on [-amount, amount]; none goes before the log's
+        first submission. Jobs are then put in order of submission again, ties as they stood.
+
+        References
+        ----------
+        Tsafrir, Ouaknine, Feitelson, "Reducing performance evaluation sensitivity and variability by input
+        shaking", MASCOTS 2007.
+        """
+        return self._with(submit_time=selection.shaken_submits(self.submit_time, amount, rng))._sorted()
+
+
+def _own_column(name: str, values: npt.ArrayLike, source: Path | None) -> npt.NDArray[Any]:
+    """Return a contiguous view of the field's own type; refuse what would not survive the conversion."""
+    given = np.asarray(values)
+    if given.ndim != 1:
+        raise WorkloadError(f"a column has one dimension, not {given.ndim}", path=source, field=name)
+    if name in FLOAT_FIELDS:
+        # Adding zero makes -0.0 into 0.0, so that equal content has equal bytes.
+        return np.ascontiguousarray(given, dtype=np.float64) + 0.0
+    if given.size and given.dtype.kind not in "iub":
+        whole = given.dtype.kind == "f" and bool((np.isfinite(given) & (given == np.rint(given))).all())
+        if not whole or np.abs(given).max() > 2**53:
+            raise WorkloadError("holds values that are not whole numbers", path=source, field=name)
+    if given.dtype.kind == "u" and given.size and given.max() > np.iinfo(np.int64).max:
+        raise WorkloadError("holds values beyond int64", path=source, field=name)
+    return np.ascontiguousarray(given, dtype=np.int64).view()

@@ -1,1 +1,32 @@
-"""TODO."""
+"""Trace formats: one file each, found by suffix.
+
+To add one, write a module with a reader and a writer and register its `Format` here.
+"""
+
+from __future__ import annotations
+
+from gridtune.workload.formats.batsim import BATSIM
+from gridtune.workload.formats.compression import DEFAULT_MAX_BYTES
+from gridtune.workload.formats.csv import CSV
+from gridtune.workload.formats.gwf import GWF
+from gridtune.workload.formats.parquet import PARQUET
+from gridtune.workload.formats.registry import (
+    Format,
+    find_format,
+    format_names,
+    get_format,
+    register_format,
+)
+from gridtune.workload.formats.swf import SWF
+
+__all__ = [
+    "DEFAULT_MAX_BYTES",
+    "Format",
+    "find_format",
+    "format_names",
+    "get_format",
+    "register_format",
+]
+
+for _format in (SWF, GWF, BATSIM, PARQUET, CSV):
+    register_format(_format)

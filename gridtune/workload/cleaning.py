@@ -1,0 +1,329 @@
+"""Cleaning: named rules that edit a log, each applied only when asked for, each counted in a report.
+
+A rule is a function of columns. `clean` applies rules to a workload; reading with `clean=[...]` applies them
+before the file's content is judged, so that a lenient rule can take care of lines that would be an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
+
+__all__ = [
+    "DEFAULT_RULES",
+    "CleaningReport",
+    "CleaningRule",
+    "Jobs",
+    "apply_rules",
+    "clean",
+    "cleaning_rule",
+    "cleaning_rules",
+]
+
+#: What a simulation needs, and no more: order, a run time and a walltime for every job.
+DEFAULT_RULES = ("sort_submits", "drop_never_started", "missing_walltime")
+
+
+class Jobs(NamedTuple):
+    """What a rule sees and returns.
+
+    Attributes
+    ----------
+    columns
+        Field to column, all of one length; a column the log lacks is not there. Other keys than SWF's
+        fields are book-keeping that travels along.
+    processors
+        The machine's size, or None.
+    """
+
+    columns: Mapping[str, npt.NDArray[Any]]
+    processors: int | None
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return a field's column, unknown throughout where the log lacks it."""
+        if name in self.columns:
+            return self.columns[name]
+        return np.full(len(self.columns["submit_time"]), UNKNOWN, dtype=np.int64)
+
+    @property
+    def width(self) -> npt.NDArray[Any]:
+        """Processors of each job: asked for or, where that is not known, got."""
+        requested = self.column("requested_processors")
+        return np.where(requested > 0, requested, self.column("allocated_processors"))
+
+    def machine(self, rule: str) -> int:
+        """Return the machine's size for a rule that cannot do without."""
+        if self.processors is None:
+            raise WorkloadError(
+                f"the rule {rule!r} needs the machine's size, which this log does not give",
+                hint="pass processors=",
+            )
+        return self.processors
+
+    def take(self, index: npt.NDArray[Any]) -> Jobs:
+        """Return the jobs an index array or mask selects."""
+        return self._replace(columns={name: column[index] for name, column in self.columns.items()})
+
+    def put(self, name: str, where: npt.NDArray[np.bool_], values: npt.ArrayLike) -> Jobs:
+        """Return the jobs with one field's values replaced where the mask holds."""
+        column = np.where(where, values, self.column(name))
+        return self._replace(columns={**self.columns, name: column})
+
+
+#: Takes jobs, returns the edited jobs and how many it touched.
+RuleFunction = Callable[[Jobs], tuple[Jobs, int]]
+
+
+@dataclass(frozen=True)
+class CleaningRule:
+    """A named rule.
+
+    Attributes
+    ----------
+    name
+        What users call it.
+    apply
+        The function of jobs.
+    summary
+        The first line of the function's docstring.
+    """
+
+    name: str
+    apply: RuleFunction
+    summary: str
+
+
+@dataclass(frozen=True)
+class CleaningReport:
+    """What cleaning did.
+
+    Attributes
+    ----------
+    counts
+        Rule to the number of jobs it touched, in the order applied; a rule that found nothing counts 0.
+    jobs_before, jobs_after
+        The number of jobs.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    jobs_before: int = 0
+    jobs_after: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain values for JSON."""
+        return {"jobs_before": self.jobs_before, "jobs_after": self.jobs_after, "counts": dict(self.counts)}
+
+
+_RULES: dict[str, CleaningRule] = {}
+
+
+def cleaning_rule(function: RuleFunction) -> RuleFunction:
+    """Register a function of jobs as the cleaning rule of its name; a name is never overwritten."""
+    name = function.__name__
+    if name in _RULES:
+        raise WorkloadError(f"a cleaning rule named {name!r} is registered already")
+    summary = (function.__doc__ or "").strip().split("\n")[0]
+    if not summary:
+        raise WorkloadError(f"the cleaning rule {name!r} needs a docstring that says what it does")
+    _RULES[name] = CleaningRule(name, function, summary)
+    return function
+
+
+def cleaning_rules() -> dict[str, CleaningRule]:
+    """Return every registered rule by name."""
+    return dict(_RULES)
+
+
+def apply_rules(jobs: Jobs, rules: Iterable[str]) -> tuple[Jobs, CleaningReport]:
+    """Apply rules by name, in the order given."""
+    names = [rules] if isinstance(rules, str) else list(rules)
+    before = len(jobs.columns["submit_time"])
+    counts: dict[str, int] = {}
+    for name in names:
+        if name not in _RULES:
+            near = difflib.get_close_matches(name, _RULES, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(sorted(_RULES))}"
+            raise WorkloadError(f"no cleaning rule is named {name!r}", hint=hint)
+        jobs, touched = _RULES[name].apply(jobs)
+        counts[name] = counts.get(name, 0) + touched
+    return jobs, CleaningReport(counts, before, len(jobs.columns["submit_time"]))
+
+
+def clean(
+    workload: Workload, rules: Iterable[str] = DEFAULT_RULES, processors: int | None = None
+) -> tuple[Workload, CleaningReport]:
+    """Apply named cleaning rules to a workload.
+
+    Parameters
+    ----------
+    workload
+        Left as it is.
+    rules
+        Names, applied in this order; `cleaning_rules()` lists them.
+    processors
+        The machine's size for rules about width, where it is not the log's own.
+
+    Returns
+    -------
+    tuple of Workload and CleaningReport
+        The cleaned workload, whose `cleaning` adds up what was done to it, and this run's report.
+    """
+    size = workload.machine_processors if processors is None else processors
+    jobs, report = apply_rules(Jobs(workload.columns, size), rules)
+    done = dict(workload.cleaning)
+    for name, touched in report.counts.items():
+        done[name] = done.get(name, 0) + touched
+    return replace(workload, columns=jobs.columns, cleaning=done), report
+
+
+def _drop(jobs: Jobs, faulty: npt.NDArray[np.bool_]) -> tuple[Jobs, int]:
+    touched = int(faulty.sum())
+    return (jobs.take(~faulty) if touched else jobs), touched
+
+
+def _put(jobs: Jobs, name: str, faulty: npt.NDArray[np.bool_], values: npt.ArrayLike) -> tuple[Jobs, int]:
+    touched = int(faulty.sum())
+    return (jobs.put(name, faulty, values) if touched else jobs), touched
+
+
+@cleaning_rule
+def sort_submits(jobs: Jobs) -> tuple[Jobs, int]:
+    """Put jobs in order of submission, ties as they stood; counts jobs that came earlier than one before."""
+    submit = jobs.columns["submit_time"]
+    late = submit < np.maximum.accumulate(submit) if len(submit) else np.zeros(0, dtype=bool)
+    touched = int(late.sum())
+    return (jobs.take(np.argsort(submit, kind="stable")) if touched else jobs), touched
+
+
+@cleaning_rule
+def drop_never_started(jobs: Jobs) -> tuple[Jobs, int]:
+    """Drop jobs whose run time is unknown: they were cancelled before they started."""
+    return _drop(jobs, jobs.columns["run_time"] < 0)
+
+
+@cleaning_rule
+def missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
+    """Give jobs without a walltime the log's largest walltime or, if no job has one, its largest run time.
+
+    The same upper limit for all of them, so that it tells a scheduler nothing about the single job. A
+    walltime of 0 counts as missing. At least 1 s.
+    """
+    requested = jobs.column("requested_time")
+    missing = requested <= 0
+    if not missing.any():
+        return jobs, 0
+    known = jobs.columns["run_time"] if missing.all() else requested
+    return _put(jobs, "requested_time", missing, max(1, int(known.max())))
+
+
+@cleaning_rule
+def drop_zero_run_time(jobs: Jobs) -> tuple[Jobs, int]:
+    """Drop jobs that ran for 0 s."""
+    return _drop(jobs, jobs.columns["run_time"] == 0)
+
+
+@cleaning_rule
+def raise_zero_run_time(jobs: Jobs) -> tuple[Jobs, int]:
+    """Let jobs that ran for 0 s run for 1 s."""
+    return _put(jobs, "run_time", jobs.columns["run_time"] == 0, 1)
+
+
+@cleaning_rule
+def drop_wider(jobs: Jobs) -> tuple[Jobs, int]:
+    """Drop jobs wider than the machine."""
+    return _drop(jobs, jobs.width > jobs.machine("drop_wider"))
+
+
+@cleaning_rule
+def clamp_wider(jobs: Jobs) -> tuple[Jobs, int]:
+    """Give jobs wider than the machine the whole machine instead."""
+    size = jobs.machine("clamp_wider")
+    return _put(jobs, "requested_processors", jobs.width > size, size)
+
+
+@cleaning_rule
+def drop_unknown_processors(jobs: Jobs) -> tuple[Jobs, int]:
+    """Drop jobs of which neither the requested nor the allocated processors are known."""
+    return _drop(jobs, jobs.width < 0)
+
+
+@cleaning_rule
+def drop_zero_processors(jobs: Jobs) -> tuple[Jobs, int]:
+    """Drop jobs on zero processors, which reading refuses."""
+    zero = (jobs.column("requested_processors") == 0) | (jobs.column("allocated_processors") == 0)
+    return _drop(jobs, (jobs.width <= 0) & zero)
+
+
+@cleaning_rule
+def drop_negative_submit(jobs: Jobs) -> tuple[Jobs, int]:
+    """Drop jobs submitted before the log's clock starts, which reading refuses."""
+    return _drop(jobs, jobs.columns["submit_time"] < 0)
+
+
+@cleaning_rule
+def unknown_negative_times(jobs: Jobs) -> tuple[Jobs, int]:
+    """Take run and requested times below -1, which reading refuses, as unknown."""
+    touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
+    for name in ("run_time", "requested_time"):
+        below = jobs.column(name) < UNKNOWN
+        jobs, _ = _put(jobs, name, below, UNKNOWN)
+        touched |= below
+    return jobs, int(touched.sum())
+
+
+@cleaning_rule
+def round_fractions(jobs: Jobs) -> tuple[Jobs, int]:
+    """Round fractions in whole-number fields, which reading refuses, to the nearest, half to even."""
+    touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
+    columns = dict(jobs.columns)
+    for name, column in jobs.columns.items():
+        if name in FLOAT_FIELDS or name not in SWF_FIELDS or column.dtype.kind != "f":
+            continue
+        rounded = np.rint(column)
+        touched |= rounded != column
+        columns[name] = rounded.astype(np.int64)
+    return jobs._replace(columns=columns), int(touched.sum())
+
+
+@cleaning_rule
+def raise_walltime_to_run_time(jobs: Jobs) -> tuple[Jobs, int]:
+    """Raise known walltimes below the run time to the run time (this tells a scheduler the run time)."""
+    requested, run = jobs.column("requested_time"), jobs.columns["run_time"]
+    return _put(jobs, "requested_time", (requested >= 0) & (requested < run), run)
+
+
+@cleaning_rule
+def clip_run_time_to_walltime(jobs: Jobs) -> tuple[Jobs, int]:
+    """Cut run times beyond a known walltime down to the walltime."""
+    requested, run = jobs.column("requested_time"), jobs.columns["run_time"]
+    return _put(jobs, "run_time", (requested >= 0) & (run > requested), requested)
+
+
+@cleaning_rule
+def use_allocated_processors(jobs: Jobs) -> tuple[Jobs, int]:
+    """Let jobs ask for the processors they got, where that is known and differs."""
+    requested, allocated = jobs.column("requested_processors"), jobs.column("allocated_processors")
+    return _put(jobs, "requested_processors", (allocated > 0) & (allocated != requested), allocated)
+
+
+@cleaning_rule
+def drop_cancelled(jobs: Jobs) -> tuple[Jobs, int]:
+    """Drop jobs that the log says were cancelled (status 5)."""
+    return _drop(jobs, jobs.column("status") == 5)
+
+
+@cleaning_rule
+def start_at_zero(jobs: Jobs) -> tuple[Jobs, int]:
+    """Move the log's clock so that the first submission is at 0."""
+    submit = jobs.columns["submit_time"]
+    if len(submit) == 0 or submit.min() == 0:
+        return jobs, 0
+    return jobs._replace(columns={**jobs.columns, "submit_time": submit - submit.min()}), len(submit)

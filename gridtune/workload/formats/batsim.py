@@ -1,0 +1,269 @@
+"""Batsim's JSON: jobs, and the profiles that say what they do.
+
+Batsim counts in seconds. What its jobs may hold freely besides is where the other fields of a log go, under
+their SWF names, so that writing and reading loses nothing.
+
+Read are `delay` profiles and computations without communication: `parallel_homogeneous` (flops of each
+processor), `parallel_homogeneous_total` (of all together) and `parallel` (a list, of which the longest
+counts). `nb_res` is not the machine's size: in files in use it is the width of the widest job.
+
+Source: https://batsim.readthedocs.io/en/latest/input-workload.html
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.formats.compression import LogStream
+from gridtune.workload.formats.json_lines import line_of_path
+from gridtune.workload.formats.log import RawLog
+from gridtune.workload.formats.registry import Format
+from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
+
+__all__ = ["BATSIM"]
+
+_OWN = "gridtune"
+_KEYS = {"submit_time": "subtime", "requested_processors": "res", "requested_time": "walltime"}
+_COMPUTATIONS = ("parallel_homogeneous", "parallel_homogeneous_total", "parallel")
+
+
+def _read(stream: LogStream, time_unit: float = 1, speed: float | None = None) -> RawLog:
+    """Read a Batsim workload.
+
+    Parameters
+    ----------
+    stream
+        The file.
+    time_unit
+        Seconds in the file's unit of time: 60 for files in minutes.
+    speed
+        Flops a processor does in one such unit; needed where a profile is a computation.
+    """
+    for name, value in (("time_unit", time_unit), ("speed", 1 if speed is None else speed)):
+        if not (math.isfinite(value) and value > 0):
+            raise WorkloadError(f"{name} must be a finite number above 0, but got {value}", path=stream.path)
+    text, document = _document(stream)
+    reader = _Reader(text, document, stream, Fraction(time_unit), None if speed is None else Fraction(speed))
+    return reader.read()
+
+
+def _document(stream: LogStream) -> tuple[str, dict[str, Any]]:
+    content = stream.read()
+    if not content.strip():
+        raise WorkloadError("is empty", path=stream.path)
+    try:
+        text = content.decode("utf-8-sig")
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"is not text in UTF-8 (byte {error.start})", path=stream.path) from error
+    except json.JSONDecodeError as error:
+        raise WorkloadError(f"is not JSON: {error.msg}", path=stream.path, line=error.lineno) from error
+    except (ValueError, RecursionError) as error:
+        raise WorkloadError(f"is not JSON that can be read: {error}", path=stream.path) from error
+    lists = isinstance(document, dict) and isinstance(document.get("jobs"), list)
+    if not lists or not isinstance(document.get("profiles"), dict):
+        message = "is not a Batsim workload: it needs a list 'jobs' and an object 'profiles'"
+        raise WorkloadError(message, path=stream.path)
+    return text, document
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number")
+
+
+class _Reader:
+    def __init__(
+        self,
+        text: str,
+        document: Mapping[str, Any],
+        stream: LogStream,
+        time_unit: Fraction,
+        speed: Fraction | None,
+    ) -> None:
+        self.text, self.document, self.path = text, document, stream.path
+        self.time_unit, self.speed = time_unit, speed
+        self.durations: dict[tuple[str, int], int | float] = {}
+
+    def read(self) -> RawLog:
+        jobs = self.document["jobs"]
+        rows = [self._job(position, job) for position, job in enumerate(jobs)]
+        present = [name for name in SWF_FIELDS if any(name in row for row in rows)]
+        columns = {name: _column(name, [row.get(name, UNKNOWN) for row in rows]) for name in present}
+        columns.setdefault("submit_time", np.zeros(0, dtype=np.int64))
+        return RawLog(columns=columns, line_of=self._line_of, **self._metadata())
+
+    def _line_of(self, row: int, name: str) -> int:
+        return line_of_path(self.text, ("jobs", row, _KEYS.get(name, name)))
+
+    def _fault(self, message: str, *path: str | int, hint: str | None = None) -> WorkloadError:
+        field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).strip(".")
+        line = line_of_path(self.text, path)
+        return WorkloadError(message, path=self.path, line=line, field=field, hint=hint)
+
+    def _number(self, value: Any, *path: str | int) -> int | float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._fault(f"{json.dumps(value)[:40]} is not a number", *path)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self._fault("is beyond float64", *path)
+        if abs(value) >= 2**63 and path[-1] not in FLOAT_FIELDS:
+            raise self._fault(f"{value} is beyond int64", *path)
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    def _seconds(self, value: Any, *path: str | int) -> int | float:
+        number = self._number(value, *path)
+        # Below zero is a mark (unknown) or a fault, not a time: it is not scaled.
+        return number if number < 0 else _plain(Fraction(number) * self.time_unit)
+
+    def _job(self, position: int, job: Any) -> dict[str, int | float]:
+        at = ("jobs", position)
+        if not isinstance(job, dict):
+            raise self._fault("a job is an object", *at)
+        for key in ("id", "subtime", "res", "profile"):
+            if key not in job:
+                raise self._fault(f"the job has no {key!r}", *at)
+        width = self._number(job["res"], *at, "res")
+        row = {
+            "job_id": self._job_number(job["id"], position),
+            "submit_time": self._seconds(job["subtime"], *at, "subtime"),
+            "run_time": self._run_time(job["profile"], width, position),
+            "requested_processors": width,
+            "requested_time": self._seconds(job.get("walltime", UNKNOWN), *at, "walltime"),
+        }
+        for name in SWF_FIELDS:
+            if name in job and name not in ("job_id", "submit_time", "run_time", "requested_time"):
+                row[name] = self._number(job[name], *at, name)
+        return row
+
+    def _job_number(self, identity: Any, position: int) -> int | float:
+        if isinstance(identity, int):
+            return self._number(identity, "jobs", position, "id")
+        # Batsim puts the workload's name before the job's: "w0!17".
+        number = str(identity).rpartition("!")[2]
+        if not (number.isascii() and number.removeprefix("-").isdigit() and len(number) <= 18):
+            shown = json.dumps(identity)[:40]
+            raise self._fault(f"the job's id {shown} has no number", "jobs", position, "id")
+        return int(number)
+
+    def _run_time(self, profile: Any, width: int | float, position: int) -> int | float:
+        if not isinstance(profile, str) or profile not in self.document["profiles"]:
+            shown = json.dumps(profile)[:40]
+            raise self._fault(f"there is no profile {shown}", "jobs", position, "profile")
+        key = (profile, int(width))
+        if key not in self.durations:
+            self.durations[key] = self._duration(profile, width)
+        return self.durations[key]
+
+    def _duration(self, name: str, width: int | float) -> int | float:
+        profile = self.document["profiles"][name]
+        at = ("profiles", name)
+        kind = profile.get("type") if isinstance(profile, dict) else None
+        if kind == "delay":
+            return self._seconds(profile.get("delay"), *at, "delay")
+        if kind not in _COMPUTATIONS:
+            known = ", ".join(("delay", *_COMPUTATIONS))
+            raise self._fault(
+                f"profile of type {kind!r} has no run time of its own", *at, hint=f"read are {known}"
+            )
+        if any(self._flat(profile.get("com", 0), *at, "com")):
+            hint = "its run time depends on a network, which gridtune does not simulate"
+            raise self._fault("the profile communicates", *at, "com", hint=hint)
+        if self.speed is None:
+            hint = "pass speed= (flops a processor does in a unit of time)"
+            raise self._fault("a computation has a run time only at a given speed", *at, hint=hint)
+        flops = max(self._flat(profile.get("cpu"), *at, "cpu"), default=0)
+        if flops < 0:
+            raise self._fault("a computation cannot be negative", *at, "cpu")
+        share = max(int(width), 1) if kind == "parallel_homogeneous_total" else 1
+        return _plain(Fraction(flops) / share / self.speed * self.time_unit)
+
+    def _flat(self, value: Any, *path: str | int) -> list[int | float]:
+        if isinstance(value, list):
+            return [self._number(item, *path) for item in value]
+        return [] if value is None and path[-1] == "com" else [self._number(value, *path)]
+
+    def _metadata(self) -> dict[str, Any]:
+        own = self.document.get(_OWN)
+        if own is None:
+            simple = {
+                key: (str(value),)
+                for key, value in self.document.items()
+                if isinstance(value, str | int | float) and not isinstance(value, bool)
+            }
+            return {"header": simple}
+        try:
+            return {
+                "machine_processors": own["machine_processors"],
+                "header": {key: tuple(values) for key, values in own["header"].items()},
+                "partition_names": {int(number): name for number, name in own["partition_names"].items()},
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._fault("gridtune's own part is damaged", _OWN) from error
+
+
+def _plain(value: Fraction) -> int | float:
+    return value.numerator if value.denominator == 1 else float(value)
+
+
+def _column(name: str, values: list[int | float]) -> npt.NDArray[Any]:
+    fractions = name in FLOAT_FIELDS or any(isinstance(value, float) for value in values)
+    return np.asarray(values, dtype=np.float64 if fractions else np.int64)
+
+
+def _write(workload: Workload, file: BinaryIO) -> None:
+    widths, run_times = workload.processors, workload.run_time
+    for name, column in (("run_time", run_times), ("processors", widths)):
+        if len(column) and column.min() < 0:
+            row = int(np.argmax(column < 0))
+            message = f"Batsim has no job without {name}, but job {row + 1} has none"
+            hint = "clean with 'drop_never_started' and 'drop_unknown_processors' first"
+            raise WorkloadError(message, field=name, hint=hint)
+    own = {
+        "machine_processors": workload.machine_processors,
+        "header": {key: list(values) for key, values in workload.header.items()},
+        "partition_names": {str(number): name for number, name in workload.partition_names.items()},
+    }
+    widest = int(widths.max()) if len(widths) else 0
+    file.write(f'{{\n"nb_res": {widest},\n"{_OWN}": {_compact(own)},\n"jobs": [\n'.encode())
+    file.write(",\n".join(_compact(job) for job in _jobs(workload)).encode())
+    profiles = {str(time): {"type": "delay", "delay": time} for time in np.unique(run_times).tolist()}
+    lines = (f"{_compact(name)}: {_compact(profile)}" for name, profile in profiles.items())
+    file.write(('\n],\n"profiles": {\n' + ",\n".join(lines) + "\n}\n}\n").encode())
+
+
+def _jobs(workload: Workload) -> list[dict[str, Any]]:
+    extra = [
+        name
+        for name in workload.columns
+        if name not in ("job_id", "submit_time", "run_time", "requested_time", "requested_processors")
+    ]
+    requested = workload.column("requested_processors").tolist()
+    jobs = []
+    for row, width, asked in zip(workload, workload.processors.tolist(), requested, strict=True):
+        job = {
+            "id": str(row.get("job_id", UNKNOWN)),
+            "subtime": row["submit_time"],
+            "res": width,
+            "profile": str(row["run_time"]),
+        }
+        if row.get("requested_time", UNKNOWN) != UNKNOWN:
+            job["walltime"] = row["requested_time"]
+        if asked != width:
+            job["requested_processors"] = asked
+        job |= {name: row[name] for name in extra if row[name] != UNKNOWN}
+        jobs.append(job)
+    return jobs
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+BATSIM = Format("batsim", ".json", _read, _write, "everything, for jobs with run time and processors")

@@ -1,0 +1,195 @@
+"""Opening log files: plain, gzip or xz, up to a stated size; writing them whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from gridtune.errors import WorkloadError
+
+__all__ = ["DEFAULT_MAX_BYTES", "LogStream", "open_for_writing", "open_log", "split_compression", "unpack"]
+
+#: A log may hold this much once decompressed, unless the caller says otherwise.
+DEFAULT_MAX_BYTES = 1 << 30
+
+_COMPRESSIONS = {".gz": "gzip", ".xz": "xz", ".tgz": "gzip", ".txz": "xz"}
+_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz"}
+_PIECE = 1 << 20
+
+
+def split_compression(name: str) -> tuple[str, str | None]:
+    """Return a file name without its compression suffix, and the compression ("gzip", "xz" or None)."""
+    stem, dot, suffix = name.rpartition(".")
+    kind = _COMPRESSIONS.get("." + suffix.lower()) if dot and stem else None
+    return (stem, kind) if kind else (name, None)
+
+
+class LogStream:
+    """The decompressed bytes of one log, read forwards; faults of the file become `WorkloadError`.
+
+    Parameters
+    ----------
+    source
+        Gives decompressed bytes.
+    path
+        What errors call it.
+    compression
+        "gzip", "xz" or None.
+    max_bytes
+        How many decompressed bytes it may hold; one more is an error, found before they are kept.
+    damage
+        Exceptions that `source` raises for damaged data.
+    """
+
+    def __init__(
+        self,
+        source: IO[bytes],
+        path: Path,
+        compression: str | None,
+        max_bytes: int,
+        damage: tuple[type[Exception], ...] = (),
+    ) -> None:
+        self.path = path
+        self.max_bytes = max_bytes
+        self._source = source
+        self._compression = compression
+        self._damage = damage
+        self._taken = 0
+        self._held = b""
+
+    def read_line(self, longest: int = 1 << 16) -> bytes:
+        """Return the next line without its end; at most `longest` bytes are looked through for it."""
+        block = self.read(longest)
+        line, _, self._held = block.partition(b"\n")
+        return line
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes, or all that is left; b"" at the end."""
+        if size < 0:
+            return b"".join(iter(lambda: self.read(_PIECE), b""))
+        if self._held:
+            block, self._held = self._held[:size], self._held[size:]
+            return block
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        room = self.max_bytes - self._taken
+        block = self._translated_read(min(size, room + 1))
+        if self._taken == 0:
+            self._check_start(block)
+        self._taken += len(block)
+        if self._taken > self.max_bytes:
+            raise WorkloadError(
+                f"holds more than {self.max_bytes:,} bytes once decompressed",
+                path=self.path,
+                hint="if you trust the file, pass a larger max_bytes",
+            )
+        return block
+
+    def _translated_read(self, size: int) -> bytes:
+        try:
+            return self._source.read(size)
+        except EOFError as error:
+            message = f"the file is cut off: its {self._compression} data ends early"
+            raise WorkloadError(message, path=self.path, hint="fetch or copy it again") from error
+        except self._damage as error:
+            raise self._damaged(error) from error
+        except OSError as error:
+            # gzip reports bad data as an OSError of its own without a number.
+            if error.errno is None:
+                raise self._damaged(error) from error
+            raise WorkloadError(f"cannot be read: {error.strerror}", path=self.path) from error
+
+    def _damaged(self, error: Exception) -> WorkloadError:
+        message = f"is not a {self._compression or 'tar'} file, or it is damaged ({error})"
+        return WorkloadError(message, path=self.path)
+
+    def _check_start(self, block: bytes) -> None:
+        for magic, kind in _MAGIC.items():
+            if self._compression is None and block.startswith(magic):
+                raise WorkloadError(
+                    f"is {kind} data, but its name does not say so",
+                    path=self.path,
+                    hint=f"add {'.gz' if kind == 'gzip' else '.xz'} to its name",
+                )
+
+
+def unpack(
+    source: IO[bytes], path: Path, max_bytes: int, damage: tuple[type[Exception], ...] = ()
+) -> LogStream:
+    """Return the stream of an open file, decompressed as its name's suffix says."""
+    _, compression = split_compression(path.name)
+    if compression == "gzip":
+        import gzip  # noqa: PLC0415
+        import zlib  # noqa: PLC0415
+
+        source = cast("IO[bytes]", gzip.GzipFile(fileobj=source, mode="rb"))
+        damage = (*damage, zlib.error)
+    elif compression == "xz":
+        import lzma  # noqa: PLC0415
+
+        source = cast("IO[bytes]", lzma.LZMAFile(source, mode="rb"))  # noqa: SIM115
+        damage = (*damage, lzma.LZMAError)
+    return LogStream(source, path, compression, max_bytes, damage)
+
+
+@contextmanager
+def open_log(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[LogStream]:
+    """Open a log, decompressing as its suffix says."""
+    if max_bytes < 1:
+        raise WorkloadError(f"max_bytes must be at least 1, but got {max_bytes}")
+    try:
+        source = path.open("rb")
+    except FileNotFoundError as error:
+        raise WorkloadError("no such file", path=path) from error
+    except IsADirectoryError as error:
+        hint = "read_workloads reads a folder of logs"
+        raise WorkloadError("is a folder, not a log", path=path, hint=hint) from error
+    except OSError as error:
+        raise WorkloadError(f"cannot be opened: {error.strerror}", path=path) from error
+    with source:
+        yield unpack(source, path, max_bytes)
+
+
+@contextmanager
+def open_for_writing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name only once it is written whole.
+
+    Compressed as its suffix says, with no time stamp or name inside: equal content gives equal bytes.
+    """
+    _, compression = split_compression(path.name)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        raw = partial.open("xb")
+    except OSError as error:
+        raise WorkloadError(f"cannot be written: {error.strerror}", path=path) from error
+    try:
+        with raw:
+            packer = _packer(raw, compression)
+            yield cast("BinaryIO", packer)
+            if packer is not raw:
+                packer.close()
+            raw.flush()
+            os.fsync(raw.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise WorkloadError(f"cannot be written: {error.strerror or error}", path=path) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def _packer(raw: BinaryIO, compression: str | None) -> Any:
+    if compression == "gzip":
+        import gzip  # noqa: PLC0415
+
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
+    if compression == "xz":
+        import lzma  # noqa: PLC0415
+
+        return lzma.LZMAFile(raw, mode="wb", preset=6)
+    return raw

@@ -1,0 +1,83 @@
+"""`RawLog`: what a reader hands over, and how it becomes a `Workload`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.cleaning import CleaningReport, Jobs, apply_rules
+from gridtune.workload.validity import find_fault
+from gridtune.workload.workload import FLOAT_FIELDS, Workload
+
+__all__ = ["RawLog", "build_workload"]
+
+_ROW = "row of the file"
+
+
+@dataclass(frozen=True)
+class RawLog:
+    """A file's content, read without judgement of its values.
+
+    Attributes
+    ----------
+    columns
+        SWF field to column: int64, or float64 where the file holds fractions.
+    line_of
+        Gives the line (1-based) of a row (0-based) and field, or None where the format has no lines.
+    header, machine_processors, partition_names, cleaning
+        As in `Workload`.
+    """
+
+    columns: Mapping[str, npt.NDArray[Any]]
+    line_of: Callable[[int, str], int | None]
+    header: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    machine_processors: int | None = None
+    partition_names: Mapping[int, str] = field(default_factory=dict)
+    cleaning: Mapping[str, int] = field(default_factory=dict)
+
+
+def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()) -> Workload:
+    """Return the workload, or raise the error that names the line and field of the first faulty job.
+
+    Rules are applied first: what they take care of is no fault.
+    """
+    jobs = len(raw.columns["submit_time"])
+    if jobs == 0:
+        raise WorkloadError("holds no jobs", path=path)
+    columns = {**raw.columns, _ROW: np.arange(jobs)}
+    cleaned, report = _cleaned(Jobs(columns, raw.machine_processors), rules, path)
+    columns = dict(cleaned.columns)
+    rows = columns.pop(_ROW)
+    if len(rows) == 0:
+        raise WorkloadError(f"no job is left: cleaning dropped all {jobs}", path=path)
+    fault = find_fault(columns, raw.machine_processors)
+    if fault is not None:
+        row = int(rows[fault.row])
+        line = raw.line_of(row, fault.field)
+        message = fault.message if line is not None else f"job {row + 1} of {jobs}: {fault.message}"
+        raise WorkloadError(message, path=path, line=line, field=fault.field, hint=fault.hint)
+    typed = {
+        key: column if key in FLOAT_FIELDS else column.astype(np.int64, copy=False)
+        for key, column in columns.items()
+    }
+    done = dict(raw.cleaning)
+    for rule, touched in report.counts.items():
+        done[rule] = done.get(rule, 0) + touched
+    return Workload(
+        typed, name, path, raw.machine_processors, dict(raw.header), dict(raw.partition_names), done
+    )
+
+
+def _cleaned(jobs: Jobs, rules: Iterable[str], path: Path) -> tuple[Jobs, CleaningReport]:
+    try:
+        return apply_rules(jobs, rules)
+    except WorkloadError as error:
+        raise WorkloadError(
+            error.message, path=error.path or path, field=error.field, hint=error.hint
+        ) from error

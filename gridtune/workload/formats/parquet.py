@@ -1,0 +1,112 @@
+"""Parquet: a column for each field the log gives, everything else in the schema's metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.formats.compression import LogStream
+from gridtune.workload.formats.log import RawLog
+from gridtune.workload.formats.registry import Format
+from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, Workload
+
+__all__ = ["PARQUET"]
+
+_METADATA = b"gridtune"
+
+
+def _read(stream: LogStream) -> RawLog:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    content = stream.read()
+    if not content:
+        raise WorkloadError("is empty", path=stream.path)
+    try:
+        file = pq.ParquetFile(BytesIO(content))
+        _check_size(file.metadata, stream)
+        _check_names(file.schema_arrow.names, stream)
+        table = file.read()
+    except (pa.ArrowException, OSError) as error:
+        message = f"is not a Parquet file, or it is cut off or damaged ({str(error).splitlines()[0]})"
+        raise WorkloadError(message, path=stream.path) from error
+    columns = {name: _column(table.column(name), name, stream) for name in table.column_names}
+    return RawLog(columns=columns, line_of=lambda *_: None, **_metadata(table.schema.metadata or {}, stream))
+
+
+def _check_size(metadata: Any, stream: LogStream) -> None:
+    # Run-length encoding can make very much out of very little, so what counts is the size in memory.
+    size = metadata.num_rows * metadata.num_columns * 8
+    if size > stream.max_bytes:
+        raise WorkloadError(
+            f"holds {size:,} bytes once decompressed, more than {stream.max_bytes:,}",
+            path=stream.path,
+            hint="if you trust the file, pass a larger max_bytes",
+        )
+
+
+def _check_names(names: list[str], stream: LogStream) -> None:
+    for name in names:
+        if name not in SWF_FIELDS or names.count(name) > 1:
+            what = "is there twice" if name in SWF_FIELDS else "is not a field of a log"
+            hint = f"the fields are {', '.join(SWF_FIELDS)}"
+            raise WorkloadError(f"column {name!r} {what}", path=stream.path, hint=hint)
+    for name in ("submit_time", "run_time"):
+        if name not in names:
+            raise WorkloadError("there is no such column", path=stream.path, field=name)
+
+
+def _column(column: Any, name: str, stream: LogStream) -> npt.NDArray[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise WorkloadError(f"holds {kind}, not numbers", path=stream.path, field=name)
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy()))
+        raise WorkloadError(f"job {row + 1} has no value", path=stream.path, field=name)
+    values: npt.NDArray[Any] = column.to_numpy()
+    if values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max:
+        row = int(np.argmax(values > np.iinfo(np.int64).max))
+        raise WorkloadError(f"job {row + 1}: {values[row]} is beyond int64", path=stream.path, field=name)
+    floats = name in FLOAT_FIELDS or values.dtype.kind == "f"
+    return values.astype(np.float64 if floats else np.int64, copy=False)
+
+
+def _metadata(metadata: Mapping[bytes, bytes], stream: LogStream) -> dict[str, Any]:
+    if _METADATA not in metadata:
+        return {}
+    try:
+        held = json.loads(metadata[_METADATA])
+        return {
+            "machine_processors": held["machine_processors"],
+            "header": {key: tuple(values) for key, values in held["header"].items()},
+            "partition_names": {int(number): name for number, name in held["partition_names"].items()},
+            "cleaning": dict(held["cleaning"]),
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WorkloadError("its gridtune metadata is damaged", path=stream.path) from error
+
+
+def _write(workload: Workload, file: BinaryIO) -> None:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    held = {
+        "machine_processors": workload.machine_processors,
+        "header": {key: list(values) for key, values in workload.header.items()},
+        "partition_names": {str(number): name for number, name in workload.partition_names.items()},
+        "cleaning": dict(workload.cleaning),
+    }
+    table = pa.table(dict(workload.columns))
+    table = table.replace_schema_metadata({_METADATA: json.dumps(held, ensure_ascii=False).encode()})
+    pq.write_table(table, file, compression="zstd")
+
+
+PARQUET = Format("parquet", ".parquet", _read, _write, "everything")

@@ -1,0 +1,81 @@
+"""The registry of trace formats: each is a name, a suffix, a reader and a writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.formats.compression import split_compression
+from gridtune.workload.formats.log import RawLog
+from gridtune.workload.workload import Workload
+
+__all__ = ["Format", "find_format", "format_names", "get_format", "register_format"]
+
+
+def _loses_nothing(workload: Workload) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class Format:
+    """A trace format.
+
+    Attributes
+    ----------
+    name
+        What users call it.
+    suffix
+        The end of its files' names, before `.gz` or `.xz`.
+    read
+        Takes a `LogStream` and the format's own options (keywords), returns a `RawLog`.
+    write
+        Takes a workload and an open binary file.
+    summary
+        What it holds, in a line.
+    cannot_hold
+        Names the fields of a workload that the format has no place for.
+    """
+
+    name: str
+    suffix: str
+    read: Callable[..., RawLog]
+    write: Callable[[Workload, BinaryIO], None]
+    summary: str
+    cannot_hold: Callable[[Workload], list[str]] = _loses_nothing
+
+
+_FORMATS: dict[str, Format] = {}
+
+
+def register_format(added: Format) -> None:
+    """Add a format; neither name nor suffix is ever overwritten."""
+    if not added.suffix.startswith(".") or added.suffix != added.suffix.lower():
+        raise WorkloadError(f"a suffix is lower-case and starts with a dot, but got {added.suffix!r}")
+    taken = [known.name for known in _FORMATS.values() if added.suffix == known.suffix]
+    if added.name in _FORMATS or taken:
+        raise WorkloadError(f"a format {added.name!r} or one for {added.suffix!r} is registered already")
+    _FORMATS[added.name] = added
+
+
+def format_names() -> list[str]:
+    """Return the names of all registered formats, sorted."""
+    return sorted(_FORMATS)
+
+
+def get_format(name: str) -> Format:
+    """Return the format of that name."""
+    if name not in _FORMATS:
+        raise WorkloadError(f"no format is named {name!r}", hint=f"one of {', '.join(format_names())}")
+    return _FORMATS[name]
+
+
+def find_format(path: Path | str) -> tuple[Format, str] | None:
+    """Return the format that a file's suffix stands for and the name without suffixes, or None."""
+    name, _ = split_compression(Path(path).name)
+    for known in _FORMATS.values():
+        if name.lower().endswith(known.suffix) and len(name) > len(known.suffix):
+            return known, name[: -len(known.suffix)]
+    return None

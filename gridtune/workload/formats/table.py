@@ -1,0 +1,364 @@
+"""Text tables of numbers, a job a line: fast where all is well, exact about line and field where it is not.
+
+Each block of lines is first taken by NumPy whole. Only blocks made of nothing but well-formed lines pass;
+any other block is read again, line by line, by code that accepts or names what it finds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.formats.compression import LogStream
+from gridtune.workload.workload import FLOAT_FIELDS
+
+__all__ = ["BYTE_ORDER_MARK", "Comment", "Table", "TableLayout", "parse_table"]
+
+#: What some editors put before UTF-8 text.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_BLOCK = 1 << 22
+_LONGEST_LINE = 1 << 16
+_INT64 = np.iinfo(np.int64)
+_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_INTEGER = re.compile(rb"[+-]?\d+")
+
+
+class Comment(NamedTuple):
+    """A comment line: where it stood, and its text after the comment mark."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """How the lines of a table are made.
+
+    Attributes
+    ----------
+    fields
+        For each column of the file the SWF field it becomes, or None to pass over it.
+    comment
+        Bytes any of which starts a comment line.
+    separator
+        What stands between values; None for any blanks.
+    labels
+        Fields whose values may be names instead of numbers.
+    first_line
+        The number of the first line.
+    """
+
+    fields: tuple[str | None, ...]
+    comment: bytes = b""
+    separator: bytes | None = None
+    labels: frozenset[str] = frozenset()
+    first_line: int = 1
+
+
+@dataclass
+class Table:
+    """What a table held.
+
+    Attributes
+    ----------
+    columns
+        Field to int64 column; float64 where fractions were found. Labels are codes from 1.
+    lines
+        The line of each job, from 1.
+    comments
+        Comment lines in order.
+    labels
+        For each field that held names: its names in order of their codes.
+    """
+
+    columns: dict[str, npt.NDArray[Any]]
+    lines: npt.NDArray[np.int64]
+    comments: list[Comment] = field(default_factory=list)
+    labels: dict[str, list[str]] = field(default_factory=dict)
+
+    def line_of(self, row: int, name: str) -> int:
+        """Return the line of a job."""
+        return int(self.lines[row])
+
+
+class _Block(NamedTuple):
+    columns: dict[str, npt.NDArray[Any]]
+    lines: npt.NDArray[np.int64]
+
+
+def parse_table(stream: LogStream, layout: TableLayout) -> Table:
+    """Read every line of a stream.
+
+    Raises
+    ------
+    WorkloadError
+        Naming file, line and field, at the first line that is not as the layout says.
+    """
+    parser = _Parser(layout, stream)
+    blocks = []
+    line = layout.first_line
+    for block in _blocks_of_lines(stream, layout.first_line):
+        blocks.append(parser.parse(block, line))
+        line += block.count(b"\n")
+    return parser.joined(blocks)
+
+
+def _blocks_of_lines(stream: LogStream, first_line: int) -> Iterator[bytes]:
+    rest = b""
+    line = first_line
+    while block := stream.read(_BLOCK):
+        if line == 1 and not rest:
+            block = block.removeprefix(BYTE_ORDER_MARK)
+        head, newline, tail = block.rpartition(b"\n")
+        if newline:
+            whole = rest + head + newline
+            line += whole.count(b"\n")
+            yield whole
+            rest = tail
+        else:
+            rest += block
+        if len(rest) > _LONGEST_LINE:
+            message = f"a line of more than {_LONGEST_LINE:,} bytes: not a text log"
+            raise WorkloadError(message, path=stream.path, line=line)
+    if rest:
+        yield rest + b"\n"
+
+
+class _Parser:
+    def __init__(self, layout: TableLayout, stream: LogStream) -> None:
+        self.layout = layout
+        self.path = stream.path
+        self.comments: list[Comment] = []
+        self.codes: dict[str, dict[bytes, int]] = {name: {} for name in layout.labels}
+
+    def parse(self, block: bytes, first_line: int) -> _Block:
+        if any(mark in block for mark in _marks(self.layout.comment)):
+            block = self._without_comments(block, first_line)
+        fast = None if self.layout.labels else _parse_numbers(block, self.layout, first_line)
+        return fast if fast is not None else self._parse_lines(block, first_line)
+
+    def _without_comments(self, block: bytes, first_line: int) -> bytes:
+        """Take comment lines out, leaving empty ones so that lines keep their numbers."""
+        lines = block.split(b"\n")
+        marks = self.layout.comment
+        for i, line in enumerate(lines):
+            text = line.lstrip()
+            if text and text[0] in marks:
+                self.comments.append(Comment(first_line + i, _decoded(text[1:].rstrip())))
+                lines[i] = b""
+        return b"\n".join(lines)
+
+    def _parse_lines(self, block: bytes, first_line: int) -> _Block:
+        layout = self.layout
+        width = len(layout.fields)
+        values: list[list[int | float]] = [[] for _ in range(width)]
+        lines: list[int] = []
+        for line, text in enumerate(block.split(b"\n"), start=first_line):
+            stripped = text.strip()
+            if not stripped:
+                continue
+            tokens = stripped.split(layout.separator)
+            if len(tokens) != width:
+                raise self._count_error(stripped, len(tokens), line)
+            lines.append(line)
+            for name, token, column in zip(layout.fields, tokens, values, strict=True):
+                if name is not None:
+                    column.append(self._value(name, token, line))
+        columns = {
+            name: _column(name, column) for name, column in zip(layout.fields, values, strict=True) if name
+        }
+        return _Block(columns, np.asarray(lines, dtype=np.int64))
+
+    def _count_error(self, text: bytes, found: int, line: int) -> WorkloadError:
+        start = _decoded(text[:40])
+        return WorkloadError(
+            f"expected {len(self.layout.fields)} fields, but found {found}: {start!r}…",
+            path=self.path,
+            line=line,
+        )
+
+    def _value(self, name: str, token: bytes, line: int) -> int | float:
+        if self.layout.separator is not None:
+            token = token.strip()
+            if len(token) > 1 and token[:1] == token[-1:] == b'"':
+                token = token[1:-1]
+        if name in self.codes:
+            codes = self.codes[name]
+            return codes.setdefault(token, len(codes) + 1)
+        if _INTEGER.fullmatch(token) and len(token) <= 24:
+            whole = int(token)
+            if _INT64.min <= whole <= _INT64.max or name in FLOAT_FIELDS:
+                return whole
+            raise self._value_error("is beyond int64", token, name, line)
+        if not _DECIMAL.fullmatch(token):
+            message = "nothing stands here" if not token else "is not a number"
+            raise self._value_error(message, token, name, line)
+        value = float(token)
+        if name in FLOAT_FIELDS:
+            if math.isinf(value):
+                raise self._value_error("is beyond float64", token, name, line)
+            return value
+        if abs(value) > 2**53:
+            raise self._value_error(
+                "is beyond the whole numbers that have a decimal point", token, name, line
+            )
+        # "3477.0" is the whole number it says; a fraction stays one, for the checks or a rule to find.
+        return int(value) if value.is_integer() else value
+
+    def _value_error(self, message: str, token: bytes, name: str, line: int) -> WorkloadError:
+        shown = f"{_decoded(token[:40])!r} " if token else ""
+        return WorkloadError(shown + message, path=self.path, line=line, field=name)
+
+    def joined(self, blocks: list[_Block]) -> Table:
+        names = [name for name in self.layout.fields if name is not None]
+        columns = {name: _joined([block.columns[name] for block in blocks], name) for name in names}
+        lines = _joined([block.lines for block in blocks], "")
+        labels = {}
+        for name, codes in self.codes.items():
+            columns[name], found = _resolved(columns[name], codes)
+            if found is not None:
+                labels[name] = found
+        return Table(columns, lines, self.comments, labels)
+
+
+def _parse_numbers(block: bytes, layout: TableLayout, first_line: int) -> _Block | None:
+    """Return the block's columns if every line is exactly well-formed, else None.
+
+    Sound because every token yields at least one number or fails: with the right count of tokens on every
+    line, the right count of numbers in all proves that each token was one number.
+    """
+    text = block.replace(b"\r\n", b"\n") if b"\r" in block else block
+    kinds = _kinds(layout.separator)[np.frombuffer(text, dtype=np.uint8)]
+    if not kinds.all():
+        return None
+    width = len(layout.fields)
+    solid = kinds >= _SOLID
+    begins = solid.copy()
+    begins[1:] &= ~solid[:-1]
+    starts = np.flatnonzero(begins)
+    newlines = np.flatnonzero(kinds == _NEWLINE)
+    counts = np.diff(np.searchsorted(starts, newlines), prepend=0)
+    full = counts == width
+    if not (full | (counts == 0)).all():
+        return None
+    jobs = int(full.sum())
+    if layout.separator is not None:
+        if text.count(layout.separator) != jobs * (width - 1):
+            return None
+        text = text.replace(layout.separator, b" ")
+    split = _without_fractions(text, layout, starts, np.flatnonzero(kinds == _DOT))
+    if split is None:
+        return None
+    values = _integers(split[0])
+    if values is None or values.size != jobs * width:
+        return None
+    table = values.reshape(jobs, width)
+    columns: dict[str, npt.NDArray[Any]] = {
+        name: np.ascontiguousarray(table[:, i]) for i, name in enumerate(layout.fields) if name is not None
+    }
+    for name in FLOAT_FIELDS & columns.keys():
+        columns[name] = columns[name].astype(np.float64)
+    for token, value in split[1]:
+        columns[layout.fields[token % width] or ""][token // width] = value
+    return _Block(columns, np.flatnonzero(full) + first_line)
+
+
+_NEWLINE, _BLANK, _SOLID, _DOT = 1, 2, 3, 4
+
+
+@cache
+def _kinds(separator: bytes | None) -> npt.NDArray[np.uint8]:
+    """Return for each byte what it is; 0 for what the fast path leaves to the slow one."""
+    kinds = np.zeros(256, dtype=np.uint8)
+    kinds[list(b"0123456789-")] = _SOLID
+    kinds[ord(".")] = _DOT
+    kinds[ord("\n")] = _NEWLINE
+    kinds[list(b" \t" if separator is None else separator)] = _BLANK
+    return kinds
+
+
+def _without_fractions(
+    text: bytes, layout: TableLayout, starts: npt.NDArray[np.intp], dots: npt.NDArray[np.intp]
+) -> tuple[bytes, list[tuple[int, float]]] | None:
+    """Return the text with fractions blanked, and the decimal numbers by the position of their token.
+
+    None if a decimal point stands where only whole numbers may, or not within one plain number.
+    """
+    if len(dots) == 0:
+        return text, []
+    tokens = np.searchsorted(starts, dots, side="right") - 1
+    fields = [layout.fields[i] for i in np.unique(tokens % len(layout.fields))]
+    if any(name not in FLOAT_FIELDS for name in fields):
+        return None
+    blanked = bytearray(text)
+    decimals = []
+    for token, start, dot in zip(tokens.tolist(), starts[tokens].tolist(), dots.tolist(), strict=True):
+        number = _PLAIN_DECIMAL.match(text, start)
+        if number is None or number.start(1) != dot:
+            return None
+        decimals.append((token, float(number[0])))
+        blanked[dot : number.end()] = b" " * (number.end() - dot)
+    return bytes(blanked), decimals
+
+
+_PLAIN_DECIMAL = re.compile(rb"-?\d+(\.\d*)(?=\s)")
+
+
+def _integers(text: bytes) -> npt.NDArray[np.int64] | None:
+    with warnings.catch_warnings():
+        # Older releases of NumPy only warn of text that is no number.
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            values = np.fromstring(text, dtype=np.int64, sep=" ")
+        except (ValueError, DeprecationWarning):
+            return None
+    # Numbers beyond int64 come back as its ends: let the exact path decide.
+    if values.size and (values.max() == _INT64.max or values.min() == _INT64.min):
+        return None
+    return values
+
+
+def _column(name: str, values: list[int | float]) -> npt.NDArray[Any]:
+    fractions = name in FLOAT_FIELDS or any(isinstance(value, float) for value in values)
+    return np.asarray(values, dtype=np.float64 if fractions else np.int64)
+
+
+def _joined(parts: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
+    if not parts:
+        return np.zeros(0, dtype=np.float64 if name in FLOAT_FIELDS else np.int64)
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def _resolved(
+    column: npt.NDArray[np.int64], codes: dict[bytes, int]
+) -> tuple[npt.NDArray[np.int64], list[str] | None]:
+    """Turn codes back into numbers if all were numbers; else number the names, -1 staying unknown."""
+    if all(_INTEGER.fullmatch(token) and len(token) <= 18 for token in codes):
+        numbers = np.asarray([0, *(int(token) for token in codes)], dtype=np.int64)
+        return numbers[column], None
+    names = [token for token in codes if token != b"-1"]
+    number_of = {token: i for i, token in enumerate(names, start=1)}
+    numbers = np.asarray([0, *(number_of.get(token, -1) for token in codes)], dtype=np.int64)
+    return numbers[column], [_decoded(name) for name in names]
+
+
+def _marks(comment: bytes) -> list[bytes]:
+    return [bytes([mark]) for mark in comment]
+
+
+def _decoded(text: bytes) -> str:
+    """Decode a comment or name: UTF-8 where it is, else Latin-1, which old logs are written in."""
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        return text.decode("latin-1")

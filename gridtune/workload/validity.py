@@ -1,0 +1,130 @@
+"""What a job may not be: the rules that every `Workload` keeps, checked over whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LARGEST_TIME", "LARGEST_WIDTH", "Fault", "find_fault"]
+
+#: Times beyond this many seconds are refused: sums of a few of them must fit int64, and float64 exactly.
+LARGEST_TIME = 2**53
+
+#: Jobs wider than this are refused: processors × seconds must stay far from the end of int64.
+LARGEST_WIDTH = 2**31 - 1
+
+Column = npt.NDArray[Any]
+
+
+class Fault(NamedTuple):
+    """The first job of a workload that breaks a rule.
+
+    Attributes
+    ----------
+    row
+        Its position, from 0.
+    field
+        The field at fault.
+    message
+        What is wrong, with the value found.
+    hint
+        What to do about it.
+    """
+
+    row: int
+    field: str
+    message: str
+    hint: str | None
+
+
+def find_fault(columns: Mapping[str, Column], machine_processors: int | None) -> Fault | None:
+    """Return the first job that cannot be, or None when every job is sound.
+
+    Only fields that a simulation reads are judged: whole numbers, a submit time of 0 or later, times of at
+    least -1 (unknown) and at most `LARGEST_TIME`, no job on zero processors and none wider than the
+    machine. What the log says besides (status, memory, recorded waits) may be odd without harm.
+
+    Parameters
+    ----------
+    columns
+        SWF field to column, all of one length. A float64 column where whole numbers are due is a fault
+        when it holds a fraction.
+    machine_processors
+        The machine's size, or None when it is not known.
+    """
+    faults = list(_faults(columns, machine_processors))
+    return min(faults, key=lambda fault: fault.row) if faults else None
+
+
+def _faults(columns: Mapping[str, Column], machine_processors: int | None) -> Iterator[Fault]:
+    if len(columns["submit_time"]) == 0:
+        return
+    yield from _number_faults(columns)
+    yield from _time_faults(columns)
+    yield from _width_faults(columns, machine_processors)
+
+
+def _number_faults(columns: Mapping[str, Column]) -> Iterator[Fault]:
+    for field, column in columns.items():
+        if column.dtype.kind != "f":
+            continue
+        odd = ~np.isfinite(column)
+        if odd.any():
+            row = int(np.argmax(odd))
+            yield Fault(row, field, f"{column[row]} is not a finite number", None)
+        fraction = np.isfinite(column) & (column != np.rint(column))
+        if field != "average_cpu_time" and fraction.any():
+            row = int(np.argmax(fraction))
+            hint = "read it with clean=['round_fractions']; gridtune counts in whole seconds"
+            yield Fault(row, field, f"{float(column[row])!r} is not a whole number", hint)
+
+
+def _time_faults(columns: Mapping[str, Column]) -> Iterator[Fault]:
+    submit = columns["submit_time"]
+    if submit.min() < 0:
+        row = int(np.argmax(submit < 0))
+        hint = "read it with clean=['drop_negative_submit']"
+        yield Fault(row, "submit_time", f"negative submit time {submit[row]}", hint)
+    for field in ("submit_time", "run_time", "requested_time"):
+        column = columns.get(field)
+        if column is None:
+            continue
+        if field != "submit_time" and column.min() < -1:
+            row = int(np.argmax(column < -1))
+            hint = "-1 stands for unknown; read it with clean=['unknown_negative_times']"
+            yield Fault(row, field, f"negative time {column[row]}", hint)
+        if column.max() > LARGEST_TIME:
+            row = int(np.argmax(column > LARGEST_TIME))
+            yield Fault(row, field, f"{column[row]} seconds is beyond the largest time, 2**53", None)
+
+
+def _width_faults(columns: Mapping[str, Column], machine_processors: int | None) -> Iterator[Fault]:
+    unknown = np.broadcast_to(np.int64(-1), len(columns["submit_time"]))
+    requested = columns.get("requested_processors", unknown)
+    allocated = columns.get("allocated_processors", unknown)
+    if requested.min() > 0:
+        chosen = requested
+    else:
+        chosen = np.where(requested > 0, requested, allocated)
+        # A job that says 0 somewhere and gives no positive number elsewhere claims to use nothing.
+        zero = (chosen <= 0) & ((requested == 0) | (allocated == 0))
+        if zero.any():
+            row = int(np.argmax(zero))
+            field = "requested_processors" if requested[row] == 0 else "allocated_processors"
+            yield Fault(row, field, "zero processors", "read it with clean=['drop_zero_processors']")
+        below = (requested < -1) | ((chosen <= 0) & (allocated < -1))
+        if below.any():
+            row = int(np.argmax(below))
+            field = "requested_processors" if requested[row] < -1 else "allocated_processors"
+            value = requested[row] if requested[row] < -1 else allocated[row]
+            yield Fault(row, field, f"{value} processors", "-1 stands for unknown")
+    limit = LARGEST_WIDTH if machine_processors is None else min(machine_processors, LARGEST_WIDTH)
+    if chosen.max() > limit:
+        row = int(np.argmax(chosen > limit))
+        field = "requested_processors" if requested[row] > 0 else "allocated_processors"
+        place = f"the machine has {limit}" if limit == machine_processors else f"the limit is {limit}"
+        hint = "read it with clean=['drop_wider'] or ['clamp_wider']"
+        yield Fault(row, field, f"wider than the machine: {chosen[row]} processors, {place}", hint)
