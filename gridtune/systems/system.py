@@ -7,6 +7,7 @@ and its metrics. Registered once, it can be run as a single cell, swept, tracked
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -18,7 +19,17 @@ from pydantic import BaseModel, ConfigDict
 from gridtune.errors import SweepError
 from gridtune.workload.workload import Workload
 
-__all__ = ["Outcome", "System", "SystemParameters", "get_system", "register_system", "system_names"]
+__all__ = [
+    "CLEANED_MARK",
+    "Outcome",
+    "Streams",
+    "System",
+    "SystemParameters",
+    "WorkloadLoader",
+    "get_system",
+    "register_system",
+    "system_names",
+]
 
 
 class SystemParameters(BaseModel):
@@ -48,6 +59,8 @@ class Outcome:
 
 #: Gives the stream of random numbers for a purpose: same replicate and purpose, same numbers.
 Streams = Callable[[str], np.random.Generator]
+#: Between a trace's name and the cleaning rules it is to be read with, in a reference.
+CLEANED_MARK = "?clean="
 #: Gives the workload a reference names; loaded once per process and kept.
 WorkloadLoader = Callable[[str], Workload]
 
@@ -60,11 +73,26 @@ class System(Protocol):
     #: Part of every cell's id: raise it when results change, so that old cells are not taken for new.
     version: ClassVar[str]
     Parameters: ClassVar[type[SystemParameters]]
-    #: Metric names to the direction that is better, "min" or "max".
-    directions: Mapping[str, str]
+
+    @property
+    def directions(self) -> Mapping[str, str]:
+        """Metric names to the direction that is better, "min" or "max"."""
+        ...
 
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the trace references that a cell with these parameters reads."""
+        ...
+
+    def code(self, parameters: Any) -> Mapping[str, str]:
+        """Return name and SHA-256 of every piece of user code a cell with these parameters runs.
+
+        It becomes part of the cell's id: a policy that was edited makes new cells. Empty where all code
+        is the system's own, which `version` stands for.
+        """
+        ...
+
+    def prepare(self, parameters: Iterable[Any]) -> None:
+        """Compile what cells with these parameters need, so that the first of them starts warm."""
         ...
 
     def run(self, parameters: Any, *, streams: Streams, load: WorkloadLoader, tables: bool) -> Outcome:
@@ -73,11 +101,14 @@ class System(Protocol):
 
 
 _SYSTEMS: dict[str, System] = {}
+#: Systems that come with gridtune and the modules that register them, imported when first asked for.
+_BUNDLED = {"batch": "gridtune.systems.batch"}
 
 
 def register_system(system: System) -> System:
     """Add a system under its name; a name is never overwritten."""
-    if system.name in _SYSTEMS:
+    bundled = _BUNDLED.get(system.name, type(system).__module__)
+    if system.name in _SYSTEMS or type(system).__module__ != bundled:
         raise SweepError(f"a system named {system.name!r} is registered already")
     _SYSTEMS[system.name] = system
     return system
@@ -85,13 +116,15 @@ def register_system(system: System) -> System:
 
 def get_system(name: str) -> System:
     """Return the system of that name."""
+    if name not in _SYSTEMS and name in _BUNDLED:
+        importlib.import_module(_BUNDLED[name])
     if name not in _SYSTEMS:
-        near = difflib.get_close_matches(name, _SYSTEMS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(sorted(_SYSTEMS))}"
+        near = difflib.get_close_matches(name, system_names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(system_names())}"
         raise SweepError(f"no system is named {name!r}", hint=hint)
     return _SYSTEMS[name]
 
 
 def system_names() -> list[str]:
-    """Return the names of all registered systems, sorted."""
-    return sorted(_SYSTEMS)
+    """Return the names of all systems, bundled and registered, sorted."""
+    return sorted({*_SYSTEMS, *_BUNDLED})

@@ -1,0 +1,180 @@
+"""From a search space to its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gridtune.errors import GridtuneError, TraceError
+from gridtune.sweep.cells import Cell, Replicate, cell_id_of, configuration_id_of
+from gridtune.sweep.dimensions import grid_points, random_points, sobol_points
+from gridtune.sweep.space import Replicates, SearchSpace
+from gridtune.sweep.space_check import check_configuration
+from gridtune.sweep.workloads import Workloads
+from gridtune.systems.system import System, SystemParameters
+
+__all__ = ["Planner", "Stratum", "space_points", "space_replicates", "space_strata"]
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A workload that every configuration is run on.
+
+    Attributes
+    ----------
+    label
+        What tables call it.
+    parameters
+        What it adds to a configuration.
+    """
+
+    label: str
+    parameters: Mapping[str, Any]
+
+
+def space_replicates(replicates: Replicates) -> list[Replicate]:
+    """Return the repetitions a space asks for."""
+    if replicates.windows is not None:
+        count = replicates.windows
+        return [
+            Replicate(f"window {number}/{count}", number - 1, {"window": f"{number}/{count}"})
+            for number in range(1, count + 1)
+        ]
+    if replicates.shakes is not None:
+        return [
+            Replicate(f"shake {seed}", seed, {"shake": replicates.amount})
+            for seed in range(replicates.shakes)
+        ]
+    return [Replicate(f"seed {seed}", seed) for seed in range(replicates.seeds or 1)]
+
+
+def space_strata(space: SearchSpace, system: System) -> list[Stratum]:
+    """Return the workloads that everything is crossed with."""
+    plain = [
+        {name: value for name, value in each.items() if name != "label"} for each in space.workloads or ({},)
+    ]
+    labels = [str(each.get("label", "")) for each in space.workloads] or [""]
+    traces = [str({**space.fixed, **each}.get("trace", "")) for each in plain]
+    strata = []
+    for index, (label, trace, parameters) in enumerate(zip(labels, traces, plain, strict=True)):
+        # A trace alone names the workload unless another workload is the same trace, cut otherwise.
+        others = {} if traces.count(trace) == 1 else parameters
+        rest = [f"{name}={value}" for name, value in others.items() if name != "trace"]
+        strata.append(Stratum(label or ", ".join([_short(trace), *rest]) or system.name, parameters))
+        if strata[-1].label in [each.label for each in strata[:-1]]:
+            message = f"two workloads would be called {strata[-1].label!r}"
+            raise space.fault(message, "workloads", index, hint="give each a `label`")
+    return strata
+
+
+def _short(trace: str) -> str:
+    return trace.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+
+
+def space_points(space: SearchSpace) -> list[dict[str, Any]]:
+    """Return the points a strategy that knows them up front will run; the baseline is among them.
+
+    For an adaptive strategy that is the baseline alone.
+    """
+    strategy, dimensions = space.strategy, space.dimensions
+    try:
+        if strategy.random is not None:
+            points = random_points(dimensions, strategy.random.samples, strategy.random.seed)
+        elif strategy.sobol is not None:
+            points = sobol_points(dimensions, strategy.sobol.samples, strategy.sobol.seed)
+        elif strategy.optuna is not None:
+            points = []
+        else:
+            points = grid_points(dimensions)
+    except GridtuneError as fault:
+        place = str(fault.field or "dimensions").split(".")
+        raise space.fault(fault.message, *place, hint=fault.hint) from None
+    return _with_baseline(space, points)
+
+
+def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
+    stated = {name: value for name, value in space.baseline.items() if name not in wanted}
+    for name, value in stated.items():
+        if space.fixed[name] != value:
+            raise space.fault(f"every cell has {name}={space.fixed[name]!r}", "baseline", name)
+    if not wanted or any(_agrees(point, wanted) for point in points):
+        return points
+    if space.strategy.kind == "grid":
+        told = ", ".join(f"{name}={value}" for name, value in wanted.items())
+        raise space.fault(f"no configuration of the grid has {told}", "baseline")
+    missing = [name for name, each in space.dimensions.items() if name not in wanted and not each.when]
+    if missing:
+        message = f"the baseline leaves {', '.join(missing)} open, which a sample hardly hits"
+        raise space.fault(message, "baseline", hint="give every dimension a value")
+    return [wanted, *points]
+
+
+def _agrees(point: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(name in point and point[name] == value for name, value in wanted.items())
+
+
+class Planner:
+    """Makes the cells of a space.
+
+    Parameters
+    ----------
+    space, system
+        What is searched.
+    workloads
+        Gives the traces' checksums.
+    """
+
+    def __init__(self, space: SearchSpace, system: System, workloads: Workloads) -> None:
+        self.space = space
+        self.system = system
+        self.strata = space_strata(space, system)
+        self.replicates = space_replicates(space.replicates)
+        self._workloads = workloads
+
+    def cells(self, points: Iterable[Mapping[str, Any]] | None = None) -> list[Cell]:
+        """Return the cells of these points (by default the space's), each once.
+
+        The order is that of the results: by workload, then point, then replicate.
+        """
+        chosen = list(space_points(self.space) if points is None else points)
+        cells: dict[str, Cell] = {}
+        for stratum in self.strata:
+            for point in chosen:
+                for cell in self._configuration(stratum, point):
+                    cells.setdefault(cell.cell_id, cell)
+        return list(cells.values())
+
+    def _configuration(self, stratum: Stratum, point: Mapping[str, Any]) -> Iterable[Cell]:
+        given = {**self.space.fixed, **stratum.parameters, **point}
+        parameters = check_configuration(self.space, self.system, given)
+        traces = self._traces(parameters, stratum)
+        # As the system understood them: 1 and 1.0 are the same load, in tables too.
+        understood = parameters.model_dump(mode="json")
+        configuration = {name: understood[name] for name in given}
+        configuration_id = configuration_id_of(self.system, parameters, traces)
+        for replicate in self.replicates:
+            full = check_configuration(self.space, self.system, {**given, **replicate.parameters})
+            cell_id = cell_id_of(self.system, full, replicate.seed, traces)
+            yield Cell(cell_id, configuration_id, stratum.label, configuration, replicate, traces)
+
+    def _traces(self, parameters: SystemParameters, stratum: Stratum) -> dict[str, str]:
+        try:
+            return self._workloads.checksums(self.system.traces(parameters))
+        except TraceError as fault:
+            place: tuple[str | int, ...] = ("dimensions", "trace")
+            if "trace" in self.space.fixed:
+                place = ("fixed", "trace")
+            elif "trace" in stratum.parameters:
+                place = ("workloads", self.strata.index(stratum), "trace")
+            raise self.space.fault(fault.message, *place, hint=fault.hint) from None
+
+    def order_key(self, cells: Iterable[Cell]) -> dict[str, tuple[int, int]]:
+        """Return each cell's place for running: cells that share a workload and replicate together.
+
+        They share the selected workload, which a worker then makes once.
+        """
+        labels = {stratum.label: index for index, stratum in enumerate(self.strata)}
+        repeats = {replicate.label: index for index, replicate in enumerate(self.replicates)}
+        return {cell.cell_id: (labels[cell.workload], repeats[cell.replicate.label]) for cell in cells}

@@ -1,0 +1,81 @@
+"""A user's policies and systems: Python files a search space names, run in driver and workers."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridtune.errors import SweepError
+
+__all__ = ["Plugin", "load_plugins", "read_plugin"]
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plug-in's file name and source: all a worker on another machine needs.
+
+    Attributes
+    ----------
+    name
+        The file's name without suffix.
+    source
+        Its text.
+    """
+
+    name: str
+    source: str
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the source."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+
+def read_plugin(path: Path) -> Plugin:
+    """Return the plug-in in a file."""
+    try:
+        return Plugin(path.stem, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise SweepError(f"the plug-in cannot be read: {fault}", path=path) from None
+
+
+def load_plugins(plugins: Iterable[Plugin]) -> None:
+    """Run each plug-in once in this process, so that what it registers is there.
+
+    The source is run from a file whose path is made of its content: the driver and all workers of a
+    machine compile the same file, so that compiled policies are cached once, and an edited plug-in is
+    another file.
+    """
+    for plugin in plugins:
+        module_name = f"gridtune_plugin_{plugin.name}_{plugin.checksum[:12]}"
+        if module_name in sys.modules:
+            continue
+        path = _kept(plugin)
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        if spec is None or spec.loader is None:
+            raise SweepError("the plug-in is no Python module", path=path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as fault:
+            del sys.modules[module_name]
+            raise SweepError(f"the plug-in {plugin.name!r} fails: {type(fault).__name__}: {fault}") from fault
+
+
+def _kept(plugin: Plugin) -> Path:
+    """Return the file in the user's cache that holds the plug-in's source, writing it if need be."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    path = cache / "gridtune" / "plugins" / plugin.checksum[:16] / f"{plugin.name}.py"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            file.write(plugin.source)
+        Path(file.name).replace(path)
+    return path

@@ -1,0 +1,328 @@
+"""`SearchSpace`: what a sweep searches, as its YAML file says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from gridtune.errors import SpaceError
+from gridtune.sweep.space_errors import guess, space_error
+from gridtune.sweep.yaml_lines import LinedYaml, read_yaml
+
+__all__ = [
+    "Dimension",
+    "Objective",
+    "Replicates",
+    "Resources",
+    "SearchSpace",
+    "Strategy",
+    "parse_space",
+    "read_space",
+]
+
+_KINDS = ("grid", "choice", "uniform", "loguniform", "integer")
+#: Whole numbers up to which an `integer` dimension may be spelt out by a grid.
+_LARGEST_ENUMERATION = 10_000
+
+Number = int | float
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Dimension(_Part):
+    """The values one parameter can take: exactly one of the five kinds, and when it applies.
+
+    Attributes
+    ----------
+    grid
+        Every one of these values; never sampled, always crossed with everything else.
+    choice
+        One of these values; a sampling strategy draws it.
+    uniform, loguniform
+        A real number from [low, high], evenly or evenly in its logarithm.
+    integer
+        A whole number from low to high, both included.
+    when
+        Other dimensions and the value or values they must have; otherwise this one is left out.
+    """
+
+    grid: Annotated[tuple[Any, ...], Field(min_length=1)] | None = None
+    choice: Annotated[tuple[Any, ...], Field(min_length=1)] | None = None
+    uniform: tuple[float, float] | None = None
+    loguniform: tuple[float, float] | None = None
+    integer: tuple[int, int] | None = None
+    when: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_list(cls, value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return {"grid": value}
+        if not isinstance(value, Mapping):
+            raise ValueError(
+                f"a dimension is a list of values or one of {', '.join(_KINDS)}, but got {value!r}; "
+                "a parameter with one value goes under `fixed`"
+            )
+        return value
+
+    @field_validator("uniform", "loguniform", "integer")
+    @classmethod
+    def _ordered(cls, value: tuple[Number, Number] | None) -> tuple[Number, Number] | None:
+        if value is not None and not value[0] < value[1]:
+            raise ValueError(f"`low < high` must hold, but got [{value[0]}, {value[1]}]")
+        return value
+
+    @field_validator("loguniform")
+    @classmethod
+    def _positive(cls, value: tuple[Number, Number] | None) -> tuple[Number, Number] | None:
+        if value is not None and value[0] <= 0:
+            raise ValueError(f"a logarithm needs low > 0, but got {value[0]}")
+        return value
+
+    @field_validator("grid", "choice")
+    @classmethod
+    def _distinct(cls, value: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        for index, each in enumerate(value or ()):
+            if any(each == other and type(each) is type(other) for other in (value or ())[:index]):
+                raise ValueError(f"the value {each!r} is here twice")
+        return value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Dimension:
+        given = [name for name in _KINDS if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a dimension has exactly one of {', '.join(_KINDS)}, but got {given or 'none'}")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Which of the five kinds it is."""
+        return next(name for name in _KINDS if getattr(self, name) is not None)
+
+    @property
+    def values(self) -> tuple[Any, ...] | None:
+        """All values, where they can be counted out."""
+        if self.integer is not None and self.integer[1] - self.integer[0] < _LARGEST_ENUMERATION:
+            return tuple(range(self.integer[0], self.integer[1] + 1))
+        return self.grid if self.grid is not None else self.choice
+
+    @property
+    def extremes(self) -> tuple[Any, ...]:
+        """The values that are valid if all are: each listed one, or both ends of a range."""
+        return self.grid or self.choice or self.uniform or self.loguniform or self.integer or ()
+
+
+class Replicates(_Part):
+    """How often, and on what, every configuration is repeated: exactly one of seeds, windows, shakes.
+
+    Attributes
+    ----------
+    seeds
+        Repetitions with another seed each.
+    windows
+        Consecutive windows of the log, of about as many jobs each.
+    shakes
+        Copies of the log with submissions moved at random by up to `amount` seconds.
+    """
+
+    seeds: Annotated[int, Field(gt=0)] | None = None
+    windows: Annotated[int, Field(gt=0)] | None = None
+    shakes: Annotated[int, Field(gt=0)] | None = None
+    amount: Annotated[int, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Replicates:
+        given = [name for name in ("seeds", "windows", "shakes") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of seeds, windows, shakes is needed, but got {given or 'none'}")
+        if (self.shakes is None) != (self.amount is None):
+            raise ValueError("shakes and amount (seconds) go together")
+        return self
+
+
+class Objective(_Part):
+    """A metric to rank by; its direction is the metric's own unless said otherwise."""
+
+    metric: str
+    direction: Literal["min", "max"] | None = None
+
+
+class Sampling(_Part):
+    """How many points a sampling strategy draws, from which seed."""
+
+    samples: Annotated[int, Field(gt=0)]
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class Adaptive(_Part):
+    """How many configurations an adaptive strategy tries, from which seed, with which sampler."""
+
+    trials: Annotated[int, Field(gt=0)]
+    seed: Annotated[int, Field(ge=0)] = 0
+    sampler: Literal["tpe", "random", "cmaes", "nsgaii", "gp"] = "tpe"
+
+
+class Strategy(_Part):
+    """Which configurations are run: exactly one of the four."""
+
+    grid: dict[str, Any] | None = None
+    random: Sampling | None = None
+    sobol: Sampling | None = None
+    optuna: Adaptive | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_word(cls, value: Any) -> Any:
+        if value == "grid":
+            return {"grid": {}}
+        if isinstance(value, str) and value in cls.model_fields:
+            raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
+        if isinstance(value, str):
+            raise ValueError(f"no strategy is named {value!r}: {guess(value, cls.model_fields)}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Strategy:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"exactly one of grid, random, sobol, optuna is needed, but got {given or 'none'}"
+            )
+        if self.grid:
+            raise ValueError(f"grid takes no options, but got {sorted(self.grid)}")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Which of the four it is."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+
+class Resources(_Part):
+    """What the sweep may use: workers at once (default: all processors) and processors for each."""
+
+    workers: Annotated[int, Field(gt=0)] | None = None
+    cpus: Annotated[float, Field(gt=0)] = 1.0
+
+
+class SearchSpace(_Part):
+    """A search space: everything one sweep is determined by.
+
+    Attributes
+    ----------
+    name, description
+        What it is called and what it asks; the MLflow experiment bears the name.
+    system
+        The registered system whose parameters are searched.
+    fixed
+        Parameters that every cell has.
+    workloads
+        Parameter sets (trace, processors, …) that everything is crossed with; tables are split by them.
+        A key `label` names one.
+    dimensions
+        Parameter to the values it can take.
+    replicates
+        Repetitions of every configuration.
+    objective
+        Metrics to rank by, the first first.
+    baseline
+        Parameters of the configuration that the others are compared with.
+    strategy
+        Which configurations are run.
+    resources
+        Workers and processors.
+    timeout
+        Seconds after which a cell is ended and counts as timed out; None for never.
+    plugins
+        Python files that register policies or systems; relative to the space's file.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    description: str = ""
+    system: str = "batch"
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    workloads: tuple[dict[str, Any], ...] = ()
+    dimensions: dict[str, Dimension] = Field(default_factory=dict)
+    replicates: Replicates = Replicates(seeds=1)
+    objective: Annotated[tuple[Objective, ...], Field(min_length=1)]
+    baseline: dict[str, Any] = Field(default_factory=dict)
+    strategy: Strategy = Strategy(grid={})
+    resources: Resources = Resources()
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    plugins: tuple[Path, ...] = ()
+
+    _source: LinedYaml = PrivateAttr(default_factory=lambda: LinedYaml({}))
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _list_of_objectives(cls, value: Any) -> Any:
+        given = value if isinstance(value, list | tuple) else [value]
+        return [{"metric": each} if isinstance(each, str) else each for each in given]
+
+    @property
+    def source(self) -> LinedYaml:
+        """The document it was read from, for errors that name a line."""
+        return self._source
+
+    @property
+    def base(self) -> Path | None:
+        """The folder that relative paths are relative to."""
+        return None if self._source.path is None else self._source.path.resolve().parent
+
+    def fault(self, message: str, *place: str | int, hint: str | None = None) -> SpaceError:
+        """Return the error that something at a place of the file is wrong."""
+        return SpaceError(
+            message,
+            path=self._source.path,
+            line=self._source.line(place),
+            field=".".join(map(str, place)) or None,
+            hint=hint,
+        )
+
+
+def parse_space(content: str | Mapping[str, Any], *, path: Path | None = None) -> SearchSpace:
+    """Return the search space in a YAML text or a mapping, its form checked.
+
+    Raises
+    ------
+    SpaceError
+        With file, line and key; an unknown key comes with the one that was probably meant.
+    """
+    source = read_yaml(content, path) if isinstance(content, str) else LinedYaml(dict(content), {}, path)
+    if not isinstance(source.content, Mapping):
+        raise SpaceError(
+            f"a search space is a mapping of keys, but got {type(source.content).__name__}", path=path
+        )
+    try:
+        space = SearchSpace.model_validate(source.content)
+    except ValidationError as fault:
+        raise space_error(fault, SearchSpace, source) from None
+    space._source = source
+    return space
+
+
+def read_space(path: str | Path) -> SearchSpace:
+    """Return the search space in a file, its form checked."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        near = sorted(path.parent.glob("*.yaml")) if path.parent.is_dir() else []
+        hint = guess(path.name, [each.name for each in near]) if near else None
+        raise SpaceError("no such file", path=path, hint=hint) from None
+    except (OSError, UnicodeDecodeError) as fault:
+        raise SpaceError(f"cannot be read: {fault}", path=path) from None
+    return parse_space(text, path=path)

@@ -1,0 +1,175 @@
+"""Whether a search space makes sense to the system it searches; every fault is told with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gridtune.errors import GridtuneError, SpaceError
+from gridtune.sweep.dimensions import in_order
+from gridtune.sweep.plugins import Plugin, load_plugins, read_plugin
+from gridtune.sweep.space import SearchSpace, parse_space, read_space
+from gridtune.sweep.space_errors import guess
+from gridtune.systems.system import System, SystemParameters, get_system, system_names
+
+__all__ = ["as_space", "check_configuration", "check_space", "load_space", "read_plugins"]
+
+
+def load_space(path: str | Path) -> SearchSpace:
+    """Read a search space and check it against the system it searches.
+
+    Raises
+    ------
+    SpaceError
+        If anything about it is wrong; with file, line, key and, for a misspelt word, the one meant.
+    """
+    space = read_space(path)
+    check_space(space)
+    return space
+
+
+def as_space(space: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpace:
+    """Return a checked space from a path, a mapping of the same keys or a space."""
+    if isinstance(space, str | Path):
+        return load_space(space)
+    parsed = space if isinstance(space, SearchSpace) else parse_space(space)
+    check_space(parsed)
+    return parsed
+
+
+def read_plugins(space: SearchSpace) -> list[Plugin]:
+    """Return the space's plug-ins; relative paths are relative to the space's file."""
+    return [read_plugin((space.base or Path.cwd()) / path) for path in space.plugins]
+
+
+def check_space(space: SearchSpace) -> System:
+    """Load the space's plug-ins, find its system, and check every name the space uses.
+
+    Returns
+    -------
+    System
+        The system searched.
+    """
+    load_plugins(read_plugins(space))
+    if space.system not in system_names():
+        message = f"no system is named {space.system!r}"
+        raise space.fault(message, "system", hint=guess(space.system, system_names()))
+    system = get_system(space.system)
+    _check_names(space, system)
+    _check_conditions(space)
+    _check_values(space, system)
+    for index, objective in enumerate(space.objective):
+        if objective.metric not in system.directions:
+            message = f"{system.name} has no metric {objective.metric!r}"
+            hint = guess(objective.metric, system.directions)
+            raise space.fault(message, "objective", index, "metric", hint=hint)
+    return system
+
+
+def _check_names(space: SearchSpace, system: System) -> None:
+    known = system.Parameters.model_fields
+    places: dict[str, tuple[str | int, ...]] = {}
+    for place in _parameter_places(space):
+        name = str(place[-1])
+        if name not in known:
+            message = f"{system.name} has no parameter {name!r}"
+            raise space.fault(message, *place, hint=guess(name, known))
+        other = places.setdefault(name, place)
+        if other[0] != place[0]:
+            raise space.fault(f"the parameter is set in `{other[0]}` already", *place)
+    for name in space.baseline:
+        if name not in places or places[name][0] == "workloads":
+            message = f"the baseline names {name!r}, which is no dimension"
+            raise space.fault(message, "baseline", name, hint=guess(name, space.dimensions))
+    for kind, name in (("windows", "window"), ("shakes", "shake")):
+        if getattr(space.replicates, kind) is None:
+            continue
+        if name not in known:
+            raise space.fault(f"{system.name} knows no {kind}", "replicates", kind, hint="use seeds")
+        if name in places:
+            raise space.fault(f"`{kind}` sets this parameter already", *places[name])
+
+
+def _parameter_places(space: SearchSpace) -> list[tuple[str | int, ...]]:
+    places: list[tuple[str | int, ...]] = [("fixed", name) for name in space.fixed]
+    for index, workload in enumerate(space.workloads):
+        places += [("workloads", index, name) for name in workload if name != "label"]
+    return places + [("dimensions", name) for name in space.dimensions]
+
+
+def _check_conditions(space: SearchSpace) -> None:
+    for name, dimension in space.dimensions.items():
+        for other, wanted in dimension.when.items():
+            place = ("dimensions", name, "when", other)
+            if other not in space.dimensions or other == name:
+                others = [each for each in space.dimensions if each != name]
+                raise space.fault(f"{other!r} is no other dimension", *place, hint=guess(other, others))
+            values = space.dimensions[other].values
+            for value in wanted if isinstance(wanted, list | tuple) else [wanted]:
+                if values is not None and value not in values:
+                    hint = guess(str(value), map(str, values))
+                    raise space.fault(f"{other} never is {value!r}", *place, hint=hint)
+    try:
+        in_order(space.dimensions)
+    except SpaceError as fault:
+        raise space.fault(fault.message, "dimensions", str(fault.field)) from None
+
+
+def _check_values(space: SearchSpace, system: System) -> None:
+    """Check each value by itself; values that do not go together show when cells are made."""
+    for place, name, value in _stated_values(space):
+        try:
+            system.Parameters.model_validate({name: value})
+        except ValidationError as refused:
+            for each in refused.errors():
+                if each["loc"][:1] == (name,):
+                    raise space.fault(_told(each, value), *place) from None
+
+
+def _stated_values(space: SearchSpace) -> list[tuple[tuple[str | int, ...], str, Any]]:
+    stated: list[tuple[tuple[str | int, ...], str, Any]] = []
+    stated += [(("fixed", name), name, value) for name, value in space.fixed.items()]
+    for index, workload in enumerate(space.workloads):
+        stated += [(("workloads", index, name), name, workload[name]) for name in workload if name != "label"]
+    for name, dimension in space.dimensions.items():
+        stated += [
+            (("dimensions", name, dimension.kind, index), name, value)
+            for index, value in enumerate(dimension.extremes)
+        ]
+    stated += [(("baseline", name), name, value) for name, value in space.baseline.items()]
+    return stated
+
+
+def _told(error: Any, value: Any) -> str:
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "value_error":
+        return message
+    return f"{message[:1].lower()}{message[1:]}, but got {value!r}"
+
+
+def check_configuration(
+    space: SearchSpace, system: System, parameters: Mapping[str, Any]
+) -> SystemParameters:
+    """Return the parameters of one configuration as the system knows them.
+
+    Raises
+    ------
+    SpaceError
+        If the system refuses them together.
+    """
+    try:
+        return system.Parameters.model_validate(dict(parameters))
+    except ValidationError as refused:
+        error = refused.errors()[0]
+        name = str(error["loc"][0]) if error["loc"] else ""
+        given = ", ".join(f"{key}={value}" for key, value in parameters.items())
+        message = f"{system.name} refuses the configuration {given}: {_told(error, parameters.get(name))}"
+        hint = "give a dimension that applies only sometimes its `when`"
+        if error["type"] == "missing":
+            message, hint = f"{system.name} needs the parameter {name!r}", "put it under `fixed`"
+        raise space.fault(message, "dimensions", name, hint=hint) from None
+    except GridtuneError as refused:
+        raise space.fault(refused.message, "dimensions", hint=refused.hint) from None

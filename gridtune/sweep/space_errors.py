@@ -1,0 +1,76 @@
+"""What is wrong with a search space, told with file, line, key and a guess at the intended word."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from gridtune.errors import SpaceError
+from gridtune.sweep.yaml_lines import LinedYaml, YamlPath
+
+__all__ = ["guess", "space_error"]
+
+
+def guess(word: str, known: Iterable[str]) -> str:
+    """Return a hint: the known word that was probably meant, or all of them."""
+    words = list(known)
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"one of {', '.join(words)}" if words else "nothing can be given here"
+
+
+def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYaml) -> SpaceError:
+    """Return the first fault that pydantic found in a document, as a `SpaceError`."""
+    first = fault.errors()[0]
+    place: YamlPath = tuple(part for part in first["loc"] if part != "[key]")
+    message, hint = str(first["msg"]).removeprefix("Value error, "), None
+    if first["type"] == "extra_forbidden":
+        message = f"unknown key {place[-1]!r}"
+        hint = guess(str(place[-1]), _keys(model, place[:-1]))
+    elif first["type"] == "missing":
+        message = f"the key {place[-1]!r} is missing"
+    elif first["type"] not in {"value_error"}:
+        message = f"{message[:1].lower()}{message[1:]}, but got {first['input']!r}"
+    more = fault.error_count() - 1
+    if more:
+        message += f" (and {more} more fault{'s' if more > 1 else ''})"
+    named = ".".join(map(str, place)) or None
+    return SpaceError(message, path=source.path, line=source.line(place), field=named, hint=hint)
+
+
+def _keys(model: type[BaseModel], place: YamlPath) -> list[str]:
+    """Return the keys that the model at a place of a document knows."""
+    annotation: Any = model
+    for part in place:
+        for kind in _models(annotation):
+            if isinstance(part, str) and part in kind.model_fields:
+                annotation = kind.model_fields[part].annotation
+                break
+        else:
+            annotation = _items(annotation)
+    return [name for kind in _models(annotation) for name in kind.model_fields]
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
+        return [model for part in typing.get_args(annotation) for model in _models(part)]
+    return []
+
+
+def _items(annotation: Any) -> Any:
+    """Return what a mapping or list holds."""
+    for part in [annotation, *typing.get_args(annotation)]:
+        origin = typing.get_origin(part)
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return typing.get_args(part)[1]
+        if isinstance(origin, type) and issubclass(origin, list | tuple):
+            return typing.get_args(part)[0]
+    return None

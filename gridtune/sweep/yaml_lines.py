@@ -1,0 +1,105 @@
+"""YAML that remembers where everything stands.
+
+Errors in a search space are told with their line. PyYAML's composer keeps the place of every node, so the
+text is composed once and both the values and the lines are taken from the nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gridtune.errors import SpaceError
+
+__all__ = ["LinedYaml", "read_yaml"]
+
+#: Keys and list positions that lead from the document's root to a value.
+YamlPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class LinedYaml:
+    """A YAML document and the line of each of its values.
+
+    Attributes
+    ----------
+    content
+        The document.
+    lines
+        Path from the root to the 1-based line of the key (or list item) there.
+    path
+        The file, or None.
+    """
+
+    content: Any
+    lines: Mapping[YamlPath, int] = field(default_factory=dict)
+    path: Path | None = None
+
+    def line(self, place: YamlPath) -> int | None:
+        """Return the line of a place or, where the document has no such place, of what would hold it."""
+        for length in range(len(place), -1, -1):
+            if place[:length] in self.lines:
+                return self.lines[place[:length]]
+        return None
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, reading numbers such as 1e-3 as YAML 1.2 and every person does."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+0123456789."),
+)
+
+
+def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
+    """Return the document in `text` with its lines.
+
+    Raises
+    ------
+    SpaceError
+        If it is not YAML, holds more than one document or the same key twice; with its line.
+    """
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise SpaceError("the file is empty", path=path)
+        lines: dict[YamlPath, int] = {}
+        _walk(node, (), lines, path)
+        content = loader.construct_document(node)
+    except yaml.MarkedYAMLError as fault:
+        mark = fault.problem_mark or fault.context_mark
+        told = ", ".join(part for part in (fault.context, fault.problem) if part)
+        raise SpaceError(f"not YAML: {told}", path=path, line=mark.line + 1 if mark else None) from None
+    except RecursionError:
+        raise SpaceError("an anchor holds itself, or the nesting has no end", path=path) from None
+    except yaml.YAMLError as fault:
+        raise SpaceError(f"not YAML: {fault}", path=path) from None
+    finally:
+        loader.dispose()
+    return LinedYaml(content, lines, path)
+
+
+def _walk(node: yaml.Node, place: YamlPath, lines: dict[YamlPath, int], path: Path | None) -> None:
+    lines.setdefault(place, node.start_mark.line + 1)
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            lines[(*place, index)] = item.start_mark.line + 1
+            _walk(item, (*place, index), lines, path)
+    elif isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in seen:
+                raise SpaceError("this key is here twice", path=path, line=line, field=name)
+            seen.add(name)
+            lines[(*place, name)] = line
+            _walk(value, (*place, name), lines, path)

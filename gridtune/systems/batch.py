@@ -1,0 +1,307 @@
+"""The `batch` system: a job log replayed on one machine under a queue order and a backfilling rule."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from gridtune.errors import SimulationError
+from gridtune.systems.system import (
+    CLEANED_MARK,
+    Outcome,
+    Streams,
+    SystemParameters,
+    WorkloadLoader,
+    register_system,
+)
+from gridtune.workload.cleaning import DEFAULT_RULES, clean
+from gridtune.workload.workload import Workload
+
+__all__ = ["BatchParameters", "BatchSystem"]
+
+#: Selected workloads each process keeps: a block's cells share one or two.
+_KEPT = 8
+#: Parameters that `simulate` takes under the same name.
+_SIMULATED = (
+    "processors",
+    "order",
+    "backfill",
+    "fill_order",
+    "walltime",
+    "noise",
+    "kill",
+    "half_life",
+)
+_SWITCHES = ("extra", "strict", "frozen", "pass_per_event")
+_WINDOW = re.compile(r"(\d+)/(\d+)")
+
+
+class BatchParameters(SystemParameters):
+    """The parameters of one replay."""
+
+    trace: str = Field(
+        description="the log: a file (.swf, .gwf, .json, .parquet, .csv, each also .gz or .xz) or a name "
+        "that `gridtune traces list` shows",
+        examples=["kth-sp2", "my_log.swf.gz"],
+    )
+    processors: Annotated[int, Field(gt=0)] | None = Field(
+        None, description="the machine's size; default: what the log's header says", examples=[128]
+    )
+
+    order: str = Field("fcfs", description="queue order: fcfs, sjf, saf, wfp3, f1, … or one of a plug-in")
+    backfill: str = Field(
+        "easy", description="backfilling: none, easy, conservative, conservative-compression, …"
+    )
+    fill_order: str | None = Field(
+        None, description="order in which backfilling tries the waiting jobs; default: the queue's own"
+    )
+    extra: bool | None = Field(
+        None, description="EASY: may a backfilled job use processors that the head job leaves over?"
+    )
+    strict: bool | None = Field(
+        None, description="EASY: must a backfilled job end before the shadow time, not at it?"
+    )
+    frozen: bool | None = Field(
+        None, description="EASY: does the shadow time stay as it was when the head job blocked?"
+    )
+    pass_per_event: bool | None = Field(
+        None, description="EASY: a pass after each event of an instant instead of one after all?"
+    )
+    kill: bool = Field(True, description="end jobs at their walltime")
+    walltime: Literal["log", "exact", "noise"] = Field(
+        "log", description="estimates the scheduler gets: the log's, the exact run time, or the log's × noise"
+    )
+    noise: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="spread of the noise on walltimes (with walltime=noise)", examples=[0.5]
+    )
+    half_life: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="fair-share orders: seconds after which past use counts half", examples=[86400]
+    )
+
+    partition: int | str | None = Field(None, description="only jobs of this partition (number or name)")
+    user: int | None = Field(None, description="only jobs of this user")
+    group: int | None = Field(None, description="only jobs of this group")
+    first: Annotated[int, Field(gt=0)] | None = Field(
+        None, description="only the first so many jobs", examples=[5000]
+    )
+    window: str | None = Field(
+        None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
+    )
+    load: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="factor on the load: times between submissions are divided by it", examples=[1.2]
+    )
+    run_scale: Annotated[float, Field(gt=0)] = Field(1.0, description="factor on run times and walltimes")
+    copy_probability: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="probability with which each job gets a copy, `copy_shift` later"
+    )
+    copy_shift: int = Field(0, description="seconds by which copies come later")
+    shake: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="seconds by which submissions are moved at random, for replicates of one log",
+        examples=[60],
+    )
+    clean: tuple[str, ...] = Field(
+        ("default",),
+        description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
+        examples=["default,drop_wider"],
+    )
+
+    warmup: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="metrics leave out the first part of the jobs: a share of them (below 1)"
+    )
+    cooldown: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="metrics leave out the last part of the jobs: a share of them (below 1)"
+    )
+
+    @field_validator("clean", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("window")
+    @classmethod
+    def _window_is_sound(cls, value: str | None) -> str | None:
+        if value is not None:
+            match = _WINDOW.fullmatch(value)
+            if match is None or not 1 <= int(match[1]) <= int(match[2]):
+                raise ValueError(f"must be `i/n` with 1 ≤ i ≤ n, such as 3/10, but got {value!r}")
+        return value
+
+    @field_validator("order", "fill_order")
+    @classmethod
+    def _order_is_known(cls, value: str | None) -> str | None:
+        from gridtune.policies import queue_order_names  # noqa: PLC0415
+
+        return value if value is None else _known(value, queue_order_names(), "queue order")
+
+    @field_validator("backfill")
+    @classmethod
+    def _backfill_is_known(cls, value: str) -> str:
+        from gridtune.policies import backfill_names  # noqa: PLC0415
+
+        return _known(value, backfill_names(), "backfilling")
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> BatchParameters:
+        if self.noise and self.walltime != "noise":
+            raise ValueError(f"noise={self.noise} has no effect with walltime={self.walltime}")
+        if self.copy_shift and not self.copy_probability:
+            raise ValueError(f"copy_shift={self.copy_shift} has no effect with copy_probability=0")
+        return self
+
+    @property
+    def clean_rules(self) -> tuple[str, ...]:
+        """The cleaning rules by name, in order."""
+        rules: list[str] = []
+        for rule in self.clean:
+            rules += DEFAULT_RULES if rule == "default" else [] if rule == "none" else [rule]
+        return tuple(dict.fromkeys(rules))
+
+
+def _known(value: str, names: Iterable[str], what: str) -> str:
+    known = list(names)
+    if value not in known:
+        near = difflib.get_close_matches(value, known, n=1)
+        told = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known)}"
+        raise ValueError(f"no {what} is named {value!r}: {told}")
+    return value
+
+
+class BatchSystem:
+    """Rigid parallel jobs on a pool of identical processors.
+
+    The log is cleaned first; then jobs are selected (partition, user, group, window, first), scaled (run
+    times, load), doubled (copies) and shaken, in this order, and what is left is replayed.
+    """
+
+    name: ClassVar[str] = "batch"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = BatchParameters
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Any, Workload] = OrderedDict()
+
+    @cached_property
+    def directions(self) -> Mapping[str, str]:
+        """Every metric's better direction."""
+        from gridtune.metrics import METRICS  # noqa: PLC0415
+
+        return {name: metric.direction for name, metric in METRICS.items()}
+
+    def traces(self, parameters: BatchParameters) -> Iterable[str]:
+        """Return the one log a replay reads; where rules were asked for, the reader is told of them.
+
+        A lenient rule can only take care of a faulty line while the file is read.
+        """
+        if parameters.clean in {("default",), ("none",), ()}:
+            return (parameters.trace,)
+        return (f"{parameters.trace}{CLEANED_MARK}{','.join(parameters.clean_rules)}",)
+
+    def code(self, parameters: BatchParameters) -> Mapping[str, str]:
+        """Return the sources' checksums of the user's own orders that the replay runs."""
+        from gridtune.policies import get_queue_order  # noqa: PLC0415
+
+        named = {parameters.order, parameters.fill_order} - {None}
+        sources = {name: get_queue_order(name).source_checksum for name in named}
+        return {name: checksum for name, checksum in sources.items() if checksum}
+
+    def prepare(self, parameters: Iterable[BatchParameters]) -> None:
+        """Compile the kernels these replays run, by replaying three jobs under each rule."""
+        from gridtune.simulation import simulate  # noqa: PLC0415
+
+        seconds = np.array([0, 1, 2], dtype=np.int64)
+        jobs = Workload(
+            {
+                "submit_time": seconds,
+                "run_time": seconds + 2,
+                "requested_time": seconds + 3,
+                "requested_processors": np.array([1, 2, 1], dtype=np.int64),
+                "user": seconds,
+                "group": seconds,
+            }
+        )
+        rng = np.random.default_rng(0)
+        for rules in {tuple(_rules(each).items()) for each in parameters}:
+            simulate(jobs, rng=rng, **{**dict(rules), "processors": 2})
+
+    def run(
+        self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        """Replay the log and measure the schedule; `tables` adds the schedule itself."""
+        from gridtune.metrics import evaluate  # noqa: PLC0415
+        from gridtune.simulation import simulate, validate_schedule  # noqa: PLC0415
+
+        workload = _scaled(self._selected(parameters, load), parameters, streams)
+        schedule = simulate(workload, rng=streams("simulation"), **_rules(parameters))
+        validate_schedule(schedule)
+        metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
+        notes = {
+            "jobs": len(workload),
+            "processors": schedule.processors,
+            "cleaning": dict(workload.cleaning),
+        }
+        return Outcome(metrics, notes, {"schedule": schedule.as_table()} if tables else {})
+
+    def _selected(self, parameters: BatchParameters, load: WorkloadLoader) -> Workload:
+        """Return the cleaned selection of the log; the last few are kept, for a block's cells share them."""
+        (reference,) = self.traces(parameters)
+        raw = load(reference)
+        p = parameters
+        key = (raw.checksum, p.processors, p.clean, p.partition, p.user, p.group, p.window, p.first)
+        if key not in self._kept:
+            self._kept[key] = _select(raw, parameters)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+
+def _select(raw: Workload, parameters: BatchParameters) -> Workload:
+    workload, _ = clean(raw, parameters.clean_rules, processors=parameters.processors)
+    if parameters.partition is not None:
+        workload = workload.for_partition(parameters.partition)
+    if parameters.user is not None:
+        workload = workload.for_user(parameters.user)
+    if parameters.group is not None:
+        workload = workload.for_group(parameters.group)
+    if parameters.window is not None:
+        number, count = map(int, parameters.window.split("/"))
+        workload = workload.windows(count)[number - 1]
+    if parameters.first is not None:
+        workload = workload.first(parameters.first)
+    if len(workload) == 0:
+        raise SimulationError(f"no job of {raw.name} is left by the selection")
+    return workload
+
+
+def _scaled(workload: Workload, parameters: BatchParameters, streams: Streams) -> Workload:
+    if parameters.run_scale != 1:
+        workload = workload.scale_run_time(parameters.run_scale)
+    if parameters.load != 1:
+        workload = workload.scale_load(parameters.load)
+    if parameters.copy_probability:
+        workload = workload.add_shifted_copy(
+            parameters.copy_probability, parameters.copy_shift, streams("copies")
+        )
+    if parameters.shake:
+        workload = workload.shake(parameters.shake, streams("shaking"))
+    return workload
+
+
+def _rules(parameters: BatchParameters) -> dict[str, Any]:
+    """Return what `simulate` is told; switches that are not set keep the rule's own value."""
+    rules = {name: getattr(parameters, name) for name in _SIMULATED}
+    switches = {name: getattr(parameters, name) for name in _SWITCHES}
+    return rules | {name: value for name, value in switches.items() if value is not None}
+
+
+register_system(BatchSystem())
