@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tables and figures of what a sweep found."""

@@ -1,0 +1,102 @@
+"""The cells of a sweep, sorted into strata, configurations and replicates."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gridtune.errors import MetricError
+from gridtune.report.labels import PARAMETER_PREFIX
+
+__all__ = ["Configuration", "baselines", "collect", "value_matrix"]
+
+
+@dataclass
+class Configuration:
+    """One configuration within a stratum: its objective on every replicate, NaN where it failed."""
+
+    configuration_id: str
+    parameters: dict[str, Any]
+    values: dict[str, float] = field(default_factory=dict)
+    failures: int = 0
+
+
+def collect(
+    table: pa.Table, objective: str, columns: Sequence[str], parameters: Sequence[str]
+) -> dict[tuple[Any, ...], list[Configuration]]:
+    """Sort the cells into strata and configurations, both in order of appearance."""
+    metric = f"metric.{objective}"
+    if metric not in table.column_names:
+        known = [name.removeprefix("metric.") for name in table.column_names if name.startswith("metric.")]
+        near = difflib.get_close_matches(objective, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known) or 'none at all'}"
+        raise MetricError(f"no cell has the metric {objective!r}", hint=hint)
+    names = [PARAMETER_PREFIX + name for name in parameters]
+    held: dict[tuple[Any, ...], dict[tuple[Any, ...], Configuration]] = {}
+    wanted = ["configuration_id", "replicate", "state", metric, *columns, *names]
+    for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
+        stratum = held.setdefault(tuple(row[name] for name in columns), {})
+        key = tuple(row[name] for name in names)
+        if key not in stratum:
+            stratum[key] = Configuration(row["configuration_id"], dict(zip(parameters, key, strict=True)))
+        value = row[metric]
+        if row["state"] != "done":
+            stratum[key].failures += 1
+            stratum[key].values.setdefault(row["replicate"], math.nan)
+        else:
+            stratum[key].values[row["replicate"]] = math.nan if value is None else value
+    return {stratum: list(configurations.values()) for stratum, configurations in held.items()}
+
+
+def value_matrix(configurations: Sequence[Configuration]) -> npt.NDArray[np.float64]:
+    """Return the objective's values, shape (configurations, replicates); NaN where there is none."""
+    # Sorted, so that sums come out the same to the last bit whatever the order of the table.
+    replicates = sorted({name for each in configurations for name in each.values})
+    rows = [[each.values.get(name, math.nan) for name in replicates] for each in configurations]
+    values = np.array(rows, dtype=np.float64)
+    # A replicate without a finite value cannot enter a mean; it counts as missing, and `n` says so.
+    values[~np.isfinite(values)] = math.nan
+    return values
+
+
+def baselines(
+    configurations: Sequence[Configuration], baseline: Mapping[str, Any], stratum: Mapping[str, Any]
+) -> npt.NDArray[np.int64]:
+    """Return each configuration's baseline as an index, -1 where it has none.
+
+    The baseline of a configuration has the same parameters but for those that `baseline` names.
+    """
+    elsewhere = any(stratum[name] != value for name, value in baseline.items() if name in stratum)
+    if not baseline or elsewhere:
+        return np.full(len(configurations), -1)
+    wanted = {name: value for name, value in baseline.items() if name not in stratum}
+    candidates = [
+        index
+        for index, each in enumerate(configurations)
+        if all(each.parameters[name] == value for name, value in wanted.items())
+    ]
+    exact = {tuple(configurations[index].parameters.items()): index for index in candidates}
+
+    def find(each: Configuration) -> int:
+        target = each.parameters | wanted
+        if tuple(target.items()) in exact:
+            return exact[tuple(target.items())]
+        # A conditional parameter may not apply on one of the two sides; it cannot tell them apart.
+        near = [
+            index
+            for index in candidates
+            if all(
+                value == target[name] or value is None or target[name] is None
+                for name, value in configurations[index].parameters.items()
+            )
+        ]
+        return near[0] if len(near) == 1 else -1
+
+    return np.array([find(each) for each in configurations], dtype=np.int64)

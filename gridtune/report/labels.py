@@ -1,0 +1,107 @@
+"""How parameters and numbers are written in tables, plots and run names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = [
+    "column_of",
+    "configuration_label",
+    "distinct",
+    "number_text",
+    "parameter_names",
+    "value_text",
+    "varying_parameters",
+]
+
+#: What the column of a parameter starts with in a table of cells.
+PARAMETER_PREFIX = "param."
+#: Numbers from here on are grouped into thousands, and above the second written as powers.
+_GROUPED_FROM, _POWERS_FROM = 10_000, 1e9
+
+
+def parameter_names(table: pa.Table) -> list[str]:
+    """Return the names of the parameters a table of cells or a ranking has columns for."""
+    return [name.removeprefix(PARAMETER_PREFIX) for name in table.column_names if is_parameter(name)]
+
+
+def is_parameter(column: str) -> bool:
+    """Whether a column holds a parameter."""
+    return column.startswith(PARAMETER_PREFIX)
+
+
+def column_of(table: pa.Table, name: str) -> str | None:
+    """Return the column that holds `name`, plain or as a parameter; None where there is none."""
+    for column in (name, PARAMETER_PREFIX + name):
+        if column in table.column_names:
+            return column
+    return None
+
+
+def distinct(values: Sequence[Any]) -> list[Any]:
+    """Return the different values: numbers ascending, anything else in order of appearance."""
+    seen = list(dict.fromkeys(values))
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in seen):
+        return sorted(seen)
+    return seen
+
+
+def varying_parameters(table: pa.Table, without: Sequence[str] = ()) -> list[str]:
+    """Return the parameters that take more than one value; all others say nothing in a table."""
+    return [
+        name
+        for name in parameter_names(table)
+        if name not in without and len(table[PARAMETER_PREFIX + name].unique()) > 1
+    ]
+
+
+def value_text(value: Any) -> str:
+    """Write one parameter's value; a dash where a conditional parameter does not apply."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def configuration_label(parameters: Mapping[str, Any], varying: Sequence[str]) -> str:
+    """Write a configuration in one short line: words stand alone, numbers and switches with their name."""
+    parts = []
+    for name in varying:
+        value = parameters.get(name)
+        if value is None:
+            continue
+        parts.append(value if isinstance(value, str) else f"{name}={value_text(value)}")
+    return " · ".join(parts) or "the only configuration"
+
+
+def number_text(value: float | None, digits: int = 4) -> str:
+    """Write a measured number to so many significant digits; thousands are grouped, NaN is a dash."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size >= _POWERS_FROM or 0 < size < 1e-4:
+        return f"{value:.{digits - 1}e}".replace("-", "−")
+    if not size:
+        return "0"
+    text = f"{value:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
+    if size < _GROUPED_FROM:
+        text = text.replace(",", "")
+    return text.replace("-", "−")
+
+
+def percent_text(fraction: float | None) -> str:
+    """Write a fraction as a signed percentage."""
+    if fraction is None or math.isnan(fraction):
+        return "–"
+    percent = fraction * 100
+    digits = 0 if abs(percent) >= 100 else 1
+    return f"{percent:+,.{digits}f} %".replace("-", "−")

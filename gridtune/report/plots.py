@@ -1,0 +1,418 @@
+"""Figures of a ranking: intervals, curves over a numeric dimension, heat maps.
+
+Every function takes a ranking (see `gridtune.report.ranking.rank`) and a path, writes a figure there and
+returns the path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from gridtune.report import style
+from gridtune.report.labels import (
+    configuration_label,
+    distinct,
+    number_text,
+    percent_text,
+    value_text,
+    varying_parameters,
+)
+from gridtune.report.ranking import RankingHead, Verdict, ranking_head, strata
+
+__all__ = ["plot_against", "plot_heat_map", "plot_ranking"]
+
+#: More configurations than these make a figure that nobody can read; the best are drawn.
+MOST_RANKED = 40
+MOST_CURVES = 7
+#: Bands of more curves than these hide each other.
+MOST_BANDS = 3
+OTHERS = "others"
+#: Above this ratio of largest to smallest mean the axis is logarithmic.
+LOGARITHMIC_FROM = 30.0
+#: Differences of more per cent than this would squeeze all others into a corner.
+FARTHEST = 100.0
+
+_VERDICT_COLOURS = {
+    Verdict.BETTER: style.BETTER,
+    Verdict.WORSE: style.WORSE,
+    Verdict.BASELINE: style.BASELINE,
+}
+_VERDICT_MARKERS = {Verdict.BETTER: "o", Verdict.WORSE: "s", Verdict.BASELINE: "D"}
+
+
+def plot_ranking(ranking: pa.Table, path: Path) -> Path:
+    """Draw means and paired differences with their intervals, one row of panels per stratum.
+
+    Parameters
+    ----------
+    ranking
+        As `rank` or `rank_overall` makes it.
+    path
+        Where the figure goes; the suffix decides the format.
+    """
+    head = ranking_head(ranking)
+    groups = [(name, _best_rows(rows)) for name, rows in strata(ranking)]
+    every = [row for _, rows in groups for row in rows]
+    draw = [_mean_panel] if any(row["mean"] is not None for row in every) else []
+    draw += [_difference_panel] if any(row["relative"] is not None for row in every) else []
+    varying = varying_parameters(ranking, without=head.group_by)
+    heights = [1.1 + 0.26 * len(rows) for _, rows in groups]
+    size = 3.2 + 4.2 * len(draw), sum(heights) + 0.5
+    with style.figure(*size, len(groups), ncols=len(draw), squeeze=False, height_ratios=heights) as (
+        drawing,
+        axes,
+    ):
+        for (name, rows), panels in zip(groups, axes, strict=True):
+            for panel, draw_panel in zip(panels, draw, strict=True):
+                draw_panel(panel, rows, head)
+                _set_rows(panel, rows, [])
+            _set_rows(panels[0], rows, [_row_label(row, varying) for row in rows])
+            title = "all workloads" if head.overall else name
+            style.head(panels[0], title, panels[0].get_title(loc="left"))
+        for panel in axes[:, 1:].flat:
+            style.head(panel, "", panel.get_title(loc="left"))
+        _verdict_legend(drawing, every)
+        return style.save(drawing, path)
+
+
+def _best_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the best configurations, and the baseline even where it is not among them."""
+    if len(rows) <= MOST_RANKED:
+        return list(rows)
+    best = list(rows[:MOST_RANKED])
+    return best + [row for row in rows[MOST_RANKED:] if row["is_baseline"]]
+
+
+def _row_label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
+    label = configuration_label(_parameters(row), varying)
+    place = "–" if row["rank"] is None else str(row["rank"])
+    # A figure space is as wide as a digit, which keeps the ranks in a column.
+    return f"{label}{'' if row['complete'] else ' (incomplete)'}  {place:\u2007>2}"
+
+
+def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix("param."): value for name, value in row.items() if name.startswith("param.")}
+
+
+def _set_rows(axes: Axes, rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(False, axis="y")
+    ranked = sum(row["rank"] is not None for row in rows)
+    if 0 < ranked < len(rows):
+        axes.axhline(ranked - 0.5, color="#BBBBBB", linewidth=0.8)
+
+
+def _interval_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], keys: tuple[str, str, str]) -> None:
+    """Draw a point and an interval per row; a point alone where there is no interval."""
+    for height, row in enumerate(rows):
+        middle, low, high = (row[key] for key in keys)
+        if middle is None or math.isnan(middle):
+            continue
+        verdict = Verdict(row["verdict"])
+        colour = _VERDICT_COLOURS.get(verdict, style.UNSURE)
+        if low is not None and not math.isnan(low):
+            axes.plot([low, high], [height, height], color=colour, linewidth=2.2, solid_capstyle="round")
+        axes.plot(
+            middle,
+            height,
+            marker=_VERDICT_MARKERS.get(verdict, "o"),
+            markersize=6.5,
+            color=colour,
+            markerfacecolor=colour if verdict in _VERDICT_COLOURS else "white",
+            markeredgewidth=1.5,
+            linestyle="none",
+        )
+
+
+def _mean_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: RankingHead) -> None:
+    _interval_panel(axes, rows, ("mean", "ci_low", "ci_high"))
+    if not _maybe_logarithmic(axes.set_xscale, [row["mean"] for row in rows]):
+        style.group_thousands(axes.xaxis)
+    axes.set_xlabel(head.axis)
+    axes.set_title(f"mean and 95 % interval; {_better(head)} is better")
+
+
+def _better(head: RankingHead) -> str:
+    return "smaller" if head.direction == "min" else "larger"
+
+
+def _difference_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: RankingHead) -> None:
+    """Draw relative differences in per cent; those far off stand at the border with their number."""
+    scaled = [
+        {**row, **{key: None if row[key] is None else row[key] * 100 for key in _RELATIVE}} for row in rows
+    ]
+    inside = [row for row in scaled if row["relative"] is None or abs(row["relative"]) <= FARTHEST]
+    axes.axvline(0, color=style.BASELINE, linewidth=1, linestyle=(0, (4, 3)))
+    _interval_panel(axes, [row if row in inside else {**row, "relative": None} for row in scaled], _RELATIVE)
+    if len(inside) < len(scaled):
+        for height, row in enumerate(scaled):
+            if row not in inside:
+                _far_off(axes, height, row)
+    axes.set_xlabel(f"difference to the baseline, % of its {head.objective}")
+    axes.set_title("paired on the same replicates, 95 % interval")
+
+
+def _far_off(axes: Axes, height: int, row: Mapping[str, Any]) -> None:
+    right = row["relative"] > 0
+    text = percent_text(row["relative"] / 100)
+    axes.annotate(
+        f"{text} ▶" if right else f"◀ {text}",
+        xy=(1 if right else 0, height),
+        xycoords=("axes fraction", "data"),
+        ha="right" if right else "left",
+        va="center",
+        fontsize=9,
+        color=_VERDICT_COLOURS.get(Verdict(row["verdict"]), style.UNSURE),
+    )
+
+
+def _verdict_legend(drawing: Figure, rows: Sequence[Mapping[str, Any]]) -> None:
+    present = {Verdict(row["verdict"]) for row in rows}
+    handles = [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker=_VERDICT_MARKERS.get(verdict, "o"),
+            markersize=6.5,
+            color=_VERDICT_COLOURS.get(verdict, style.UNSURE),
+            markerfacecolor=None if verdict in _VERDICT_COLOURS else "white",
+            markeredgewidth=1.5,
+            label=verdict.value,
+        )
+        for verdict in (Verdict.BETTER, Verdict.UNSURE, Verdict.EQUAL, Verdict.WORSE, Verdict.BASELINE)
+        if verdict in present
+    ]
+    if handles:
+        drawing.legend(handles=handles, loc="outside upper right", ncols=len(handles), handletextpad=0.1)
+
+
+_RELATIVE = ("relative", "relative_low", "relative_high")
+
+
+def _maybe_logarithmic(set_scale: Any, values: Sequence[float | None]) -> bool:
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    if known and min(known) > 0 and max(known) / min(known) > LOGARITHMIC_FROM:
+        set_scale("log")
+        return True
+    return False
+
+
+def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:
+    """Draw the objective, and the difference to the baseline, over a numeric parameter.
+
+    At most seven configurations are drawn in colour (the best by their mean over the dimension, and
+    the baseline); any others stay in the background in grey.
+
+    Parameters
+    ----------
+    ranking
+        As `rank` makes it.
+    dimension
+        The numeric parameter on the horizontal axis.
+    path
+        Where the figure goes.
+    """
+    head = ranking_head(ranking)
+    groups = list(strata(ranking))
+    every = [row for _, rows in groups for row in rows]
+    varying = varying_parameters(ranking, without=[*head.group_by, dimension])
+    paired = any(row["relative"] is not None and not row["is_baseline"] for row in every)
+    keys = [("mean", "ci_low", "ci_high"), *([_RELATIVE] if paired else [])]
+    shown = _curves_to_colour(every, varying, head)
+    size = 4.6 * len(groups) + 2.4, 3.4 * len(keys) + 0.8
+    with style.figure(*size, len(keys), ncols=len(groups), squeeze=False, sharex="col") as (drawing, axes):
+        for (name, rows), panels in zip(groups, axes.T, strict=True):
+            for panel, key in zip(panels, keys, strict=True):
+                _curve_panel(panel, _curves(rows, varying, dimension, key), shown)
+            if not _maybe_logarithmic(panels[0].set_yscale, [row["mean"] for row in rows]):
+                style.group_thousands(panels[0].yaxis)
+            style.head(panels[0], name, f"mean, 95 % interval; {_better(head)} is better")
+            panels[-1].set_xlabel(dimension)
+        axes[0][0].set_ylabel(head.axis)
+        if paired:
+            axes[1][0].set_ylabel("paired difference to the baseline (%)")
+        handles = {line.get_label(): line for panel in axes.flat for line in panel.get_lines()}
+        known = [label for label in [*shown, OTHERS] if label in handles]
+        drawing.legend([handles[label] for label in known], known, loc="outside right upper")
+        return style.save(drawing, path)
+
+
+def _curves(
+    rows: Sequence[Mapping[str, Any]], varying: Sequence[str], dimension: str, keys: tuple[str, str, str]
+) -> dict[str, list[tuple[float, ...]]]:
+    """Return the points (place, middle, low, high) of each curve, from left to right."""
+    curves: dict[str, list[tuple[float, ...]]] = {}
+    scale = 100 if keys == _RELATIVE else 1
+    for row in rows:
+        place, middle, low, high = row[f"param.{dimension}"], *(row[key] for key in keys)
+        if place is None or middle is None:
+            continue
+        label = configuration_label(_parameters(row), varying)
+        ends = (middle if end is None else end for end in (low, high))
+        curves.setdefault(label, []).append((place, *(value * scale for value in (middle, *ends))))
+    return {label: sorted(points) for label, points in curves.items()}
+
+
+def _curves_to_colour(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: RankingHead) -> list[str]:
+    means: dict[str, list[float]] = {}
+    baselines = []
+    for row in rows:
+        label = configuration_label(_parameters(row), varying)
+        if row["mean"] is not None and not math.isnan(row["mean"]):
+            means.setdefault(label, []).append(row["mean"])
+        if row["is_baseline"] and label not in baselines:
+            baselines.append(label)
+    sign = 1 if head.direction == "min" else -1
+    ordered = sorted(means, key=lambda label: sign * float(np.mean(means[label])))
+    if len(ordered) <= MOST_CURVES:
+        return ordered
+    kept = [label for label in ordered if label not in baselines][: max(1, MOST_CURVES - len(baselines))]
+    return [label for label in ordered if label in kept or label in baselines]
+
+
+def _curve_panel(axes: Axes, curves: Mapping[str, Sequence[tuple[float, ...]]], shown: Sequence[str]) -> None:
+    """Draw curves: few with bands, several with bars that stand beside each other."""
+    colours = style.series_colours(shown)
+    places = sorted({point[0] for points in curves.values() for point in points})
+    gap = min(np.diff(places), default=0.0)
+    for label in sorted(curves, key=lambda each: each in colours):
+        points = np.asarray(curves[label], dtype=float).T
+        if label not in colours:
+            axes.plot(points[0], points[1], color="#CFCFCF", linewidth=1, zorder=1, label=OTHERS)
+            continue
+        index = shown.index(label)
+        look: dict[str, Any] = {
+            "color": colours[label],
+            "marker": style.MARKERS[index % len(style.MARKERS)],
+            "label": label,
+        }
+        if len(shown) <= MOST_BANDS:
+            axes.fill_between(points[0], points[2], points[3], color=colours[label], alpha=0.13, linewidth=0)
+            axes.plot(points[0], points[1], markersize=5, **look)
+        else:
+            aside = gap * 0.07 * (index - (len(shown) - 1) / 2)
+            axes.vlines(points[0] + aside, points[2], points[3], color=colours[label], linewidth=1.1)
+            axes.plot(points[0] + aside, points[1], markersize=4.5, linewidth=1.2, **look)
+
+
+def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path:
+    """Draw the objective over two parameters: the difference to the baseline in colour, both as text.
+
+    Where further parameters vary, a field shows the mean over them.
+
+    Parameters
+    ----------
+    ranking
+        As `rank` makes it.
+    across, down
+        The parameters of the columns and of the rows.
+    path
+        Where the figure goes.
+    """
+    head = ranking_head(ranking)
+    groups = list(strata(ranking))
+    every = ranking.to_pylist()
+    columns = distinct([row[f"param.{across}"] for row in every])
+    lines = distinct([row[f"param.{down}"] for row in every])
+    paired = any(row["relative"] is not None for row in every)
+    fields = [_fields(rows, across, down, columns, lines, paired=paired) for _, rows in groups]
+    others = varying_parameters(ranking, without=[*head.group_by, across, down])
+    width, height = max(4.0, 1.25 * len(columns) + 1.6), 1.7 + 0.55 * len(lines)
+    with style.figure(width * len(groups), height, 1, ncols=len(groups), squeeze=False) as (drawing, axes):
+        for (name, _), (means, colours), panel in zip(groups, fields, axes[0], strict=True):
+            image = _heat_panel(panel, means, colours, head, paired=paired)
+            panel.set_xticks(range(len(columns)), [value_text(value) for value in columns])
+            panel.set_yticks(range(len(lines)), [value_text(value) for value in lines])
+            panel.set_xlabel(across)
+            panel.set_ylabel(down)
+            bar = drawing.colorbar(
+                image, ax=panel, aspect=24, extend=_extend(colours) if paired else "neither"
+            )
+            bar.outline.set_visible(False)
+            bar.set_label("difference to the baseline, %" if paired else head.axis)
+            over = f", mean over {', '.join(others)}" if others else ""
+            style.head(panel, name, f"{head.axis}{over}; {_better(head)} is better")
+        return style.save(drawing, path)
+
+
+def _fields(
+    rows: Sequence[Mapping[str, Any]],
+    across: str,
+    down: str,
+    columns: Sequence[Any],
+    lines: Sequence[Any],
+    *,
+    paired: bool,
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the means and the values to colour, shape (rows, columns) each; NaN where there are none."""
+    key = "relative" if paired else "mean"
+    held: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["mean"] is not None and not math.isnan(row["mean"]):
+            place = lines.index(row[f"param.{down}"]), columns.index(row[f"param.{across}"])
+            value = row[key] if row[key] is not None else (0.0 if row["is_baseline"] else math.nan)
+            held.setdefault(place, []).append((row["mean"], value * (100 if paired else 1)))
+    shape = len(lines), len(columns)
+    means, colours = np.full(shape, np.nan), np.full(shape, np.nan)
+    for place, values in held.items():
+        means[place], colours[place] = np.mean(values, axis=0)
+    return means, colours
+
+
+def _extend(colours: Any) -> str:
+    ends = float(np.nanmin(colours)) < -FARTHEST, float(np.nanmax(colours)) > FARTHEST
+    return {(False, False): "neither", (True, False): "min", (False, True): "max"}.get(ends, "both")
+
+
+def _field_text(mean: float, difference: float, *, paired: bool) -> str:
+    if math.isnan(mean) or not paired:
+        return number_text(mean, 3)
+    return f"{number_text(mean, 3)}\n{percent_text(difference / 100)}"
+
+
+def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, paired: bool) -> Any:
+    if paired:
+        # Blue is better, orange-red is worse, whichever direction the objective has. One field that
+        # is far worse than the rest would wash out all others, so the scale ends at ±100 %.
+        largest = min(FARTHEST, float(np.nanmax(np.abs(colours), initial=1.0)))
+        norm: Normalize = TwoSlopeNorm(0, -largest, largest)
+        colour_map = "RdBu_r" if head.direction == "min" else "RdBu"
+    else:
+        norm = Normalize(float(np.nanmin(colours)), float(np.nanmax(colours)))
+        colour_map = "cividis_r" if head.direction == "min" else "cividis"
+    image = axes.imshow(colours, norm=norm, cmap=colour_map, aspect="auto")
+    axes.grid(False)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_xticks(np.arange(means.shape[1] + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(means.shape[0] + 1) - 0.5, minor=True)
+    axes.grid(True, which="minor", color="white", linewidth=2)
+    axes.tick_params(which="minor", length=0)
+    for (line, column), value in np.ndenumerate(means):
+        red, green, blue, _ = image.cmap(norm(colours[line, column]))
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        axes.text(
+            column,
+            line,
+            _field_text(float(value), float(colours[line, column]), paired=paired),
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            linespacing=1.25,
+            color="white" if dark and not math.isnan(value) else "#222222",
+        )
+    return image

@@ -1,0 +1,330 @@
+"""Ranking: which configuration is best, by how much, and whether that is sure.
+
+Every configuration of a sweep is judged on the same replicates (windows of a log, seeds, shaken copies),
+so differences are taken replicate by replicate. A replicate that is hard for one is hard for all; in the
+paired difference that shared hardship cancels, and far fewer replicates settle a question.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gridtune.errors import MetricError
+from gridtune.metrics.inference import bootstrap_interval, interquartile_mean, paired_difference
+from gridtune.metrics.significance import adjust_p_values
+from gridtune.report.cells import Configuration, baselines, collect, value_matrix
+from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, value_text
+
+__all__ = ["LEVEL", "RankingHead", "Verdict", "rank", "ranking_head", "strata"]
+
+#: Confidence of every interval, and one minus the level of every verdict.
+LEVEL = 0.95
+#: The resampling is always the same: a report made twice from the same results is the same.
+SEED = 20_011
+#: Columns of a ranking from the fields of a `PairedDifference`.
+_PAIRED = {
+    "diff": "difference",
+    "diff_low": "low",
+    "diff_high": "high",
+    "relative": "relative",
+    "relative_low": "relative_low",
+    "relative_high": "relative_high",
+}
+_HEAD = b"gridtune.ranking"
+#: Columns of every ranking after the stratum's and before the parameters', and after them.
+_BEFORE = (
+    pa.field("rank", pa.int64()),
+    pa.field("configuration_id", pa.string()),
+    pa.field("is_baseline", pa.bool_()),
+)
+_AFTER = (
+    pa.field("n", pa.int64()),
+    pa.field("planned", pa.int64()),
+    pa.field("complete", pa.bool_()),
+    pa.field("failures", pa.int64()),
+    *(pa.field(name, pa.float64()) for name in ("mean", "iqm", "ci_low", "ci_high")),
+    pa.field("pairs", pa.int64()),
+    *(pa.field(name, pa.float64()) for name in ("diff", "diff_low", "diff_high")),
+    *(pa.field(name, pa.float64()) for name in ("relative", "relative_low", "relative_high")),
+    pa.field("p_value", pa.float64()),
+    pa.field("verdict", pa.string()),
+)
+
+
+class Verdict(StrEnum):
+    """What the paired difference to the baseline proves."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    UNSURE = "not sure"
+    EQUAL = "equal"
+    BASELINE = "baseline"
+    NONE = ""
+
+
+@dataclass(frozen=True)
+class RankingHead:
+    """What a ranking is about; it travels in the table's metadata.
+
+    Attributes
+    ----------
+    objective
+        The metric's name.
+    direction
+        "min" or "max".
+    unit
+        The metric's unit, or "".
+    baseline
+        The parameters that make a configuration the baseline; empty for none.
+    group_by
+        What splits the ranking into strata.
+    overall
+        Whether it runs over all strata, by relative differences alone.
+    """
+
+    objective: str
+    direction: str
+    unit: str = ""
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    group_by: tuple[str, ...] = ()
+    overall: bool = False
+
+    @property
+    def axis(self) -> str:
+        """The objective with its unit, as an axis or a column calls it."""
+        return f"{self.objective} ({self.unit})" if self.unit else self.objective
+
+
+def rank(
+    table: pa.Table,
+    *,
+    objective: str,
+    direction: str,
+    baseline: Mapping[str, Any] | None,
+    group_by: Sequence[str] = ("workload",),
+    unit: str = "",
+) -> pa.Table:
+    """Rank the configurations of a sweep within each stratum.
+
+    Parameters
+    ----------
+    table
+        One row per cell: `configuration_id`, `replicate`, `state`, `param.*` and `metric.*` columns.
+    objective
+        The metric to rank by.
+    direction
+        "min" if smaller is better, "max" if larger is.
+    baseline
+        Parameters that make a configuration the baseline. A parameter it does not name stays as the
+        configuration under comparison has it, so that with `{"order": "fcfs"}` each backfilling is
+        compared with fcfs under the same backfilling. None or empty: no differences.
+    group_by
+        Columns (or parameters) that split the table into strata, each ranked by itself; names the
+        table does not have are passed over.
+    unit
+        The objective's unit, for headings.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per configuration and stratum, the best first: the stratum's columns, `rank` (null
+        where replicates are missing: a mean over other replicates cannot be compared; equal means
+        share a rank), `configuration_id`, `is_baseline`, the parameters, `n` (replicates with a
+        value), `planned`, `complete`, `failures`, `mean`, `iqm`, `ci_low` and `ci_high` (95 % bootstrap
+        interval of the mean), `pairs` (replicates shared with the baseline), `diff`, `diff_low`,
+        `diff_high` (configuration minus baseline), the same as fractions of the baseline's mean in
+        `relative*`, `p_value` (Holm's correction over the stratum) and `verdict`.
+
+    Raises
+    ------
+    MetricError
+        If the table has no such metric, or the direction is neither "min" nor "max".
+    """
+    head, columns, parameters = prepare(
+        table, objective, direction=direction, baseline=baseline, group_by=group_by, unit=unit
+    )
+    rows: list[dict[str, Any]] = []
+    for stratum, configurations in collect(table, objective, columns, parameters).items():
+        rows += [
+            dict(zip(head.group_by, stratum, strict=True)) | row
+            for row in _rank_stratum(configurations, stratum, head)
+        ]
+    return pa.Table.from_pylist(rows, schema=ranking_schema(table, columns, parameters, head))
+
+
+def prepare(
+    table: pa.Table,
+    objective: str,
+    *,
+    direction: str,
+    baseline: Mapping[str, Any] | None,
+    group_by: Sequence[str],
+    unit: str,
+) -> tuple[RankingHead, list[str], list[str]]:
+    """Return the head of a ranking, the columns of its strata and its other parameters."""
+    if direction not in {"min", "max"}:
+        raise MetricError(f"direction must be 'min' or 'max', but got {direction!r}", field=objective)
+    unknown = sorted(set(baseline or {}) - set(parameter_names(table)) - set(table.column_names))
+    if unknown:
+        raise MetricError(f"the baseline names parameters the table does not have: {', '.join(unknown)}")
+    columns = [column for name in group_by if (column := column_of(table, name))]
+    head = RankingHead(
+        objective=objective,
+        direction=direction,
+        unit=unit,
+        baseline=dict(baseline or {}),
+        group_by=tuple(column.removeprefix(PARAMETER_PREFIX) for column in columns),
+    )
+    fixed = {name for name in _settled_by(table, columns) if name not in head.baseline}
+    parameters = [
+        name
+        for name in parameter_names(table)
+        if PARAMETER_PREFIX + name not in columns and name not in fixed
+    ]
+    return head, columns, parameters
+
+
+def _settled_by(table: pa.Table, columns: Sequence[str]) -> set[str]:
+    """Return the parameters that follow from the stratum: one value in each, several in all.
+
+    A log's file and its machine's size are such; they tell strata apart, not configurations.
+    """
+    if not columns:
+        return set()
+    names = [name for name in parameter_names(table) if len(table[PARAMETER_PREFIX + name].unique()) > 1]
+    several = set()
+    found: dict[tuple[Any, ...], Any] = {}
+    for row in table.select(
+        list(dict.fromkeys([*columns, *(PARAMETER_PREFIX + name for name in names)]))
+    ).to_pylist():
+        stratum = tuple(row[column] for column in columns)
+        for name in names:
+            value = row[PARAMETER_PREFIX + name]
+            if found.setdefault((name, stratum), value) != value:
+                several.add(name)
+    return set(names) - several
+
+
+def ranking_head(ranking: pa.Table) -> RankingHead:
+    """Return what a ranking is about."""
+    stored = (ranking.schema.metadata or {}).get(_HEAD)
+    if stored is None:
+        raise MetricError("this table is not a ranking", hint="make one with gridtune.report.rank")
+    values = json.loads(stored)
+    return RankingHead(**{**values, "group_by": tuple(values["group_by"])})
+
+
+def strata(ranking: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield each stratum's name and its rows in order."""
+    names = ranking_head(ranking).group_by
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in ranking.to_pylist():
+        groups.setdefault(", ".join(value_text(row[name]) for name in names), []).append(row)
+    yield from groups.items()
+
+
+def ranking_schema(
+    table: pa.Table, columns: Sequence[str], parameters: Sequence[str], head: RankingHead
+) -> pa.Schema:
+    """Return the columns of a ranking of `table`, with the head in the metadata."""
+    fields = [
+        pa.field(name, table.schema.field(column).type)
+        for name, column in zip(head.group_by, columns, strict=True)
+    ]
+    fields += [*_BEFORE, *(table.schema.field(PARAMETER_PREFIX + name) for name in parameters), *_AFTER]
+    stored = json.dumps(asdict(head), sort_keys=True, default=str)
+    return pa.schema(fields, metadata={_HEAD: stored.encode()})
+
+
+def _rank_stratum(
+    configurations: Sequence[Configuration], stratum: tuple[Any, ...], head: RankingHead
+) -> list[dict[str, Any]]:
+    values = value_matrix(configurations)
+    planned = values.shape[1]
+    bases = baselines(configurations, head.baseline, dict(zip(head.group_by, stratum, strict=True)))
+    # Row -1 is all NaN: what those without a baseline are compared with.
+    padded = np.vstack([values, np.full(planned, math.nan)])
+    interval = bootstrap_interval(values, rng=np.random.default_rng(SEED), confidence=LEVEL)
+    paired = paired_difference(values, padded[bases], rng=np.random.default_rng(SEED), confidence=LEVEL)
+    own = bases == np.arange(len(configurations))
+    compared = (bases >= 0) & ~own
+    counts = np.isfinite(values).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        means = np.nansum(values, axis=1) / np.where(counts, counts, math.nan)
+    statistics = {
+        "n": counts,
+        "mean": means,
+        "iqm": interquartile_mean(values),
+        "ci_low": interval.low,
+        "ci_high": interval.high,
+        "pairs": np.where(compared, paired.n, 0),
+        **{
+            name: np.where(compared, getattr(paired, attribute), math.nan)
+            for name, attribute in _PAIRED.items()
+        },
+        "p_value": adjust_p_values(np.where(compared, paired.p_value, math.nan)),
+    }
+    rows = [
+        {
+            "configuration_id": each.configuration_id,
+            "is_baseline": bool(own[index]),
+            **{PARAMETER_PREFIX + name: value for name, value in each.parameters.items()},
+            "planned": planned,
+            "complete": bool(counts[index] == planned),
+            "failures": each.failures,
+            **{name: plain(column[index]) for name, column in statistics.items()},
+        }
+        for index, each in enumerate(configurations)
+    ]
+    for row in rows:
+        row["verdict"] = verdict_of(row, head.direction).value
+    return placed(rows, head.direction, "mean")
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy number as Python's, NaN as None."""
+    number = value.item() if hasattr(value, "item") else value
+    return None if isinstance(number, float) and math.isnan(number) else number
+
+
+def verdict_of(row: Mapping[str, Any], direction: str, of: str = "diff") -> Verdict:
+    """Return what a row's difference proves: its interval and its p-value must both exclude chance."""
+    if row["is_baseline"]:
+        return Verdict.BASELINE
+    if row[of] is None:
+        return Verdict.NONE
+    low, high, p_value = row[f"{of}_low"], row[f"{of}_high"], row["p_value"]
+    if low == high == 0:
+        return Verdict.EQUAL
+    if low is None or p_value is None or p_value > 1 - LEVEL or low <= 0 <= high:
+        return Verdict.UNSURE
+    return Verdict.BETTER if (high < 0) == (direction == "min") else Verdict.WORSE
+
+
+def placed(rows: list[dict[str, Any]], direction: str, by: str) -> list[dict[str, Any]]:
+    """Return the rows in order, the complete ones with their rank; equal values share one."""
+    sign = 1 if direction == "min" else -1
+
+    def key(row: Mapping[str, Any]) -> tuple[bool, bool, float, str]:
+        nothing = row[by] is None
+        value = 0.0 if nothing else sign * row[by]
+        return (nothing or not row["complete"], nothing, value, row["configuration_id"] or "")
+
+    ordered = sorted(rows, key=key)
+    place, last = 0, None
+    for index, row in enumerate(ordered, start=1):
+        if not row["complete"] or row[by] is None:
+            row["rank"] = None
+            continue
+        if row[by] != last:
+            place, last = index, row[by]
+        row["rank"] = place
+    return ordered

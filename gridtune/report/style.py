@@ -1,0 +1,113 @@
+"""How figures look: sizes, fonts, and colours that the colour-blind tell apart as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+__all__ = [
+    "BASELINE",
+    "BETTER",
+    "MARKERS",
+    "PALETTE",
+    "UNSURE",
+    "WORSE",
+    "figure",
+    "head",
+    "save",
+    "series_colours",
+]
+
+#: Okabe and Ito's palette (Color Universal Design, 2008) without its yellow, which fades on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: Lines are told apart by marker too, for print without colour.
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+#: Verdicts against the baseline.
+BETTER, WORSE, UNSURE, BASELINE = "#0072B2", "#D55E00", "#8A8A8A", "#000000"
+
+_TEXT, _SOFT, _GRID = "#222222", "#666666", "#E4E4E4"
+_RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 12,
+    "axes.labelsize": 10,
+    "axes.labelcolor": _TEXT,
+    "axes.edgecolor": "#999999",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.8,
+    "text.color": _TEXT,
+    "xtick.color": _SOFT,
+    "ytick.color": _SOFT,
+    "xtick.labelcolor": _TEXT,
+    "ytick.labelcolor": _TEXT,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "axes.formatter.use_mathtext": True,
+    "figure.dpi": 100,
+    "savefig.dpi": 160,
+    "svg.hashsalt": "gridtune",
+}
+
+
+@contextmanager
+def figure(width: float, height: float, rows: int = 1, **subplots: Any) -> Iterator[tuple[Figure, Any]]:
+    """Give a figure of so many inches and its axes, in the house style, drawn without a screen.
+
+    pyplot is not touched: its figures live until they are closed, and it wants the main thread.
+    """
+    with mpl.rc_context(_RC):
+        drawing = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(drawing)
+        yield drawing, drawing.subplots(rows, **subplots)
+
+
+def save(drawing: Figure, path: Path) -> Path:
+    """Write a figure as PNG (or what the suffix says) and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Without the software's name and date the same data gives the same bytes.
+    drawing.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+    return path
+
+
+def series_colours(names: Sequence[str]) -> dict[str, str]:
+    """Return a colour per series, repeating after seven."""
+    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
+
+
+def group_thousands(axis: Axis) -> None:
+    """Write the ticks of an axis as 12,000 rather than 12000."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}".replace("-", "−")))
+
+
+def head(axes: Axes, title: str, explanation: str = "") -> None:
+    """Write a bold title over the axes and, if given, a line of small print under it."""
+    axes.set_title(title, pad=22 if explanation else 8)
+    if explanation:
+        axes.annotate(
+            explanation,
+            xy=(0, 1),
+            xycoords="axes fraction",
+            xytext=(0, 7),
+            textcoords="offset points",
+            fontsize=9,
+            color=_SOFT,
+            annotation_clip=False,
+        )

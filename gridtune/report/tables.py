@@ -1,0 +1,214 @@
+"""Rankings as text: on the terminal, as Markdown, CSV and HTML."""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gridtune.report.labels import number_text, percent_text, value_text, varying_parameters
+from gridtune.report.ranking import LEVEL, RankingHead, Verdict, ranking_head, strata
+
+__all__ = ["print_ranking", "ranking_csv", "ranking_html", "ranking_markdown"]
+
+_MARKS = {
+    Verdict.BETTER: "green",
+    Verdict.WORSE: "red",
+    Verdict.UNSURE: "dim",
+    Verdict.EQUAL: "dim",
+    Verdict.BASELINE: "bold",
+}
+INCOMPLETE_NOTE = "* not every replicate has a result: listed without a rank"
+
+
+@dataclass(frozen=True)
+class _Column:
+    title: str
+    left: bool
+    cells: list[str]
+
+
+def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: RankingHead) -> list[_Column]:
+    """Lay out the rows of one stratum: only the columns that say something."""
+    columns = [_Column("#", False, ["–" if row["rank"] is None else str(row["rank"]) for row in rows])]
+    columns += [_Column(name, True, [value_text(row[f"param.{name}"]) for row in rows]) for name in varying]
+    columns.append(_Column("n", False, [f"{row['n']}{'' if row['complete'] else '*'}" for row in rows]))
+    if not head.overall:
+        intervals = [_interval(row, "ci_low", "ci_high", number_text) for row in rows]
+        columns.append(_Column("mean", False, [number_text(row["mean"]) for row in rows]))
+        columns.append(_Column("95 %", False, intervals))
+        columns.append(_Column("IQM", False, [number_text(row["iqm"]) for row in rows]))
+    if any(row["pairs"] for row in rows):
+        columns.append(_Column("to baseline", False, [percent_text(row["relative"]) for row in rows]))
+        columns.append(
+            _Column("95 % paired", False, [_interval(row, *_RELATIVE, percent_text) for row in rows])
+        )
+        columns.append(_Column("verdict", True, [row["verdict"] for row in rows]))
+    if any(row["failures"] for row in rows):
+        columns.append(_Column("failed", False, [str(row["failures"] or "") for row in rows]))
+    return columns
+
+
+_RELATIVE = ("relative_low", "relative_high")
+
+
+def _interval(row: dict[str, Any], low: str, high: str, write: Any) -> str:
+    if row[low] is None or math.isnan(row[low]):
+        return "–"
+    first, last = write(row[low]), write(row[high])
+    if first.endswith(" %"):
+        first = first.removesuffix(" %")
+    return f"{first} … {last}"
+
+
+def _heading(name: str, rows: Sequence[dict[str, Any]], head: RankingHead) -> str:
+    better = "smaller" if head.direction == "min" else "larger"
+    planned = max((row["planned"] for row in rows), default=0)
+    if head.overall:
+        return f"all workloads: mean relative difference of {head.objective}, {better} is better"
+    return f"{name + ': ' if name else ''}{head.axis}, {better} is better, {planned} replicates"
+
+
+def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: int | None = 30) -> None:
+    """Print a ranking, a table per stratum, the baseline's row marked.
+
+    Parameters
+    ----------
+    ranking
+        As `rank` makes it.
+    console
+        Where to; the standard output if not given.
+    limit
+        At most so many rows a stratum (the baseline's always among them); None for all.
+    """
+    console = console or Console(highlight=False)
+    head = ranking_head(ranking)
+    varying = varying_parameters(ranking, without=head.group_by)
+    for name, every in strata(ranking):
+        rows = _shown(every, limit)
+        table = Table(
+            title=Text(_heading(name, every, head), style="bold"),
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+        )
+        columns = _columns(rows, varying, head)
+        for column in columns:
+            # Numbers are never cut; long words of parameters wrap where the terminal is narrow.
+            table.add_column(
+                Text(column.title), justify="left" if column.left else "right", no_wrap=not column.left
+            )
+        for index, row in enumerate(rows):
+            mark = _MARKS.get(Verdict(row["verdict"]), "")
+            cells = [
+                Text(column.cells[index], style=mark if column.title == "verdict" else "")
+                for column in columns
+            ]
+            table.add_row(*cells, style="bold" if row["is_baseline"] else "")
+        console.print(table)
+        for note in _notes(every, rows):
+            console.print(Text(note, style="dim"))
+
+
+def _shown(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
+    if limit is None or len(rows) <= limit:
+        return list(rows)
+    return [row for index, row in enumerate(rows) if index < limit or row["is_baseline"]]
+
+
+def _notes(every: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]]) -> Iterable[str]:
+    if len(shown) < len(every):
+        yield f"{len(every) - len(shown)} more configurations are in the saved table"
+    if not all(row["complete"] for row in shown):
+        yield INCOMPLETE_NOTE
+    compared = sum(row["p_value"] is not None for row in every)
+    if compared:
+        yield (
+            f"better and worse: the paired interval excludes 0, and so does a sign-flip test at 5 % "
+            f"corrected for {compared} comparison{'s' if compared > 1 else ''} (Holm)"
+        )
+        # n pairs have 2^n sign patterns, two of which are the most extreme ones.
+        enough = math.ceil(math.log2(2 * compared / (1 - LEVEL)))
+        pairs = max(row["pairs"] for row in every)
+        if pairs < enough:
+            yield f"with {pairs} replicates that test can prove nothing: {enough} would do"
+
+
+def ranking_markdown(ranking: pa.Table) -> str:
+    """Return a ranking as Markdown, a table per stratum, the baseline's row in bold."""
+    head = ranking_head(ranking)
+    varying = varying_parameters(ranking, without=head.group_by)
+    parts = []
+    for name, rows in strata(ranking):
+        columns = _columns(rows, varying, head)
+        lines = [f"### {_heading(name, rows, head)}", ""]
+        lines.append("| " + " | ".join(_escaped(column.title) for column in columns) + " |")
+        lines.append("|" + "|".join(" --- " if column.left else " ---: " for column in columns) + "|")
+        for index, row in enumerate(rows):
+            cells = [_escaped(column.cells[index]) for column in columns]
+            if row["is_baseline"]:
+                cells = [f"**{cell}**" if cell else "" for cell in cells]
+            lines.append("| " + " | ".join(cells) + " |")
+        notes = list(_notes(rows, rows))
+        parts.append("\n".join([*lines, *(["", *(_escaped(note) for note in notes)] if notes else [])]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*")
+
+
+def ranking_csv(ranking: pa.Table) -> str:
+    """Return a ranking with all its columns as CSV, numbers in full."""
+    buffer = io.BytesIO()
+    pa_csv.write_csv(ranking, buffer)
+    return buffer.getvalue().decode()
+
+
+def ranking_html(ranking: pa.Table, title: str) -> str:
+    """Return a ranking as a page by itself, as a tracking server shows it."""
+    head = ranking_head(ranking)
+    varying = varying_parameters(ranking, without=head.group_by)
+    parts = [_PAGE.format(title=html.escape(title))]
+    for name, rows in strata(ranking):
+        columns = _columns(rows, varying, head)
+        parts.append(f"<h2>{html.escape(_heading(name, rows, head))}</h2><table><thead><tr>")
+        parts += [f"<th{_align(column)}>{html.escape(column.title)}</th>" for column in columns]
+        parts.append("</tr></thead><tbody>")
+        for index, row in enumerate(rows):
+            kind = Verdict(row["verdict"]).name.lower()
+            parts.append(f'<tr class="{kind}">')
+            parts += [f"<td{_align(column)}>{html.escape(column.cells[index])}</td>" for column in columns]
+            parts.append("</tr>")
+        parts.append("</tbody></table>")
+        parts += [f"<p>{html.escape(note)}</p>" for note in _notes(rows, rows)]
+    return "\n".join([*parts, "</body></html>\n"])
+
+
+def _align(column: _Column) -> str:
+    return ' class="left"' if column.left else ""
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 14px/1.45 system-ui, sans-serif; color: #222; margin: 1.5rem; }}
+h2 {{ font-size: 15px; margin: 1.5rem 0 .5rem; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .25rem .8rem; text-align: right; white-space: nowrap; }}
+th {{ border-bottom: 2px solid #bbb; }} td {{ border-bottom: 1px solid #eee; }}
+.left {{ text-align: left; }}
+.baseline td {{ font-weight: 700; background: #f3f3f3; }}
+.better td:last-child {{ color: #0072b2; }} .worse td:last-child {{ color: #c44f00; }}
+.unsure td:last-child {{ color: #777; }} p {{ color: #666; }}
+</style></head><body><h1 style="font-size:18px">{title}</h1>"""

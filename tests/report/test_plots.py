@@ -1,0 +1,133 @@
+"""Figures: that they are drawn, the same each time, and from the right numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gridtune.errors import ScheduleError
+from gridtune.report import plots, schedule_plots
+from gridtune.report.overall import rank_overall
+from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking
+from gridtune.report.ranking import rank
+from gridtune.report.schedule_plots import plot_gantt, plot_load, span_means
+from gridtune.simulation.schedule import Schedule, StepFunction
+from gridtune.workload.workload import Workload
+
+from .synthetic import sweep_table
+
+PNG = b"\x89PNG\r\n\x1a\n"
+SETTINGS: dict[str, Any] = {
+    "objective": "mean_wait",
+    "direction": "min",
+    "baseline": {"order": "fcfs"},
+    "unit": "s",
+}
+
+
+def ranking(**dimensions: Any) -> pa.Table:
+    return rank(sweep_table(dimensions, replicates=4, failed=[("f1", 1)]), **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda path: plot_ranking(ranking(order=["fcfs", "sjf", "f1"]), path),
+        lambda path: plot_ranking(ranking(order=["fcfs", "sjf", "ljf"], backfill=["none", "easy"]), path),
+        lambda path: plot_against(ranking(order=["fcfs", "f1"], load=[0.6, 0.8, 1.0]), "load", path),
+        lambda path: plot_heat_map(
+            ranking(order=["fcfs", "sjf"], backfill=["none", "easy"]), "backfill", "order", path
+        ),
+    ],
+)
+def test_a_figure_is_the_same_each_time(draw: Callable[[Path], Path], tmp_path: Path) -> None:
+    first, second = (draw(tmp_path / name).read_bytes() for name in ("one.png", "two.png"))
+    assert first.startswith(PNG)
+    assert first == second
+
+
+def test_rankings_without_a_baseline_and_over_all_workloads_are_drawn(tmp_path: Path) -> None:
+    table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=1)
+    alone = rank(table, objective="mean_wait", direction="min", baseline=None)
+    assert plot_ranking(alone, tmp_path / "a.png").exists()
+    assert plot_heat_map(alone, "order", "backfill", tmp_path / "b.png").exists()
+    overall = rank_overall(table, **SETTINGS)
+    assert overall is not None
+    assert plot_ranking(overall, tmp_path / "c.png").exists()
+
+
+def test_more_curves_than_colours_keep_the_best_and_the_baseline(tmp_path: Path) -> None:
+    orders = ["fcfs", *(f"order {k}" for k in range(12))]
+    table = ranking(order=orders, load=[0.6, 0.8])
+    plot_against(table, "load", tmp_path / "x.png")
+    shown = plots._curves_to_colour(table.to_pylist(), ["order"], plots.ranking_head(table))
+    assert len(shown) == plots.MOST_CURVES
+    assert "fcfs" in shown
+
+
+def test_a_field_of_the_heat_map_is_its_own_cell() -> None:
+    rows = ranking(order=["fcfs", "sjf"], backfill=["none", "easy"]).to_pylist()
+    rows = [row for row in rows if row["workload"] == "ctc-sp2"]
+    means, colours = plots._fields(rows, "backfill", "order", ["none", "easy"], ["fcfs", "sjf"], paired=True)
+    held = {(row["param.order"], row["param.backfill"]): row for row in rows}
+    assert means[1, 0] == held["sjf", "none"]["mean"]
+    assert colours[1, 1] == pytest.approx(100 * held["sjf", "easy"]["relative"])
+    assert colours[0, 0] == 0
+
+
+def schedule(count: int = 20, processors: int = 8) -> Schedule:
+    submit = np.arange(count, dtype=np.int64) * 100
+    run = np.full(count, 250, dtype=np.int64)
+    columns = {
+        "job_id": np.arange(count) + 1,
+        "submit_time": submit,
+        "run_time": run,
+        "requested_processors": np.full(count, 2),
+    }
+    return Schedule(
+        Workload(columns, name="log"),
+        processors,
+        submit + 50,
+        submit + 50 + run,
+        run,
+        np.zeros(count, dtype=np.int8),
+    )
+
+
+def test_means_over_spans_equal_the_step_functions_own() -> None:
+    rng = np.random.default_rng(3)
+    times = np.unique(rng.integers(0, 1000, 40))
+    function = StepFunction(times, rng.integers(0, 9, len(times)))
+    edges = np.array([-50, 0, 3, 500, 501, 1200, 1500])
+    expected = [function.mean(int(a), int(b)) for a, b in pairwise(edges)]
+    assert span_means(function, edges) == pytest.approx(expected)
+    assert (span_means(StepFunction(times[:0], times[:0]), edges) == 0).all()
+
+
+def test_load_and_gantt_are_drawn(tmp_path: Path) -> None:
+    one = schedule()
+    assert (
+        plot_load({"a": one, "b": schedule(10)}, tmp_path / "load.png", title="log").read_bytes()[:8] == PNG
+    )
+    ids = [np.array([0, 1]) + 2 * (job % 4) for job in range(len(one))]
+    assert plot_gantt(one, ids, tmp_path / "gantt.png").read_bytes()[:8] == PNG
+
+
+def test_nothing_to_draw_is_an_error_that_says_so(tmp_path: Path) -> None:
+    empty = schedule(0)
+    with pytest.raises(ScheduleError, match="no job to draw"):
+        plot_load({"a": empty}, tmp_path / "x.png")
+    with pytest.raises(ScheduleError, match="0 jobs"):
+        plot_gantt(empty, [], tmp_path / "x.png")
+    with pytest.raises(ScheduleError, match="processors of 1 jobs for 20"):
+        plot_gantt(schedule(), [np.array([0])], tmp_path / "x.png")
+
+
+def test_processors_in_a_row_are_one_bar() -> None:
+    assert schedule_plots._runs(np.array([0, 1, 2, 5, 7, 8])) == [(0, 3), (5, 1), (7, 2)]

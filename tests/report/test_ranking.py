@@ -1,0 +1,255 @@
+"""What a ranking says of tables whose answers are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from gridtune.errors import MetricError
+from gridtune.report.overall import rank_overall
+from gridtune.report.ranking import Verdict, rank, ranking_head, strata
+
+from .synthetic import sweep_table
+
+
+def cells(values: Mapping[tuple[Any, ...], Sequence[float | None]], names: Sequence[str]) -> pa.Table:
+    """Return a table with one workload; a value of None is a failed cell."""
+    rows = [
+        {
+            "configuration_id": repr(key),
+            "workload": "log",
+            "replicate": f"seed {index}",
+            "state": "failed" if value is None else "done",
+            **{f"param.{name}": each for name, each in zip(names, key, strict=True)},
+            "metric.wait": value,
+        }
+        for key, replicates in values.items()
+        for index, value in enumerate(replicates)
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def ranked(
+    table: pa.Table, baseline: Mapping[str, Any] | None, direction: str = "min"
+) -> list[dict[str, Any]]:
+    return rank(table, objective="wait", direction=direction, baseline=baseline).to_pylist()
+
+
+def by(rows: Sequence[Mapping[str, Any]], name: str) -> dict[Any, Mapping[str, Any]]:
+    return {row[f"param.{name}"]: row for row in rows}
+
+
+def test_means_and_paired_differences_are_those_worked_out_by_hand() -> None:
+    rows = by(
+        ranked(cells({("a",): [10, 20, 30], ("b",): [8, 16, 27]}, ["order"]), {"order": "a"}),
+        "order",
+    )
+    assert rows["b"]["mean"] == pytest.approx(17)
+    assert rows["b"]["diff"] == pytest.approx(-3)
+    assert rows["b"]["relative"] == pytest.approx(-3 / 20)
+    assert rows["b"]["diff_low"] <= -3 <= rows["b"]["diff_high"]
+    assert (rows["b"]["rank"], rows["a"]["rank"]) == (1, 2)
+    assert rows["a"]["is_baseline"]
+    assert rows["a"]["diff"] is None
+    assert rows["a"]["verdict"] == Verdict.BASELINE
+
+
+def test_the_larger_is_first_where_larger_is_better() -> None:
+    table = cells({("a",): [0.5] * 8, ("b",): [0.7, 0.71, 0.72, 0.7, 0.7, 0.7, 0.7, 0.7]}, ["order"])
+    rows = ranked(table, {"order": "a"}, "max")
+    assert [row["param.order"] for row in rows] == ["b", "a"]
+    assert rows[0]["verdict"] == Verdict.BETTER
+
+
+def test_pairing_finds_what_the_spread_of_the_replicates_would_hide() -> None:
+    hard = [10.0 * 3**k for k in range(10)]
+    table = cells(
+        {("a",): hard, ("b",): [0.95 * value - k * 0.01 for k, value in enumerate(hard)]}, ["order"]
+    )
+    rows = by(ranked(table, {"order": "a"}), "order")
+    assert rows["b"]["ci_low"] < rows["a"]["mean"] < rows["b"]["ci_high"]
+    assert rows["b"]["verdict"] == Verdict.BETTER
+
+
+def test_a_replicate_missing_on_one_side_leaves_the_pairs() -> None:
+    table = cells({("a",): [10, 20, 30, 1000], ("b",): [9, 18, 27, None]}, ["order"])
+    rows = by(ranked(table, {"order": "a"}), "order")
+    assert rows["b"]["pairs"] == 3
+    assert rows["b"]["diff"] == pytest.approx(-2)
+    assert rows["b"]["relative"] == pytest.approx(-2 / 20)
+    assert (rows["b"]["n"], rows["b"]["planned"], rows["b"]["failures"]) == (3, 4, 1)
+
+
+def test_an_incomplete_configuration_comes_last_and_without_a_rank() -> None:
+    # Its mean is the lowest only because the hard replicate is the one that failed.
+    table = cells({("a",): [1, 1, 100], ("b",): [1, 1, None], ("c",): [2, 2, 101]}, ["order"])
+    rows = ranked(table, {"order": "a"})
+    assert [(row["param.order"], row["rank"], row["complete"]) for row in rows] == [
+        ("a", 1, True),
+        ("c", 2, True),
+        ("b", None, False),
+    ]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_value_that_is_no_number_counts_as_missing(value: float) -> None:
+    rows = by(ranked(cells({("a",): [1, 2, 3], ("b",): [1, 2, value]}, ["order"]), None), "order")
+    assert (rows["b"]["n"], rows["b"]["complete"], rows["b"]["failures"]) == (2, False, 0)
+    assert rows["b"]["mean"] == pytest.approx(1.5)
+
+
+def test_equal_means_share_a_rank() -> None:
+    rows = ranked(cells({("a",): [1, 3], ("b",): [2, 2], ("c",): [3, 3]}, ["order"]), None)
+    assert [row["rank"] for row in rows] == [1, 1, 3]
+
+
+def test_what_does_the_same_as_the_baseline_is_equal() -> None:
+    rows = by(ranked(cells({("a",): [1, 2, 3], ("b",): [1, 2, 3]}, ["order"]), {"order": "a"}), "order")
+    assert rows["b"]["verdict"] == Verdict.EQUAL
+
+
+def test_five_replicates_prove_nothing_however_large_the_difference() -> None:
+    table = cells({("a",): [10, 11, 12, 13, 14], ("b",): [1, 2, 3, 4, 5.5]}, ["order"])
+    assert by(ranked(table, {"order": "a"}), "order")["b"]["verdict"] == Verdict.UNSURE
+
+
+def test_many_comparisons_ask_for_more_evidence() -> None:
+    base = [10.0, 12, 14, 16, 18, 20, 22]
+    better = [value - 1 - 0.1 * k for k, value in enumerate(base)]
+    noise = {
+        (f"n{i}",): [value + (-1) ** (k + i) * (1 + i) for k, value in enumerate(base)] for i in range(12)
+    }
+    alone = by(ranked(cells({("a",): base, ("b",): better}, ["order"]), {"order": "a"}), "order")["b"]
+    among = by(ranked(cells({("a",): base, ("b",): better, **noise}, ["order"]), {"order": "a"}), "order")[
+        "b"
+    ]
+    assert alone["diff_high"] == among["diff_high"] < 0
+    assert alone["p_value"] == pytest.approx(2 / 2**7)
+    assert alone["verdict"] == Verdict.BETTER
+    assert among["verdict"] == Verdict.UNSURE
+
+
+def test_what_the_baseline_does_not_name_stays_as_the_configuration_has_it() -> None:
+    table = cells(
+        {("a", 0.7): [10, 20], ("b", 0.7): [9, 18], ("a", 0.9): [100, 200], ("b", 0.9): [80, 160]},
+        ["order", "load"],
+    )
+    rows = {(row["param.order"], row["param.load"]): row for row in ranked(table, {"order": "a"})}
+    assert rows["b", 0.7]["relative"] == pytest.approx(-0.1)
+    assert rows["b", 0.9]["relative"] == pytest.approx(-0.2)
+    assert rows["a", 0.9]["is_baseline"]
+
+
+def test_a_parameter_that_does_not_apply_to_the_baseline_does_not_hide_it() -> None:
+    table = cells(
+        {("none", None): [10, 20], ("easy", "sjf"): [5, 10], ("easy", "fcfs"): [6, 12]}, ["fill", "by"]
+    )
+    rows = {(row["param.fill"], row["param.by"]): row for row in ranked(table, {"fill": "none"})}
+    assert rows["easy", "sjf"]["relative"] == pytest.approx(-0.5)
+    assert rows["easy", "fcfs"]["relative"] == pytest.approx(-0.4)
+
+
+def test_a_missing_baseline_cell_is_not_replaced_by_another_one() -> None:
+    table = cells({("a", 0.7): [10, 20], ("b", 0.9): [80, 160]}, ["order", "load"])
+    rows = {row["param.order"]: row for row in ranked(table, {"order": "a"})}
+    assert rows["b"]["diff"] is None
+    assert rows["b"]["verdict"] == Verdict.NONE
+
+
+def test_each_workload_is_ranked_by_itself_and_its_own_properties_are_no_parameters() -> None:
+    table = sweep_table({"order": ["fcfs", "sjf"]}, replicates=4)
+    ranking = rank(table, objective="mean_wait", direction="min", baseline={"order": "fcfs"}, unit="s")
+    groups = dict(strata(ranking))
+    assert list(groups) == ["ctc-sp2", "kth-sp2"]
+    assert all([row["rank"] for row in rows] == [1, 2] for rows in groups.values())
+    assert "param.processors" not in ranking.column_names
+    assert "param.trace" not in ranking.column_names
+    assert ranking_head(ranking).axis == "mean_wait (s)"
+
+
+def test_the_same_table_gives_the_same_ranking_whatever_its_order() -> None:
+    table = sweep_table({"order": ["fcfs", "sjf", "f1"]}, workloads=["ctc-sp2"])
+    shuffled = table.take(list(reversed(range(table.num_rows))))
+    settings: dict[str, Any] = {"objective": "mean_wait", "direction": "min", "baseline": {"order": "fcfs"}}
+    assert rank(table, **settings).equals(rank(shuffled, **settings))
+
+
+def test_a_misspelt_metric_is_guessed() -> None:
+    with pytest.raises(MetricError, match="did you mean 'wait'"):
+        rank(cells({("a",): [1]}, ["order"]), objective="wiat", direction="min", baseline=None)
+
+
+def test_a_wrong_direction_and_an_unknown_baseline_are_refused() -> None:
+    table = cells({("a",): [1]}, ["order"])
+    with pytest.raises(MetricError, match="'min' or 'max'"):
+        rank(table, objective="wait", direction="down", baseline=None)
+    with pytest.raises(MetricError, match="ordre"):
+        rank(table, objective="wait", direction="min", baseline={"ordre": "a"})
+
+
+def test_a_single_replicate_has_no_interval_and_no_verdict() -> None:
+    rows = by(ranked(cells({("a",): [10], ("b",): [1]}, ["order"]), {"order": "a"}), "order")
+    assert rows["b"]["ci_low"] is None
+    assert rows["b"]["relative"] == pytest.approx(-0.9)
+    assert rows["b"]["verdict"] == Verdict.UNSURE
+
+
+class TestOverall:
+    settings: ClassVar[dict[str, Any]] = {"objective": "wait", "direction": "min", "baseline": {"order": "a"}}
+
+    def table(self, logs: Mapping[str, Mapping[str, Sequence[float | None]]]) -> pa.Table:
+        parts = []
+        for log, values in logs.items():
+            part = cells({(name,): each for name, each in values.items()}, ["order"])
+            column = pa.array([log] * part.num_rows)
+            parts.append(part.set_column(part.column_names.index("workload"), "workload", column))
+        return pa.concat_tables(parts)
+
+    def test_it_is_the_mean_of_the_relative_differences_each_log_counting_the_same(self) -> None:
+        table = self.table(
+            {
+                "short": {"a": [10, 20], "b": [9, 18]},
+                "long": {"a": [1000, 2000, 3000, 4000], "b": [700, 1400, 2100, 2800]},
+            }
+        )
+        ranking = rank_overall(table, **self.settings)
+        assert ranking is not None
+        best, base = ranking.to_pylist()
+        assert best["relative"] == pytest.approx((-0.1 - 0.3) / 2)
+        assert best["n"] == 6
+        assert base["relative"] == 0
+        assert base["is_baseline"]
+
+    def test_its_interval_leaves_out_how_much_the_logs_differ(self) -> None:
+        noise = [1.0, -1, 2, -2, 0, 1, -1, 0.5, -0.5, 0]
+        base = [100.0] * 10
+        table = self.table(
+            {
+                "one": {"a": base, "b": [90 + each for each in noise]},
+                "two": {"a": base, "b": [50 + each for each in noise]},
+            }
+        )
+        ranking = rank_overall(table, **self.settings)
+        assert ranking is not None
+        row = ranking.to_pylist()[0]
+        assert row["relative"] == pytest.approx(-0.3)
+        assert -0.32 < row["relative_low"] < -0.3 < row["relative_high"] < -0.28
+        assert row["verdict"] == Verdict.BETTER
+
+    def test_what_failed_somewhere_has_no_rank(self) -> None:
+        table = self.table(
+            {"one": {"a": [1, 2], "b": [1, None]}, "two": {"a": [1, 2], "b": [1, 2]}},
+        )
+        ranking = rank_overall(table, **self.settings)
+        assert ranking is not None
+        rows = by(ranking.to_pylist(), "order")
+        assert (rows["b"]["rank"], rows["b"]["failures"]) == (None, 1)
+
+    def test_one_log_or_no_baseline_has_none(self) -> None:
+        table = self.table({"one": {"a": [1, 2], "b": [1, 2]}})
+        assert rank_overall(table, **self.settings) is None
+        assert rank_overall(table, objective="wait", direction="min", baseline=None) is None

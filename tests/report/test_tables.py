@@ -1,0 +1,124 @@
+"""Tables on the terminal and in files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from gridtune.report.labels import configuration_label, number_text, percent_text
+from gridtune.report.ranking import rank
+from gridtune.report.tables import print_ranking, ranking_csv, ranking_html, ranking_markdown
+
+from .synthetic import sweep_table
+
+DIMENSIONS = {"order": ["fcfs", "sjf", "f1", "unicef"], "backfill": ["none", "easy", "conservative"]}
+
+
+def ranking(replicates: int = 10, **options: Any) -> pa.Table:
+    table = sweep_table({**DIMENSIONS, "kill": [True]}, replicates=replicates, **options)
+    baseline = {"order": "fcfs", "backfill": "easy"}
+    return rank(table, objective="mean_wait", direction="min", baseline=baseline, unit="s")
+
+
+def printed(table: pa.Table, width: int = 110, **options: Any) -> str:
+    out = io.StringIO()
+    print_ranking(table, console=Console(file=out, width=width, highlight=False), **options)
+    return out.getvalue()
+
+
+def test_it_fits_the_terminal_and_cuts_nothing() -> None:
+    text = printed(ranking(failed=[("f1", 3)]), width=110)
+    assert max(map(len, text.splitlines())) <= 110
+    assert "…\n" not in text
+    assert "conservative" in text
+
+
+def test_only_parameters_that_vary_have_a_column() -> None:
+    head = printed(ranking()).splitlines()[2]
+    assert "order" in head
+    assert "backfill" in head
+    assert "kill" not in head
+    assert "processors" not in head
+
+
+def test_failures_show_only_where_there_are_some() -> None:
+    assert "failed" not in printed(ranking())
+    text = printed(ranking(failed=[("f1", 3)]))
+    assert "failed" in text
+    assert "9*" in text
+    assert "not every replicate has a result" in text
+
+
+def test_a_short_table_still_has_the_baseline_and_says_what_is_left_out() -> None:
+    text = printed(ranking(), limit=2)
+    assert text.count("baseline\n") + text.count("baseline ") >= 2
+    assert "9 more configurations" in text
+
+
+def test_too_few_replicates_for_any_proof_are_told() -> None:
+    assert "can prove nothing: 9 would do" in printed(ranking(replicates=5))
+    assert "can prove nothing" not in printed(ranking(replicates=10))
+
+
+def test_the_csv_holds_every_number_in_full() -> None:
+    table = ranking(failed=[("f1", 3)])
+    rows = list(csv.DictReader(io.StringIO(ranking_csv(table))))
+    for read, row in zip(rows, table.to_pylist(), strict=True):
+        assert float(read["mean"]) == row["mean"]
+        assert read["verdict"] == row["verdict"]
+        assert (read["rank"] == "") == (row["rank"] is None)
+
+
+def test_markdown_has_a_table_per_workload_and_marks_the_baseline() -> None:
+    text = ranking_markdown(ranking(failed=[("f1", 3)]))
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(lines) == 2 * (2 + 12)
+    assert len({line.count("|") for line in lines}) == 1
+    assert sum("**fcfs**" in line for line in lines) == 2
+
+
+def test_html_is_escaped() -> None:
+    table = sweep_table({"order": ["fcfs", "<b>x</b>"]}, replicates=3)
+    page = ranking_html(
+        rank(table, objective="mean_wait", direction="min", baseline={"order": "fcfs"}), "a & b"
+    )
+    assert "<b>x" not in page
+    assert "&lt;b&gt;x" in page
+    assert "a &amp; b" in page
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.12341, "0.1234"),
+        (-12.3456, "−12.35"),
+        (9999.4, "9999"),
+        (12345.6, "12,346"),
+        (1.5e10, "1.500e+10"),
+        (1.5e-6, "1.500e−06"),
+        (float("nan"), "–"),
+        (None, "–"),
+        (float("-inf"), "−∞"),
+    ],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert number_text(value) == text
+
+
+def test_percentages_have_a_sign() -> None:
+    assert percent_text(0.051) == "+5.1 %"
+    assert percent_text(-0.2) == "−20.0 %"
+    assert percent_text(12.0) == "+1,200 %"
+
+
+def test_labels_name_numbers_and_leave_out_what_does_not_apply() -> None:
+    label = configuration_label(
+        {"order": "sjf", "load": 0.9, "by": None, "kill": True}, ["order", "load", "by", "kill"]
+    )
+    assert label == "sjf · load=0.9 · kill=yes"
