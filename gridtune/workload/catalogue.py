@@ -181,11 +181,14 @@ def find_log(name: str) -> CatalogueEntry:
     TraceError
         If there is none; the hint names what was probably meant.
     """
-    wanted = name.strip().lower()
-    for entry in _ENTRIES:
-        if wanted in {entry.name, entry.file_name.lower()}:
-            return entry
+    if entry := _catalogued(name):
+        return entry
     raise TraceError(f"the catalogue has no log {name!r}", hint=_suggest(name, list(CATALOGUE)))
+
+
+def _catalogued(name: str) -> CatalogueEntry | None:
+    wanted = name.strip().lower()
+    return next((log for log in CATALOGUE.values() if wanted in {log.name, log.file_name.lower()}), None)
 
 
 def cache_folder() -> Path:
@@ -247,7 +250,7 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     name = str(reference)
     if bundled := bundled_traces().get(name):
         return bundled
-    entry = next((log for log in _ENTRIES if name.lower() in {log.name, log.file_name.lower()}), None)
+    entry = _catalogued(name)
     if entry is None:
         if found := next((candidate for candidate in candidates if candidate.is_dir()), None):
             return found

@@ -237,10 +237,8 @@ def offered_load(workload: Workload, *, processors: int | None = None) -> float:
     return _area(workload) / (machine * span) if machine and span else math.nan
 
 
-def busy_processor_seconds(
-    start: IntArray, run_time: IntArray, size: IntArray, edges: npt.NDArray[Any]
-) -> npt.NDArray[np.float64]:
-    """Return the processor-seconds that jobs use between consecutive instants.
+def busy_processor_seconds(start: IntArray, run_time: IntArray, size: IntArray, edges: IntArray) -> IntArray:
+    """Return the processor-seconds that jobs use between consecutive instants, exact in integers.
 
     Parameters
     ----------
@@ -254,14 +252,14 @@ def busy_processor_seconds(
     ndarray
         Shape (k,).
     """
-    total = np.zeros(len(edges))
-    for instants, sign in ((start, 1.0), (start + run_time, -1.0)):
+    total = np.zeros(len(edges), dtype=np.int64)
+    for instants, sign in ((start, 1), (start + run_time, -1)):
         order = np.argsort(instants)
-        sorted_instants = instants[order]
-        weight = np.concatenate([[0.0], np.cumsum(size[order], dtype=np.float64)])
-        moment = np.concatenate([[0.0], np.cumsum(size[order] * sorted_instants, dtype=np.float64)])
-        before = np.searchsorted(sorted_instants, edges, side="right")
-        total += sign * (weight[before] * edges - moment[before])
+        since = instants[order] - edges[0]
+        weight = np.concatenate([[0], np.cumsum(size[order])])
+        moment = np.concatenate([[0], np.cumsum(size[order] * since)])
+        before = np.searchsorted(since, edges - edges[0], side="right")
+        total += sign * (weight[before] * (edges - edges[0]) - moment[before])
     return np.diff(total)
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 
-__all__ = ["check_range", "stream", "truncated_gamma", "zipf"]
+__all__ = ["check_range", "hyper_gamma", "stream", "zipf"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -21,15 +21,32 @@ def stream(seed: int, purpose: str) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(purpose.encode())])))
 
 
-def truncated_gamma(
-    rng: np.random.Generator, shape: FloatArray, scale: FloatArray, limit: float
+def hyper_gamma(
+    rng: np.random.Generator,
+    first: FloatArray,
+    shapes: tuple[float, float],
+    scales: tuple[float, float],
+    limit: float,
 ) -> FloatArray:
-    """Return one gamma value per pair of shape and scale, drawn anew while above `limit`."""
-    values = rng.gamma(shape, scale)
-    over = np.flatnonzero(values > limit)
-    while len(over):
-        values[over] = rng.gamma(shape[over], scale[over])
-        over = over[values[over] > limit]
+    """Return hyper-gamma values: values above `limit` are drawn anew, their component included.
+
+    Parameters
+    ----------
+    rng
+        Source of the random numbers.
+    first
+        Shape (n,): probability of the first component for each value.
+    shapes, scales
+        Of the two gamma components.
+    limit
+        The largest value.
+    """
+    values = np.full(len(first), np.inf)
+    left = np.arange(len(first))
+    while len(left):
+        component = rng.random(len(left)) <= first[left]
+        values[left] = rng.gamma(np.where(component, *shapes), np.where(component, *scales))
+        left = left[values[left] > limit]
     return values
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.generators.arrivals import DAY, Cycle, fit_scale, span_for_load
-from gridtune.workload.generators.draws import check_range, stream, truncated_gamma, zipf
+from gridtune.workload.generators.draws import check_range, hyper_gamma, stream, zipf
 from gridtune.workload.generators.estimates import draw_estimates
 from gridtune.workload.generators.registry import generator
 
@@ -189,11 +189,10 @@ def _arrivals(jobs: int, seed: int, kinds: tuple[str, ...]) -> tuple[IntArray, F
     even = []
     for kind in kinds:
         model = POPULATIONS[kind]
-        shape = np.full(jobs, model.gap_shape * model.rush_to_all)
-        rng = stream(seed, f"gap {kind}")
-        even.append(
-            np.cumsum(np.exp(truncated_gamma(rng, shape, np.full(jobs, model.gap_scale), MAX_LOG_GAP)))
-        )
+        shape = model.gap_shape * model.rush_to_all
+        rng, first = stream(seed, f"gap {kind}"), np.ones(jobs)
+        gaps = hyper_gamma(rng, first, (shape, shape), (model.gap_scale, model.gap_scale), MAX_LOG_GAP)
+        even.append(np.cumsum(np.exp(gaps)))
     cycles = tuple(POPULATIONS[kind].day() for kind in kinds)
     clock = np.concatenate([cycle.clock_time(times) for cycle, times in zip(cycles, even, strict=True)])
     number = np.repeat(np.arange(len(kinds)), jobs)
@@ -218,10 +217,9 @@ def _sizes(model: Population, processors: int, count: int, rng: np.random.Genera
 
 def _run_times(model: Population, size: IntArray, rng: np.random.Generator) -> IntArray:
     """Return run times in seconds: e to a hyper-gamma number whose mixture depends on the size."""
-    first = rng.random(len(size)) <= np.clip(model.mix_slope * size + model.mix_base, 0.0, 1.0)
-    shape = np.where(first, *model.run_time_shapes)
-    scale = np.where(first, *model.run_time_scales)
-    return np.exp(truncated_gamma(rng, shape, scale, MAX_LOG_RUN_TIME)).astype(np.int64)
+    first = np.clip(model.mix_slope * size + model.mix_base, 0.0, 1.0)
+    logarithm = hyper_gamma(rng, first, model.run_time_shapes, model.run_time_scales, MAX_LOG_RUN_TIME)
+    return np.exp(logarithm).astype(np.int64)
 
 
 def _clock_times(

@@ -1,0 +1,231 @@
+"""`gridtune traces`: find, look at, convert, make and fetch workloads."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gridtune.workload.catalogue import CatalogueEntry
+    from gridtune.workload.workload import Workload
+
+__all__ = ["traces"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def traces() -> None:
+    """Find, look at, convert, make and fetch workloads.
+
+    Wherever gridtune takes a trace it takes a path, the name of a bundled trace (quickstart), or the
+    name of a public log that was fetched (kth-sp2).
+
+    \b
+    Examples:
+      gridtune traces list
+      gridtune traces describe quickstart --plot quickstart.png
+      gridtune traces fetch kth-sp2
+      gridtune traces generate lublin my.swf.gz jobs=20000 seed=1 load=0.9
+    """
+
+
+@traces.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def list_traces(as_json: bool) -> None:
+    """List bundled traces, public logs and generators.
+
+    The column "here" says whether a public log is on this machine: in the cache, or in the folder that
+    GRIDTUNE_TRACE_DIR names.
+    """
+    from gridtune.workload.catalogue import CATALOGUE, bundled_traces
+    from gridtune.workload.generators import find_generator, generator_names
+
+    found = {
+        "bundled": {name: str(path) for name, path in bundled_traces().items()},
+        "logs": [_log(entry) for entry in CATALOGUE.values()],
+        "generators": {name: find_generator(name).summary for name in generator_names()},
+    }
+    if as_json:
+        _print_json(found)
+        return
+    from gridtune.cli.traces_tables import catalogue_tables, print_tables
+
+    print_tables(catalogue_tables(found))
+
+
+@traces.command()
+@click.argument("trace")
+@click.option(
+    "--processors", type=click.IntRange(1), help="The machine's size, if the log's is missing or wrong."
+)
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw a page of plots: .png, .svg, .pdf."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def describe(trace: str, processors: int | None, plot: Path | None, as_json: bool) -> None:
+    """Show what is in a TRACE: sizes, times, load, arrivals, users, and what is missing.
+
+    The log is read as it is: nothing is cleaned. Jobs that lack a quantity are left out of its figures
+    and counted under "missing".
+
+    \b
+    Examples:
+      gridtune traces describe kth-sp2
+      gridtune traces describe logs/mine.swf.gz --processors 512 --plot mine.png
+    """
+    from gridtune.workload.describe import describe_workload
+
+    workload = _read(trace)
+    statistics = describe_workload(workload, processors=processors)
+    if plot is not None:
+        from gridtune.workload.figure import plot_workload
+
+        plot_workload(workload, plot, processors=processors)
+    if as_json:
+        _print_json(statistics.as_dict())
+        return
+    from gridtune.cli.traces_tables import print_tables, statistics_tables
+
+    print_tables(statistics_tables(statistics))
+    if plot is not None:
+        click.echo(f"plots: {plot}")
+
+
+@traces.command()
+@click.argument("source")
+@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
+def convert(source: str, target: Path, force: bool) -> None:
+    """Write the SOURCE trace to TARGET in the format of its suffix.
+
+    Formats: .swf (Standard Workload Format), .gwf (Grid Workload Format), .json (Batsim), .parquet and
+    .csv, each also .gz or .xz. The jobs stay as they are; what a format has no field for is lost.
+
+    \b
+    Examples:
+      gridtune traces convert kth-sp2 kth.parquet
+      gridtune traces convert mine.csv mine.swf.gz
+    """
+    from gridtune.workload import write_workload
+
+    _refuse_overwriting(target, force)
+    workload = _read(source)
+    write_workload(workload, target)
+    click.echo(f"{target}: {len(workload):,} jobs")
+
+
+@traces.command()
+@click.argument("name")
+@click.argument("target", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--show", is_flag=True, help="Explain the generator and its parameters, make nothing.")
+@click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
+def generate(name: str, target: Path | None, parameters: tuple[str, ...], show: bool, force: bool) -> None:
+    """Make a synthetic workload with the generator NAME and write it to TARGET.
+
+    jobs=N and seed=N set its length and its random numbers (by default 10000 and 1); the same values
+    give the same jobs, bit for bit. Every generator has more parameters: --show explains them.
+
+    \b
+    Examples:
+      gridtune traces generate lublin --show
+      gridtune traces generate lublin my.swf.gz jobs=20000 seed=7 processors=512 load=0.9
+      gridtune traces generate poisson mm1.swf jobs=100000 processors=1 load=0.7
+    """
+    from gridtune.workload.generators import find_generator, generate_workload, parse_parameters
+
+    if show:
+        import inspect
+
+        click.echo(inspect.getdoc(find_generator(name).make))
+        click.echo("\nDefaults: " + " ".join(f"{k}={v}" for k, v in find_generator(name).defaults.items()))
+        return
+    if target is None:
+        raise click.UsageError("Missing argument 'TARGET' (or give --show).")
+    values: dict[str, Any] = {"jobs": 10_000, "seed": 1, **parse_parameters(name, parameters)}
+    from gridtune.workload import write_workload
+
+    _refuse_overwriting(target, force)
+    workload = generate_workload(name, **values)
+    write_workload(workload, target)
+    click.echo(f"{target}: {len(workload):,} jobs, content {workload.checksum[:16]}")
+
+
+@traces.command()
+@click.argument("name")
+@click.option(
+    "--mirror", help="A folder or an address that holds the file, instead of where it is published."
+)
+@click.option("--sha256", help="The checksum to ask for, where the catalogue has none.")
+@click.option("--unverified", is_flag=True, help="Take a log whose checksum nobody has told gridtune.")
+def fetch(name: str, mirror: str | None, sha256: str | None, unverified: bool) -> None:
+    """Get the public log NAME into the cache, checked against its SHA-256.
+
+    The cache is $GRIDTUNE_CACHE_DIR, else gridtune/traces in your cache folder. A download that broke off
+    goes on where it stopped.
+
+    \b
+    Examples:
+      gridtune traces fetch kth-sp2
+      gridtune traces fetch ctc-sp2-reconstructed --mirror ~/logs
+      gridtune traces fetch sdsc-sp2 --unverified
+    """
+    from gridtune.workload.catalogue import ARCHIVE_CITATION, file_checksum, find_log
+    from gridtune.workload.fetching import fetch as fetch_log
+
+    entry = find_log(name)
+    with _progress(entry.file_name) as progress:
+        path = fetch_log(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=progress)
+    click.echo(str(path))
+    if entry.sha256 is None and sha256 is None:
+        click.echo(
+            f"NOT VERIFIED: nobody has told gridtune its checksum. It is\n  {file_checksum(path)}", err=True
+        )
+    click.echo(f"Thanks to {entry.thanks}. Please cite {ARCHIVE_CITATION}.", err=True)
+    click.echo(f"Note: {entry.caveat}.", err=True)
+
+
+def _read(trace: str) -> Workload:
+    from gridtune.workload import read_workload
+    from gridtune.workload.catalogue import resolve_trace
+
+    return read_workload(resolve_trace(trace))
+
+
+def _log(entry: CatalogueEntry) -> dict[str, Any]:
+    """Return a public log's entry with where it is on this machine."""
+    from gridtune.errors import TraceError
+    from gridtune.workload.catalogue import resolve_trace
+
+    try:
+        path: str | None = str(resolve_trace(entry.name))
+    except TraceError:
+        path = None
+    return {**dataclasses.asdict(entry), "path": path}
+
+
+def _refuse_overwriting(target: Path, force: bool) -> None:
+    if target.exists() and not force:
+        raise click.UsageError(f"{target} exists; --force replaces it.")
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextlib.contextmanager
+def _progress(title: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show bytes received on a terminal's standard error, and nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

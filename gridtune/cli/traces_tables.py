@@ -1,0 +1,140 @@
+"""Tables of traces and of what is in them, for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from gridtune.workload.describe import Quantiles, WorkloadStatistics
+
+__all__ = ["catalogue_tables", "print_tables", "statistics_tables"]
+
+
+def print_tables(tables: Iterable[Table]) -> None:
+    """Print tables one below the other."""
+    console = Console()
+    # Without a terminal, rich would cut the tables at 80 columns.
+    if not console.is_terminal:
+        console = Console(width=160)
+    for table in tables:
+        console.print(table)
+        console.print()
+
+
+def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
+    from rich import box
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+    return table
+
+
+def catalogue_tables(found: Mapping[str, Any]) -> list[Table]:
+    """Return tables of the bundled traces, the public logs and the generators."""
+    bundled = _table("Bundled traces", "name", "file")
+    for name, path in found["bundled"].items():
+        bundled.add_row(name, path)
+    logs = _table(
+        "Public logs: gridtune traces fetch NAME",
+        *("name", "jobs", "processors", "here", "what"),
+        right=("jobs", "processors"),
+    )
+    for log in found["logs"]:
+        if log["path"]:
+            here = "yes"
+        elif log["url"] is None:
+            here = "no: --mirror"
+        else:
+            here = "no" if log["sha256"] else "no: unverified"
+        what = f"{log['title']}\n[dim]{log['caveat']}[/dim]"
+        logs.add_row(log["name"], f"{log['jobs']:,}", f"{log['processors']:,}", here, what)
+    generators = _table("Generators: gridtune traces generate NAME --show", "name", "what")
+    for name, summary in found["generators"].items():
+        generators.add_row(name, summary)
+    return [bundled, logs, generators]
+
+
+def statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
+    """Return tables of a workload's figures, spreads and gaps."""
+    return [_figures(statistics), _spreads(statistics), _hours(statistics)]
+
+
+def _figures(statistics: WorkloadStatistics) -> Table:
+    table = _table(f"{statistics.name}", "", "")
+    table.show_header = False
+    machine = "unknown" if statistics.processors is None else f"{statistics.processors:,} processors"
+    rows = {
+        "jobs": f"{statistics.jobs:,}",
+        "users, groups": f"{_count(statistics.users)}, {_count(statistics.groups)}",
+        "queues, partitions": f"{_count(statistics.queues)}, {_count(statistics.partitions)}",
+        "machine": machine,
+        "submissions": f"{statistics.first_submit or '?'} to {statistics.last_submit or '?'}",
+        "span": f"{statistics.span_seconds / 86_400:,.1f} days",
+        "work": f"{statistics.area_processor_seconds / 3600:,.0f} processor-hours",
+        "offered load": _number(statistics.offered_load, 3),
+        "recorded utilisation": _number(statistics.recorded_utilisation, 3),
+        "serial jobs": _percent(statistics.serial_share),
+        "sizes 2, 4, 8, …": _percent(statistics.power_of_two_share),
+        "at their limit": _percent(statistics.at_limit_share),
+        "of the busiest user": _percent(statistics.busiest_user_share),
+        "to be cleaned": f"{statistics.zero_run_time:,} with run time 0, "
+        f"{statistics.wider_than_machine:,} wider than the machine, {statistics.unsorted:,} out of order",
+        "missing": ", ".join(
+            f"{field} ({'all' if count == statistics.jobs else f'{count:,}'})"
+            for field, count in statistics.unknown.items()
+        )
+        or "nothing",
+        "content": statistics.checksum,
+    }
+    for name, text in rows.items():
+        table.add_row(name, text)
+    return table
+
+
+def _spreads(statistics: WorkloadStatistics) -> Table:
+    columns = ("mean", "min", "10 %", "25 %", "median", "75 %", "90 %", "99 %", "max")
+    table = _table("Spread over the jobs", "", "jobs", *columns, right=("jobs", *columns))
+    rows: tuple[tuple[str, Quantiles, int], ...] = (
+        ("run time, s", statistics.run_time, 0),
+        ("requested time, s", statistics.requested_time, 0),
+        ("run / requested time", statistics.estimate_accuracy, 3),
+        ("processors", statistics.size, 0),
+        ("between submissions, s", statistics.inter_arrival, 0),
+        ("recorded wait, s", statistics.wait_time, 0),
+    )
+    for name, spread, digits in rows:
+        if spread.count == 0:
+            table.add_row(name, "none")
+            continue
+        values = (
+            spread.minimum, spread.p10, spread.p25, spread.median,
+            spread.p75, spread.p90, spread.p99, spread.maximum,
+        )  # fmt: skip
+        mean = _number(spread.mean, max(digits, 1))
+        table.add_row(name, f"{spread.count:,}", mean, *(_number(value, digits) for value in values))
+    return table
+
+
+def _hours(statistics: WorkloadStatistics) -> Table:
+    table = _table(f"Submissions by hour ({statistics.clock})", "hour", "share", "", right=("share",))
+    most = max(statistics.arrivals_by_hour)
+    for hour, share in enumerate(statistics.arrivals_by_hour):
+        table.add_row(f"{hour:02d}", f"{100 * share:.1f} %", "█" * round(40 * share / most))
+    return table
+
+
+def _count(count: int) -> str:
+    return f"{count:,}" if count else "unknown"
+
+
+def _number(value: float, digits: int) -> str:
+    return "unknown" if math.isnan(value) else f"{value:,.{digits}f}"
+
+
+def _percent(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{100 * value:.1f} %"

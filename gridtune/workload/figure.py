@@ -1,0 +1,293 @@
+"""One page that shows what a workload is like."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.describe import (
+    WorkloadStatistics,
+    busy_processor_seconds,
+    describe_workload,
+    local_clock,
+)
+from gridtune.workload.workload import Workload
+
+__all__ = ["plot_workload"]
+
+_DAY = 86_400
+_BLUE, _ORANGE, _GREY = "#2f6f9f", "#d97a27", "#8a8f98"
+#: Times that read well on a logarithmic axis.
+_TIMES = {
+    1: "1 s",
+    60: "1 min",
+    600: "10 min",
+    3600: "1 h",
+    36_000: "10 h",
+    259_200: "3 d",
+    2_592_000: "30 d",
+}
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def plot_workload(workload: Workload, path: Path, *, processors: int | None = None) -> None:
+    """Draw arrivals, sizes, run times, load and estimates of a workload on one page.
+
+    Parameters
+    ----------
+    workload
+        One job or more.
+    path
+        The picture to write; its suffix decides the format (png, svg, pdf).
+    processors
+        The machine's size, where the log does not say it or says another one.
+
+    Raises
+    ------
+    WorkloadError
+        If there are no jobs or the format is unknown.
+    """
+    # The object interface alone: no window system, no state shared with a caller's own plots.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    statistics = describe_workload(workload, processors=processors)
+    figure = Figure(figsize=(13, 9.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    suffix = path.suffix.lstrip(".").lower()
+    if suffix not in figure.canvas.get_supported_filetypes():
+        raise WorkloadError(f"no picture format {suffix!r}", path=path, hint="name it .png, .svg or .pdf")
+    axes = figure.subplots(3, 2, height_ratios=(1.0, 1.1, 1.0))
+    figure.suptitle(_title(statistics), fontsize=13, x=0.01, ha="left")
+    _arrivals_per_day(axes[0, 0], workload)
+    _arrivals_per_hour(axes[0, 1], workload, statistics)
+    _run_time_and_size(axes[1, 0], workload)
+    _load(axes[1, 1], workload, statistics)
+    _distributions(axes[2, 0], workload)
+    _accuracy(axes[2, 1], workload, statistics)
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.title.set(fontsize=11, fontweight="bold", ha="left", x=0.0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def _title(statistics: WorkloadStatistics) -> str:
+    parts = [f"{statistics.name}: {statistics.jobs:,} jobs"]
+    if statistics.users:
+        parts.append(f"{statistics.users:,} users")
+    if statistics.processors:
+        parts.append(f"{statistics.processors:,} processors")
+    parts.append(f"{statistics.span_seconds / _DAY:,.1f} days")
+    if not math.isnan(statistics.offered_load):
+        parts.append(f"offered load {statistics.offered_load:.2f}")
+    return ", ".join(parts)
+
+
+def _edges(submit: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
+    """Return edges of at most `most` bins of an hour, 6 hours, a day, a week or 4 weeks over all submissions.
+
+    A last bin that is not full is left out, unless there are few.
+    """
+    first, span = int(submit.min()), int(np.ptp(submit)) + 1
+    width = next((step for step in (3600, 6 * 3600, _DAY, 7 * _DAY) if span / step <= most), 28 * _DAY)
+    bins = span // width if span > 10 * width else math.ceil(span / width)
+    return first + width * np.arange(bins + 1, dtype=np.int64)
+
+
+def _width_name(edges: npt.NDArray[np.int64]) -> str:
+    names = {3600: "hour", 6 * 3600: "6 hours", _DAY: "day", 7 * _DAY: "week"}
+    return names.get(int(edges[1] - edges[0]), "4 weeks")
+
+
+def _dates(axis: Any, workload: Workload, edges: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Return what to plot instants at: dates where the log has them, else days since its second 0."""
+    start = int((workload.header.get("UnixStartTime") or ("0",))[0] or 0)
+    if start <= 0:
+        axis.set_xlabel("days since the log's second 0")
+        return edges / _DAY
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
+
+    locator = AutoDateLocator(minticks=4, maxticks=8)
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    utc = datetime.UTC
+    return np.asarray([datetime.datetime.fromtimestamp(start + int(edge), utc) for edge in edges])
+
+
+def _arrivals_per_day(axis: Any, workload: Workload) -> None:
+    edges = _edges(workload.submit_time, 400)
+    counts = np.histogram(workload.submit_time, edges)[0]
+    axis.stairs(counts, _numbers(axis, _dates(axis, workload, edges)), fill=True, color=_BLUE)
+    axis.set(title=f"Submissions per {_width_name(edges)}", ylabel="jobs", ylim=(0, None))
+    axis.margins(x=0)
+
+
+def _numbers(axis: Any, instants: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return instants as the axis' own numbers."""
+    if instants.dtype != object:
+        return instants.astype(np.float64)
+    from matplotlib.dates import date2num  # noqa: PLC0415
+
+    axis.xaxis_date()
+    return np.asarray(date2num(instants))
+
+
+def _arrivals_per_hour(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> None:
+    clock, hour, weekday = local_clock(workload)
+    if not statistics.arrivals_by_weekday:
+        axis.bar(np.arange(24), statistics.arrivals_by_hour, color=_BLUE, width=0.9)
+        axis.set(title="Submissions by hour of the log's own clock", xlabel="hour", ylabel="share of jobs")
+        return
+    table = np.zeros((7, 24))
+    np.add.at(table, (weekday, hour), 1)
+    table *= 100 / table.sum()
+    image = axis.imshow(table, aspect="auto", cmap="Blues", vmin=0)
+    axis.set_yticks(range(7), _WEEKDAYS)
+    axis.set_xticks(range(0, 24, 3))
+    axis.set(title=f"Submissions by hour and weekday ({clock})", xlabel="hour")
+    axis.figure.colorbar(image, ax=axis, label="% of jobs", pad=0.01)
+
+
+def _time_axis(axis: Any, low: float, high: float, *, which: str) -> None:
+    ticks = [seconds for seconds in _TIMES if low / 2 <= seconds <= high * 2]
+    if which == "x":
+        axis.set_xscale("log")
+        axis.set_xticks(ticks, [_TIMES[tick] for tick in ticks])
+        axis.xaxis.set_minor_locator(_no_ticks())
+    else:
+        axis.set_yscale("log")
+        axis.set_yticks(ticks, [_TIMES[tick] for tick in ticks])
+        axis.yaxis.set_minor_locator(_no_ticks())
+
+
+def _no_ticks() -> Any:
+    from matplotlib.ticker import NullLocator  # noqa: PLC0415
+
+    return NullLocator()
+
+
+def _run_time_and_size(axis: Any, workload: Workload) -> None:
+    from matplotlib.colors import LogNorm  # noqa: PLC0415
+
+    known = (workload.run_time > 0) & (workload.processors > 0)
+    size, run = workload.processors[known], workload.run_time[known]
+    axis.set(title="Run time against size", xlabel="processors", ylabel="run time")
+    if len(size) == 0:
+        _nothing(axis, "no job has both")
+        return
+    widest, longest = int(size.max()), int(run.max())
+    columns = _whole_edges(2.0, 2, max(widest, 2))
+    rows = _whole_edges(10.0, 9, max(longest, 10))
+    if widest == 1:
+        axis.set(title="Run times of the jobs, all serial", xlabel="run time", ylabel="jobs")
+        axis.stairs(np.histogram(run, rows)[0], rows, fill=True, color=_BLUE)
+        _time_axis(axis, 1, longest, which="x")
+        axis.yaxis.set_major_formatter("{x:,.0f}")
+        return
+    cells = np.histogram2d(size, run, bins=(columns, rows))[0].T
+    image = axis.pcolormesh(columns, rows, np.ma.masked_equal(cells, 0), norm=LogNorm(), cmap="viridis")
+    axis.set_xscale("log", base=2)
+    powers = 2 ** np.arange(0, math.ceil(math.log2(widest)) + 1, max(1, math.ceil(math.log2(widest)) // 8))
+    axis.set_xticks(powers, [f"{power:,}" for power in powers])
+    axis.xaxis.set_minor_locator(_no_ticks())
+    _time_axis(axis, 1, longest, which="y")
+    axis.set_xlim(columns[0], columns[-1])
+    axis.figure.colorbar(image, ax=axis, label="jobs", pad=0.01)
+
+
+def _whole_edges(base: float, per_step: int, largest: int) -> npt.NDArray[np.float64]:
+    """Return edges for whole numbers up to `largest`, `per_step` bins to each power of the base.
+
+    They lie at halves, so that every bin holds a number and every power opens one.
+    """
+    steps = math.ceil(math.log(largest, base) * per_step) + 2
+    edges = np.unique(np.rint(base ** (np.arange(steps) / per_step))) - 0.5
+    return edges[: np.searchsorted(edges, largest) + 1]
+
+
+def _load(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> None:
+    known = (workload.run_time > 0) & (workload.processors > 0)
+    submit, run, size = workload.submit_time[known], workload.run_time[known], workload.processors[known]
+    unit, machine = (
+        ("share of the machine", statistics.processors)
+        if statistics.processors
+        else (
+            "processors",
+            1,
+        )
+    )
+    axis.set(title="Load", ylabel=unit)
+    if len(submit) == 0:
+        _nothing(axis, "no job has a run time and a size")
+        return
+    edges = _edges(submit, 120)
+    instants = _numbers(axis, _dates(axis, workload, edges))
+    scale = np.diff(edges) * machine
+    offered = np.histogram(submit, edges, weights=(size * run).astype(np.float64))[0] / scale
+    axis.stairs(offered, instants, color=_GREY, lw=0.8, baseline=None, label="submitted")
+    waited = workload.wait_time[known]
+    label = "in use, as recorded" if (waited >= 0).any() else "in use, if nothing waited"
+    start = submit + np.maximum(waited, 0)
+    used = busy_processor_seconds(start, run, size, edges) / scale
+    axis.stairs(used, instants, color=_ORANGE, lw=1.6, baseline=None, label=label)
+    if statistics.processors:
+        axis.axhline(1.0, color="black", lw=0.8, ls=":")
+    top = max(float(used.max()), 1.0 if statistics.processors else 0.0, float(np.quantile(offered, 0.97)))
+    axis.set_ylim(0, 1.15 * top)
+    axis.set_title(f"Load per {_width_name(edges)}")
+    axis.margins(x=0)
+    axis.legend(frameon=False, loc="upper right", ncols=2, fontsize=9)
+
+
+def _distributions(axis: Any, workload: Workload) -> None:
+    run = np.sort(workload.run_time[workload.run_time > 0])
+    asked = np.sort(workload.requested_time[workload.requested_time > 0])
+    gaps = np.diff(np.sort(workload.submit_time))
+    gaps = np.sort(gaps[gaps > 0])
+    drawn: list[tuple[npt.NDArray[Any], str, str]] = [
+        (run, _BLUE, "run time"),
+        (asked, _ORANGE, "requested time"),
+        (gaps, _GREY, "between submissions"),
+    ]
+    for values, colour, label in drawn:
+        if len(values):
+            points = np.quantile(values, np.linspace(0, 1, 501), method="inverted_cdf")
+            axis.plot(points, np.linspace(0, 100, 501), color=colour, label=label, lw=1.6)
+    axis.set(title="Times", ylabel="% of jobs that have less", ylim=(0, 101))
+    present = [values for values, _, _ in drawn if len(values)]
+    if not present:
+        _nothing(axis, "no times above zero")
+        return
+    _time_axis(axis, 1, max(float(values[-1]) for values in present), which="x")
+    axis.grid(color="#e6e6e6", lw=0.7)
+    axis.legend(frameon=False, loc="upper left", fontsize=9)
+
+
+def _accuracy(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> None:
+    known = (workload.requested_time > 0) & (workload.run_time >= 0)
+    axis.set(title="Estimate accuracy", xlabel="run time / requested time, %", ylabel="% of jobs")
+    if not known.any():
+        _nothing(axis, "the log has no requested times")
+        return
+    percent = 100 * workload.run_time[known] / workload.requested_time[known]
+    over = float((percent > 101).mean())
+    counts = np.histogram(np.clip(percent, 0, 101.9), np.arange(0, 104, 2))[0]
+    axis.bar(np.arange(0, 102, 2) + 1, 100 * counts / len(percent), width=1.8, color=_BLUE)
+    axis.set_xlim(0, 102)
+    note = f"median {100 * statistics.estimate_accuracy.median:.0f} %"
+    note += f"\n{100 * statistics.at_limit_share:.1f} % ran to their limit or beyond"
+    if over > 0.0005:
+        note += f"\n{100 * over:.1f} % beyond 101 % (drawn there)"
+    axis.text(0.5, 0.95, note, transform=axis.transAxes, ha="center", va="top", fontsize=9)
+
+
+def _nothing(axis: Any, why: str) -> None:
+    axis.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    axis.text(0.5, 0.5, why, transform=axis.transAxes, ha="center", va="center", color=_GREY)
