@@ -54,7 +54,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     return compile_with_cache
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _address(typing_context: Any, array: Any) -> Any:
     """Return the pointer to the data of a contiguous array."""
     if not isinstance(array, types.Array) or array.layout != "C":
@@ -68,12 +68,12 @@ def _address(typing_context: Any, array: Any) -> Any:
 
 
 @kernel(inline="always")
-def _bare(array):  # type: ignore[no-untyped-def]
+def _bare(array):
     return _address(array)
 
 
 @kernel(inline="always")
-def _checked(array):  # type: ignore[no-untyped-def]
+def _checked(array):
     return array
 
 

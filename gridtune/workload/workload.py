@@ -207,9 +207,12 @@ class Workload:
 
     @cached_property
     def processors(self) -> IntArray:
-        """Processors of each job: those it asked for or, where the log does not say, those it got."""
+        """Processors of each job: those it asked for, else those it got, else 1 (no job does with less).
+
+        Simulations count the jobs for which neither is known; `drop_unknown_processors` removes them.
+        """
         requested, allocated = self.column("requested_processors"), self.column("allocated_processors")
-        chosen = np.where(requested > 0, requested, allocated)
+        chosen = np.maximum(np.where(requested > 0, requested, allocated), 1)
         chosen.flags.writeable = False
         return chosen
 

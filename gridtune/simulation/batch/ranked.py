@@ -18,6 +18,7 @@ from gridtune.simulation.batch.running import (
     Running,
     add_running,
     drop_request,
+    empty_running,
     overstayed,
     pop_ended,
     reservation,
@@ -82,7 +83,7 @@ class Replay(NamedTuple):
 
 
 @kernel()
-def _launch(replay, job, now):  # type: ignore[no-untyped-def]
+def _launch(replay, job, now):
     log, memory = replay.log, replay.memory
     log.start[job] = now
     memory[FREE] -= log.processors[job]
@@ -93,7 +94,7 @@ def _launch(replay, job, now):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _enqueue(replay, job):  # type: ignore[no-untyped-def]
+def _enqueue(replay, job):
     log = replay.log
     replay.memory[WAITING] += 1
     insert(replay.queue, log.rank[job], log.size[job], log.walltime[job])
@@ -102,7 +103,7 @@ def _enqueue(replay, job):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _dequeue(replay, job):  # type: ignore[no-untyped-def]
+def _dequeue(replay, job):
     log = replay.log
     replay.memory[WAITING] -= 1
     size, walltime = log.size[job], log.walltime[job]
@@ -112,7 +113,7 @@ def _dequeue(replay, job):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _pass(replay, now):  # type: ignore[no-untyped-def]
+def _pass(replay, now):
     """One scheduling pass: start the queue's head while it fits, then backfill behind it."""
     queue, memory, flags = replay.queue, replay.memory, replay.flags
     head = -1
@@ -138,20 +139,20 @@ def _pass(replay, now):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _window(replay, now):  # type: ignore[no-untyped-def]
+def _window(replay, now):
     """Return the longest walltime that does not reach beyond the head's reservation."""
     return replay.memory[SHADOW] - now - (1 if replay.flags & STRICT else 0)
 
 
 @kernel(inline="always")
-def _next_fill(replay, start, window):  # type: ignore[no-untyped-def]
+def _next_fill(replay, start, window):
     memory, log = replay.memory, replay.log
     free, extra = memory[FREE], memory[SPARE]
     return next_fit(replay.fill, start, free, extra, window, replay.longest, log.processors, log.walltime)
 
 
 @kernel()
-def _backfill(replay, now):  # type: ignore[no-untyped-def]
+def _backfill(replay, now):
     log, memory = replay.log, replay.memory
     window = _window(replay, now)
     rank = _next_fill(replay, 0, window)
@@ -167,7 +168,7 @@ def _backfill(replay, now):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _arrive(replay, job, now):  # type: ignore[no-untyped-def]
+def _arrive(replay, job, now):
     """Let one job arrive at an instant of its own, without a full pass where that comes to the same.
 
     With nothing waiting, it starts if it fits. Behind a head whose reservation stands (no completion
@@ -193,14 +194,14 @@ def _arrive(replay, job, now):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _release(replay, job):  # type: ignore[no-untyped-def]
+def _release(replay, job):
     log = replay.log
     drop_request(replay.running, log.start[job] + log.walltime[job], job)
     replay.memory[FREE] += log.processors[job]
 
 
 @kernel()
-def _complete(replay, now):  # type: ignore[no-untyped-def]
+def _complete(replay, now):
     """Take the completions of an instant; with a pass per event, the first one only.
 
     In that variant, unless the shadow is frozen, whoever ends just when requested has been expected to and
@@ -228,7 +229,7 @@ def _complete(replay, now):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _advance(replay):  # type: ignore[no-untyped-def]
+def _advance(replay):
     """Run the whole log: at an instant all completions, then all submissions, then one pass."""
     submit, running, memory = replay.log.submit, replay.running, replay.memory
     each = replay.flags & PASS_PER_EVENT != 0
@@ -255,7 +256,7 @@ def _advance(replay):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _run(log, flags, shared, classes, jobs, bits, least, count, slots, memory, longest):  # type: ignore[no-untyped-def]
+def _run(log, flags, shared, classes, jobs, bits, least, count, slots, memory, longest):
     """Wrap the caller's arrays into bare columns and replay the log."""
     fill = 0 if shared else 1
     running = Running(
@@ -293,7 +294,7 @@ def _run(log, flags, shared, classes, jobs, bits, least, count, slots, memory, l
 
 
 @kernel()
-def _sizes(processors):  # type: ignore[no-untyped-def]
+def _sizes(processors):
     sizes = np.empty(processors.size, np.int8)
     for job in range(processors.size):
         sizes[job] = size_class(processors[job])
@@ -334,16 +335,7 @@ def ranked_schedule(
         order[places] = np.arange(n, dtype=np.int32)
     start = np.empty(n, np.int64)
     log = Log(submit, run, walltime, processors, _sizes(processors), ranks[0], ranks[-1], start)
-    room = min(machine, n) + 1
-    slots = Running(
-        n=np.zeros(2, np.int64),
-        end=np.empty(room, np.int64),
-        turn=np.empty(room, np.int64),
-        job=np.empty(room, np.int32),
-        requested_end=np.empty(room, np.int64),
-        holder=np.empty(room, np.int32),
-        held=np.empty(room, np.int32),
-    )
+    slots = empty_running(min(machine, n) + 1)
     memory = np.zeros(MEMORY, np.int64)
     memory[[FREE, HEAD, TOLD]] = machine, -1, -1
     bits = np.zeros((len(ranks), words), np.uint64)

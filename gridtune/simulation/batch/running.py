@@ -9,7 +9,15 @@ import numpy.typing as npt
 
 from gridtune.simulation.compiled import kernel
 
-__all__ = ["Running", "add_running", "drop_request", "overstayed", "pop_ended", "reservation"]
+__all__ = [
+    "Running",
+    "add_running",
+    "drop_request",
+    "empty_running",
+    "overstayed",
+    "pop_ended",
+    "reservation",
+]
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -30,21 +38,34 @@ class Running(NamedTuple):
     held: Int32s
 
 
+def empty_running(room: int) -> Running:
+    """Return arrays for at most `room` running jobs, none of them running."""
+    return Running(
+        n=np.zeros(2, np.int64),
+        end=np.empty(room, np.int64),
+        turn=np.empty(room, np.int64),
+        job=np.empty(room, np.int32),
+        requested_end=np.empty(room, np.int64),
+        holder=np.empty(room, np.int32),
+        held=np.empty(room, np.int32),
+    )
+
+
 @kernel(inline="always")
-def _before(running, one, other):  # type: ignore[no-untyped-def]
+def _before(running, one, other):
     ends, turns = running.end, running.turn
     return ends[one] < ends[other] or (ends[one] == ends[other] and turns[one] < turns[other])
 
 
 @kernel(inline="always")
-def _move(running, source, target):  # type: ignore[no-untyped-def]
+def _move(running, source, target):
     running.end[target] = running.end[source]
     running.turn[target] = running.turn[source]
     running.job[target] = running.job[source]
 
 
 @kernel()
-def add_running(running, end, turn, requested_end, job, width):  # type: ignore[no-untyped-def]
+def add_running(running, end, turn, requested_end, job, width):
     """Add a job that has just started; `turn` must grow from call to call."""
     hole = running.n[0]
     running.n[0] = hole + 1
@@ -67,7 +88,7 @@ def add_running(running, end, turn, requested_end, job, width):  # type: ignore[
 
 
 @kernel()
-def pop_ended(running):  # type: ignore[no-untyped-def]
+def pop_ended(running):
     """Take the job that ends first out of the heap and return it."""
     first = running.job[0]
     last = running.n[0] - 1
@@ -88,7 +109,7 @@ def pop_ended(running):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def drop_request(running, requested_end, job):  # type: ignore[no-untyped-def]
+def drop_request(running, requested_end, job):
     """Take a job out of the list by requested end."""
     count = running.n[1] - 1
     running.n[1] = count
@@ -108,7 +129,7 @@ def drop_request(running, requested_end, job):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def reservation(running, now, free, needed):  # type: ignore[no-untyped-def]
+def reservation(running, now, free, needed):
     """Return (shadow, extra): when a job of `needed` processors can start, and what is free beside it.
 
     A running job past its requested end is expected to end now.
@@ -122,6 +143,6 @@ def reservation(running, now, free, needed):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def overstayed(running, now):  # type: ignore[no-untyped-def]
+def overstayed(running, now):
     """Tell whether some job runs past its requested end."""
     return running.n[1] > 0 and running.requested_end[0] < now

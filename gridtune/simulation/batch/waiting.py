@@ -58,7 +58,7 @@ class Index(NamedTuple):
     count: Int64s
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _lowest(typing_context: Any, word: Any) -> Any:
     """Return the position of the lowest set bit of a non-zero word."""
 
@@ -69,12 +69,12 @@ def _lowest(typing_context: Any, word: Any) -> Any:
 
 
 @kernel(inline="always")
-def _bit(position):  # type: ignore[no-untyped-def]
+def _bit(position):
     return np.uint64(1) << np.uint64(position & 63)
 
 
 @kernel()
-def size_class(processors):  # type: ignore[no-untyped-def]
+def size_class(processors):
     """Return 0 for 1 processor, else the c with 2^(c-1) < processors <= 2^c."""
     size, limit = 0, 1
     while limit < processors:
@@ -84,7 +84,7 @@ def size_class(processors):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def index_words(jobs):  # type: ignore[no-untyped-def]
+def index_words(jobs):
     """Return the number of words of the three levels of an index."""
     words0 = (jobs + 63) // 64
     words1 = (words0 + 63) // 64
@@ -92,7 +92,7 @@ def index_words(jobs):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def make_index(classes, jobs, bits, least, count):  # type: ignore[no-untyped-def]
+def make_index(classes, jobs, bits, least, count):
     """Return an index over zeroed `bits`, `least` full of `NEVER` and zeroed `count`, held by the caller."""
     words0, words1, words2 = index_words(jobs.size)
     return Index(
@@ -110,7 +110,7 @@ def make_index(classes, jobs, bits, least, count):  # type: ignore[no-untyped-de
 
 
 @kernel()
-def insert(index, rank, size, walltime):  # type: ignore[no-untyped-def]
+def insert(index, rank, size, walltime):
     """Let the job of a rank wait."""
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
     index.bits0[block0] |= _bit(rank)
@@ -130,7 +130,7 @@ def insert(index, rank, size, walltime):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def remove(index, rank, size, walltime, sizes, walltimes):  # type: ignore[no-untyped-def]
+def remove(index, rank, size, walltime, sizes, walltimes):
     """Take the waiting job of a rank out."""
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
     index.count[size] -= 1
@@ -164,7 +164,7 @@ def remove(index, rank, size, walltime, sizes, walltimes):  # type: ignore[no-un
 
 
 @kernel()
-def _least_of(below, word, block, classes, size, floor):  # type: ignore[no-untyped-def]
+def _least_of(below, word, block, classes, size, floor):
     """Return the least of a block's children in one class; `floor` is the least it can be."""
     least = NEVER
     while word != 0:
@@ -176,7 +176,7 @@ def _least_of(below, word, block, classes, size, floor):  # type: ignore[no-unty
 
 
 @kernel()
-def first(index):  # type: ignore[no-untyped-def]
+def first(index):
     """Return the lowest waiting rank; something must wait."""
     block2 = 0
     while index.bits2[block2] == 0:
@@ -187,7 +187,7 @@ def first(index):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline="always")
-def _possible(least, block, classes, longest):  # type: ignore[no-untyped-def]
+def _possible(least, block, classes, longest):
     possible = False
     for size in range(classes):
         possible |= least[block * classes + size] <= longest[size]
@@ -195,7 +195,7 @@ def _possible(least, block, classes, longest):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def _set_longest(longest, classes, free, extra, window):  # type: ignore[no-untyped-def]
+def _set_longest(longest, classes, free, extra, window):
     """Set, for each size class, the longest walltime with which some job of it might be backfilled."""
     smallest = 1
     for size in range(classes):
@@ -209,7 +209,7 @@ def _set_longest(longest, classes, free, extra, window):  # type: ignore[no-unty
 
 
 @kernel()
-def something_fits(index, free):  # type: ignore[no-untyped-def]
+def something_fits(index, free):
     """Tell whether a job of a size class whose smallest member fits is waiting."""
     smallest = 1
     for size in range(index.classes):
@@ -222,7 +222,7 @@ def something_fits(index, free):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def next_fit(index, start, free, extra, window, longest, processors, walltimes):  # type: ignore[no-untyped-def]
+def next_fit(index, start, free, extra, window, longest, processors, walltimes):
     """Return the first waiting rank >= start, in backfilling order, that may be backfilled, or -1.
 
     A job may if it fits into `free` processors and either leaves the head's reservation alone (it is no

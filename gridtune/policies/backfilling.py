@@ -1,0 +1,101 @@
+"""Backfilling: the named variants and the switches they stand for."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+
+from gridtune.errors import PolicyError
+
+__all__ = ["Backfilling", "backfilling_names", "get_backfilling"]
+
+
+@dataclass(frozen=True)
+class Backfilling:
+    """What may overtake the head of the queue.
+
+    Attributes
+    ----------
+    kind
+        "none", "easy" (only the head holds a reservation) or "conservative" (every job does).
+    extra
+        EASY: a job may run beyond the head's shadow time on processors the head leaves free.
+    strict
+        EASY: a backfilled job must end before the shadow time, not at it.
+    frozen
+        EASY: the shadow time is computed once, when a job becomes the blocked head.
+    pass_per_event
+        A scheduling pass after each event, not one after all events of an instant.
+    compression
+        Conservative: when a job ends early, waiting jobs are moved to earlier reservations.
+    """
+
+    kind: str
+    description: str
+    extra: bool = True
+    strict: bool = False
+    frozen: bool = False
+    pass_per_event: bool = False
+    compression: bool = False
+
+
+_VARIANTS = {
+    "none": Backfilling("none", "plain queueing: nothing overtakes the head"),
+    "easy": Backfilling("easy", "the head holds a reservation; one pass an instant"),
+    "easy-per-event": Backfilling("easy", "EASY with a pass after each event, as pyss", pass_per_event=True),
+    "easy-rlscheduler": Backfilling(
+        "easy",
+        "EASY as RLScheduler: no extra processors, ends before a frozen shadow, pass after each event",
+        extra=False,
+        strict=True,
+        frozen=True,
+        pass_per_event=True,
+    ),
+    "easy-batsched": Backfilling(
+        "easy",
+        "EASY as batsched's easy_bf_fast: no extra processors, a frozen shadow, pass after each event",
+        extra=False,
+        frozen=True,
+        pass_per_event=True,
+    ),
+    "conservative": Backfilling("conservative", "every job holds a reservation, which never moves later"),
+    "conservative-compression": Backfilling(
+        "conservative", "conservative, and reservations move up when a job ends early", compression=True
+    ),
+}
+
+
+def backfilling_names() -> list[str]:
+    """Return the names of all variants."""
+    return list(_VARIANTS)
+
+
+def get_backfilling(name: str | Backfilling, **switches: bool | None) -> Backfilling:
+    """Return a variant by name, with single switches set otherwise where they are not None.
+
+    Raises
+    ------
+    PolicyError
+        If there is no such variant, or a switch means nothing to it.
+    """
+    if isinstance(name, Backfilling):
+        variant = name
+    elif name in _VARIANTS:
+        variant = _VARIANTS[name]
+    else:
+        near = difflib.get_close_matches(name, _VARIANTS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(_VARIANTS)}"
+        raise PolicyError(f"no backfilling is named {name!r}", hint=hint)
+    changes = {key: value for key, value in switches.items() if value is not None}
+    meaningful = {
+        "none": {"pass_per_event"},
+        "easy": {"extra", "strict", "frozen", "pass_per_event"},
+        "conservative": {"compression"},
+    }[variant.kind]
+    for key in changes:
+        if key not in meaningful:
+            offered = ", ".join(sorted(meaningful))
+            raise PolicyError(
+                f"switch {key!r} means nothing to backfilling {name!r}", hint=f"it has: {offered}"
+            )
+    return replace(variant, **changes)

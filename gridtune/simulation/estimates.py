@@ -1,0 +1,61 @@
+"""Walltimes: what the scheduler is told of how long each job will run."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.workload.workload import Workload
+
+__all__ = ["WALLTIMES", "estimate_walltimes"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: The ways in which walltimes can be had.
+WALLTIMES = ("log", "exact", "noise")
+
+
+def estimate_walltimes(
+    workload: Workload, kind: str, noise: float, rng: np.random.Generator | None
+) -> tuple[IntArray, int]:
+    """Return the walltimes the scheduler is given, and for how many jobs the log has none.
+
+    Parameters
+    ----------
+    workload
+        The jobs.
+    kind
+        "log": as requested, and where the log has no request, the largest one it has (or its longest run
+        time): a limit all jobs keep, which tells nothing of the single job. "exact": the run time, a
+        clairvoyant bound. "noise": the log's, each times exp(`noise` × z), z standard normal.
+    noise
+        The standard deviation of the logarithm, >= 0.
+    rng
+        The run's stream; needed for "noise" only.
+
+    Returns
+    -------
+    Shape (n,), int64 seconds, at least 1 where the log's are; and a count.
+    """
+    if kind not in WALLTIMES:
+        raise SimulationError(f"no such walltimes: {kind!r}", hint=f"one of {', '.join(WALLTIMES)}")
+    if noise and kind != "noise":
+        raise SimulationError(f"noise {noise:g} goes with walltime='noise', not with {kind!r}")
+    if not noise >= 0 or not np.isfinite(noise):
+        raise SimulationError(f"noise must be a finite number >= 0, got {noise!r}")
+    if kind == "exact":
+        return np.ascontiguousarray(workload.run_time), 0
+    requested = workload.requested_time
+    missing = requested <= 0
+    count = int(missing.sum())
+    if count:
+        known = requested[~missing]
+        limit = known.max() if len(known) else workload.run_time.max()
+        requested = np.where(missing, limit, requested)
+    if kind == "noise":
+        if rng is None:
+            raise SimulationError("walltime='noise' needs rng=, the stream its noise comes from")
+        factors = np.exp(noise * rng.standard_normal(len(workload)))
+        requested = np.maximum(np.rint(np.minimum(requested * factors, 2.0**53)), 1).astype(np.int64)
+    return np.ascontiguousarray(requested, dtype=np.int64), count
