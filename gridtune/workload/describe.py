@@ -116,7 +116,8 @@ class WorkloadStatistics:
         Shares of submissions in hours 0–23 and on Monday–Sunday, by `clock`; weekdays are empty where
         the source gives no date.
     unknown
-        For each field that some jobs lack: how many lack it.
+        For each field that some jobs lack: how many lack it; `processors` where a job has neither
+        requested nor allocated ones (its work is reckoned with 1, as in simulations).
     """
 
     name: str
@@ -187,7 +188,7 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
         raise WorkloadError("there are no jobs to describe", path=workload.source)
     machine = processors if processors is not None else workload.machine_processors
     submit, size, run = workload.submit_time, workload.processors, workload.run_time
-    sized, ran = size[size > 0], run[run >= 0]
+    sized, ran = size[_size_known(workload)], run[run >= 0]
     clock, hour, weekday = local_clock(workload)
     dated = _start_instant(workload) is not None
     accuracy = _estimate_accuracy(workload)
@@ -348,6 +349,11 @@ def _most_common(values: IntArray) -> int:
     return int(kinds[counts.argmax()])
 
 
+def _size_known(workload: Workload) -> npt.NDArray[np.bool_]:
+    known = (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
+    return np.asarray(known)
+
+
 def _kinds(workload: Workload, field: str) -> int:
     column = workload.column(field)
     return len(np.unique(column[column != UNKNOWN]))
@@ -363,4 +369,5 @@ def _shares(kinds: IntArray, count: int) -> tuple[float, ...]:
 
 def _unknown(workload: Workload) -> dict[str, int]:
     counts = {field: int((workload.column(field) == UNKNOWN).sum()) for field in _FIELDS_TO_MISS}
+    counts["processors"] = int((~_size_known(workload)).sum())
     return {field: count for field, count in counts.items() if count}

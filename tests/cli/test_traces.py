@@ -1,0 +1,148 @@
+"""`gridtune traces`: what a user types and reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gridtune.cli.traces import traces
+from gridtune.errors import GridtuneError
+from gridtune.workload import read_workload
+from gridtune.workload.catalogue import CATALOGUE, bundled_traces
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("GRIDTUNE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("GRIDTUNE_TRACE_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*words: str) -> Result:
+        return CliRunner().invoke(traces, list(words))
+
+    return invoke
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["describe"], ["convert"], ["generate"], ["fetch"]])
+def test_help_teaches(run: Run, command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    if command != ["list"]:
+        examples = result.output.partition("Examples:\n")[2]
+        assert "gridtune traces" in examples.splitlines()[0]
+
+
+def test_list(run: Run) -> None:
+    result = run("list")
+    assert result.exit_code == 0
+    for name in (*bundled_traces(), *CATALOGUE, "lublin", "sessions", "poisson"):
+        assert name in result.output
+
+
+def test_list_json(run: Run) -> None:
+    found = json.loads(run("list", "--json").output)
+    assert set(found["bundled"]) == {"quickstart", "sessions", "mm4"}
+    kth = next(log for log in found["logs"] if log["name"] == "kth-sp2")
+    assert kth["path"] is None
+    assert kth["jobs"] == 28_476
+    assert set(found["generators"]) == {"lublin", "poisson", "sessions"}
+
+
+def test_describe(run: Run, tmp_path: Path) -> None:
+    result = run("describe", "quickstart", "--plot", "page.png")
+    assert result.exit_code == 0, result.output
+    assert "5,000" in result.output
+    assert "256 processors" in result.output
+    assert "0.850" in result.output
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_describe_json(run: Run) -> None:
+    result = run("describe", "quickstart", "--json", "--processors", "512")
+    found = json.loads(result.output)
+    assert found["jobs"] == 5000
+    assert found["offered_load"] == pytest.approx(0.425, rel=0.01)
+    assert found["recorded_utilisation"] is None
+
+
+def test_describe_what_is_not_there(run: Run) -> None:
+    result = run("describe", "quikstart")
+    assert isinstance(result.exception, GridtuneError)
+    assert "did you mean 'quickstart'" in str(result.exception)
+
+
+@pytest.mark.parametrize("target", ["q.swf", "q.swf.xz", "q.csv", "q.parquet"])
+def test_convert(run: Run, target: str, tmp_path: Path) -> None:
+    result = run("convert", "quickstart", target)
+    assert result.exit_code == 0, result.output
+    assert "5,000 jobs" in result.output
+    there, here = read_workload(tmp_path / target), read_workload(bundled_traces()["quickstart"])
+    for column in ("submit_time", "run_time", "requested_time", "processors", "user"):
+        assert (getattr(there, column) == getattr(here, column)).all()
+
+
+def test_nothing_is_overwritten_unasked(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "mine.swf"
+    target.write_text("precious")
+    for words in (["convert", "quickstart", "mine.swf"], ["generate", "lublin", "mine.swf", "jobs=5"]):
+        result = run(*words)
+        assert result.exit_code == 2
+        assert "mine.swf exists; --force replaces it" in result.output
+        assert target.read_text() == "precious"
+    assert run("convert", "quickstart", "mine.swf", "--force").exit_code == 0
+    assert len(read_workload(target)) == 5000
+
+
+def test_generate(run: Run, tmp_path: Path) -> None:
+    result = run("generate", "lublin", "mine.swf.gz", "jobs=50", "seed=3", "processors=64", "load=0.5")
+    assert result.exit_code == 0, result.output
+    workload = read_workload(tmp_path / "mine.swf.gz")
+    assert (len(workload), workload.machine_processors) == (50, 64)
+
+
+def test_generate_show(run: Run) -> None:
+    result = run("generate", "sessions", "--show")
+    assert result.exit_code == 0
+    assert "think_time" in result.output
+    assert "Defaults: processors=128" in result.output
+
+
+def test_generate_needs_a_target(run: Run) -> None:
+    result = run("generate", "lublin")
+    assert result.exit_code == 2
+    assert "Missing argument 'TARGET'" in result.output
+
+
+@pytest.mark.parametrize("parameters", [["jobs=zero"], ["load=-1"], ["laod=1"]])
+def test_generate_nothing_from_bad_parameters(run: Run, parameters: list[str], tmp_path: Path) -> None:
+    result = run("generate", "lublin", "mine.swf.gz", *parameters)
+    assert isinstance(result.exception, GridtuneError)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.real_traces
+def test_fetch_from_a_mirror(run: Run, trace_dir: Path, tmp_path: Path) -> None:
+    result = run("fetch", "kth-sp2", "--mirror", str(trace_dir))
+    assert result.exit_code == 0, result.output
+    path = Path(result.stdout.strip())
+    assert path.parent == tmp_path / "cache"
+    assert "Lars Malinowsky" in result.stderr
+    assert "NOT VERIFIED" not in result.stderr
+    assert json.loads(run("describe", "kth-sp2", "--json").output)["jobs"] == 28_476
+
+
+def test_fetch_unverified_says_so(run: Run, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "HPC2N-2002-2.2-cln.swf.gz").write_bytes(bundled_traces()["mm4"].read_bytes())
+    refused = run("fetch", "hpc2n", "--mirror", str(mirror))
+    assert "--unverified" in str(refused.exception)
+    result = run("fetch", "hpc2n", "--mirror", str(mirror), "--unverified")
+    assert result.exit_code == 0
+    assert "NOT VERIFIED" in result.stderr

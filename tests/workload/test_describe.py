@@ -1,0 +1,183 @@
+"""The figures of a workload, against jobs small enough to work out by hand."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import math
+import zoneinfo
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridtune.errors import WorkloadError
+from gridtune.workload import Workload
+from gridtune.workload.describe import (
+    busy_processor_seconds,
+    describe_workload,
+    local_clock,
+    offered_load,
+)
+from gridtune.workload.figure import plot_workload
+from gridtune.workload.generators import generate_workload
+
+
+def small(**changes: Any) -> Workload:
+    columns = {
+        "submit_time": [0, 100, 100, 1000],
+        "wait_time": [0, 50, -1, 0],
+        "run_time": [100, 200, 0, -1],
+        "requested_processors": [1, 4, 3, 2],
+        "requested_time": [100, 400, -1, 50],
+        "user": [7, 7, 8, -1],
+    }
+    columns.update(changes.pop("columns", {}))
+    arrays = {name: np.array(values) for name, values in columns.items()}
+    return Workload(arrays, name="small", machine_processors=changes.pop("machine", 4), **changes)
+
+
+def test_figures() -> None:
+    found = describe_workload(small())
+    assert (found.jobs, found.users, found.groups, found.processors) == (4, 2, 0, 4)
+    assert found.span_seconds == 1000
+    assert found.area_processor_seconds == 100 + 800
+    assert found.offered_load == 900 / 4000
+    # Starts at 0 and 150, ends at 100 and 350.
+    assert found.recorded_utilisation == 900 / (4 * 350)
+    assert (found.run_time.count, found.run_time.mean, found.run_time.median) == (3, 100.0, 100.0)
+    assert (found.size.minimum, found.size.maximum, found.size.mean) == (1, 4, 2.5)
+    assert (found.inter_arrival.minimum, found.inter_arrival.median) == (0, 100)
+    assert (found.wait_time.count, found.wait_time.maximum) == (3, 50)
+    assert found.requested_time.count == 3
+    assert (found.estimate_accuracy.count, found.estimate_accuracy.mean) == (2, 0.75)
+    assert (found.serial_share, found.power_of_two_share, found.at_limit_share) == (0.25, 0.5, 0.5)
+    assert found.busiest_user_share == pytest.approx(2 / 3)
+    assert (found.zero_run_time, found.wider_than_machine, found.unsorted) == (1, 0, 0)
+    assert found.unknown["run_time"] == 1
+    assert found.unknown["queue"] == 4
+    assert "requested_processors" not in found.unknown
+    assert (found.clock, found.first_submit, found.arrivals_by_weekday) == ("log", None, ())
+    assert found.arrivals_by_hour[0] == 1.0
+
+
+def test_another_machine_size() -> None:
+    assert describe_workload(small(), processors=6).offered_load == 900 / 6000
+    assert describe_workload(small(), processors=3).wider_than_machine == 1
+    unknown = describe_workload(small(machine=None))
+    assert math.isnan(unknown.offered_load)
+    assert unknown.wider_than_machine == 0
+
+
+def test_missing_quantities_are_not_numbers() -> None:
+    found = describe_workload(small(columns={"run_time": [-1] * 4, "requested_processors": [-1] * 4}))
+    assert found.run_time.count == 0
+    assert math.isnan(found.run_time.mean)
+    assert math.isnan(found.serial_share)
+    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert plain["run_time"]["mean"] is None
+    assert plain["unknown"]["run_time"] == 4
+
+
+def test_one_job_has_no_load() -> None:
+    lone = small().take(slice(0, 1))
+    assert math.isnan(offered_load(lone))
+    assert describe_workload(lone).inter_arrival.count == 0
+
+
+def test_no_jobs() -> None:
+    with pytest.raises(WorkloadError, match="no jobs to describe"):
+        describe_workload(small().take(slice(0, 0)))
+
+
+def test_the_clock_keeps_summer_time() -> None:
+    """Hours and weekdays agree with the standard library's, across a change of the clocks."""
+    zone = zoneinfo.ZoneInfo("Europe/Stockholm")
+    start = int(datetime.datetime(1997, 3, 29, 22, 0, tzinfo=datetime.UTC).timestamp())
+    submit = np.arange(0, 86_400, 1234)
+    header = {"UnixStartTime": (str(start),), "TimeZoneString": ("Europe/Stockholm",)}
+    workload = Workload({"submit_time": submit, "run_time": submit}, header=header)
+    clock, hour, weekday = local_clock(workload)
+    local = [datetime.datetime.fromtimestamp(start + int(second), zone) for second in submit]
+    assert clock == "Europe/Stockholm"
+    assert hour.tolist() == [instant.hour for instant in local]
+    assert weekday.tolist() == [instant.weekday() for instant in local]
+    assert describe_workload(workload).first_submit == local[0].isoformat()
+
+
+@pytest.mark.parametrize(
+    ("header", "clock", "hour"),
+    [
+        ({"UnixStartTime": ("3600",), "TimeZone": ("-7200",)}, "UTC-02:00", 23),
+        ({"UnixStartTime": ("3600",), "TimeZoneString": ("Nowhere/Land",)}, "UTC", 1),
+        ({"UnixStartTime": ("soon",)}, "log", 0),
+        ({}, "log", 0),
+    ],
+)
+def test_clocks_of_other_headers(header: dict[str, tuple[str, ...]], clock: str, hour: int) -> None:
+    workload = Workload({"submit_time": np.array([0]), "run_time": np.array([1])}, header=header)
+    name, hours, _ = local_clock(workload)
+    assert (name, hours[0]) == (clock, hour)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40), st.integers(1, 9)), min_size=1, max_size=12),
+    st.lists(st.integers(-10, 120), min_size=2, max_size=6, unique=True),
+)
+def test_busy_time_against_a_count_of_seconds(jobs: list[tuple[int, int, int]], edges: list[int]) -> None:
+    start, run, size = np.array(jobs, dtype=np.int64).T
+    bounds = np.array(sorted(edges))
+    busy = dict.fromkeys(range(-10, 121), 0)
+    for begin, length, width in jobs:
+        for second in range(begin, begin + length):
+            busy[second] = busy.get(second, 0) + width
+    expected = [sum(busy[second] for second in range(a, b)) for a, b in itertools.pairwise(bounds)]
+    assert busy_processor_seconds(start, run, size, bounds).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        small(),
+        small().take(slice(0, 1)),
+        small(columns={"run_time": [-1] * 4, "requested_time": [-1] * 4}),
+        small(columns={"requested_processors": [1] * 4}, machine=None),
+        generate_workload("lublin", jobs=300, seed=1, processors=100),
+        generate_workload("poisson", jobs=300, seed=1),
+    ],
+    ids=["small", "one", "empty-handed", "serial", "lublin", "poisson"],
+)
+def test_plots_are_drawn(workload: Workload, tmp_path: Path) -> None:
+    from matplotlib.image import imread  # noqa: PLC0415
+
+    target = tmp_path / "new" / "page.png"
+    plot_workload(workload, target)
+    picture = imread(target)
+    assert picture.shape[0] > 900
+    assert picture.shape[1] > 1200
+    assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.9
+
+
+def test_other_picture_formats(tmp_path: Path) -> None:
+    plot_workload(small(), tmp_path / "page.svg")
+    assert "<svg" in (tmp_path / "page.svg").read_text(encoding="utf-8")
+    with pytest.raises(WorkloadError, match="no picture format 'doc'"):
+        plot_workload(small(), tmp_path / "page.doc")
+    assert not (tmp_path / "page.doc").exists()
+
+
+@pytest.mark.real_traces
+def test_kth_figures(trace_dir: Path) -> None:
+    """Figures that the archive's page and header state for this log."""
+    from gridtune.workload import read_workload  # noqa: PLC0415
+
+    found = describe_workload(read_workload(next(trace_dir.rglob("KTH-SP2-1996-2.1-cln.swf.gz"))))
+    assert (found.jobs, found.processors, found.clock) == (28_476, 100, "Europe/Stockholm")
+    assert found.recorded_utilisation == pytest.approx(0.70, abs=0.01)
+    # The busiest hour of a site of office workers lies in the afternoon.
+    assert np.argmax(found.arrivals_by_hour) == 14
+    assert found.wait_time.count == 28_476
