@@ -267,7 +267,7 @@ def _distributions(axis: Any, workload: Workload) -> None:
         return
     _time_axis(axis, 1, max(float(values[-1]) for values in present), which="x")
     axis.grid(color="#e6e6e6", lw=0.7)
-    axis.legend(frameon=False, loc="upper left", fontsize=9)
+    axis.legend(frameon=False, loc="best", fontsize=9)
 
 
 def _accuracy(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> None:

@@ -118,6 +118,36 @@ def test_lublin_gaps(population: str) -> None:
     assert distance.max() < ks_bound(len(gaps))
 
 
+@pytest.mark.parametrize("population", ["batch", "interactive", "all"])
+def test_lublin_days(population: str) -> None:
+    """Half-hour i, counted from 1 at midnight, has the gamma law's mass on [i − ½, i + ½], for i = 11…58."""
+    model = POPULATIONS[population]
+    clock = model.day().clock_time(np.linspace(0, 86_400, 864_000, endpoint=False))
+    found = np.bincount((clock // 1800).astype(int), minlength=48) / len(clock)
+    mass = np.zeros(48)
+    for slot in range(11, 59):
+        ends = [slot - 0.5, slot + 0.5]
+        mass[(slot - 1) % 48] = np.diff(stats.gamma.cdf(ends, model.day_shape, scale=model.day_scale))[0]
+    assert found == pytest.approx(mass / mass.sum(), abs=1e-5)
+    assert 13 <= found.argmax() / 2 < 17
+
+
+def test_lublin_parameters_are_the_published_ones() -> None:
+    """The shares, and the geometric means of run times and gaps, that the published values imply."""
+    expected = {
+        # serial, power of two, exp of the mean logarithm: short runs, long runs, gaps (s); busiest hour
+        "batch": (0.2927, 0.6686, 222.99, 21_374.6, 226.22, 16.157),
+        "interactive": (0.1541, 0.6250, 12.592, 127.64, 70.061, 16.357),
+        "all": (0.2440, 0.5760, 51.832, 11_614.4, 163.25, 16.197),
+    }
+    assert set(POPULATIONS) == set(expected)
+    for name, model in POPULATIONS.items():
+        (a1, a2), (b1, b2) = model.run_time_shapes, model.run_time_scales
+        gap = model.gap_shape * model.rush_to_all * model.gap_scale
+        found = (model.serial, model.power_of_two, *np.exp([a1 * b1, a2 * b2, gap]))
+        assert (*found, model.day_shape * model.day_scale / 2) == pytest.approx(expected[name], rel=1e-4)
+
+
 def test_cycle_follows_its_weights() -> None:
     cycle = Cycle([1.0, 2.0, 5.0], 100.0)
     clock = cycle.clock_time(np.arange(0, 3000, 0.01))
