@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import ScheduleError
 from gridtune.workload.workload import Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["JobState", "Schedule", "StepFunction", "step_function", "validate_schedule"]
 
@@ -118,6 +121,26 @@ class Schedule:
     def run_time(self) -> IntArray:
         """Seconds between start and end (shorter than the log's where the job was killed)."""
         return self.end_time - self.start_time
+
+    def to_table(self) -> pa.Table:
+        """Return the schedule as an Arrow table, a row per job; times int64 seconds, state as a word."""
+        import pyarrow as pa  # noqa: PLC0415  (metrics never need it)
+
+        work = self.workload
+        names = pa.array([state.name.lower() for state in JobState])
+        columns = {
+            "job_id": work.job_id,
+            "user": work.user,
+            "group": work.group,
+            "processors": work.processors,
+            "submit_time": work.submit_time,
+            "start_time": self.start_time,
+            "end_time": self.end_time,
+            "wait_time": self.wait_time,
+            "walltime": self.walltime,
+            "state": pa.DictionaryArray.from_arrays(pa.array(self.state), names),
+        }
+        return pa.table({name: pa.array(column) for name, column in columns.items()})
 
     @cached_property
     def use(self) -> StepFunction:

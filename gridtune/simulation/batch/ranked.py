@@ -116,6 +116,7 @@ def _dequeue(replay, job):
 def _pass(replay, now):
     """One scheduling pass: start the queue's head while it fits, then backfill behind it."""
     queue, memory, flags = replay.queue, replay.memory, replay.flags
+    frozen = flags & FROZEN != 0
     head = -1
     while memory[WAITING] > 0:
         head = first(queue)
@@ -124,10 +125,13 @@ def _pass(replay, now):
             break
         _dequeue(replay, job)
         _launch(replay, job, now)
+        if not frozen:  # who overtook the blocked head from above may hold what it counted on
+            memory[HEAD] = -1
     if memory[WAITING] == 0 or not flags & BACKFILL:
         return
-    frozen = flags & FROZEN != 0
     if not frozen and not something_fits(replay.fill, memory[FREE]):
+        if head != memory[HEAD]:
+            memory[HEAD] = -1
         return
     if head != memory[HEAD] or (not frozen and overstayed(replay.running, now)):
         needed = replay.log.processors[queue.jobs[head]]

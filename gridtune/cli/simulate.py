@@ -1,0 +1,185 @@
+"""`gridtune simulate`: one log, one machine, one policy, at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gridtune.simulation.schedule import Schedule
+    from gridtune.workload.workload import Workload
+
+__all__ = ["simulate"]
+
+#: What the table shows; `--json` gives every metric.
+SHOWN = (
+    "wait_mean",
+    "wait_median",
+    "wait_p95",
+    "bounded_slowdown_mean",
+    "area_weighted_response",
+    "utilisation",
+    "makespan",
+    "killed_jobs",
+)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("log")
+@click.option("-p", "--processors", type=int, help="The machine's size. [default: what the log says]")
+@click.option(
+    "-o", "--order", default="fcfs", show_default=True, help="Queue order, such as sjf or wfp3(exponent=2)."
+)
+@click.option("-b", "--backfill", default="easy", show_default=True, help="Backfilling variant.")
+@click.option("--fill-order", help="Order in which EASY tries candidates. [default: the queue's]")
+@click.option(
+    "--walltime",
+    type=click.Choice(["log", "exact", "noise"]),
+    default="log",
+    show_default=True,
+    help="What the scheduler is told: the log's requests, the run times, or requests with noise.",
+)
+@click.option("--noise", type=float, default=0.0, help="Standard deviation of the walltime's logarithm.")
+@click.option("--kill/--no-kill", default=True, show_default=True, help="Kill jobs at their walltime.")
+@click.option(
+    "--half-life", type=float, help="Seconds in which use counts half for fair share. [default: never]"
+)
+@click.option("--first", type=int, help="Only the first N jobs.")
+@click.option("--load", type=float, help="Divide the times between submissions by this factor.")
+@click.option(
+    "--clean", "rules", help="Cleaning rules, comma-separated; `none` for none. [default: the standard ones]"
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random orders and noise.")
+@click.option("--plugin", "plugins", multiple=True, help="Python file with queue orders of your own.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the schedule as Parquet.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw use and queue length as PNG."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every metric.")
+def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Replay LOG on a machine and print how its jobs fared.
+
+    LOG is a file (.swf, .gwf, .json, .parquet, .csv, each also .gz or .xz) or a name that
+    `gridtune traces list` shows.
+
+    \b
+    Examples:
+      gridtune simulate traces/quickstart.swf.gz
+      gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
+      gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
+      gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
+    """
+    from gridtune.policies import load_plugin
+
+    for plugin in plugins:
+        load_plugin(plugin)
+    workload, cleaning = _workload(log, options)
+    schedule, seconds = _schedule(workload, options)
+    from gridtune.metrics import evaluate
+
+    metrics = evaluate(schedule)
+    if options["out"] is not None:
+        _write(schedule, options["out"])
+    if options["plot"] is not None:
+        from gridtune.report.plots import plot_schedule
+
+        plot_schedule(schedule, options["plot"])
+    if as_json:
+        click.echo(json.dumps(_report(schedule, cleaning, metrics, seconds), indent=2))
+        return
+    _print(schedule, cleaning, metrics, seconds)
+
+
+def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, int]]:
+    from gridtune.workload import read_workload
+    from gridtune.workload.catalogue import resolve_trace
+    from gridtune.workload.cleaning import DEFAULT_RULES, clean
+
+    workload = read_workload(resolve_trace(log))
+    rules = options["rules"]
+    chosen = DEFAULT_RULES if rules is None else [rule.strip() for rule in rules.split(",") if rule.strip()]
+    if list(chosen) != ["none"]:
+        workload, report = clean(workload, chosen, processors=options["processors"])
+        counts = dict(report.counts)
+    else:
+        counts = {}
+    if options["first"] is not None:
+        workload = workload.first(options["first"])
+    if options["load"] is not None:
+        workload = workload.scale_load(options["load"])
+    return workload, {rule: count for rule, count in counts.items() if count}
+
+
+def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, float]:
+    import numpy as np
+
+    from gridtune.simulation.simulate import simulate as replay
+
+    names = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
+    began = time.perf_counter()
+    schedule = replay(
+        workload, rng=np.random.default_rng(options["seed"]), **{name: options[name] for name in names}
+    )
+    return schedule, time.perf_counter() - began
+
+
+def _write(schedule: Schedule, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    pq.write_table(schedule.to_table(), partial, compression="zstd")
+    partial.replace(path)
+
+
+def _report(
+    schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, float], seconds: float
+) -> dict[str, Any]:
+    return {
+        "workload": schedule.workload.name,
+        "jobs": len(schedule),
+        "processors": schedule.processors,
+        "checksum": schedule.workload.checksum,
+        "settings": dict(schedule.settings),
+        "cleaning": cleaning,
+        "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
+        "seconds": seconds,
+    }
+
+
+def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, float], seconds: float) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from gridtune.metrics import METRICS
+
+    settings = schedule.settings
+    console = Console()
+    rate = f"{len(schedule):,} jobs in {seconds:.2f} s"
+    console.print(
+        f"[bold]{schedule.workload.name}[/] on {schedule.processors:,} processors, "
+        f"order [bold]{settings['order']}[/], backfilling [bold]{settings['backfill']}[/] ({rate})",
+        highlight=False,
+    )
+    for rule, count in cleaning.items():
+        console.print(f"  cleaned: {rule} touched {count:,} jobs", highlight=False)
+    for key, meaning in (("guessed_walltimes", "no requested time"), ("guessed_processors", "no processors")):
+        if settings[key]:
+            console.print(f"  {settings[key]:,} jobs have {meaning} in the log", highlight=False)
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    for name in SHOWN:
+        if name in metrics:
+            value = metrics[name]
+            table.add_row(
+                name, f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}", METRICS[name].unit
+            )
+    console.print(table)
