@@ -10,7 +10,6 @@ gridtune's, the C++ and the plain numba start times must be equal, or the benchm
 
 from __future__ import annotations
 
-import gc
 import statistics
 import tempfile
 import time
@@ -21,9 +20,10 @@ import numpy as np
 
 import gridtune as gt
 from benchmarks import logs
-from benchmarks.comparators import accasim, cpp, plain_numba
+from benchmarks.comparators import accasim_runner, cpp, plain_numba
 from benchmarks.measure import arguments, interleave, median_ratio, print_machine, print_table, rate
 from gridtune.policies import queue_order_names
+from gridtune.simulation.schedule import Schedule
 from gridtune.workload.workload import Workload
 
 MILLION = 1_000_000
@@ -32,15 +32,18 @@ MILLION = 1_000_000
 def timed_simulation(workload: Workload, processors: int, **settings: str) -> Callable[[], float]:
     """Return a function that simulates once and returns its seconds; compiled before it is handed out."""
 
+    def simulate(jobs: Workload) -> Schedule:
+        return gt.simulate(jobs, processors=processors, rng=np.random.default_rng(1), **settings)
+
     def run() -> float:
         before = time.perf_counter()
-        schedule = gt.simulate(workload, processors=processors, **settings)
+        schedule = simulate(workload)
         seconds = time.perf_counter() - before
         if len(schedule) != len(workload) or (schedule.start_time < workload.submit_time).any():
             raise AssertionError("not every job was simulated")
         return seconds
 
-    gt.simulate(workload.first(100), processors=processors, **settings)
+    simulate(workload.first(100))
     return run
 
 
@@ -99,12 +102,12 @@ def easy(rounds: int) -> None:
 
 def others(rounds: int) -> None:
     """AccaSim on the first jobs of a log."""
-    python, jobs, processors = accasim.install(), 5_000, 256
+    python, jobs, processors = accasim_runner.install(), 5_000, 256
     workload = logs.lublin(jobs, 0.75)
 
     def run(nodes: int) -> Callable[[], float]:
         def once() -> float:
-            seconds, dispatched = accasim.run(python, workload, processors, nodes)
+            seconds, dispatched = accasim_runner.run(python, workload, processors, nodes)
             if dispatched != jobs:
                 raise AssertionError(f"AccaSim dispatched {dispatched} of {jobs} jobs")
             return seconds
@@ -158,37 +161,7 @@ def policies(rounds: int) -> None:
     print_table(f"Jobs/s on {name}, {processors} processors", ("order", *backfills), rows)
 
 
-def resident(field: str) -> int:
-    """Return a figure of this process's memory in bytes: VmRSS now, VmHWM at its highest."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
-
-
-def memory(rounds: int) -> None:
-    """Bytes a job, by what the process holds at its highest during a simulation."""
-    del rounds  # memory does not vary
-    reset = Path("/proc/self/clear_refs")
-    if not reset.exists():
-        print("\nMemory: left out, this system does not tell a process's highest use.")
-        return
-    rows = []
-    for backfill, jobs in (("easy", MILLION), ("conservative", 200_000)):
-        workload = logs.lublin(jobs, 0.75)
-        held = sum(column.nbytes for column in (*workload.columns.values(), workload.processors))
-        timed_simulation(workload, 256, backfill=backfill)
-        gc.collect()
-        before = resident("VmRSS")
-        reset.write_text("5", encoding="ascii")  # forget the highest use so far
-        schedule = gt.simulate(workload, processors=256, backfill=backfill)
-        highest = resident("VmHWM") - before
-        kept = sum(part.nbytes for part in (schedule.start_time, schedule.end_time, schedule.state))
-        figures = (held / jobs, highest / jobs, kept / jobs)
-        rows.append((f"{backfill}, {jobs:,} jobs", *(f"{figure:.0f}" for figure in figures)))
-    header = ("simulation", "the workload itself", "on top of it while simulating", "of that the schedule")
-    print_table("Memory, bytes per job", header, rows)
-
-
-SECTIONS = {"easy": easy, "others": others, "growth": growth, "policies": policies, "memory": memory}
+SECTIONS = {"easy": easy, "others": others, "growth": growth, "policies": policies}
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ def install() -> Path:
     python = HOME / "bin" / "python"
     if not (HOME / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(HOME)], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "-r", str(REQUIREMENTS)]
+        pip = [str(python), "-m", "pip", "install", "-qq", "-r", str(REQUIREMENTS)]
         subprocess.run(pip, check=True)
         (HOME / "complete").touch()
     return python
