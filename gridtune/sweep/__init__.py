@@ -1,1 +1,74 @@
-"""TODO."""
+"""Sweeps: search spaces, cells and their journal, and running them on Ray.
+
+Names are loaded when first used; neither Ray nor a system is imported before a sweep needs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gridtune.sweep.cells import Cell, CellResult, Replicate
+    from gridtune.sweep.journal import Journal, read_journal
+    from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
+    from gridtune.sweep.progress import Progress
+    from gridtune.sweep.results import TIMING_COLUMNS, results_table
+    from gridtune.sweep.run import default_directory, run_space, space_cells
+    from gridtune.sweep.runner import CellRun, run_cell
+    from gridtune.sweep.space import SearchSpace
+    from gridtune.sweep.space_check import as_space, load_space
+
+_PUBLIC = {
+    "TIMING_COLUMNS": "gridtune.sweep.results",
+    "Cell": "gridtune.sweep.cells",
+    "CellResult": "gridtune.sweep.cells",
+    "CellRun": "gridtune.sweep.runner",
+    "Journal": "gridtune.sweep.journal",
+    "Progress": "gridtune.sweep.progress",
+    "Replicate": "gridtune.sweep.cells",
+    "SearchSpace": "gridtune.sweep.space",
+    "SweepObserver": "gridtune.sweep.observing",
+    "SweepPlan": "gridtune.sweep.observing",
+    "SweepResult": "gridtune.sweep.observing",
+    "WorkloadFacts": "gridtune.sweep.observing",
+    "as_space": "gridtune.sweep.space_check",
+    "default_directory": "gridtune.sweep.run",
+    "load_space": "gridtune.sweep.space_check",
+    "read_journal": "gridtune.sweep.journal",
+    "results_table": "gridtune.sweep.results",
+    "run_cell": "gridtune.sweep.runner",
+    "run_space": "gridtune.sweep.run",
+    "space_cells": "gridtune.sweep.run",
+}
+
+__all__ = [
+    "TIMING_COLUMNS",
+    "Cell",
+    "CellResult",
+    "CellRun",
+    "Journal",
+    "Progress",
+    "Replicate",
+    "SearchSpace",
+    "SweepObserver",
+    "SweepPlan",
+    "SweepResult",
+    "WorkloadFacts",
+    "as_space",
+    "default_directory",
+    "load_space",
+    "read_journal",
+    "results_table",
+    "run_cell",
+    "run_space",
+    "space_cells",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'gridtune.sweep' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value

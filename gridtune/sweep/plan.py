@@ -8,7 +8,7 @@ from typing import Any
 
 from gridtune.errors import GridtuneError, TraceError
 from gridtune.sweep.cells import Cell, Replicate, cell_id_of, configuration_id_of
-from gridtune.sweep.dimensions import grid_points, random_points, sobol_points
+from gridtune.sweep.dimensions import active_part, grid_points, random_points, sobol_points
 from gridtune.sweep.space import Replicates, SearchSpace
 from gridtune.sweep.space_check import check_configuration
 from gridtune.sweep.workloads import Workloads
@@ -131,7 +131,7 @@ class Planner:
         self.system = system
         self.strata = space_strata(space, system)
         self.replicates = space_replicates(space.replicates)
-        self._workloads = workloads
+        self.workloads = workloads
 
     def cells(self, points: Iterable[Mapping[str, Any]] | None = None) -> list[Cell]:
         """Return the cells of these points (by default the space's), each once.
@@ -146,11 +146,17 @@ class Planner:
                     cells.setdefault(cell.cell_id, cell)
         return list(cells.values())
 
+    def understood(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a point's values as the system understands them: 1 and 1.0 are the same load."""
+        given = {**self.space.fixed, **self.strata[0].parameters, **point}
+        known = check_configuration(self.space, self.system, given).model_dump(mode="json")
+        return {name: known[name] for name in point}
+
     def _configuration(self, stratum: Stratum, point: Mapping[str, Any]) -> Iterable[Cell]:
         given = {**self.space.fixed, **stratum.parameters, **point}
         parameters = check_configuration(self.space, self.system, given)
         traces = self._traces(parameters, stratum)
-        # As the system understood them: 1 and 1.0 are the same load, in tables too.
+        # As the system understands them, for 1 and 1.0 are the same load in tables too.
         understood = parameters.model_dump(mode="json")
         configuration = {name: understood[name] for name in given}
         configuration_id = configuration_id_of(self.system, parameters, traces)
@@ -159,9 +165,20 @@ class Planner:
             cell_id = cell_id_of(self.system, full, replicate.seed, traces)
             yield Cell(cell_id, configuration_id, stratum.label, configuration, replicate, traces)
 
+    def corners(self) -> list[dict[str, Any]]:
+        """Return points that together take every listed value and every end of a range once."""
+        dimensions = self.space.dimensions
+        longest = max((len(each.extremes) for each in dimensions.values()), default=0)
+        return [
+            active_part(
+                dimensions, {name: each.extremes[i % len(each.extremes)] for name, each in dimensions.items()}
+            )
+            for i in range(longest)
+        ]
+
     def _traces(self, parameters: SystemParameters, stratum: Stratum) -> dict[str, str]:
         try:
-            return self._workloads.checksums(self.system.traces(parameters))
+            return self.workloads.checksums(self.system.traces(parameters))
         except TraceError as fault:
             place: tuple[str | int, ...] = ("dimensions", "trace")
             if "trace" in self.space.fixed:
@@ -170,7 +187,7 @@ class Planner:
                 place = ("workloads", self.strata.index(stratum), "trace")
             raise self.space.fault(fault.message, *place, hint=fault.hint) from None
 
-    def order_key(self, cells: Iterable[Cell]) -> dict[str, tuple[int, int]]:
+    def run_order(self, cells: Iterable[Cell]) -> dict[str, tuple[int, int]]:
         """Return each cell's place for running: cells that share a workload and replicate together.
 
         They share the selected workload, which a worker then makes once.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gridtune.errors import SweepError
+from gridtune.policies.plugins import load_plugin
 
 __all__ = ["Plugin", "load_plugins", "read_plugin"]
 
@@ -53,20 +52,7 @@ def load_plugins(plugins: Iterable[Plugin]) -> None:
     another file.
     """
     for plugin in plugins:
-        module_name = f"gridtune_plugin_{plugin.name}_{plugin.checksum[:12]}"
-        if module_name in sys.modules:
-            continue
-        path = _kept(plugin)
-        spec = importlib.util.spec_from_file_location(module_name, path)
-        if spec is None or spec.loader is None:
-            raise SweepError("the plug-in is no Python module", path=path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module
-        try:
-            spec.loader.exec_module(module)
-        except Exception as fault:
-            del sys.modules[module_name]
-            raise SweepError(f"the plug-in {plugin.name!r} fails: {type(fault).__name__}: {fault}") from fault
+        load_plugin(_kept(plugin))
 
 
 def _kept(plugin: Plugin) -> Path:

@@ -172,7 +172,7 @@ class Adaptive(_Part):
 
     trials: Annotated[int, Field(gt=0)]
     seed: Annotated[int, Field(ge=0)] = 0
-    sampler: Literal["tpe", "random", "cmaes", "nsgaii", "gp"] = "tpe"
+    sampler: Literal["tpe", "nsgaii", "random"] = "tpe"
 
 
 class Strategy(_Part):

@@ -66,6 +66,10 @@ def check_space(space: SearchSpace) -> System:
             message = f"{system.name} has no metric {objective.metric!r}"
             hint = guess(objective.metric, system.directions)
             raise space.fault(message, "objective", index, "metric", hint=hint)
+        if objective.direction is None and system.directions[objective.metric] not in {"min", "max"}:
+            message = f"{objective.metric!r} has no direction that is better"
+            hint = f"say which: {{metric: {objective.metric}, direction: min}}"
+            raise space.fault(message, "objective", index, hint=hint)
     return system
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
+import hashlib
+import inspect
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from gridtune.errors import SimulationError
+from gridtune.errors import PolicyError, SimulationError
+from gridtune.simulation.schedule import validate_schedule
 from gridtune.systems.system import (
     CLEANED_MARK,
     Outcome,
@@ -79,7 +82,7 @@ class BatchParameters(SystemParameters):
         "log", description="estimates the scheduler gets: the log's, the exact run time, or the log's × noise"
     )
     noise: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="spread of the noise on walltimes (with walltime=noise)", examples=[0.5]
+        0.0, description="with walltime=noise: standard deviation of the walltime's logarithm", examples=[0.5]
     )
     half_life: Annotated[float, Field(gt=0)] | None = Field(
         None, description="fair-share orders: seconds after which past use counts half", examples=[86400]
@@ -113,11 +116,11 @@ class BatchParameters(SystemParameters):
         examples=["default,drop_wider"],
     )
 
-    warmup: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="metrics leave out the first part of the jobs: a share of them (below 1)"
+    warmup: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="metrics leave out this fraction of the jobs, the first ones"
     )
-    cooldown: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="metrics leave out the last part of the jobs: a share of them (below 1)"
+    cooldown: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="metrics leave out this fraction of the jobs, the last ones"
     )
 
     @field_validator("clean", mode="before")
@@ -139,16 +142,25 @@ class BatchParameters(SystemParameters):
     @field_validator("order", "fill_order")
     @classmethod
     def _order_is_known(cls, value: str | None) -> str | None:
-        from gridtune.policies import queue_order_names  # noqa: PLC0415
+        from gridtune.policies import get_queue_order  # noqa: PLC0415
 
-        return value if value is None else _known(value, queue_order_names(), "queue order")
+        if value is not None:
+            _told(get_queue_order, value)
+        return value
 
-    @field_validator("backfill")
-    @classmethod
-    def _backfill_is_known(cls, value: str) -> str:
-        from gridtune.policies import backfill_names  # noqa: PLC0415
+    @model_validator(mode="after")
+    def _policies_go_together(self) -> BatchParameters:
+        from gridtune.policies import get_backfilling, get_queue_order  # noqa: PLC0415
 
-        return _known(value, backfill_names(), "backfilling")
+        switches = {name: getattr(self, name) for name in _SWITCHES}
+        rule = _told(get_backfilling, self.backfill, **switches)
+        if self.fill_order is not None and rule.kind != "easy":
+            raise ValueError(f"fill_order goes with EASY backfilling, not with {self.backfill!r}")
+        if rule.kind == "conservative" and not get_queue_order(self.order).static:
+            raise ValueError(
+                f"conservative backfilling reserves on arrival; the order {self.order!r} changes later"
+            )
+        return self
 
     @model_validator(mode="after")
     def _belong_together(self) -> BatchParameters:
@@ -167,13 +179,12 @@ class BatchParameters(SystemParameters):
         return tuple(dict.fromkeys(rules))
 
 
-def _known(value: str, names: Iterable[str], what: str) -> str:
-    known = list(names)
-    if value not in known:
-        near = difflib.get_close_matches(value, known, n=1)
-        told = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known)}"
-        raise ValueError(f"no {what} is named {value!r}: {told}")
-    return value
+def _told(look_up: Callable[..., Any], *names: Any, **switches: Any) -> Any:
+    """Look a policy up; what is wrong with its name becomes what is wrong with the parameter."""
+    try:
+        return look_up(*names, **switches)
+    except PolicyError as fault:
+        raise ValueError(f"{fault.message} ({fault.hint})" if fault.hint else fault.message) from None
 
 
 class BatchSystem:
@@ -210,13 +221,14 @@ class BatchSystem:
         """Return the sources' checksums of the user's own orders that the replay runs."""
         from gridtune.policies import get_queue_order  # noqa: PLC0415
 
-        named = {parameters.order, parameters.fill_order} - {None}
-        sources = {name: get_queue_order(name).source_checksum for name in named}
-        return {name: checksum for name, checksum in sources.items() if checksum}
+        named = [name for name in (parameters.order, parameters.fill_order) if name is not None]
+        scores = {name: get_queue_order(name).score for name in named}
+        own = {name: score for name, score in scores.items() if not score.__module__.startswith("gridtune.")}
+        return {name: _source_checksum(score) for name, score in own.items()}
 
     def prepare(self, parameters: Iterable[BatchParameters]) -> None:
         """Compile the kernels these replays run, by replaying three jobs under each rule."""
-        from gridtune.simulation import simulate  # noqa: PLC0415
+        from gridtune.simulation.replay import simulate  # noqa: PLC0415
 
         seconds = np.array([0, 1, 2], dtype=np.int64)
         jobs = Workload(
@@ -238,7 +250,7 @@ class BatchSystem:
     ) -> Outcome:
         """Replay the log and measure the schedule; `tables` adds the schedule itself."""
         from gridtune.metrics import evaluate  # noqa: PLC0415
-        from gridtune.simulation import simulate, validate_schedule  # noqa: PLC0415
+        from gridtune.simulation.replay import simulate  # noqa: PLC0415
 
         workload = _scaled(self._selected(parameters, load), parameters, streams)
         schedule = simulate(workload, rng=streams("simulation"), **_rules(parameters))
@@ -249,7 +261,7 @@ class BatchSystem:
             "processors": schedule.processors,
             "cleaning": dict(workload.cleaning),
         }
-        return Outcome(metrics, notes, {"schedule": schedule.as_table()} if tables else {})
+        return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {})
 
     def _selected(self, parameters: BatchParameters, load: WorkloadLoader) -> Workload:
         """Return the cleaned selection of the log; the last few are kept, for a block's cells share them."""
@@ -263,6 +275,13 @@ class BatchSystem:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+
+def _source_checksum(function: Callable[..., Any]) -> str:
+    """Return the SHA-256 of the file a function stands in: it may call its neighbours."""
+    file = inspect.getsourcefile(function)
+    source = Path(file).read_text(encoding="utf-8") if file else inspect.getsource(function)
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def _select(raw: Workload, parameters: BatchParameters) -> Workload:

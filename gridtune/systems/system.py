@@ -76,7 +76,7 @@ class System(Protocol):
 
     @property
     def directions(self) -> Mapping[str, str]:
-        """Metric names to the direction that is better, "min" or "max"."""
+        """Metric names to the direction that is better, "min" or "max"; "none" for what is no goal."""
         ...
 
     def traces(self, parameters: Any) -> Iterable[str]:

@@ -1,0 +1,103 @@
+"""`gridtune`: the command line. Commands are imported when they are called, so that help is quick."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from gridtune import __version__
+from gridtune.errors import GridtuneError
+
+__all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED_CELLS", "EXIT_INTERRUPTED", "LazyGroup", "cli", "main"]
+
+#: What exit codes mean, beside 0.
+EXIT_FAILED_CELLS = 1
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+#: Command to the module that holds it under its own name, and its line in the help, which is thus shown
+#: without importing it.
+_COMMANDS = {
+    "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
+    "run": ("gridtune.cli.run", "Run one cell of a registered system."),
+    "sweep": ("gridtune.cli.sweep", "Run a search space on Ray; rank, plot and track it."),
+    "traces": ("gridtune.cli.traces", "Find, look at, convert, make and fetch workloads."),
+    "ui": ("gridtune.cli.ui", "Open the MLflow UI on the right store."),
+    "report": ("gridtune.cli.report", "Tables and figures of a sweep that has been run."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called or their own help is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order a newcomer meets them."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(importlib.import_module(_COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; for a name there is none of, say which was probably meant."""
+        import difflib
+
+        if args and args[0] not in _COMMANDS:
+            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            told = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(_COMMANDS)}"
+            ctx.fail(f"no command is named {args[0]!r}: {told}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their one line, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gridtune")
+def cli() -> None:
+    """Find out which policy is best on your workload, by how much, and whether that is sure.
+
+    \b
+    First steps:
+      gridtune simulate quickstart                    one log, one policy
+      gridtune simulate quickstart --order sjf        another policy
+      gridtune sweep search_spaces/quickstart.yaml    many policies, compared
+      gridtune ui                                     every run, in the browser
+
+    Wherever a log is asked for, give a file (.swf, .gwf, .json, .parquet, .csv, also .gz and .xz) or a
+    name that `gridtune traces list` shows. Each command has its own --help with examples.
+
+    Exit codes: 0 all well, 1 some cells failed, 2 bad input, 130 interrupted.
+    """
+
+
+def main(args: Sequence[str] | None = None, **extra: Any) -> None:
+    """Run the command line; what gridtune itself finds wrong is told without a traceback."""
+    try:
+        code = cli.main(args=args, prog_name="gridtune", standalone_mode=False, **extra)
+    except GridtuneError as fault:
+        click.echo(f"error: {fault}", err=True)
+        code = EXIT_BAD_INPUT
+    except click.ClickException as fault:
+        fault.show()
+        code = fault.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing is left to say, not even at exit.
+        sys.stderr.close()
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,208 @@
+"""`gridtune run`: one cell of a registered system."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from gridtune.sweep.runner import CellRun
+    from gridtune.systems.system import System
+
+__all__ = ["run"]
+
+
+class SystemCommand(click.Command):
+    """A command whose help goes on with the parameters of the system it is asked about."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show a system's parameters for `run SYSTEM --help`."""
+        named = [each for each in args if not each.startswith("-") and "=" not in each]
+        if named and {"--help", "-h"} & set(args):
+            from gridtune.systems import get_system
+
+            click.echo(_system_help(get_system(named[0])))
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name the systems there are."""
+        from gridtune.systems import system_names
+
+        with formatter.section("Systems"):
+            formatter.write_text(", ".join(system_names()))
+
+
+@click.command(cls=SystemCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("system")
+@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The cell's seed.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the schedule as Parquet.")
+@click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Python file with policies or systems of your own.",
+)
+def run(
+    system: str,
+    parameters: tuple[str, ...],
+    seed: int,
+    as_json: bool,
+    out: Path | None,
+    plugins: tuple[Path, ...],
+) -> None:
+    """Run one cell of SYSTEM with parameters KEY=VALUE, and print its metrics.
+
+    `gridtune run SYSTEM --help` lists the system's parameters. A cell of a sweep is run again, to the
+    last bit, by giving its parameters and its seed.
+
+    \b
+    Examples:
+      gridtune run batch --help
+      gridtune run batch trace=quickstart order=sjf backfill=easy
+      gridtune run batch trace=my.swf.gz processors=128 walltime=noise noise=0.5 --seed 3
+      gridtune run batch trace=kth-sp2 window=3/10 --json
+    """
+    from gridtune.sweep.plugins import load_plugins, read_plugin
+    from gridtune.sweep.runner import run_cell
+    from gridtune.systems import get_system
+
+    load_plugins(map(read_plugin, plugins))
+    chosen = get_system(system)
+    done = run_cell(system, _parse(chosen, parameters), seed=seed, tables=out is not None)
+    if out is not None:
+        _write(done, out)
+    if as_json:
+        click.echo(json.dumps(_report(chosen, done), allow_nan=False))
+    else:
+        _print(chosen, done)
+
+
+def _parse(system: System, given: tuple[str, ...]) -> dict[str, Any]:
+    """Return parameters from KEY=VALUE texts, each checked by itself."""
+    from gridtune.errors import SweepError
+
+    fields = system.Parameters.model_fields
+    parameters: dict[str, Any] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise SweepError(f"a parameter is given as KEY=VALUE, but got {text!r}")
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
+            told = f"did you mean {near[0]!r}?" if near else f"`gridtune run {system.name} --help` lists them"
+            raise SweepError(f"{system.name} has no parameter {name!r}", hint=told)
+        if name in parameters:
+            raise SweepError("the parameter is given twice", field=name)
+        # An empty word or `none` for a parameter that can be left out says that it is.
+        left_out = fields[name].default is None and value in {"", "none", "null"}
+        parameters[name] = None if left_out else value
+    missing = [name for name, field in fields.items() if field.is_required() and name not in parameters]
+    if missing:
+        raise SweepError(
+            f"{system.name} needs {', '.join(missing)}",
+            hint=f"such as {missing[0]}={(fields[missing[0]].examples or ['…'])[0]}",
+        )
+    return parameters
+
+
+def _write(done: CellRun, out: Path) -> None:
+    from gridtune.errors import SweepError
+    from gridtune.sweep.results import write_table
+
+    if len(done.outcome.tables) != 1:
+        raise SweepError(f"the system makes {len(done.outcome.tables)} tables, --out takes one")
+    (table,) = done.outcome.tables.values()
+    write_table(table, out)
+
+
+def _report(system: System, done: CellRun) -> dict[str, Any]:
+    from gridtune.sweep.cells import finite_json, validated
+
+    report: dict[str, Any] = finite_json(
+        {
+            "system": system.name,
+            "parameters": validated(system, done.cell.configuration).model_dump(mode="json"),
+            "seed": done.cell.seed,
+            "cell_id": done.cell.cell_id,
+            "traces": done.cell.traces,
+            "metrics": done.outcome.metrics,
+            "notes": done.outcome.notes,
+            "seconds": done.seconds,
+        }
+    )
+    return report
+
+
+def _print(system: System, done: CellRun) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from gridtune.sweep.cells import canonical_json
+
+    console = Console()
+    given = "  ".join(f"{name}={value}" for name, value in done.cell.configuration.items())
+    console.print(f"[bold]{system.name}[/]  {given}", highlight=False, soft_wrap=True)
+    console.print(f"cell {done.cell.cell_id}, {done.seconds:.3f} s", style="dim", highlight=False)
+    for name, note in done.outcome.notes.items():
+        told = note if isinstance(note, str | int | float) else canonical_json(note)
+        console.print(f"{name}: {told}", style="dim", highlight=False, markup=False, soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    for name, value in done.outcome.metrics.items():
+        table.add_row(name, "–" if value != value else f"{value:,.6g}")  # noqa: PLR0124 (NaN)
+    console.print(table)
+
+
+def _system_help(system: System) -> str:
+    """Return a system's parameters with type, default, meaning and an example."""
+    lines = [
+        f"Usage: gridtune run {system.name} [KEY=VALUE]... [--seed N] [--json] [--out FILE]",
+        "",
+        *(f"  {line.strip()}" for line in (type(system).__doc__ or "").strip().splitlines()),
+        "",
+        "Parameters:",
+    ]
+    for name, field in system.Parameters.model_fields.items():
+        default = "required" if field.is_required() else f"default {_text(field.default)}"
+        lines.append(f"  {name}  ({_kind(field)}; {default})")
+        lines.append(click.wrap_text(field.description or "", 100, "      ", "      "))
+        if field.examples:
+            lines.append(f"      such as {' or '.join(f'{name}={_text(each)}' for each in field.examples)}")
+    lines += ["", "Metrics:"]
+    lines.append(click.wrap_text(", ".join(system.directions), 100, "  ", "  "))
+    return "\n".join(lines)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _kind(field: FieldInfo) -> str:
+    """Return a parameter's type in a person's words."""
+    import typing
+
+    annotation = field.annotation
+    names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+    parts = []
+    for part in typing.get_args(annotation) or (annotation,):
+        base = typing.get_args(part)[0] if typing.get_origin(part) is typing.Annotated else part
+        if base is type(None) or base is Ellipsis:
+            continue
+        parts.append(names.get(base, str(base)))
+    if typing.get_origin(annotation) is tuple:
+        return "words, comma-separated"
+    return " or ".join(parts)

@@ -1,0 +1,130 @@
+"""`SimulatorActor`: the Ray actor that hosts a system with its workloads and runs blocks of cells.
+
+Imported only where Ray is.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import ray
+from ray import tune
+
+from gridtune.sweep.blocks import Block
+from gridtune.sweep.cells import Cell, CellResult
+from gridtune.sweep.plugins import Plugin, load_plugins
+from gridtune.sweep.runner import error_text, run_one, worker_name
+from gridtune.sweep.warm import prepare_worker
+from gridtune.systems.system import System, get_system
+from gridtune.workload.workload import Workload
+
+__all__ = ["Setting", "SimulatorActor"]
+
+#: Seconds of work after which a step returns what it has: what a killed driver can lose.
+_STEP_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every actor of a sweep is told once.
+
+    Attributes
+    ----------
+    system
+        The system's name.
+    plugins
+        The user's policies and systems.
+    workloads
+        Reference to the workload in the object store.
+    timeout
+        Seconds a cell may take, or None.
+    configurations
+        What kernels are compiled for on a machine that is not the driver's.
+    driver_host
+        The driver's machine.
+    """
+
+    system: str
+    plugins: Sequence[Plugin]
+    workloads: Mapping[str, Any]
+    timeout: float | None
+    configurations: Sequence[Mapping[str, Any]]
+    driver_host: str
+
+
+class SimulatorActor(tune.Trainable):
+    """Hosts one system; Tune gives it block after block, each a trial.
+
+    The actor is kept from one block to the next (`reset_config`), and with it the workloads it has taken
+    from the object store, what it has selected from them and the compiled kernels.
+    """
+
+    def setup(self, config: dict[str, Any], setting: Setting | None = None) -> None:
+        """Get ready to run cells; a fault here becomes the error of each cell, not a dead actor."""
+        self._setting = setting
+        self._workloads: dict[str, Workload] = {}
+        self._silence: IO[str] | None = None
+        self._system: System | None = None
+        self._fault: Exception | None = None
+        try:
+            if setting is not None:
+                load_plugins(setting.plugins)
+                self._system = get_system(setting.system)
+                prepare_worker(self._system, setting.configurations, setting.driver_host)
+        except Exception as fault:
+            self._fault = fault
+        self.reset_config(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next block."""
+        block: Block = new_config["block"]
+        self._cells = deque(block.cells)
+        self._careful = block.careful
+        self._began = False
+        # Tune sends the configuration back with every result; the driver has it.
+        self.config: dict[str, Any] = {}
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Run cells for about half a second, or one cell if careful, and return their results."""
+        if self._careful and not self._began:
+            # A sign of life before the first cell: from here on, the driver's clock times that cell.
+            self._began = True
+            return {"results": [], "done": False}
+        results: list[CellResult] = []
+        end = time.monotonic() + (0.0 if self._careful else _STEP_SECONDS)
+        while self._cells:
+            results.append(self._run(self._cells.popleft()))
+            if time.monotonic() >= end:
+                break
+        return {"results": results, "done": not self._cells}
+
+    def _run(self, cell: Cell) -> CellResult:
+        if self._fault is not None or self._system is None:
+            error = error_text(self._fault or RuntimeError("the actor was told no setting"))
+            return CellResult.of(cell, "failed", error=error, worker=worker_name())
+        timeout = None if self._setting is None else self._setting.timeout
+        if timeout is None:
+            return run_one(cell, self._system, self._load)
+        # A compiled kernel cannot be interrupted from Python. This watchdog is a thread of C, which ends
+        # the process even while a kernel runs; the driver sees the death and knows the cell.
+        if self._silence is None:
+            self._silence = Path(os.devnull).open("w")  # noqa: SIM115 (the watchdog keeps it)
+        faulthandler.dump_traceback_later(timeout, exit=True, file=self._silence)
+        try:
+            return run_one(cell, self._system, self._load)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def _load(self, reference: str) -> Workload:
+        if reference not in self._workloads:
+            assert self._setting is not None
+            self._workloads[reference] = ray.get(self._setting.workloads[reference])
+        return self._workloads[reference]

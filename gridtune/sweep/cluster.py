@@ -1,0 +1,116 @@
+"""Ray for a sweep: a local cluster of its own, or one that runs already."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+
+from gridtune.errors import SweepError
+
+__all__ = ["environment", "processors_here", "ray_session"]
+
+#: One thread per worker: many workers each with a thread pool wait for one another. Ray and Tune: no
+#: statistics sent home, no console output, loggers and snapshots of their own (the journal is the truth).
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+#: Bytes of a local cluster's object store beside the workloads themselves.
+_STORE_BYTES = 256 * 2**20
+
+
+def processors_here() -> int:
+    """Return how many processors this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables that are not set, and take them back at the end."""
+    added = [name for name in changes if name not in os.environ]
+    os.environ.update({name: changes[name] for name in added})
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def ray_session(address: str | None, *, workers: int, cpus: float, store_bytes: int = 0) -> Iterator[int]:
+    """Connect to Ray, give the number of workers it has room for, and end what was started here.
+
+    Parameters
+    ----------
+    address
+        A running cluster's address. None: the one `RAY_ADDRESS` names (as under `ray job submit`) or, if
+        it names none, a local cluster of this sweep's own, without dashboard.
+    workers
+        Workers wanted at once; 0 means as many as there is room for.
+    cpus
+        Processors for each.
+    store_bytes
+        What a local cluster's object store must hold.
+
+    Raises
+    ------
+    SweepError
+        If the cluster cannot be reached or started, or has no room for one worker.
+    """
+    import ray  # noqa: PLC0415
+
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    with environment(_ENVIRONMENT):
+        ours = not ray.is_initialized()
+        if ours:
+            _connect(address, workers or processors_here(), cpus, store_bytes)
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+        try:
+            room = int(ray.cluster_resources().get("CPU", 0) / cpus)
+            if room < 1:
+                raise SweepError(
+                    f"the cluster has no room for a worker of {cpus:g} processors",
+                    hint="lower `resources: {cpus: …}` or join a larger cluster with --address",
+                )
+            yield min(workers, room) if workers else room
+        finally:
+            if ours:
+                # Disconnects from a running cluster; ends the local one, which nobody else uses.
+                ray.shutdown()
+
+
+def _connect(address: str | None, workers: int, cpus: float, store_bytes: int) -> None:
+    import ray  # noqa: PLC0415
+
+    quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
+    try:
+        if address is None:
+            ray.init(
+                address="local",
+                num_cpus=max(1, round(workers * cpus)),
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES + store_bytes,
+                **quiet,
+            )
+        else:
+            ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as fault:
+        where = f"at {address}" if address else "here"
+        first = str(fault).strip().splitlines()[0] if str(fault).strip() else type(fault).__name__
+        raise SweepError(
+            f"Ray cannot be {'reached' if address else 'started'} {where}: {first}",
+            hint="is the cluster running (`ray status`), and is the address right?" if address else None,
+        ) from fault

@@ -1,0 +1,130 @@
+"""What a sweep tells those who watch it: progress on a screen, MLflow, a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from gridtune.sweep.cells import CellResult
+from gridtune.sweep.space import SearchSpace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SweepObserver", "SweepPlan", "SweepResult", "WorkloadFacts"]
+
+
+@dataclass(frozen=True)
+class WorkloadFacts:
+    """What is worth knowing about one trace of a sweep.
+
+    Attributes
+    ----------
+    reference
+        As cells name it.
+    name
+        As the workload calls itself.
+    checksum
+        SHA-256 of its content.
+    jobs
+        Their number.
+    processors
+        The machine's size, or None.
+    source
+        The file, or None.
+    """
+
+    reference: str
+    name: str
+    checksum: str
+    jobs: int
+    processors: int | None
+    source: Path | None
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What a sweep is about to do.
+
+    Attributes
+    ----------
+    space
+        The search space.
+    directory
+        Where the journal and the results are.
+    directions
+        "min" or "max" for each of the space's objectives.
+    total
+        Cells of the sweep, those finished before included (for an adaptive strategy: as many as it will
+        come to).
+    finished
+        Results there are already.
+    workloads
+        The traces.
+    """
+
+    space: SearchSpace
+    directory: Path
+    directions: Sequence[str]
+    total: int
+    finished: Sequence[CellResult]
+    workloads: Sequence[WorkloadFacts]
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep came to.
+
+    Attributes
+    ----------
+    plan
+        What it set out to do.
+    results
+        Every cell's result, in the table's order.
+    table
+        The same as a table: what `results.parquet` holds.
+    path
+        `results.parquet`.
+    ran
+        How many cells were run this time.
+    seconds
+        Wall-clock seconds this time took.
+    """
+
+    plan: SweepPlan
+    results: Sequence[CellResult]
+    table: pa.Table
+    path: Path
+    ran: int
+    seconds: float
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Cells by state."""
+        counts: dict[str, int] = {"done": 0, "failed": 0, "timed_out": 0, "lost": 0}
+        for result in self.results:
+            counts[result.state] += 1
+        return counts
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell is done."""
+        return self.counts["done"] == len(self.results)
+
+
+class SweepObserver(Protocol):
+    """Watches a sweep, in the driver's own thread; what it raises ends the sweep (the journal is safe)."""
+
+    def started(self, plan: SweepPlan) -> None:
+        """Hear what is to be done, before anything is."""
+        ...
+
+    def finished(self, results: Sequence[CellResult]) -> None:
+        """Hear of results, each once, after they are in the journal."""
+        ...
+
+    def ended(self, result: SweepResult) -> None:
+        """Hear what it came to, when `results.parquet` is written."""
+        ...

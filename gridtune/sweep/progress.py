@@ -1,0 +1,196 @@
+"""Progress: one live screen on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from gridtune.sweep.cells import CellResult
+from gridtune.sweep.observing import SweepPlan, SweepResult
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+__all__ = ["BestSoFar", "Progress"]
+
+#: Seconds between two plain lines, at least.
+_LINE_SECONDS = 5.0
+_REFRESHES_PER_SECOND = 4
+_BAR_WIDTH = 40
+
+
+class BestSoFar:
+    """The leading configuration of each workload, judged by the replicates that most have finished.
+
+    Parameters
+    ----------
+    plan
+        The sweep's.
+    """
+
+    def __init__(self, plan: SweepPlan) -> None:
+        self._metric = plan.space.objective[0].metric
+        self._sign = 1 if plan.directions[0] == "min" else -1
+        self._varied = list(plan.space.dimensions)
+        self._sums: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._labels: dict[str, str] = {}
+        self.add(plan.finished)
+
+    def add(self, results: Sequence[CellResult]) -> None:
+        """Take results in."""
+        for result in results:
+            value = result.metrics.get(self._metric, math.nan)
+            if result.state == "done" and not math.isnan(value):
+                self._sums[result.workload][result.configuration_id].append(value)
+                self._labels[result.configuration_id] = self._label(result.configuration)
+
+    def _label(self, configuration: Mapping[str, Any]) -> str:
+        given = {name: configuration[name] for name in self._varied if name in configuration}
+        return " · ".join(
+            value if isinstance(value, str) else f"{name}={_short(value)}" for name, value in given.items()
+        )
+
+    def lines(self) -> list[str]:
+        """Return a line for each workload."""
+        lines = []
+        for workload, sums in sorted(self._sums.items()):
+            most = max(map(len, sums.values()))
+            means = {name: sum(each) / most for name, each in sums.items() if len(each) == most}
+            best = min(means, key=lambda name: self._sign * means[name])
+            label = self._labels[best] or "the only configuration"
+            lines.append(f"best so far on {workload}: {label}, {self._metric} {_short(means[best])}")
+        return lines
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Progress:
+    """Shows how a sweep is doing; a `SweepObserver` that is also told what the sweep is busy with.
+
+    On a terminal it is one screen that changes in place: cells done, running and failed, the best
+    configuration so far, time gone and left. Elsewhere it is a line every few seconds.
+
+    Parameters
+    ----------
+    console
+        Where to show it; None for nowhere.
+    """
+
+    def __init__(self, console: Console | None) -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._plan: SweepPlan | None = None
+        self._best: BestSoFar | None = None
+        self._states: Counter[str] = Counter()
+        self._stage, self._busy = "starting", 0
+        self._began = time.monotonic()
+        self._first: float | None = None
+        self._before = 0
+        self._told = -_LINE_SECONDS
+
+    def __enter__(self) -> Self:
+        if self._console is not None and self._console.is_terminal:
+            from rich.live import Live  # noqa: PLC0415
+
+            self._live = Live(
+                get_renderable=self.screen,
+                console=self._console,
+                refresh_per_second=_REFRESHES_PER_SECOND,
+                transient=True,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def stage(self, what: str, busy: int) -> None:
+        """Hear what the sweep is busy with, and with how many workers."""
+        changed = what != self._stage
+        self._stage, self._busy = what, busy
+        if changed and what != "running":
+            self._say(f"{what} …")
+
+    def started(self, plan: SweepPlan) -> None:
+        """Hear the plan."""
+        self._plan, self._best = plan, BestSoFar(plan)
+        self._states.update(result.state for result in plan.finished)
+        self._before = len(plan.finished)
+        kept = f", {self._before} of them finished before" if self._before else ""
+        self._say(f"{plan.space.name}: {plan.total} cells{kept}; in {plan.directory}")
+
+    def finished(self, results: Sequence[CellResult]) -> None:
+        """Hear results."""
+        if self._first is None:
+            self._first = time.monotonic()
+        self._states.update(result.state for result in results)
+        if self._best is not None:
+            self._best.add(results)
+        if time.monotonic() - self._told >= _LINE_SECONDS:
+            best = self._best.lines() if self._best else []
+            self._say("; ".join([self._counts(), self._times(), *best]))
+
+    def ended(self, result: SweepResult) -> None:
+        """Hear the end."""
+        told = ", ".join(
+            f"{count} {state.replace('_', ' ')}" for state, count in result.counts.items() if count
+        )
+        self._say(f"{told or 'no cells'}; {result.ran} run now, in {_clock(result.seconds)}")
+
+    def _say(self, text: str) -> None:
+        self._told = time.monotonic()
+        if self._console is not None and self._live is None:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    @property
+    def _total(self) -> int:
+        return self._plan.total if self._plan else 0
+
+    def _counts(self) -> str:
+        bad = {state: count for state, count in self._states.items() if state != "done" and count}
+        parts = [f"{self._states['done']}/{self._total} done", f"{self._busy} running"]
+        parts += [f"{count} {state.replace('_', ' ')}" for state, count in bad.items()] or ["0 failed"]
+        return ", ".join(parts)
+
+    def _times(self) -> str:
+        now = time.monotonic()
+        gone = f"{_clock(now - self._began)} gone"
+        finished = sum(self._states.values())
+        ran, left = finished - self._before, self._total - finished
+        if self._first is None or not ran or now == self._first:
+            return gone
+        return f"{gone}, about {_clock(left * (now - self._first) / ran)} left"
+
+    def screen(self) -> RenderableType:
+        """Return the live screen as it is now."""
+        from rich.console import Group  # noqa: PLC0415
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        name = self._plan.space.name if self._plan else "sweep"
+        finished = sum(self._states.values())
+        bad = finished - self._states["done"]
+        return Group(
+            Text.assemble((name, "bold"), "  ", (self._stage, "dim")),
+            ProgressBar(total=max(1, self._total), completed=finished, width=_BAR_WIDTH),
+            Text(self._counts(), style="red" if bad else ""),
+            Text(self._times(), style="dim"),
+            *(Text(line) for line in (self._best.lines() if self._best else [])),
+        )

@@ -1,0 +1,236 @@
+"""`run_space`: a search space becomes results, whatever was killed on the way."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gridtune.sweep.adaptive import AdaptiveQueue, directions_of
+from gridtune.sweep.blocks import BlockQueue
+from gridtune.sweep.cells import Cell, CellResult
+from gridtune.sweep.journal import Journal
+from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
+from gridtune.sweep.plan import Planner
+from gridtune.sweep.results import results_table, write_table
+from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.space_check import as_space, check_space, read_plugins
+from gridtune.sweep.workloads import Workloads
+
+__all__ = ["JOURNAL_NAME", "RESULTS_NAME", "default_directory", "run_space", "space_cells"]
+
+JOURNAL_NAME = "journal.jsonl"
+RESULTS_NAME = "results.parquet"
+
+#: Hears what a sweep is busy with, and with how many workers.
+Stage = Callable[[str, int], None]
+
+
+def default_directory(space: SearchSpace) -> Path:
+    """Return where a sweep of this space keeps its journal and results unless told otherwise."""
+    return Path("results") / space.name
+
+
+def space_cells(space: SearchSpace | Mapping[str, Any] | str | Path) -> list[Cell]:
+    """Return the cells of a space that are known up front, without running anything."""
+    known = as_space(space)
+    return Planner(known, check_space(known), Workloads(known.base)).cells()
+
+
+def run_space(
+    space: SearchSpace | Mapping[str, Any] | str | Path,
+    *,
+    directory: str | Path | None = None,
+    address: str | None = None,
+    workers: int | None = None,
+    observers: Sequence[SweepObserver] = (),
+    stage: Stage | None = None,
+    retry_failed: bool = False,
+    shuffle: int | None = None,
+) -> SweepResult:
+    """Run what is left to run of a search space, on Ray; write `results.parquet`.
+
+    Cells that the journal in `directory` has are not run again, so the same call after a kill at any
+    moment runs exactly the missing ones, and a call with a larger space runs the new ones.
+
+    Parameters
+    ----------
+    space
+        A path to a YAML file, a mapping of the same keys, or a space.
+    directory
+        Where journal and results are; by default `results/NAME`.
+    address
+        A running Ray cluster to join; by default the one `RAY_ADDRESS` names, else a local one that is
+        started for this sweep and ended with it.
+    workers
+        Cells at once; by default what the space says, else as many as there are processors.
+    observers
+        Hear of the plan, the results and the end.
+    stage
+        Hears what the sweep is busy with and how many workers are.
+    retry_failed
+        Run cells again that failed, timed out or were lost.
+    shuffle
+        Seed of a random order of the cells; results do not depend on it, which is what it is for.
+
+    Returns
+    -------
+    SweepResult
+        All cells of the space with their results.
+
+    Raises
+    ------
+    SpaceError
+        If the space is malformed, or the system refuses a configuration.
+    SweepError
+        If another process runs the same sweep, Ray is not to be had, or workers keep dying.
+    """
+    began = time.monotonic()
+    known_space = as_space(space)
+    system = check_space(known_space)
+    folder = Path(directory) if directory is not None else default_directory(known_space)
+    tell = stage or (lambda what, busy: None)
+    tell("reading traces", 0)
+    planner = Planner(known_space, system, Workloads(known_space.base))
+    cells = planner.cells()
+    with Journal(folder / JOURNAL_NAME) as journal:
+        found = {
+            cell_id: result
+            for cell_id, result in journal.results.items()
+            if result.state == "done" or not retry_failed
+        }
+        wanted = workers or known_space.resources.workers or 0
+        queue, before = _queue(planner, cells, found, wanted, shuffle)
+        plan = _plan(planner, folder, queue, before)
+        for observer in observers:
+            observer.started(plan)
+        ran = 0
+
+        def sink(results: Sequence[CellResult]) -> None:
+            nonlocal ran
+            journal.append(results)
+            found.update({result.cell_id: result for result in results})
+            ran += len(results)
+            for observer in observers:
+                observer.finished(results)
+
+        if queue.left:
+            _run_on_ray(
+                planner, queue, cells, sink=sink, tell=tell, address=address, workers=wanted, folder=folder
+            )
+        tell("writing results", 0)
+        results = _in_order(planner, cells, queue, found)
+    table = results_table(results)
+    write_table(table, folder / RESULTS_NAME)
+    result = SweepResult(plan, results, table, folder / RESULTS_NAME, ran, time.monotonic() - began)
+    for observer in observers:
+        observer.ended(result)
+    return result
+
+
+def _queue(
+    planner: Planner,
+    cells: Sequence[Cell],
+    found: Mapping[str, CellResult],
+    workers: int,
+    shuffle: int | None,
+) -> tuple[BlockQueue, list[CellResult]]:
+    """Return what is to be run, and the results there are already."""
+    timeout = planner.space.timeout
+    if planner.space.strategy.optuna is not None:
+        adaptive = AdaptiveQueue(planner, found, workers=workers, timeout=timeout)
+        return adaptive, [found[cell.cell_id] for cell in adaptive.cells() if cell.cell_id in found]
+    missing = [cell for cell in cells if cell.cell_id not in found]
+    if shuffle is None:
+        places = planner.run_order(missing)
+        missing.sort(key=lambda cell: places[cell.cell_id])
+    else:
+        random.Random(shuffle).shuffle(missing)
+    queue = BlockQueue(missing, workers=workers, timeout=timeout)
+    return queue, [found[cell.cell_id] for cell in cells if cell.cell_id in found]
+
+
+def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[CellResult]) -> SweepPlan:
+    facts = [
+        WorkloadFacts(
+            reference=reference,
+            name=workload.name,
+            checksum=workload.checksum,
+            jobs=len(workload),
+            processors=workload.machine_processors,
+            source=workload.source,
+        )
+        for reference, workload in planner.workloads.held.items()
+    ]
+    directions = directions_of(planner.space, planner.system)
+    return SweepPlan(planner.space, folder, directions, queue.left + len(before), before, facts)
+
+
+def _run_on_ray(
+    planner: Planner,
+    queue: BlockQueue,
+    cells: Sequence[Cell],
+    *,
+    sink: Callable[[Sequence[CellResult]], None],
+    tell: Stage,
+    address: str | None,
+    workers: int,
+    folder: Path,
+) -> None:
+    # Ray takes a third of a second to import; a sweep with nothing left to run does without.
+    from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
+    from gridtune.sweep.warm import Warming, representatives  # noqa: PLC0415
+
+    space = planner.space
+    configurations = representatives(cells or planner.cells(planner.corners()))
+    held = planner.workloads.held
+    size = sum(column.nbytes for workload in held.values() for column in workload.columns.values())
+    tell("compiling", 0)
+    warming = Warming(planner.system, configurations)
+    tell("starting Ray", 0)
+    with ray_session(address, workers=workers, cpus=space.resources.cpus, store_bytes=2 * size) as room:
+        import ray  # noqa: PLC0415
+
+        from gridtune.sweep.actors import Setting  # noqa: PLC0415
+        from gridtune.sweep.execution import execute  # noqa: PLC0415
+
+        setting = Setting(
+            system=space.system,
+            plugins=read_plugins(space),
+            workloads={reference: ray.put(workload) for reference, workload in held.items()},
+            timeout=space.timeout,
+            configurations=configurations,
+            driver_host=socket.gethostname(),
+        )
+        tell("compiling", 0)
+        warming.wait()
+        tell("starting workers", 0)
+        queue.workers = room
+        execute(
+            queue,
+            setting,
+            sink=sink,
+            busy=lambda count: tell("running", min(count, room)),
+            workers=room,
+            cpus=space.resources.cpus,
+            scratch=folder / ".tune",
+        )
+        tell("ending Ray", 0)
+
+
+def _in_order(
+    planner: Planner, cells: Sequence[Cell], queue: BlockQueue, found: Mapping[str, CellResult]
+) -> list[CellResult]:
+    """Return the space's results by workload, configuration, replicate, whatever order they came in."""
+    chosen: Iterable[Cell] = cells
+    if isinstance(queue, AdaptiveQueue):
+        # Which point came when depends on the workers' speed; the points' own order does not.
+        order = planner.run_order(queue.cells())
+        chosen = sorted(
+            queue.cells(),
+            key=lambda cell: (order[cell.cell_id][0], cell.configuration_id, order[cell.cell_id][1]),
+        )
+    return [found[cell.cell_id] for cell in chosen if cell.cell_id in found]

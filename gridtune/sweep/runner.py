@@ -1,0 +1,129 @@
+"""Running one cell: in a worker of a sweep, or right here."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gridtune.errors import GridtuneError
+from gridtune.sweep.cells import (
+    Cell,
+    CellResult,
+    Replicate,
+    cell_id_of,
+    configuration_id_of,
+    replicate_streams,
+    validated,
+)
+from gridtune.sweep.workloads import Workloads
+from gridtune.systems.system import Outcome, System, WorkloadLoader, get_system
+
+__all__ = ["CellRun", "error_text", "run_cell", "run_one", "worker_name"]
+
+#: Lines and characters of a traceback that are kept with a failed cell.
+_ERROR_LINES, _ERROR_CHARACTERS = 12, 2000
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One cell, run here.
+
+    Attributes
+    ----------
+    cell
+        What was run.
+    outcome
+        What it came to.
+    seconds
+        Wall-clock seconds of the run, without reading traces and compiling.
+    """
+
+    cell: Cell
+    outcome: Outcome
+    seconds: float
+
+
+def run_cell(
+    system: str,
+    parameters: Mapping[str, Any],
+    *,
+    seed: int = 0,
+    tables: bool = False,
+    base: Path | None = None,
+    workloads: Workloads | None = None,
+) -> CellRun:
+    """Run one cell of a system in this process.
+
+    With the parameters and the seed of a sweep's cell, it is that cell: same id, same numbers.
+
+    Parameters
+    ----------
+    system
+        The registered system's name.
+    parameters
+        Its parameters.
+    seed
+        What the random numbers derive from.
+    tables
+        Make the outcome's tables (the schedule) too.
+    base
+        The folder that relative trace paths are relative to, beside the current one.
+    workloads
+        Traces read before; by default they are read now.
+
+    Raises
+    ------
+    GridtuneError
+        If the system or a parameter is unknown, a trace is not found, or the run fails.
+    """
+    chosen = get_system(system)
+    known = validated(chosen, parameters)
+    held = Workloads(base) if workloads is None else workloads
+    traces = held.checksums(chosen.traces(known))
+    chosen.prepare([known])
+    cell = Cell(
+        cell_id=cell_id_of(chosen, known, seed, traces),
+        configuration_id=configuration_id_of(chosen, known, traces),
+        workload=", ".join(traces),
+        configuration=dict(parameters),
+        replicate=Replicate(f"seed {seed}", seed),
+        traces=traces,
+    )
+    began = time.perf_counter()
+    outcome = chosen.run(known, streams=replicate_streams(seed, traces), load=held.load, tables=tables)
+    return CellRun(cell, outcome, time.perf_counter() - began)
+
+
+def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
+    """Run a cell of a sweep; whatever it raises becomes the result's error."""
+    began = time.perf_counter()
+    try:
+        streams = replicate_streams(cell.seed, cell.traces)
+        known = validated(system, cell.parameters)
+        outcome = system.run(known, streams=streams, load=load, tables=False)
+        metrics = {name: float(value) for name, value in outcome.metrics.items()}
+        notes = dict(outcome.notes)
+    except Exception as fault:
+        seconds = time.perf_counter() - began
+        return CellResult.of(cell, "failed", error=error_text(fault), seconds=seconds, worker=worker_name())
+    seconds = time.perf_counter() - began
+    return CellResult.of(cell, "done", metrics=metrics, notes=notes, seconds=seconds, worker=worker_name())
+
+
+def error_text(fault: BaseException) -> str:
+    """Return what went wrong in a few lines: for our own errors the message, else the traceback's end."""
+    if isinstance(fault, GridtuneError):
+        return f"{type(fault).__name__}: {fault}"
+    lines = "".join(traceback.format_exception(fault)).strip().splitlines()
+    return "\n".join(lines[-_ERROR_LINES:])[-_ERROR_CHARACTERS:]
+
+
+def worker_name() -> str:
+    """Return `host:pid` of this process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
