@@ -86,9 +86,9 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
     if options["out"] is not None:
         _write(schedule, options["out"])
     if options["plot"] is not None:
-        from gridtune.report.plots import plot_schedule
+        from gridtune.report.schedule_plots import plot_load
 
-        plot_schedule(schedule, options["plot"])
+        plot_load({schedule.settings["order"]: schedule}, options["plot"], title=workload.name)
     if as_json:
         click.echo(json.dumps(_report(schedule, cleaning, metrics, seconds), indent=2))
         return
@@ -118,7 +118,7 @@ def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, in
 def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, float]:
     import numpy as np
 
-    from gridtune.simulation.simulate import simulate as replay
+    from gridtune.simulation.replay import simulate as replay
 
     names = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
     began = time.perf_counter()

@@ -8,7 +8,7 @@ from gridtune.simulation.schedule import JobState, Schedule, StepFunction, step_
 
 if TYPE_CHECKING:
     from gridtune.simulation.allocation import allocate_processors
-    from gridtune.simulation.simulate import simulate
+    from gridtune.simulation.replay import simulate
 
 __all__ = [
     "JobState",
@@ -24,7 +24,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # numba is slow to import: schedules and their metrics do without it.
     if name == "simulate":
-        from gridtune.simulation.simulate import simulate  # noqa: PLC0415
+        from gridtune.simulation.replay import simulate  # noqa: PLC0415
 
         return simulate
     if name == "allocate_processors":

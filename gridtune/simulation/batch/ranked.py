@@ -32,7 +32,7 @@ from gridtune.simulation.batch.waiting import (
     make_index,
     next_fit,
     remove,
-    size_class,
+    size_classes,
     something_fits,
 )
 from gridtune.simulation.compiled import bare, kernel
@@ -260,7 +260,7 @@ def _advance(replay):
 
 
 @kernel()
-def _run(log, flags, shared, classes, jobs, bits, least, count, slots, memory, longest):
+def _run(log, flags, shared, narrowest, jobs, bits, least, count, slots, memory, longest):
     """Wrap the caller's arrays into bare columns and replay the log."""
     fill = 0 if shared else 1
     running = Running(
@@ -288,21 +288,13 @@ def _run(log, flags, shared, classes, jobs, bits, least, count, slots, memory, l
             flags,
             shared,
             columns,
-            make_index(classes, jobs[0], bits[0], least[0], count[0]),
-            make_index(classes, jobs[fill], bits[fill], least[fill], count[fill]),
+            make_index(narrowest, jobs[0], bits[0], least[0], count[0]),
+            make_index(narrowest, jobs[fill], bits[fill], least[fill], count[fill]),
             running,
             bare(memory),
             bare(longest),
         )
     )
-
-
-@kernel()
-def _sizes(processors):
-    sizes = np.empty(processors.size, np.int8)
-    for job in range(processors.size):
-        sizes[job] = size_class(processors[job])
-    return sizes
 
 
 def ranked_schedule(
@@ -332,13 +324,14 @@ def ranked_schedule(
     """
     n = len(submit)
     ranks = [rank] if fill_rank is None else [rank, fill_rank]
-    classes = int(machine - 1).bit_length() + 1
+    size, narrowest = size_classes(processors)
+    classes = len(narrowest)
     words = sum(index_words(n))
     jobs = np.empty((len(ranks), n), np.int32)
     for order, places in zip(jobs, ranks, strict=True):
         order[places] = np.arange(n, dtype=np.int32)
     start = np.empty(n, np.int64)
-    log = Log(submit, run, walltime, processors, _sizes(processors), ranks[0], ranks[-1], start)
+    log = Log(submit, run, walltime, processors, size, ranks[0], ranks[-1], start)
     slots = empty_running(min(machine, n) + 1)
     memory = np.zeros(MEMORY, np.int64)
     memory[[FREE, HEAD, TOLD]] = machine, -1, -1
@@ -347,5 +340,5 @@ def ranked_schedule(
     count = np.zeros((len(ranks), classes), np.int64)
     longest = np.empty(classes, np.int64)
     shared = fill_rank is None
-    _run(log, flags, shared, classes, jobs, bits, least, count, slots, memory, longest)
+    _run(log, flags, shared, narrowest, jobs, bits, least, count, slots, memory, longest)
     return start

@@ -26,7 +26,7 @@ __all__ = [
     "make_index",
     "next_fit",
     "remove",
-    "size_class",
+    "size_classes",
     "something_fits",
 ]
 
@@ -43,11 +43,13 @@ class Index(NamedTuple):
     `bits0[b]` has a bit for each of 64 ranks, `bits1[b]` for each non-empty word of `bits0`, `bits2[b]`
     for each of `bits1`, which has `words2` words. `least0[b * classes + c]` is the shortest walltime of
     the jobs of size class c that wait in block b, `NEVER` if none does; `least1` and `least2` are the same
-    for larger blocks. `jobs[r]` is the job of rank r; `count[c]` how many of class c wait.
+    for larger blocks. `narrowest[c]` is the least size of class c, `count[c]` how many of it wait;
+    `jobs[r]` is the job of rank r.
     """
 
     classes: int
     words2: int
+    narrowest: Int64s
     jobs: Int32s
     bits0: Words
     bits1: Words
@@ -73,14 +75,25 @@ def _bit(position):
     return np.uint64(1) << np.uint64(position & 63)
 
 
-@kernel()
-def size_class(processors):
-    """Return 0 for 1 processor, else the c with 2^(c-1) < processors <= 2^c."""
-    size, limit = 0, 1
-    while limit < processors:
-        limit *= 2
-        size += 1
-    return size
+#: At most about this many classes of job sizes; with no more distinct sizes, each has its own.
+MOST_CLASSES = 32
+
+
+def size_classes(processors: Int64s) -> tuple[npt.NDArray[np.int8], Int64s]:
+    """Return each job's size class, shape (n,), and the narrowest size of each class, rising.
+
+    The most frequent sizes have a class of their own, where an index entry is exact; the sizes between two
+    of them share one, where it is a bound. (The choice weighs the whole log: it decides how fast the index
+    answers, never what.)
+    """
+    sizes, counts = np.unique(processors, return_counts=True)
+    own = np.zeros(len(sizes), bool)
+    own[np.argsort(-counts, kind="stable")[: MOST_CLASSES // 2]] = True
+    if len(sizes) <= MOST_CLASSES:
+        own[:] = True
+    opens = own | np.concatenate([[True], own[:-1]])
+    narrowest = sizes[opens].astype(np.int64)
+    return (np.searchsorted(narrowest, processors, side="right") - 1).astype(np.int8), narrowest
 
 
 @kernel()
@@ -92,12 +105,14 @@ def index_words(jobs):
 
 
 @kernel()
-def make_index(classes, jobs, bits, least, count):
+def make_index(narrowest, jobs, bits, least, count):
     """Return an index over zeroed `bits`, `least` full of `NEVER` and zeroed `count`, held by the caller."""
     words0, words1, words2 = index_words(jobs.size)
+    classes = narrowest.size
     return Index(
         classes,
         words2,
+        bare(narrowest),
         bare(jobs),
         bare(bits[:words0]),
         bare(bits[words0 : words0 + words1]),
@@ -195,29 +210,26 @@ def _possible(least, block, classes, longest):
 
 
 @kernel()
-def _set_longest(longest, classes, free, extra, window):
+def _set_longest(index, longest, free, extra, window):
     """Set, for each size class, the longest walltime with which some job of it might be backfilled."""
-    smallest = 1
-    for size in range(classes):
-        if smallest > free:
+    for size in range(index.classes):
+        narrowest = index.narrowest[size]
+        if narrowest > free:
             longest[size] = -1
-        elif smallest <= extra:
+        elif narrowest <= extra:
             longest[size] = NEVER - 1
         else:
             longest[size] = window
-        smallest = (1 << size) + 1
 
 
 @kernel()
 def something_fits(index, free):
-    """Tell whether a job of a size class whose smallest member fits is waiting."""
-    smallest = 1
+    """Tell whether a job of a size class whose narrowest member fits is waiting."""
     for size in range(index.classes):
-        if smallest > free:
+        if index.narrowest[size] > free:
             return False
         if index.count[size] > 0:
             return True
-        smallest = (1 << size) + 1
     return False
 
 
@@ -230,7 +242,7 @@ def next_fit(index, start, free, extra, window, longest, processors, walltimes):
     `longest` is scratch, one cell a size class.
     """
     classes = index.classes
-    _set_longest(longest, classes, free, extra, window)
+    _set_longest(index, longest, free, extra, window)
     everything = ~np.uint64(0)
     for block2 in range(start >> 18, index.words2):
         word2 = index.bits2[block2]
