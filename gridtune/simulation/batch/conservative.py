@@ -1,0 +1,282 @@
+"""Conservative backfilling: every job holds a reservation from the moment it arrives.
+
+At an instant all completions come first, then all submissions, then one pass:
+
+1. Running jobs that reach their requested end without ending get it extended (*overrun*).
+2. With compression, if a job ended before its requested end: the waiting jobs, once through in queue order,
+   are each taken out of the profile and put back at the earliest time.
+3. The jobs submitted now are reserved, in queue order: each gets [start, start + walltime) at the earliest
+   time at which its processors are free throughout, given the requested ends of the running jobs and every
+   reservation made before. That first reservation is its promise.
+4. Every job whose reserved start is now starts.
+
+Without compression a reservation never moves, and what early completions free serves later arrivals only: as
+walltimes are often several times the run times, a moderately loaded machine can then fall behind for ever.
+With compression a reservation moves earlier or not at all.
+
+*No length.* A walltime of 0 is planned as one second: a promise of no length could be planned over and would
+then be broken. A job that runs for 0 s ends at the instant it starts, after the pass that started it, and its
+completion opens another round (completions, pass) of the same instant.
+
+*Overrun.* Where jobs may run longer than their walltime, a job that reaches its requested end has it moved to
+start + 2 × (now - start). If the reservations leave no room for that, all waiting jobs are planned anew, in
+queue order, against the running ones: a *replan*, the only case in which a reservation may move later.
+
+References: D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; A. W. Mu'alem and D. G. Feitelson,
+IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.simulation.batch.profile import (
+    NEVER,
+    Gains,
+    Profile,
+    earliest_fit,
+    lowest_free,
+    new_profile,
+    no_gains,
+    note_gain,
+    release,
+    reserve,
+    with_room,
+)
+from gridtune.simulation.compiled import kernel
+
+__all__ = ["conservative_schedule"]
+
+IntArray = npt.NDArray[np.int64]
+#: Events to come: (time, job).
+Agenda = list[tuple[int, int]]
+
+
+class Jobs(NamedTuple):
+    """What the kernel knows about each job, in columns of shape (n,).
+
+    Attributes
+    ----------
+    run, walltime, processors, rank
+        As given to `conservative_schedule`.
+    start
+        The reserved start while a job waits; then its start.
+    end
+        `NEVER` while it waits; then its requested end.
+    """
+
+    run: IntArray
+    walltime: IntArray
+    processors: IntArray
+    rank: IntArray
+    start: IntArray
+    end: IntArray
+
+
+@kernel()
+def _enqueue(queue: IntArray, queued: int, rank: IntArray, job: int) -> None:
+    """Insert a job into the queue, which is kept in the order of ranks."""
+    i = queued
+    while i > 0 and rank[queue[i - 1]] > rank[job]:
+        queue[i] = queue[i - 1]
+        i -= 1
+    queue[i] = job
+
+
+@kernel()
+def _waiting_in_order(queue: IntArray, queued: int, end: IntArray) -> int:
+    """Drop the jobs that have started from the queue; return how many of it are left, in queue order.
+
+    This is where another order than that of ranks would sort them.
+    """
+    left = 0
+    for i in range(queued):
+        if end[queue[i]] == NEVER:
+            queue[left] = queue[i]
+            left += 1
+    return left
+
+
+@kernel()
+def _renew(waiting: Agenda, queue: IntArray, start: IntArray) -> None:
+    waiting.clear()
+    waiting.append((NEVER, -1))
+    for job in queue:
+        waiting.append((start[job], job))
+    heapify(waiting)
+
+
+@kernel()
+def _complete(
+    profile: Profile, jobs: Jobs, running: Agenda, gains: Gains, noting: bool, now: int
+) -> tuple[Profile, bool, bool]:
+    """End the jobs that end now and extend those that should have.
+
+    Returns
+    -------
+    profile, early, conflict
+        The profile; whether a job ended before its requested end; whether reservations are in the way of an
+        extension (the profile is below zero somewhere).
+    """
+    early, overrun = False, now
+    while running[0][0] == now:
+        job = heappop(running)[1]
+        profile = with_room(profile, now)
+        requested, width, ends = jobs.end[job], jobs.processors[job], jobs.start[job] + jobs.run[job]
+        if ends > now:
+            extended = jobs.start[job] + 2 * (now - jobs.start[job])
+            jobs.end[job] = extended
+            overrun = max(overrun, extended)
+            reserve(profile, now, extended, width)
+            heappush(running, (min(extended, ends), job))
+        elif requested > now:
+            early = True
+            if noting:
+                note_gain(profile, gains, now, requested, width)
+            release(profile, now, requested, width)
+    return profile, early, overrun > now and lowest_free(profile, now, overrun) < 0
+
+
+@kernel()
+def _compress(
+    profile: Profile, jobs: Jobs, queue: IntArray, waiting: Agenda, gains: Gains, now: int
+) -> Profile:
+    """Put each job of the queue, in its order, at the earliest time."""
+    soonest, before = gains.soonest, gains.before
+    for job in queue:
+        width, held = jobs.processors[job], jobs.start[job]
+        bucket = width >> gains.shift
+        if min(soonest[bucket], before[bucket]) >= held:
+            continue
+        length = max(jobs.walltime[job], 1)
+        begin = earliest_fit(profile, width, length, now, held)
+        if begin == held:
+            continue
+        profile = with_room(profile, now)
+        reserve(profile, begin, min(begin + length, held), width)
+        freed, end = max(begin + length, held), held + length
+        note_gain(profile, gains, freed, end, width)
+        release(profile, freed, end, width)
+        jobs.start[job] = begin
+        heappush(waiting, (begin, job))
+    before[:] = soonest
+    soonest[:] = NEVER
+    if len(waiting) > 2 * len(queue) + 8:
+        _renew(waiting, queue, jobs.start)
+    return profile
+
+
+@kernel()
+def _replan(machine: int, jobs: Jobs, queue: IntArray, waiting: Agenda, running: Agenda, now: int) -> Profile:
+    """Reserve the jobs of the queue anew, in its order, beside the running ones."""
+    profile = new_profile(machine, now)
+    for _, job in running:
+        if job >= 0:
+            profile = with_room(profile, now)
+            reserve(profile, now, jobs.end[job], jobs.processors[job])
+    for job in queue:
+        length, width = max(jobs.walltime[job], 1), jobs.processors[job]
+        begin = earliest_fit(profile, width, length, now, NEVER)
+        profile = with_room(profile, now)
+        reserve(profile, begin, begin + length, width)
+        jobs.start[job] = begin
+    _renew(waiting, queue, jobs.start)
+    return profile
+
+
+@kernel()
+def conservative_schedule(
+    submit: IntArray,
+    run: IntArray,
+    walltime: IntArray,
+    processors: IntArray,
+    rank: IntArray,
+    machine: int,
+    compress: bool,
+) -> tuple[IntArray, IntArray, int]:
+    """Schedule rigid jobs by conservative backfilling, as defined above.
+
+    Parameters
+    ----------
+    submit
+        Shape (n,), int64 seconds, ascending.
+    run
+        Shape (n,), int64 seconds, ≥ 0: how long each job runs (its walltime at most, where it is killed).
+    walltime
+        Shape (n,), int64 seconds, ≥ 0: how long it asks for.
+    processors
+        Shape (n,), int64, from 1 to `machine`.
+    rank
+        Shape (n,), int64, distinct: the queue's order, smallest first.
+    machine
+        The number of processors.
+    compress
+        Whether early completions move reservations up.
+
+    Returns
+    -------
+    start
+        Shape (n,), int64 seconds.
+    promise
+        Shape (n,), int64 seconds: the start each job was promised on arrival; never before `start` unless
+        there were replans.
+    replans
+        How often an overrun made the waiting jobs be planned anew.
+
+    Raises
+    ------
+    ValueError
+        If a job is wider than the machine.
+    """
+    n = len(submit)
+    if n > 0 and processors.max() > machine:
+        raise ValueError("a job is wider than the machine")
+    jobs = Jobs(run, walltime, processors, rank, np.full(n, NEVER), np.full(n, NEVER))
+    start, promise = jobs.start, np.full(n, NEVER)
+    queue, queued = np.empty(n, np.int64), 0
+    # Moved reservations leave entries behind in `waiting`; one counts while it names the reserved start.
+    waiting, running = [(NEVER, -1)], [(NEVER, -1)]
+    gains = no_gains(machine)
+    profile = new_profile(machine, submit[0] if n > 0 else 0)
+    arrived = replans = 0
+    while True:
+        while waiting[0][1] >= 0 and start[waiting[0][1]] != waiting[0][0]:
+            heappop(waiting)
+        if waiting[0][1] < 0 and arrived == n:
+            return start, promise, replans
+        now = min(waiting[0][0], running[0][0])
+        if arrived < n:
+            now = min(now, submit[arrived])
+
+        noting = compress and len(waiting) > 1
+        profile, early, conflict = _complete(profile, jobs, running, gains, noting, now)
+        if conflict or (early and compress) or queued > 2 * len(waiting) + 8:
+            queued = _waiting_in_order(queue, queued, jobs.end)
+        if conflict:
+            replans += 1
+            profile = _replan(machine, jobs, queue[:queued], waiting, running, now)
+            gains.soonest[:] = gains.before[:] = NEVER  # what is planned anew in order cannot move up
+        elif early and compress:
+            profile = _compress(profile, jobs, queue[:queued], waiting, gains, now)
+
+        first = arrived
+        while arrived < n and submit[arrived] == now:
+            arrived += 1
+        for job in first + np.argsort(rank[first:arrived]):
+            length = max(walltime[job], 1)
+            promise[job] = start[job] = earliest_fit(profile, processors[job], length, now, NEVER)
+            profile = with_room(profile, now)
+            reserve(profile, start[job], start[job] + length, processors[job])
+            heappush(waiting, (start[job], job))
+            _enqueue(queue, queued, rank, job)
+            queued += 1
+
+        while waiting[0][0] == now:
+            job = heappop(waiting)[1]
+            if start[job] == now:
+                jobs.end[job] = now + max(walltime[job], 1)
+                heappush(running, (min(jobs.end[job], now + run[job]), job))
