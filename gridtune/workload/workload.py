@@ -358,7 +358,7 @@ class Workload:
 
 
 def _own_column(name: str, values: npt.ArrayLike, source: Path | None) -> npt.NDArray[Any]:
-    """Return a contiguous view of the field's own type; refuse what would not survive the conversion."""
+    """Return a contiguous column of the field's own type; refuse what would not survive the conversion."""
     given = np.asarray(values)
     if given.ndim != 1:
         raise WorkloadError(f"a column has one dimension, not {given.ndim}", path=source, field=name)
@@ -371,4 +371,5 @@ def _own_column(name: str, values: npt.ArrayLike, source: Path | None) -> npt.ND
             raise WorkloadError("holds values that are not whole numbers", path=source, field=name)
     if given.dtype.kind == "u" and given.size and given.max() > np.iinfo(np.int64).max:
         raise WorkloadError("holds values beyond int64", path=source, field=name)
-    return np.ascontiguousarray(given, dtype=np.int64).view()
+    # Sharing what someone else may still write would let content and checksum drift apart.
+    return np.array(given, dtype=np.int64, order="C", copy=given.flags.writeable or None).view()

@@ -26,6 +26,7 @@ from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.json_lines import line_of_path
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.registry import Format
+from gridtune.workload.validity import LARGEST_TIME
 from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
 
 __all__ = ["BATSIM"]
@@ -113,14 +114,20 @@ class _Reader:
             raise self._fault(f"{json.dumps(value)[:40]} is not a number", *path)
         if isinstance(value, float) and not math.isfinite(value):
             raise self._fault("is beyond float64", *path)
-        if abs(value) >= 2**63 and path[-1] not in FLOAT_FIELDS:
+        if not -(2**63) <= value < 2**63 and path[-1] not in FLOAT_FIELDS:
             raise self._fault(f"{value} is beyond int64", *path)
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
     def _seconds(self, value: Any, *path: str | int) -> int | float:
         number = self._number(value, *path)
         # Below zero is a mark (unknown) or a fault, not a time: it is not scaled.
-        return number if number < 0 else _plain(Fraction(number) * self.time_unit)
+        return number if number < 0 else self._whole(Fraction(number) * self.time_unit, *path)
+
+    def _whole(self, seconds: Fraction, *path: str | int) -> int | float:
+        """Return a whole number if it is one, else the nearest float, for the checks or a rule to find."""
+        if seconds > LARGEST_TIME:
+            raise self._fault("is beyond the largest time, 2**53 seconds", *path)
+        return seconds.numerator if seconds.denominator == 1 else float(seconds)
 
     def _job(self, position: int, job: Any) -> dict[str, int | float]:
         at = ("jobs", position)
@@ -147,10 +154,10 @@ class _Reader:
             return self._number(identity, "jobs", position, "id")
         # Batsim puts the workload's name before the job's: "w0!17".
         number = str(identity).rpartition("!")[2]
-        if not (number.isascii() and number.removeprefix("-").isdigit() and len(number) <= 18):
+        if not (number.isascii() and number.removeprefix("-").isdigit() and len(number) <= 20):
             shown = json.dumps(identity)[:40]
             raise self._fault(f"the job's id {shown} has no number", "jobs", position, "id")
-        return int(number)
+        return self._number(int(number), "jobs", position, "id")
 
     def _run_time(self, profile: Any, width: int | float, position: int) -> int | float:
         if not isinstance(profile, str) or profile not in self.document["profiles"]:
@@ -182,7 +189,7 @@ class _Reader:
         if flops < 0:
             raise self._fault("a computation cannot be negative", *at, "cpu")
         share = max(int(width), 1) if kind == "parallel_homogeneous_total" else 1
-        return _plain(Fraction(flops) / share / self.speed * self.time_unit)
+        return self._whole(Fraction(flops) / share / self.speed * self.time_unit, *at, "cpu")
 
     def _flat(self, value: Any, *path: str | int) -> list[int | float]:
         if isinstance(value, list):
@@ -208,29 +215,24 @@ class _Reader:
             raise self._fault("gridtune's own part is damaged", _OWN) from error
 
 
-def _plain(value: Fraction) -> int | float:
-    return value.numerator if value.denominator == 1 else float(value)
-
-
 def _column(name: str, values: list[int | float]) -> npt.NDArray[Any]:
     fractions = name in FLOAT_FIELDS or any(isinstance(value, float) for value in values)
     return np.asarray(values, dtype=np.float64 if fractions else np.int64)
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:
-    widths, run_times = workload.processors, workload.run_time
-    for name, column in (("run_time", run_times), ("processors", widths)):
-        if len(column) and column.min() < 0:
-            row = int(np.argmax(column < 0))
-            message = f"Batsim has no job without {name}, but job {row + 1} has none"
-            hint = "clean with 'drop_never_started' and 'drop_unknown_processors' first"
-            raise WorkloadError(message, field=name, hint=hint)
+    run_times = workload.run_time
+    if len(workload) and run_times.min() < 0:
+        row = int(np.argmax(run_times < 0))
+        message = f"Batsim has no job without run time, but job {row + 1} has none"
+        hint = "clean with 'drop_never_started' first"
+        raise WorkloadError(message, field="run_time", hint=hint)
     own = {
         "machine_processors": workload.machine_processors,
         "header": {key: list(values) for key, values in workload.header.items()},
         "partition_names": {str(number): name for number, name in workload.partition_names.items()},
     }
-    widest = int(widths.max()) if len(widths) else 0
+    widest = int(workload.processors.max(initial=0))
     file.write(f'{{\n"nb_res": {widest},\n"{_OWN}": {_compact(own)},\n"jobs": [\n'.encode())
     file.write(",\n".join(_compact(job) for job in _jobs(workload)).encode())
     profiles = {str(time): {"type": "delay", "delay": time} for time in np.unique(run_times).tolist()}
@@ -266,4 +268,4 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-BATSIM = Format("batsim", ".json", _read, _write, "everything, for jobs with run time and processors")
+BATSIM = Format("batsim", ".json", _read, _write, "everything, for jobs whose run time is known")

@@ -29,7 +29,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 16
 _INT64 = np.iinfo(np.int64)
-_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)")
+_EXPONENT = re.compile(rb"[eE][+-]?\d{1,3}$")
 _INTEGER = re.compile(rb"[+-]?\d+")
 
 
@@ -195,12 +196,13 @@ class _Parser:
         if name in self.codes:
             codes = self.codes[name]
             return codes.setdefault(token, len(codes) + 1)
-        if _INTEGER.fullmatch(token) and len(token) <= 24:
-            whole = int(token)
-            if _INT64.min <= whole <= _INT64.max or name in FLOAT_FIELDS:
-                return whole
+        if _is_int64(token):
+            return int(token)
+        if _INTEGER.fullmatch(token) and name not in FLOAT_FIELDS:
             raise self._value_error("is beyond int64", token, name, line)
-        if not _DECIMAL.fullmatch(token):
+        # A letter in a whole number is a fault, though Python would read 3e2.
+        mantissa = _EXPONENT.sub(b"", token) if name in FLOAT_FIELDS else token
+        if not _DECIMAL.fullmatch(mantissa):
             message = "nothing stands here" if not token else "is not a number"
             raise self._value_error(message, token, name, line)
         value = float(token)
@@ -315,6 +317,8 @@ _PLAIN_DECIMAL = re.compile(rb"-?\d+(\.\d*)(?=\s)")
 
 
 def _integers(text: bytes) -> npt.NDArray[np.int64] | None:
+    if text.isspace():
+        return np.zeros(0, dtype=np.int64)
     with warnings.catch_warnings():
         # Older releases of NumPy only warn of text that is no number.
         warnings.simplefilter("error", DeprecationWarning)
@@ -343,13 +347,19 @@ def _resolved(
     column: npt.NDArray[np.int64], codes: dict[bytes, int]
 ) -> tuple[npt.NDArray[np.int64], list[str] | None]:
     """Turn codes back into numbers if all were numbers; else number the names, -1 staying unknown."""
-    if all(_INTEGER.fullmatch(token) and len(token) <= 18 for token in codes):
+    if all(_is_int64(token) for token in codes):
         numbers = np.asarray([0, *(int(token) for token in codes)], dtype=np.int64)
         return numbers[column], None
     names = [token for token in codes if token != b"-1"]
     number_of = {token: i for i, token in enumerate(names, start=1)}
     numbers = np.asarray([0, *(number_of.get(token, -1) for token in codes)], dtype=np.int64)
     return numbers[column], [_decoded(name) for name in names]
+
+
+def _is_int64(token: bytes) -> bool:
+    if not _INTEGER.fullmatch(token):
+        return False
+    return len(token) <= 18 or (len(token) <= 40 and _INT64.min <= int(token) <= _INT64.max)
 
 
 def _marks(comment: bytes) -> list[bytes]:
