@@ -28,6 +28,12 @@ SHOWN = (
     "killed_jobs",
 )
 
+#: What `simulate` had to assume, by the setting that counts it.
+GUESSED = {
+    "guessed_walltimes": "no requested time in the log: taken as the longest request",
+    "guessed_processors": "no processors in the log: taken as 1",
+}
+
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("log")
@@ -169,9 +175,9 @@ def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, floa
     )
     for rule, count in cleaning.items():
         console.print(f"  cleaned: {rule} touched {count:,} jobs", highlight=False)
-    for key, meaning in (("guessed_walltimes", "no requested time"), ("guessed_processors", "no processors")):
+    for key, meaning in GUESSED.items():
         if settings[key]:
-            console.print(f"  {settings[key]:,} jobs have {meaning} in the log", highlight=False)
+            console.print(f"  {settings[key]:,} × {meaning}", highlight=False)
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("metric")
     table.add_column("value", justify="right")

@@ -1,0 +1,89 @@
+"""`gridtune simulate`, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import gridtune as gt
+from gridtune.cli.simulate import simulate
+from gridtune.errors import PolicyError, WorkloadError
+
+
+@pytest.fixture
+def quickstart(repository):
+    return str(repository / "traces" / "quickstart.swf.gz")
+
+
+def run(*arguments):
+    return CliRunner().invoke(simulate, [str(each) for each in arguments], catch_exceptions=False)
+
+
+def test_table_names_the_policy_and_its_metrics(quickstart):
+    printed = run(quickstart, "--order", "sjf")
+    assert printed.exit_code == 0
+    for part in ("sjf", "easy", "wait_mean", "utilisation", "5,000 jobs"):
+        assert part in printed.output
+
+
+def test_json_is_one_object_that_agrees_with_python(quickstart):
+    found = json.loads(run(quickstart, "-o", "saf", "-b", "none", "-p", 256, "--json").output)
+    schedule = gt.simulate(gt.read_workload(quickstart), order="saf", backfill="none")
+    assert found["metrics"]["wait_mean"] == pytest.approx(float(schedule.wait_time.mean()))
+    assert found["jobs"] == len(schedule)
+    assert found["settings"]["order"] == "saf"
+
+
+def test_out_holds_the_schedule(quickstart, tmp_path):
+    run(quickstart, "--out", tmp_path / "deep" / "schedule.parquet")
+    table = pq.read_table(tmp_path / "deep" / "schedule.parquet")
+    schedule = gt.simulate(gt.read_workload(quickstart))
+    assert table["start_time"].to_pylist() == schedule.start_time.tolist()
+    assert set(table["state"].to_pylist()) <= {"completed", "killed"}
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["schedule.parquet"]
+
+
+def test_a_plugin_brings_an_order(quickstart, tmp_path):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        textwrap.dedent(
+            '''
+            import gridtune as gt
+
+            @gt.queue_order("cli-test-old-and-narrow")
+            def old_and_narrow(job, weight=1.0):
+                """Narrow jobs first, old ones soon."""
+                return job.processors - weight * job.wait / 3600
+            '''
+        )
+    )
+    order = "cli-test-old-and-narrow(weight=2)"
+    found = json.loads(run(quickstart, "--plugin", plugin, "--order", order, "--json").output)
+    assert found["settings"]["order"] == order
+    # A weight so large that only the wait counts is first come, first served.
+    aged = run(quickstart, "--order", "cli-test-old-and-narrow(weight=1e9)", "--json").output
+    fcfs = run(quickstart, "--order", "fcfs", "--json").output
+    assert json.loads(aged)["metrics"] == json.loads(fcfs)["metrics"]
+
+
+def test_bad_names_and_files_say_what_to_do(quickstart, tmp_path):
+    with pytest.raises(PolicyError, match="did you mean"):
+        run(quickstart, "--order", "sjff")
+    broken = tmp_path / "broken.swf"
+    broken.write_text("1 0 -1 ten 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n")
+    with pytest.raises(WorkloadError, match=r"broken.swf:1.*run_time"):
+        run(broken)
+
+
+def test_cleaning_is_reported(tmp_path):
+    log = tmp_path / "cancelled.swf"
+    log.write_text(
+        "; MaxProcs: 4\n1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n2 5 -1 -1 1 -1 -1 1 20 -1 5 1 1 1 1 1 -1 -1\n"
+    )
+    printed = run(log)
+    assert "drop_never_started touched 1 jobs" in printed.output
+    assert json.loads(run(log, "--json").output)["jobs"] == 1

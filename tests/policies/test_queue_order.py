@@ -1,0 +1,130 @@
+"""Queue orders: registration, parameters, and whether they can be indexed."""
+
+from __future__ import annotations
+
+import pytest
+
+import gridtune as gt
+from gridtune.errors import PolicyError
+from gridtune.policies import JobView, get_queue_order, load_plugin, queue_order, queue_order_names
+
+VIEW = JobView(100, 50, 4, 1, 2, 3, 4, 25, 125, 10.0, 20.0, 0.25)
+
+
+def test_the_view_has_no_run_time():
+    assert not {name for name in JobView._fields if "run" in name}
+
+
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [
+        ("fcfs", 100),
+        ("sjf", 50),
+        ("ljf", -50),
+        ("saf", 200),
+        ("laf", -200),
+        ("wfp3", -4 * 0.5**3),
+        ("wfp3(exponent=2)", -1.0),
+        ("unicef", -25 / (2 * 50)),
+        ("edf", 150),
+        ("edf(slack=1)", 200),
+        ("fair-user", 10),
+        ("fair-group", 20),
+        ("random", 0.25),
+        ("f3", 200 + 6_860_000 * 2),
+        ("f4", 50 * 2 + 530_000 * 2),
+    ],
+)
+def test_scores_by_hand(name, score):
+    assert get_queue_order(name)(VIEW) == pytest.approx(score)
+
+
+def test_every_order_says_what_it_does():
+    for name in queue_order_names():
+        assert len(get_queue_order(name).description) > 10, name
+
+
+def test_static_orders_are_proven_from_their_source():
+    changing = {"wfp3", "unicef", "xfactor", "fair-user", "fair-group"}
+    for name in queue_order_names():
+        order = get_queue_order(name)
+        if order.score.__module__ == "gridtune.policies.orders":
+            assert order.static == (name not in changing), name
+
+
+def test_an_order_that_hands_the_job_on_counts_as_changing():
+    def helper(job):
+        return job.wait
+
+    @queue_order("test-handed-on")
+    def handed_on(job):
+        """Hand the job to a helper."""
+        return helper(job)
+
+    assert not get_queue_order("test-handed-on").static
+
+
+def test_a_name_is_never_overwritten():
+    @queue_order("test-taken")
+    def one(job):
+        """One."""
+        return job.walltime
+
+    with pytest.raises(PolicyError, match="registered already"):
+
+        @queue_order("test-taken")
+        def other(job):
+            """Other."""
+            return -job.walltime
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("wfp3(power=2)", "no parameter 'power'"),
+        ("wfp3(exponent=two)", "must be a number, got two"),
+        ("wfp3(exponent=2", "closing parenthesis"),
+        ("", "no queue order is named ''"),
+    ],
+)
+def test_bad_references(reference, message):
+    with pytest.raises(PolicyError, match=message):
+        get_queue_order(reference)
+
+
+def test_what_does_not_compile_says_so():
+    @queue_order("test-uncompilable")
+    def uncompilable(job):
+        """Use what numba has not."""
+        return len({"a": object()}) + job.walltime
+
+    log = gt.generate_workload("poisson", jobs=10, seed=1)
+    with pytest.raises(PolicyError, match="'test-uncompilable' does not compile"):
+        gt.simulate(log, order="test-uncompilable")
+
+
+def test_a_score_that_is_no_number_is_refused():
+    @queue_order("test-nan")
+    def nan(job):
+        """Give no number."""
+        return job.walltime * float("nan")
+
+    log = gt.generate_workload("poisson", jobs=10, seed=1)
+    with pytest.raises(PolicyError, match="no number"):
+        gt.simulate(log, order="test-nan")
+
+
+def test_plugins_are_loaded_once_and_fail_with_their_file(tmp_path):
+    good = tmp_path / "good.py"
+    good.write_text(
+        "import gridtune as gt\n@gt.queue_order('test-plugin')\ndef f(job):\n    '''Doc.'''\n    return job.queue\n"
+    )
+    load_plugin(good)
+    load_plugin(good)
+    assert get_queue_order("test-plugin").static
+    bad = tmp_path / "bad.py"
+    bad.write_text("raise RuntimeError('broken')\n")
+    with pytest.raises(PolicyError, match=r"bad\.py.*RuntimeError: broken"):
+        load_plugin(bad)
+    with pytest.raises(PolicyError, match="no such plug-in"):
+        load_plugin(tmp_path / "absent.py")
