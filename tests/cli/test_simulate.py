@@ -81,9 +81,11 @@ def test_bad_names_and_files_say_what_to_do(quickstart, tmp_path):
 
 def test_cleaning_is_reported(tmp_path):
     log = tmp_path / "cancelled.swf"
-    log.write_text(
-        "; MaxProcs: 4\n1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n2 5 -1 -1 1 -1 -1 1 20 -1 5 1 1 1 1 1 -1 -1\n"
+    ran, cancelled = (
+        "1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1",
+        "2 5 -1 -1 1 -1 -1 1 20 -1 5 1 1 1 1 1 -1 -1",
     )
+    log.write_text(f"; MaxProcs: 4\n{ran}\n{cancelled}\n")
     printed = run(log)
     assert "drop_never_started touched 1 jobs" in printed.output
     assert json.loads(run(log, "--json").output)["jobs"] == 1

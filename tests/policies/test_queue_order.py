@@ -116,9 +116,13 @@ def test_a_score_that_is_no_number_is_refused():
 
 def test_plugins_are_loaded_once_and_fail_with_their_file(tmp_path):
     good = tmp_path / "good.py"
-    good.write_text(
-        "import gridtune as gt\n@gt.queue_order('test-plugin')\ndef f(job):\n    '''Doc.'''\n    return job.queue\n"
+    source = (
+        "import gridtune as gt",
+        "@gt.queue_order('test-plugin')",
+        "def f(job):",
+        "    return job.queue",
     )
+    good.write_text("\n".join(source))
     load_plugin(good)
     load_plugin(good)
     assert get_queue_order("test-plugin").static
