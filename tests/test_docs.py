@@ -7,9 +7,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from gridtune.cli.main import main
+from gridtune.cli.main import cli
 
 PAGES = ("README.md", "CHANGELOG.md", "docs", "benchmarks", "traces", "search_spaces", "scripts")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -63,19 +64,20 @@ def test_links_lead_somewhere(repository: Path) -> None:
 
 def test_commands_on_the_pages_exist(repository: Path) -> None:
     """Scripts and files named in shell blocks are there; gridtune's subcommands are its own."""
+    known = cli.list_commands(click.Context(cli))
     faults = []
     for page in pages(repository):
         lines = [
             line for block in SHELL.findall(page.read_text(encoding="utf-8")) for line in block.splitlines()
         ]
-        for line in lines:
+        for line in (whole.partition(" #")[0] for whole in lines):
             where = f"{page.relative_to(repository)}: {line.strip()}"
             for file in re.findall(r"(?<![\w/.-])(?:scripts|search_spaces|traces|benchmarks)/[\w./-]+", line):
                 # A name in capitals or with an ellipsis stands for the reader's own.
                 if not re.search(r"[A-Z…]", Path(file).stem) and not (repository / file).exists():
                     faults.append(f"{where} [no {file}]")
             for command in re.findall(r"(?:^|\s|--\s)gridtune\s+([a-z]+)", line):
-                if command not in main.list_commands(None):  # type: ignore[arg-type]
+                if command not in known:
                     faults.append(f"{where} [no command {command}]")
     assert not faults, "\n".join(faults)
 

@@ -1,0 +1,21 @@
+"""Find which queue order is best, on which log, and whether the difference is sure.
+
+    python scripts/sweep_queue_orders.py
+    ray job submit --working-dir . -- python scripts/sweep_queue_orders.py
+
+The study is written down in search_spaces/queue_orders.yaml. Started again, it runs only what is missing.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import gridtune as gt
+
+SPACE = Path(__file__).resolve().parent.parent / "search_spaces" / "queue_orders.yaml"
+
+if __name__ == "__main__":
+    # A cluster job's own folder goes away with it; results go where GRIDTUNE_HOME says, else here.
+    os.chdir(os.environ.get("GRIDTUNE_HOME", "."))
+    study = gt.run_sweep(SPACE)
+    sys.exit(0 if study.complete else 1)
