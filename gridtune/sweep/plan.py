@@ -108,11 +108,11 @@ def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dic
     if missing:
         message = f"the baseline leaves {', '.join(missing)} open, which a sample hardly hits"
         raise space.fault(message, "baseline", hint="give every dimension a value")
-    return [wanted, *points]
+    return [active_part(space.dimensions, wanted), *points]
 
 
 def _agrees(point: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(name in point and point[name] == value for name, value in wanted.items())
+    return all(point.get(name) == value for name, value in wanted.items())
 
 
 class Planner:

@@ -143,7 +143,12 @@ def _stated_values(space: SearchSpace) -> list[tuple[tuple[str | int, ...], str,
             (("dimensions", name, dimension.kind, index), name, value)
             for index, value in enumerate(dimension.extremes)
         ]
-    stated += [(("baseline", name), name, value) for name, value in space.baseline.items()]
+    # Null in the baseline also says that a conditional dimension does not apply there.
+    stated += [
+        (("baseline", name), name, value)
+        for name, value in space.baseline.items()
+        if value is not None or name not in space.dimensions or not space.dimensions[name].when
+    ]
     return stated
 
 
