@@ -31,7 +31,7 @@ class Configuration:
 def collect(
     table: pa.Table, objective: str, columns: Sequence[str], parameters: Sequence[str]
 ) -> dict[tuple[Any, ...], list[Configuration]]:
-    """Sort the cells into strata and configurations, both in order of appearance."""
+    """Sort the cells into strata, in order of appearance, and configurations, in order of their ids."""
     metric = f"metric.{objective}"
     if metric not in table.column_names:
         known = [name.removeprefix("metric.") for name in table.column_names if name.startswith("metric.")]
@@ -39,25 +39,25 @@ def collect(
         hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known) or 'none at all'}"
         raise MetricError(f"no cell has the metric {objective!r}", hint=hint)
     names = [PARAMETER_PREFIX + name for name in parameters]
-    held: dict[tuple[Any, ...], dict[tuple[Any, ...], Configuration]] = {}
+    held: dict[tuple[Any, ...], dict[str, Configuration]] = {}
     wanted = ["configuration_id", "replicate", "state", metric, *columns, *names]
     for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
         stratum = held.setdefault(tuple(row[name] for name in columns), {})
-        key = tuple(row[name] for name in names)
+        key = row["configuration_id"]
         if key not in stratum:
-            stratum[key] = Configuration(row["configuration_id"], dict(zip(parameters, key, strict=True)))
+            stratum[key] = Configuration(key, {name: row[PARAMETER_PREFIX + name] for name in parameters})
         value = row[metric]
         if row["state"] != "done":
             stratum[key].failures += 1
             stratum[key].values.setdefault(row["replicate"], math.nan)
         else:
             stratum[key].values[row["replicate"]] = math.nan if value is None else value
-    return {stratum: list(configurations.values()) for stratum, configurations in held.items()}
+    # A fixed order, because sums and products may differ in their last bit with the order of the rows.
+    return {stratum: [held[stratum][key] for key in sorted(held[stratum])] for stratum in held}
 
 
 def value_matrix(configurations: Sequence[Configuration]) -> npt.NDArray[np.float64]:
     """Return the objective's values, shape (configurations, replicates); NaN where there is none."""
-    # Sorted, so that sums come out the same to the last bit whatever the order of the table.
     replicates = sorted({name for each in configurations for name in each.values})
     rows = [[each.values.get(name, math.nan) for name in replicates] for each in configurations]
     values = np.array(rows, dtype=np.float64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.metrics.inference import bootstrap_interval
-from gridtune.metrics.significance import adjust_p_values, sign_flip_p_value
+from gridtune.metrics.joint import joint_sign_flip_p_values
 from gridtune.report.cells import Configuration, baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.ranking import LEVEL, SEED, placed, plain, prepare, ranking_schema, verdict_of
@@ -24,6 +24,20 @@ from gridtune.report.ranking import LEVEL, SEED, placed, plain, prepare, ranking
 __all__ = ["rank_overall"]
 
 FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass
+class _Scaled:
+    """One configuration's paired differences on every stratum, over the baseline's mean there."""
+
+    first: Configuration
+    is_baseline: bool
+    parts: dict[int, FloatArray] = field(default_factory=dict)
+    failures: int = 0
+
+    @property
+    def pairs(self) -> int:
+        return int(sum(np.isfinite(part).sum() for part in self.parts.values()))
 
 
 def rank_overall(
@@ -60,81 +74,67 @@ def rank_overall(
     own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
     if not own_baseline:
         return None
-    scaled: dict[tuple[Any, ...], list[FloatArray]] = {}
-    firsts: dict[tuple[Any, ...], Configuration] = {}
-    failures: dict[tuple[Any, ...], int] = {}
-    is_baseline: dict[tuple[Any, ...], bool] = {}
-    complete: dict[tuple[Any, ...], int] = {}
-    planned = 0
-    for configurations in groups.values():
+    found: dict[tuple[Any, ...], _Scaled] = {}
+    for number, configurations in enumerate(groups.values()):
         values = value_matrix(configurations)
         bases = baselines(configurations, own_baseline, {})
-        planned += values.shape[1]
         for index, each in enumerate(configurations):
             key = tuple(each.parameters.values())
-            firsts.setdefault(key, each)
-            failures[key] = failures.get(key, 0) + each.failures
-            is_baseline[key] = bool(bases[index] == index)
-            differences = _scaled(values[index], values[bases[index]] if bases[index] >= 0 else None)
-            complete[key] = complete.get(key, 0) + int(len(differences) == values.shape[1])
-            if len(differences):
-                scaled.setdefault(key, []).append(differences)
-    keys = [key for key in firsts if key in scaled]
-    if not keys:
+            held = found.setdefault(key, _Scaled(each, is_baseline=bool(bases[index] == index)))
+            held.failures += each.failures
+            if bases[index] >= 0:
+                held.parts[number] = _relative(values[index], values[bases[index]])
+    lengths = [value_matrix(configurations).shape[1] for configurations in groups.values()]
+    compared = [each for each in found.values() if each.pairs]
+    if not compared:
         return None
     rows = [
         {
             "configuration_id": None,
-            "is_baseline": is_baseline[key],
-            **{PARAMETER_PREFIX + name: value for name, value in firsts[key].parameters.items()},
-            "n": sum(map(len, scaled[key])),
-            "pairs": 0 if is_baseline[key] else sum(map(len, scaled[key])),
-            "planned": planned,
-            "complete": complete[key] == len(groups),
-            "failures": failures[key],
+            "is_baseline": each.is_baseline,
+            **{PARAMETER_PREFIX + name: value for name, value in each.first.parameters.items()},
+            "n": each.pairs,
+            "pairs": 0 if each.is_baseline else each.pairs,
+            "planned": sum(lengths),
+            "complete": each.pairs == sum(lengths),
+            "failures": each.failures,
             **statistics,
         }
-        for key, statistics in zip(keys, _statistics([scaled[key] for key in keys]), strict=True)
+        for each, statistics in zip(compared, _statistics(compared, lengths), strict=True)
     ]
-    compared = [row for row in rows if not row["is_baseline"]]
-    adjusted = adjust_p_values([row["p_value"] for row in compared])
-    for row, p_value in zip(compared, adjusted, strict=True):
-        row["p_value"] = plain(p_value)
     for row in rows:
         row["verdict"] = verdict_of(row, direction, "relative").value
-        if row["is_baseline"]:
-            row["p_value"] = row["relative_low"] = row["relative_high"] = None
     schema = ranking_schema(table, [], parameters, replace(head, group_by=(), overall=True))
     return pa.Table.from_pylist(placed(rows, direction, "relative"), schema=schema)
 
 
-def _scaled(values: FloatArray, base: FloatArray | None) -> FloatArray:
-    """Return the paired differences over the size of the baseline's mean; empty where there are none."""
-    if base is None:
-        return np.array([])
+def _relative(values: FloatArray, base: FloatArray) -> FloatArray:
+    """Return the paired differences over the size of the baseline's mean; NaN where there are none."""
     paired = np.isfinite(values) & np.isfinite(base)
     size = abs(float(base[paired].mean())) if paired.any() else 0.0
-    return (values - base)[paired] / size if size else np.array([])
+    return np.where(paired, values - base, math.nan) / (size or math.nan)
 
 
-def _statistics(groups: Sequence[Sequence[FloatArray]]) -> list[dict[str, float | None]]:
+def _statistics(found: Sequence[_Scaled], lengths: Sequence[int]) -> list[dict[str, float | None]]:
     """Return the mean over strata of each configuration's scaled differences, its interval and p-value."""
-    longest = max(sum(map(len, parts)) for parts in groups)
-    spread = np.full((len(groups), longest), math.nan)
-    flipped = spread.copy()
-    means = np.array([np.mean([part.mean() for part in parts]) for parts in groups])
-    for index, parts in enumerate(groups):
-        count = sum(map(len, parts))
-        # Weights make the plain mean over all replicates the mean of the strata's means. Moving each
-        # stratum to the common mean leaves only the spread within strata to be resampled.
-        weights = [count / (len(parts) * len(part)) for part in parts]
-        inner = [(part - part.mean()) * weight for part, weight in zip(parts, weights, strict=True)]
-        spread[index, :count] = np.concatenate(inner) + means[index]
-        flipped[index, :count] = np.concatenate(
-            [part * weight for part, weight in zip(parts, weights, strict=True)]
-        )
+    spread = np.full((len(found), sum(lengths)), math.nan)
+    weighted = spread.copy()
+    means = np.full(len(found), math.nan)
+    ends = np.cumsum(lengths)
+    for index, each in enumerate(found):
+        parts = {number: part for number, part in each.parts.items() if np.isfinite(part).any()}
+        means[index] = np.mean([np.nanmean(part) for part in parts.values()])
+        for number, part in parts.items():
+            # Weights make the plain mean over all replicates the mean of the strata's means. Moving each
+            # stratum to the common mean leaves only the spread within strata to be resampled.
+            weight = each.pairs / (len(parts) * np.isfinite(part).sum())
+            place = slice(ends[number] - lengths[number], ends[number])
+            spread[index, place] = (part - np.nanmean(part)) * weight + means[index]
+            weighted[index, place] = math.nan if each.is_baseline else part * weight
     interval = bootstrap_interval(spread, rng=np.random.default_rng(SEED), confidence=LEVEL)
-    p_values = sign_flip_p_value(flipped, rng=np.random.default_rng(SEED))
-    columns = np.array([means, interval.low, interval.high, p_values])
+    p_values = joint_sign_flip_p_values(weighted, rng=np.random.default_rng(SEED))
+    own = np.array([each.is_baseline for each in found])
+    low, high = (np.where(own, math.nan, end) for end in (interval.low, interval.high))
     names = ("relative", "relative_low", "relative_high", "p_value")
-    return [{name: plain(value) for name, value in zip(names, column, strict=True)} for column in columns.T]
+    columns = np.array([means, low, high, p_values]).T
+    return [{name: plain(value) for name, value in zip(names, row, strict=True)} for row in columns]

@@ -77,7 +77,7 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
                 draw_panel(panel, rows, head)
                 _set_rows(panel, rows, [])
             _set_rows(panels[0], rows, [_row_label(row, varying) for row in rows])
-            title = "all workloads" if head.overall else name
+            title = "overall" if head.overall else name
             style.head(panels[0], title, panels[0].get_title(loc="left"))
         for panel in axes[:, 1:].flat:
             style.head(panel, "", panel.get_title(loc="left"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from gridtune.errors import MetricError
 from gridtune.metrics.inference import bootstrap_interval, interquartile_mean, paired_difference
-from gridtune.metrics.significance import adjust_p_values
+from gridtune.metrics.joint import joint_sign_flip_p_values
 from gridtune.report.cells import Configuration, baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, value_text
 
-__all__ = ["LEVEL", "RankingHead", "Verdict", "rank", "ranking_head", "strata"]
+__all__ = ["LEVEL", "RankingHead", "Verdict", "configuration_parameters", "rank", "ranking_head", "strata"]
 
 #: Confidence of every interval, and one minus the level of every verdict.
 LEVEL = 0.95
@@ -141,7 +141,7 @@ def rank(
         value), `planned`, `complete`, `failures`, `mean`, `iqm`, `ci_low` and `ci_high` (95 % bootstrap
         interval of the mean), `pairs` (replicates shared with the baseline), `diff`, `diff_low`,
         `diff_high` (configuration minus baseline), the same as fractions of the baseline's mean in
-        `relative*`, `p_value` (Holm's correction over the stratum) and `verdict`.
+        `relative*`, `p_value` (sign-flip test of all the stratum's configurations together) and `verdict`.
 
     Raises
     ------
@@ -183,34 +183,46 @@ def prepare(
         baseline=dict(baseline or {}),
         group_by=tuple(column.removeprefix(PARAMETER_PREFIX) for column in columns),
     )
-    fixed = {name for name in _settled_by(table, columns) if name not in head.baseline}
-    parameters = [
-        name
-        for name in parameter_names(table)
-        if PARAMETER_PREFIX + name not in columns and name not in fixed
-    ]
-    return head, columns, parameters
+    return head, columns, configuration_parameters(table, columns, keep=head.baseline)
 
 
-def _settled_by(table: pa.Table, columns: Sequence[str]) -> set[str]:
-    """Return the parameters that follow from the stratum: one value in each, several in all.
+def configuration_parameters(
+    table: pa.Table, columns: Sequence[str], *, keep: Container[str] = ()
+) -> list[str]:
+    """Return the parameters that make a configuration.
 
-    A log's file and its machine's size are such; they tell strata apart, not configurations.
+    Left out are those that follow from the stratum (one value in each, several in all: a log's file, its
+    machine's size) and those that follow from the replicate (several values within a configuration: its
+    window).
+
+    Parameters
+    ----------
+    table
+        One row per cell.
+    columns
+        Those that split it into strata.
+    keep
+        Parameters to keep even though they follow from the stratum.
     """
-    if not columns:
-        return set()
-    names = [name for name in parameter_names(table) if len(table[PARAMETER_PREFIX + name].unique()) > 1]
-    several = set()
-    found: dict[tuple[Any, ...], Any] = {}
-    for row in table.select(
-        list(dict.fromkeys([*columns, *(PARAMETER_PREFIX + name for name in names)]))
-    ).to_pylist():
+    names = [name for name in parameter_names(table) if PARAMETER_PREFIX + name not in columns]
+    varying = [name for name in names if len(table[PARAMETER_PREFIX + name].unique()) > 1]
+    wanted = ["configuration_id", *columns, *(PARAMETER_PREFIX + name for name in varying)]
+    first: dict[tuple[Any, ...], Any] = {}
+    among_replicates, within_strata = set(), set()
+    for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
         stratum = tuple(row[column] for column in columns)
-        for name in names:
+        for name in varying:
             value = row[PARAMETER_PREFIX + name]
-            if found.setdefault((name, stratum), value) != value:
-                several.add(name)
-    return set(names) - several
+            if first.setdefault(("in", name, row["configuration_id"]), value) != value:
+                among_replicates.add(name)
+            if first.setdefault(("of", name, stratum), value) != value:
+                within_strata.add(name)
+    return [
+        name
+        for name in names
+        if name not in among_replicates
+        and (name not in varying or name in within_strata or not columns or name in keep)
+    ]
 
 
 def ranking_head(ranking: pa.Table) -> RankingHead:
@@ -270,7 +282,9 @@ def _rank_stratum(
             name: np.where(compared, getattr(paired, attribute), math.nan)
             for name, attribute in _PAIRED.items()
         },
-        "p_value": adjust_p_values(np.where(compared, paired.p_value, math.nan)),
+        "p_value": joint_sign_flip_p_values(
+            np.where(compared[:, None], values - padded[bases], math.nan), rng=np.random.default_rng(SEED)
+        ),
     }
     rows = [
         {

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from matplotlib.collections import PolyCollection
 
 from gridtune.errors import ScheduleError
 from gridtune.report import style
-from gridtune.simulation.schedule import Schedule, StepFunction
+from gridtune.simulation.schedule import Schedule, StepFunction, step_function
 
-__all__ = ["plot_gantt", "plot_load"]
+__all__ = ["LoadCurves", "plot_gantt", "plot_load"]
 
 #: Averages over so many equal spans of time: more than the figure has pixels for would only be noise.
 SPANS = 300
@@ -41,13 +43,60 @@ _UNITS = (
 )
 
 
-def plot_load(schedules: Mapping[str, Schedule], path: Path, *, title: str = "") -> Path:
+@dataclass(frozen=True)
+class LoadCurves:
+    """How full a machine and how long its queue was, over time.
+
+    Attributes
+    ----------
+    use, queue_length
+        Processors in use and jobs waiting.
+    processors
+        The machine's size.
+    start, end
+        First submission and last end, seconds on the workload's clock.
+    """
+
+    use: StepFunction
+    queue_length: StepFunction
+    processors: int
+    start: int
+    end: int
+
+    @classmethod
+    def of_table(cls, table: pa.Table, processors: int) -> Self:
+        """Return the curves of a schedule's table (see `Schedule.to_table`).
+
+        Raises
+        ------
+        ScheduleError
+            If the table has no job.
+        """
+        if table.num_rows == 0:
+            raise ScheduleError("there is no job to draw", hint="give a schedule with a job in it")
+        names = ("submit_time", "start_time", "end_time", "processors")
+        submit, start, end, width = (table[name].to_numpy().astype(np.int64) for name in names)
+        return cls(
+            use=step_function(start, end, width),
+            queue_length=step_function(submit, start, np.ones(len(submit), dtype=np.int64)),
+            processors=processors,
+            start=int(submit.min()),
+            end=int(end.max()),
+        )
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Self:
+        """Return the curves of a schedule."""
+        return cls.of_table(schedule.to_table(), schedule.processors)
+
+
+def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") -> Path:
     """Draw utilisation and queue length over time, schedules of one workload over each other.
 
     Parameters
     ----------
-    schedules
-        Label to schedule; drawn on one clock that starts at the earliest submission.
+    curves
+        Label to a schedule's curves; drawn on one clock that starts at the earliest submission.
     path
         Where the figure goes.
     title
@@ -57,25 +106,17 @@ def plot_load(schedules: Mapping[str, Schedule], path: Path, *, title: str = "")
     -------
     Path
         `path`.
-
-    Raises
-    ------
-    ScheduleError
-        If there is no schedule, or none with a job.
     """
-    held = {label: schedule for label, schedule in schedules.items() if len(schedule)}
-    if not held:
-        raise ScheduleError("there is no job to draw", hint="give at least one schedule with a job in it")
-    start = min(int(schedule.workload.submit_time.min()) for schedule in held.values())
-    end = max(int(schedule.end_time.max()) for schedule in held.values())
+    start = min(each.start for each in curves.values())
+    end = max(each.end for each in curves.values())
     unit = next(each for each in _UNITS if end - start >= 2 * each.seconds or each.seconds == 1)
     edges = np.unique(np.linspace(start, max(end, start + 1), SPANS + 1).astype(np.int64))
     clock = (edges - start) / unit.seconds
-    colours = style.series_colours(list(held))
+    colours = style.series_colours(list(curves))
     with style.figure(11, 5.6, 2, sharex=True) as (drawing, (above, below)):
-        for label, schedule in held.items():
-            use = span_means(schedule.use, edges) / schedule.processors * 100
-            waiting = span_means(schedule.queue_length, edges)
+        for label, each in curves.items():
+            use = span_means(each.use, edges) / each.processors * 100
+            waiting = span_means(each.queue_length, edges)
             for axes, values in ((above, use), (below, waiting)):
                 axes.stairs(values, clock, color=colours[label], label=label, linewidth=1.3, baseline=None)
                 axes.stairs(values, clock, color=colours[label], alpha=0.08, fill=True)
@@ -87,8 +128,8 @@ def plot_load(schedules: Mapping[str, Schedule], path: Path, *, title: str = "")
         below.set_xlabel(f"{unit.name} since the first submission")
         below.set_xlim(0, float(clock[-1]))
         style.head(above, title)
-        if len(held) > 1:
-            above.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(held))
+        if len(curves) > 1:
+            above.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(curves))
         return style.save(drawing, path)
 
 

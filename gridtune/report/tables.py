@@ -19,7 +19,7 @@ from rich.text import Text
 from gridtune.report.labels import number_text, percent_text, value_text, varying_parameters
 from gridtune.report.ranking import LEVEL, RankingHead, Verdict, ranking_head, strata
 
-__all__ = ["print_ranking", "ranking_csv", "ranking_html", "ranking_markdown"]
+__all__ = ["print_ranking", "ranking_csv", "ranking_html", "ranking_markdown", "report_console"]
 
 _MARKS = {
     Verdict.BETTER: "green",
@@ -28,6 +28,8 @@ _MARKS = {
     Verdict.EQUAL: "dim",
     Verdict.BASELINE: "bold",
 }
+#: Columns of text that a report has where no terminal says otherwise.
+WIDTH = 120
 INCOMPLETE_NOTE = "* not every replicate has a result: listed without a rank"
 
 
@@ -75,7 +77,7 @@ def _heading(name: str, rows: Sequence[dict[str, Any]], head: RankingHead) -> st
     better = "smaller" if head.direction == "min" else "larger"
     planned = max((row["planned"] for row in rows), default=0)
     if head.overall:
-        return f"all workloads: mean relative difference of {head.objective}, {better} is better"
+        return f"overall: mean relative difference of {head.objective}, {better} is better"
     return f"{name + ': ' if name else ''}{head.axis}, {better} is better, {planned} replicates"
 
 
@@ -91,7 +93,7 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
     limit
         At most so many rows a stratum (the baseline's always among them); None for all.
     """
-    console = console or Console(highlight=False)
+    console = console or report_console()
     head = ranking_head(ranking)
     varying = varying_parameters(ranking, without=head.group_by)
     for name, every in strata(ranking):
@@ -103,7 +105,7 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
             padding=(0, 1, 0, 0),
             pad_edge=False,
         )
-        columns = _columns(rows, varying, head)
+        columns = _fitting(_columns(rows, varying, head), console.width)
         for column in columns:
             # Numbers are never cut; long words of parameters wrap where the terminal is narrow.
             table.add_column(
@@ -121,6 +123,22 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
             console.print(Text(note, style="dim"))
 
 
+def report_console() -> Console:
+    """Return a console for reports: as wide as the terminal, and wide enough for tables elsewhere."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
+    """Leave out what says least until the table fits; the files have all of it."""
+    kept = list(columns)
+    for title in ("IQM", "95 %", "n"):
+        if sum(2 + max(map(len, [column.title, *column.cells])) for column in kept) <= width:
+            break
+        kept = [column for column in kept if column.title != title]
+    return kept
+
+
 def _shown(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
     if limit is None or len(rows) <= limit:
         return list(rows)
@@ -135,24 +153,33 @@ def _notes(every: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]]) -> 
     compared = sum(row["p_value"] is not None for row in every)
     if compared:
         yield (
-            f"better and worse: the paired interval excludes 0, and so does a sign-flip test at 5 % "
-            f"corrected for {compared} comparison{'s' if compared > 1 else ''} (Holm)"
+            "better, worse: the paired interval excludes 0, and so does a sign-flip test at 5 % of "
+            f"{'all ' if compared > 1 else ''}{compared} comparison{'s together' if compared > 1 else ''}"
         )
         # n pairs have 2^n sign patterns, two of which are the most extreme ones.
-        enough = math.ceil(math.log2(2 * compared / (1 - LEVEL)))
+        enough = math.ceil(math.log2(2 / (1 - LEVEL)))
         pairs = max(row["pairs"] for row in every)
         if pairs < enough:
             yield f"with {pairs} replicates that test can prove nothing: {enough} would do"
 
 
-def ranking_markdown(ranking: pa.Table) -> str:
-    """Return a ranking as Markdown, a table per stratum, the baseline's row in bold."""
+def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
+    """Return a ranking as Markdown, a table per stratum, the baseline's row in bold.
+
+    Parameters
+    ----------
+    ranking
+        As `rank` makes it.
+    limit
+        At most so many rows a stratum (the baseline's always among them); None for all.
+    """
     head = ranking_head(ranking)
     varying = varying_parameters(ranking, without=head.group_by)
     parts = []
-    for name, rows in strata(ranking):
+    for name, every in strata(ranking):
+        rows = _shown(every, limit)
         columns = _columns(rows, varying, head)
-        lines = [f"### {_heading(name, rows, head)}", ""]
+        lines = [f"### {_heading(name, every, head)}", ""]
         lines.append("| " + " | ".join(_escaped(column.title) for column in columns) + " |")
         lines.append("|" + "|".join(" --- " if column.left else " ---: " for column in columns) + "|")
         for index, row in enumerate(rows):
@@ -160,7 +187,7 @@ def ranking_markdown(ranking: pa.Table) -> str:
             if row["is_baseline"]:
                 cells = [f"**{cell}**" if cell else "" for cell in cells]
             lines.append("| " + " | ".join(cells) + " |")
-        notes = list(_notes(rows, rows))
+        notes = list(_notes(every, rows))
         parts.append("\n".join([*lines, *(["", *(_escaped(note) for note in notes)] if notes else [])]))
     return "\n\n".join(parts) + "\n"
 

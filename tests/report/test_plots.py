@@ -16,7 +16,7 @@ from gridtune.report import plots, schedule_plots
 from gridtune.report.overall import rank_overall
 from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking
 from gridtune.report.ranking import rank
-from gridtune.report.schedule_plots import plot_gantt, plot_load, span_means
+from gridtune.report.schedule_plots import LoadCurves, plot_gantt, plot_load, span_means
 from gridtune.simulation.schedule import Schedule, StepFunction
 from gridtune.workload.workload import Workload
 
@@ -112,9 +112,8 @@ def test_means_over_spans_equal_the_step_functions_own() -> None:
 
 def test_load_and_gantt_are_drawn(tmp_path: Path) -> None:
     one = schedule()
-    assert (
-        plot_load({"a": one, "b": schedule(10)}, tmp_path / "load.png", title="log").read_bytes()[:8] == PNG
-    )
+    curves = {"a": LoadCurves.of(one), "b": LoadCurves.of(schedule(10))}
+    assert plot_load(curves, tmp_path / "load.png", title="log").read_bytes()[:8] == PNG
     ids = [np.array([0, 1]) + 2 * (job % 4) for job in range(len(one))]
     assert plot_gantt(one, ids, tmp_path / "gantt.png").read_bytes()[:8] == PNG
 
@@ -122,7 +121,7 @@ def test_load_and_gantt_are_drawn(tmp_path: Path) -> None:
 def test_nothing_to_draw_is_an_error_that_says_so(tmp_path: Path) -> None:
     empty = schedule(0)
     with pytest.raises(ScheduleError, match="no job to draw"):
-        plot_load({"a": empty}, tmp_path / "x.png")
+        LoadCurves.of(empty)
     with pytest.raises(ScheduleError, match="0 jobs"):
         plot_gantt(empty, [], tmp_path / "x.png")
     with pytest.raises(ScheduleError, match="processors of 1 jobs for 20"):

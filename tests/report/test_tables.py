@@ -38,6 +38,13 @@ def test_it_fits_the_terminal_and_cuts_nothing() -> None:
     assert "conservative" in text
 
 
+def test_a_narrow_terminal_loses_what_says_least() -> None:
+    head = printed(ranking(), width=80).splitlines()[2]
+    assert "IQM" not in head
+    assert "verdict" in head
+    assert "conservative" in printed(ranking(), width=80)
+
+
 def test_only_parameters_that_vary_have_a_column() -> None:
     head = printed(ranking()).splitlines()[2]
     assert "order" in head
@@ -61,7 +68,7 @@ def test_a_short_table_still_has_the_baseline_and_says_what_is_left_out() -> Non
 
 
 def test_too_few_replicates_for_any_proof_are_told() -> None:
-    assert "can prove nothing: 9 would do" in printed(ranking(replicates=5))
+    assert "can prove nothing: 6 would do" in printed(ranking(replicates=5))
     assert "can prove nothing" not in printed(ranking(replicates=10))
 
 

@@ -1,0 +1,163 @@
+"""What a sweep is about, kept beside its results so that they can be reported and tracked again later."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from gridtune.errors import MetricError, SweepError
+from gridtune.sweep.observing import SweepPlan
+
+__all__ = ["FACTS_FILE", "ObjectiveFacts", "SweepFacts"]
+
+#: The file in a sweep's folder.
+FACTS_FILE = "sweep.json"
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class ObjectiveFacts:
+    """A metric to rank by.
+
+    Attributes
+    ----------
+    metric
+        Its name.
+    direction
+        "min" or "max".
+    unit
+        "" for a ratio.
+    """
+
+    metric: str
+    direction: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class SweepFacts:
+    """What a sweep is about.
+
+    Attributes
+    ----------
+    sweep_id
+        Made up once for a folder of results: tracking knows by it that a sweep goes on.
+    name, description, system, system_version
+        Of the search space and the system it searches.
+    objectives
+        Metrics to rank by, the first first.
+    baseline
+        Parameters of the configuration that the others are compared with.
+    dimensions
+        Parameters searched, in the space's order.
+    replicates
+        Repetitions of every configuration.
+    cells
+        Cells the sweep is to have.
+    workloads
+        Trace reference to SHA-256 of its content.
+    base
+        The folder that relative trace paths are relative to, or None.
+    plugins
+        Files with the user's own policies, absolute.
+    space
+        The search space as its file has it.
+    """
+
+    sweep_id: str
+    name: str
+    description: str
+    system: str
+    system_version: str
+    objectives: tuple[ObjectiveFacts, ...]
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    dimensions: tuple[str, ...] = ()
+    replicates: int = 1
+    cells: int = 0
+    workloads: Mapping[str, str] = field(default_factory=dict)
+    base: str | None = None
+    plugins: tuple[str, ...] = ()
+    space: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: SweepPlan) -> Self:
+        """Return the facts of a sweep about to run; one that goes on keeps its id."""
+        from gridtune.metrics import METRICS  # noqa: PLC0415 (compiles nothing, but takes its time)
+        from gridtune.systems.system import get_system  # noqa: PLC0415
+
+        space = plan.space
+        units = {name: metric.unit for name, metric in METRICS.items()}
+        objectives = tuple(
+            ObjectiveFacts(each.metric, direction, _unit(units.get(each.metric, "")))
+            for each, direction in zip(space.objective, plan.directions, strict=True)
+        )
+        repeats = space.replicates
+        base = space.base
+        known = cls.read(plan.directory) if (plan.directory / FACTS_FILE).exists() else None
+        return cls(
+            sweep_id=known.sweep_id if known else uuid.uuid4().hex,
+            name=space.name,
+            description=space.description,
+            system=space.system,
+            system_version=get_system(space.system).version,
+            objectives=objectives,
+            baseline=dict(space.baseline),
+            dimensions=tuple(space.dimensions),
+            replicates=repeats.windows or repeats.shakes or repeats.seeds or 1,
+            cells=plan.total,
+            workloads={each.reference: each.checksum for each in plan.workloads},
+            base=None if base is None else str(base),
+            plugins=tuple(str(((base or Path.cwd()) / path).resolve()) for path in space.plugins),
+            space=space.model_dump(mode="json", exclude_defaults=True),
+        )
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """Return the facts kept in a sweep's folder.
+
+        Raises
+        ------
+        SweepError
+            If there are none, or a newer gridtune wrote them.
+        """
+        path = directory / FACTS_FILE
+        try:
+            held = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SweepError(
+                "the folder has no results of a sweep", path=directory, hint=f"there is no {FACTS_FILE} in it"
+            ) from None
+        except ValueError as fault:
+            raise SweepError(f"cannot be read: {fault}", path=path) from None
+        if not isinstance(held, dict) or held.pop("schema", None) != _SCHEMA:
+            raise SweepError("was written by another version of gridtune", path=path)
+        tuples = {name: tuple(held[name]) for name in ("dimensions", "plugins")}
+        objectives = tuple(ObjectiveFacts(**each) for each in held["objectives"])
+        return cls(**{**held, **tuples, "objectives": objectives})
+
+    def write(self, directory: Path) -> Path:
+        """Keep the facts in a sweep's folder; the file is never there by half."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / FACTS_FILE
+        draft = path.with_suffix(".draft")
+        held = {"schema": _SCHEMA, **asdict(self)}
+        draft.write_text(json.dumps(held, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+        draft.replace(path)
+        return path
+
+    def with_objective(self, metric: str) -> Self:
+        """Return the same facts with another metric to rank by, in the direction that is its own."""
+        from gridtune.metrics import get_metric  # noqa: PLC0415
+
+        known = get_metric(metric)
+        if known.direction == "none":
+            raise MetricError(f"{metric!r} is no goal: neither more nor less of it is better")
+        return replace(self, objectives=(ObjectiveFacts(metric, known.direction, _unit(known.unit)),))
+
+
+def _unit(unit: str) -> str:
+    return "" if unit == "1" else unit

@@ -1,0 +1,160 @@
+"""Schedules of the best and the baseline configuration: as tables, and drawn over each other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from gridtune.errors import GridtuneError
+from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, varying_parameters
+from gridtune.report.ranking import ranking_head, strata
+from gridtune.report.summary import Summary
+from gridtune.sweep.cells import CellResult
+from gridtune.sweep.runner import run_cell
+from gridtune.sweep.workloads import Workloads
+
+__all__ = ["ScheduleFiles", "read_schedules", "write_schedules"]
+
+#: The table that a system gives its schedule as.
+_TABLE = "schedule"
+#: Which file is whose.
+_INDEX = "index.json"
+
+
+@dataclass(frozen=True)
+class ScheduleFiles:
+    """What was written for one stratum.
+
+    Attributes
+    ----------
+    stratum
+        Its name.
+    tables
+        Configuration id to the Parquet file of its schedule.
+    figure
+        Utilisation and queue length over time of these schedules.
+    """
+
+    stratum: str
+    tables: Mapping[str, Path] = field(default_factory=dict)
+    figure: Path | None = None
+
+
+def write_schedules(summary: Summary, results: Sequence[CellResult], directory: Path) -> list[ScheduleFiles]:
+    """Run one replicate of each stratum's best and baseline configuration again, and keep the schedules.
+
+    Parameters
+    ----------
+    summary
+        The rankings; the first objective decides which is best.
+    results
+        The sweep's results.
+    directory
+        Where the files go.
+
+    Returns
+    -------
+    list of ScheduleFiles
+        One for each stratum with a ranked configuration. A system without schedules gives none, and so
+        does a trace that is no longer to be found.
+    """
+    if not summary.rankings:
+        return []
+    ranking = next(iter(summary.rankings.values()))
+    varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
+    done: dict[str, dict[str, CellResult]] = {}
+    for result in results:
+        if result.state == "done":
+            done.setdefault(result.configuration_id, {})[result.replicate] = result
+    base = None if summary.facts.base is None else Path(summary.facts.base)
+    workloads = Workloads(base)
+    written = []
+    for name, rows in strata(ranking):
+        chosen = _best_and_baseline(rows)
+        held = [done.get(row["configuration_id"], {}) for row in chosen]
+        shared = (
+            [replicate for replicate in held[0] if all(replicate in each for each in held)] if held else []
+        )
+        if not shared:
+            continue
+        cells = {_role(row, varying): each[shared[0]] for row, each in zip(chosen, held, strict=True)}
+        try:
+            written.append(_write(name, cells, summary.facts.system, workloads, directory))
+        except GridtuneError:
+            # The results stand without it; a trace may have been moved since.
+            continue
+    found = [each for each in written if each.tables]
+    if found:
+        _write_index(found, directory)
+    return found
+
+
+def read_schedules(directory: Path) -> list[ScheduleFiles]:
+    """Return what `write_schedules` wrote into a folder; [] where it wrote nothing."""
+    path = directory / _INDEX
+    if not path.exists():
+        return []
+    held = json.loads(path.read_text(encoding="utf-8"))
+    return [
+        ScheduleFiles(
+            each["stratum"],
+            {key: directory / name for key, name in each["tables"].items()},
+            directory / each["figure"],
+        )
+        for each in held
+    ]
+
+
+def _write_index(found: Sequence[ScheduleFiles], directory: Path) -> None:
+    held = [
+        {
+            "stratum": each.stratum,
+            "tables": {key: path.name for key, path in each.tables.items()},
+            "figure": each.figure.name if each.figure else "",
+        }
+        for each in found
+    ]
+    (directory / _INDEX).write_text(json.dumps(held, indent=2) + "\n", encoding="utf-8")
+
+
+def _best_and_baseline(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    best = [row for row in rows if row["rank"] == 1][:1]
+    return best + [row for row in rows if row["is_baseline"] and row not in best][:1] if best else []
+
+
+def _role(row: Mapping[str, Any], varying: Sequence[str]) -> str:
+    parameters = {name.removeprefix(PARAMETER_PREFIX): value for name, value in row.items()}
+    roles = [name for name, is_it in (("best", row["rank"] == 1), ("baseline", row["is_baseline"])) if is_it]
+    return f"{configuration_label(parameters, varying)} ({' and '.join(roles)})"
+
+
+def _write(
+    stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
+) -> ScheduleFiles:
+    from gridtune.report.schedule_plots import LoadCurves, plot_load  # noqa: PLC0415
+
+    slug = re.sub(r"[^\w.=-]+", "-", stratum).strip("-") or "all"
+    tables, curves, replicate = {}, {}, ""
+    for role, cell in cells.items():
+        run = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads)
+        table = run.outcome.tables.get(_TABLE)
+        if table is None:
+            continue
+        # Best and baseline in the file's name, the configuration in the figure.
+        word = "baseline" if role.endswith("(baseline)") else "best"
+        path = directory / f"{slug}-{word}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path, compression="zstd")
+        tables[cell.configuration_id] = path
+        curves[role] = LoadCurves.of_table(table, int(run.outcome.notes["processors"]))
+        replicate = cell.replicate
+    if not curves:
+        return ScheduleFiles(stratum)
+    title = ", ".join(part for part in (stratum, replicate) if part)
+    return ScheduleFiles(stratum, tables, plot_load(curves, directory / f"{slug}.png", title=title))

@@ -1,0 +1,212 @@
+"""The report of a sweep: its rankings, and the files that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gridtune.report.facts import SweepFacts
+from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, percent_text, varying_parameters
+from gridtune.report.overall import rank_overall
+from gridtune.report.ranking import configuration_parameters, rank, ranking_head, strata
+from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown
+
+__all__ = ["Best", "Summary", "summarise", "write_report"]
+
+#: A numeric parameter with at least so many values is an axis rather than a set of cases.
+_POINTS_OF_A_CURVE = 3
+#: Figures over pairs of parameters are drawn for so many pairs at most.
+_MOST_PAIRS = 3
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best configuration of a stratum.
+
+    Attributes
+    ----------
+    stratum
+        The stratum's name.
+    label
+        The configuration in words.
+    row
+        Its row in the ranking.
+    """
+
+    stratum: str
+    label: str
+    row: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        gain = self.row["relative"]
+        told = "" if gain is None else f", {percent_text(gain)} to the baseline ({self.row['verdict']})"
+        return f"{self.label}{told}"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The rankings of a sweep.
+
+    Attributes
+    ----------
+    facts
+        What the sweep is about.
+    rankings
+        Objective to its ranking within each stratum.
+    overall
+        Objective to the ranking over all strata, where there are several.
+    curves
+        Objective to the ranking that figures over parameters are drawn from: split by workload alone.
+    """
+
+    facts: SweepFacts
+    rankings: Mapping[str, pa.Table]
+    overall: Mapping[str, pa.Table]
+    curves: Mapping[str, pa.Table]
+
+    @property
+    def best(self) -> list[Best]:
+        """The best configuration of each stratum by the first objective, where one has a rank."""
+        if not self.rankings:
+            return []
+        ranking = next(iter(self.rankings.values()))
+        varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
+        found = []
+        for name, rows in strata(ranking):
+            if rows[0]["rank"] is not None:
+                parameters = {key.removeprefix(PARAMETER_PREFIX): value for key, value in rows[0].items()}
+                found.append(Best(name, configuration_label(parameters, varying), rows[0]))
+        return found
+
+    def rows(self) -> dict[str, dict[str, Mapping[str, Any]]]:
+        """Return configuration id to objective to its row in the ranking."""
+        found: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for objective, ranking in self.rankings.items():
+            for row in ranking.to_pylist():
+                found.setdefault(row["configuration_id"], {})[objective] = row
+        return found
+
+    @property
+    def tables(self) -> Iterator[tuple[str, pa.Table]]:
+        """Every table with the name of its file: the strata's, then the overall one, by objective."""
+        for objective, ranking in self.rankings.items():
+            yield f"ranking-{objective}", ranking
+            if objective in self.overall:
+                yield f"overall-{objective}", self.overall[objective]
+
+    @property
+    def markdown(self) -> str:
+        """All tables as one Markdown document."""
+        parts = [f"# {self.facts.name}\n"]
+        if self.facts.description:
+            parts.append(f"{self.facts.description.strip()}\n")
+        for objective, ranking in self.rankings.items():
+            parts.append(f"## {objective}\n")
+            if objective in self.overall:
+                parts.append(ranking_markdown(self.overall[objective]))
+            parts.append(ranking_markdown(ranking))
+        if not self.rankings:
+            parts.append("No cell has a result.\n")
+        return "\n".join(parts)
+
+
+def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
+    """Rank a sweep's configurations by each of its objectives.
+
+    A parameter that varies and that the baseline leaves open is a condition (the load, say): each of its
+    values is ranked by itself, against the baseline under that same condition.
+    """
+    baseline = {name: value for name, value in facts.baseline.items() if _has(table, name)}
+    conditions = _conditions(table, baseline)
+    rankings, overall, curves = {}, {}, {}
+    for objective in facts.objectives:
+        if f"metric.{objective.metric}" not in table.column_names:
+            continue
+        settings: dict[str, Any] = {
+            "objective": objective.metric,
+            "direction": objective.direction,
+            "baseline": baseline,
+            "unit": objective.unit,
+        }
+        groups = ("workload", *conditions)
+        rankings[objective.metric] = rank(table, **settings, group_by=groups)
+        curves[objective.metric] = (
+            rank(table, **settings, group_by=("workload",)) if conditions else rankings[objective.metric]
+        )
+        over_all = rank_overall(table, **settings, group_by=groups)
+        if over_all is not None:
+            overall[objective.metric] = over_all
+    return Summary(facts, rankings, overall, curves)
+
+
+def _has(table: pa.Table, name: str) -> bool:
+    return PARAMETER_PREFIX + name in table.column_names
+
+
+def _conditions(table: pa.Table, baseline: Mapping[str, Any]) -> list[str]:
+    if not baseline:
+        return []
+    varying = varying_parameters(table)
+    return [
+        name
+        for name in configuration_parameters(table, ["workload"])
+        if name in varying and name not in baseline and table[PARAMETER_PREFIX + name].null_count == 0
+    ]
+
+
+def write_report(summary: Summary, directory: Path) -> list[Path]:
+    """Write the tables and figures of a sweep into its folder.
+
+    Returns
+    -------
+    list of Path
+        `ranking.md`, a CSV and an HTML page per table, and the figures in `plots/`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    files = [_written(directory / "ranking.md", summary.markdown)]
+    for name, table in summary.tables:
+        files.append(_written(directory / f"{name}.csv", ranking_csv(table)))
+        files.append(
+            _written(directory / f"{name}.html", ranking_html(table, f"{summary.facts.name}: {name}"))
+        )
+    return [*files, *_figures(summary, directory / "plots")]
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
+    from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking  # noqa: PLC0415
+
+    for objective, ranking in summary.rankings.items():
+        if objective in summary.overall:
+            yield plot_ranking(summary.overall[objective], directory / f"overall-{objective}.png")
+        yield plot_ranking(ranking, directory / f"ranking-{objective}.png")
+        curves = summary.curves[objective]
+        numeric, words = _axes(curves)
+        for name in numeric:
+            yield plot_against(curves, name, directory / f"{objective}-against-{name}.png")
+        for pair in list(combinations(words, 2))[:_MOST_PAIRS]:
+            # The longer list goes down, where there is room for its words.
+            across, down = sorted(pair, key=lambda name: len(curves[PARAMETER_PREFIX + name].unique()))
+            path = directory / f"{objective}-over-{down}-and-{across}.png"
+            yield plot_heat_map(curves, across, down, path)
+
+
+def _axes(ranking: pa.Table) -> tuple[list[str], Sequence[str]]:
+    """Return the parameters that vary: those with numbers to draw curves over, and the others."""
+    varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
+    numeric = []
+    for name in varying:
+        column = ranking[PARAMETER_PREFIX + name]
+        number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if number and len(column.unique()) >= _POINTS_OF_A_CURVE:
+            numeric.append(name)
+    return numeric, [name for name in varying if name not in numeric]
