@@ -1,0 +1,85 @@
+"""`gridtune report`: the tables and figures of a sweep, again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gridtune.cli.main import EXIT_FAILED_CELLS
+
+__all__ = ["report"]
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option("--objective", metavar="METRIC", help="Rank by another metric than the sweep's own.")
+@click.option(
+    "--baseline",
+    "baseline",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Compare with the configuration of these parameters; may be given several times.",
+)
+@click.option("--all", "every", is_flag=True, help="Print every row, not only the first 30.")
+@click.option("--track", is_flag=True, help="Send to the MLflow store what it does not have yet.")
+@click.option(
+    "--tracking-uri",
+    help="The MLflow store, with --track. [default: MLFLOW_TRACKING_URI, else mlflow.db here]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+def report(
+    results: Path,
+    objective: str | None,
+    baseline: tuple[str, ...],
+    every: bool,
+    track: bool,
+    tracking_uri: str | None,
+    as_json: bool,
+) -> None:
+    """Print the ranking of a sweep that has been run, and write its tables and figures again.
+
+    RESULTS is a sweep's folder, such as results/quickstart. No cell is run.
+
+    \b
+    Examples:
+      gridtune report results/quickstart
+      gridtune report results/quickstart --objective utilisation
+      gridtune report results/quickstart --baseline order=sjf --baseline backfill=easy
+      gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
+    """
+    from gridtune.study import print_study, report_study
+
+    study = report_study(
+        results,
+        objective=objective,
+        baseline=_parameters(baseline) if baseline else None,
+        tracking=track or tracking_uri is not None,
+        tracking_uri=tracking_uri,
+    )
+    if as_json:
+        click.echo(json.dumps(study.as_dict(), allow_nan=False))
+    else:
+        from gridtune.report.tables import report_console
+
+        print_study(study, report_console(), limit=None if every else 30)
+    if study.tracking is not None and not study.tracking.complete:
+        if as_json:
+            click.echo(study.tracking.message, err=True)
+        sys.exit(EXIT_FAILED_CELLS)
+
+
+def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
+    """Return the parameters of NAME=VALUE arguments, the values read as YAML reads them."""
+    import yaml
+
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{each!r} is not NAME=VALUE", param_hint="--baseline")
+        found[name] = yaml.safe_load(value)
+    return found

@@ -1,0 +1,137 @@
+"""Where runs are tracked, and the client that talks to it.
+
+The default is one SQLite file and one folder of artefacts in the working directory, so that a project
+folder has one store and the UI shows all of its sweeps side by side.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridtune.errors import TrackingError
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+__all__ = ["artifact_root", "connect", "database_path", "is_store", "tracking_uri"]
+
+DATABASE = "mlflow.db"
+ARTEFACTS = "mlartifacts"
+#: What MLflow should not do in a driver: its own retries (ours keep the order and say what happens),
+#: usage reports, and a log line for every migration of a fresh database.
+_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+def tracking_uri(given: str | None = None, *, directory: Path | None = None) -> str:
+    """Return the URI of the tracking store.
+
+    Parameters
+    ----------
+    given
+        What the user asked for; it goes before the environment's `MLFLOW_TRACKING_URI`.
+    directory
+        The project's folder; the working directory by default.
+
+    Raises
+    ------
+    TrackingError
+        If the URI is of a kind that MLflow no longer writes to.
+    """
+    uri = given or os.environ.get("MLFLOW_TRACKING_URI") or ""
+    if not uri:
+        return f"sqlite:///{(directory or Path.cwd()).resolve() / DATABASE}"
+    scheme, _, rest = uri.partition("://")
+    if not rest:
+        # A bare path is taken for the database it surely is.
+        if Path(uri).suffix in {".db", ".sqlite", ".sqlite3"}:
+            return f"sqlite:///{Path(uri).resolve()}"
+        raise TrackingError(
+            f"{uri!r} is no tracking URI",
+            hint="give a server (http://host:5000) or a database (sqlite:///mlflow.db), not a folder",
+        )
+    if scheme == "file":
+        raise TrackingError(
+            f"MLflow no longer writes to folders such as {uri!r}", hint="use sqlite:///mlflow.db or a server"
+        )
+    if scheme == "sqlite" and not rest.startswith("//"):
+        # Relative to the working directory now, not to that of whoever opens it later.
+        return f"sqlite:///{Path(rest.removeprefix('/')).resolve()}"
+    return uri
+
+
+def database_path(uri: str) -> Path | None:
+    """Return the file of a SQLite store, None for any other."""
+    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
+def artifact_root(uri: str) -> Path | None:
+    """Return the folder of artefacts beside a SQLite store; None where the server decides."""
+    database = database_path(uri)
+    return None if database is None else database.parent / ARTEFACTS
+
+
+def is_store(database: Path) -> bool:
+    """Whether the file is a SQLite database with MLflow's tables in it."""
+    if not database.is_file():
+        return False
+    try:
+        with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    except sqlite3.DatabaseError:
+        return False
+    return ("experiments",) in tables
+
+
+def connect(uri: str) -> MlflowClient:
+    """Return a client of the store; a SQLite store that is not there yet is made.
+
+    Only one process at a time makes or opens one: several that make the same tables at once all fail.
+
+    Raises
+    ------
+    TrackingError
+        If the database's folder or file cannot be written.
+    """
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from mlflow.tracking import MlflowClient  # noqa: PLC0415 (takes a second to import)
+
+    # Migrations of a fresh database announce themselves step by step.
+    for name in ("mlflow.store.db.utils", "alembic", "alembic.runtime.migration"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    database = database_path(uri)
+    if database is None:
+        return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(database):
+            return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    except OSError as fault:
+        raise TrackingError(
+            f"the tracking database cannot be written: {fault.strerror or fault}",
+            path=database,
+            hint="give another --tracking-uri, or run without tracking (--no-tracking)",
+        ) from None
+
+
+@contextmanager
+def _alone(database: Path) -> Iterator[None]:
+    """Hold off other processes that open the same database."""
+    with database.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

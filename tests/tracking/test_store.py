@@ -1,0 +1,61 @@
+"""Which store is meant."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gridtune.errors import TrackingError
+from gridtune.tracking.store import artifact_root, connect, database_path, is_store, tracking_uri
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def test_the_default_is_one_database_in_the_working_directory(tmp_path: Path) -> None:
+    assert tracking_uri() == f"sqlite:///{tmp_path}/mlflow.db"
+    assert artifact_root(tracking_uri()) == tmp_path / "mlartifacts"
+
+
+def test_the_flag_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://from-environment:5000")
+    assert tracking_uri() == "http://from-environment:5000"
+    assert tracking_uri("http://from-flag:5000") == "http://from-flag:5000"
+    assert artifact_root("http://from-flag:5000") is None
+
+
+@pytest.mark.parametrize("given", ["sqlite:///sub/my.db", "sub/my.db"])
+def test_relative_databases_are_made_absolute(given: str, tmp_path: Path) -> None:
+    uri = tracking_uri(given)
+    assert uri == f"sqlite:///{tmp_path}/sub/my.db"
+    assert database_path(uri) == tmp_path / "sub" / "my.db"
+
+
+def test_an_absolute_database_stays() -> None:
+    assert tracking_uri("sqlite:////data/my.db") == "sqlite:////data/my.db"
+
+
+@pytest.mark.parametrize("given", ["mlruns", "file:///data/mlruns"])
+def test_folders_are_refused_with_what_to_give_instead(given: str) -> None:
+    with pytest.raises(TrackingError, match=r"sqlite:///mlflow\.db"):
+        tracking_uri(given)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrackingError, match="cannot be written"):
+        connect(f"sqlite:///{tmp_path}/file/mlflow.db")
+
+
+def test_a_store_is_told_from_other_files(tmp_path: Path) -> None:
+    assert not is_store(tmp_path / "none.db")
+    (tmp_path / "text.db").write_text("no database")
+    assert not is_store(tmp_path / "text.db")
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE t (x)")
+    assert not is_store(tmp_path / "other.db")

@@ -1,0 +1,225 @@
+"""A sweep in a real store: what is there, that it is there once, and that it goes on after a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridtune.report.facts import SweepFacts
+from gridtune.report.summary import summarise, write_report
+from gridtune.sweep.cells import CellResult
+from gridtune.sweep.results import results_table
+from gridtune.tracking.store import connect, is_store
+from gridtune.tracking.tracker import Artefact, MlflowTracker, TrackingOutcome
+
+from .synthetic import CHECKSUM, cell_results, sweep_facts
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A fresh database; making one takes seconds, copying it does not."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    connect(f"sqlite:///{path}")
+    assert is_store(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def uri(empty_store: bytes, tmp_path: Path) -> str:
+    (tmp_path / "mlflow.db").write_bytes(empty_store)
+    return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+def track(
+    uri: str,
+    facts: SweepFacts,
+    results: Sequence[CellResult],
+    folder: Path,
+    *,
+    status: str = "FINISHED",
+    publish: bool = True,
+) -> TrackingOutcome:
+    tracker = MlflowTracker(uri, patience=5)
+    tracker.begin(facts, folder)
+    tracker.add(results)
+    if publish:
+        summary = summarise(results_table(results), facts)
+        files = write_report(summary, folder)
+        tracker.publish(summary, [Artefact(path, "plots" if path.suffix == ".png" else "") for path in files])
+    return tracker.close(status)
+
+
+def runs_of(uri: str, experiment: str = "orders") -> tuple[list[Any], list[Any]]:
+    """Return the parents and the children."""
+    client = connect(uri)
+    found = client.get_experiment_by_name(experiment)
+    every = client.search_runs([found.experiment_id], max_results=5000)
+    return (
+        [run for run in every if run.data.tags["gridtune.kind"] == "sweep"],
+        [run for run in every if run.data.tags["gridtune.kind"] == "configuration"],
+    )
+
+
+def everything(uri: str) -> dict[str, Any]:
+    """Return all that a store says of a sweep, without times."""
+    client = connect(uri)
+    parents, children = runs_of(uri)
+    return {
+        run.data.tags["mlflow.runName"]: (
+            run.info.run_id,
+            run.info.status,
+            dict(run.data.params),
+            {
+                name: [
+                    (point.step, point.value) for point in client.get_metric_history(run.info.run_id, name)
+                ]
+                for name in run.data.metrics
+            },
+            {name: value for name, value in run.data.tags.items() if name != "mlflow.note.content"},
+        )
+        for run in children
+    } | {"parents": [run.info.run_id for run in parents]}
+
+
+def test_what_a_store_holds(uri: str, tmp_path: Path) -> None:
+    outcome = track(uri, sweep_facts(), cell_results(failed=[(2, 1)]), tmp_path / "orders", status="FAILED")
+    assert outcome.complete
+    client = connect(uri)
+    (parent,), children = runs_of(uri)
+    assert (parent.info.run_id, parent.info.status) == (outcome.run_id, "FAILED")
+    assert parent.data.params["objective"] == "wait_mean (min)"
+    assert parent.data.metrics["cells_done"] == 11
+    assert parent.data.metrics["cells_failed"] == 1
+    assert parent.data.tags["gridtune.trace log.swf"] == CHECKSUM
+    assert parent.data.tags["gridtune.best log"].startswith("order0")
+    assert "| **1** | **order0** |" in parent.data.tags["mlflow.note.content"]
+    named = {run.data.tags["mlflow.runName"]: run for run in children}
+    assert set(named) == {"log: order0", "log: order1", "log: order2"}
+    run = named["log: order1"]
+    assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert run.data.tags["gridtune.version"]
+    assert run.data.tags["gridtune.trace_sha256"] == CHECKSUM
+    assert run.data.params["order"] == "order1"
+    assert run.info.status == "FINISHED"
+    history = client.get_metric_history(run.info.run_id, "wait_mean")
+    assert [point.step for point in sorted(history, key=lambda point: point.step)] == [0, 1, 2, 3]
+    assert run.data.metrics["wait_mean.mean"] == pytest.approx(sum(point.value for point in history) / 4)
+    assert run.data.metrics["wait_mean.to_baseline_percent"] == pytest.approx(10)
+    assert run.data.metrics["rank"] == 2
+    assert "stretch_p99" not in run.data.metrics
+    assert named["log: order2"].info.status == "FAILED"
+    assert "rank" not in named["log: order2"].data.metrics
+    artefacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
+    assert {"ranking.md", "ranking-wait_mean.csv", "ranking-wait_mean.html", "plots"} <= artefacts
+    assert (tmp_path / "mlartifacts" / "orders").is_dir()
+
+
+def test_the_same_sweep_again_changes_nothing(uri: str, tmp_path: Path) -> None:
+    results = cell_results()
+    track(uri, sweep_facts(), results, tmp_path / "orders")
+    first = everything(uri)
+    track(uri, sweep_facts(), results, tmp_path / "orders")
+    assert everything(uri) == first
+
+
+def test_an_interrupted_sweep_goes_on_in_the_same_runs(uri: str, tmp_path: Path) -> None:
+    results = cell_results()
+    track(uri, sweep_facts(), results[:6], tmp_path / "orders", status="KILLED", publish=False)
+    (parent,), children = runs_of(uri)
+    assert parent.info.status == "KILLED"
+    assert {run.info.status for run in children} == {"KILLED"}
+    assert len(children) == 2
+    interrupted = {run.info.run_id for run in children}
+    track(uri, sweep_facts(), results, tmp_path / "orders")
+    parents, children = runs_of(uri)
+    assert [run.info.run_id for run in parents] == [parent.info.run_id]
+    assert interrupted < {run.info.run_id for run in children}
+    assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
+    client = connect(uri)
+    for run in children:
+        assert len(client.get_metric_history(run.info.run_id, "wait_mean")) == 4
+    parentless = SweepFacts(**{**vars(sweep_facts()), "sweep_id": "another"})
+    track(uri, parentless, results, tmp_path / "orders")
+    assert len(runs_of(uri)[0]) == 2
+
+
+def test_a_driver_killed_outright_leaves_runs_that_the_next_one_takes_over(uri: str, tmp_path: Path) -> None:
+    results = cell_results()
+    tracker = MlflowTracker(uri)
+    tracker.begin(sweep_facts(), tmp_path)
+    tracker._next_look = 0
+    tracker.finished(results[:6])
+    assert tracker._outbox.drain(5)
+    # No `close`: the process is gone.
+    (parent,), children = runs_of(uri)
+    assert {run.info.status for run in [parent, *children]} == {"RUNNING"}
+    track(uri, sweep_facts(), results, tmp_path / "orders")
+    parents, children = runs_of(uri)
+    assert (len(parents), len(children)) == (1, 3)
+    assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
+
+
+def test_an_extended_sweep_ranks_anew(uri: str, tmp_path: Path) -> None:
+    better = [
+        CellResult(
+            **{
+                **vars(result),
+                "cell_id": f"new-{result.cell_id}",
+                "configuration_id": "new",
+                "configuration": {**result.configuration, "order": "better"},
+                "metrics": {**result.metrics, "wait_mean": 0.1},
+            }
+        )
+        for result in cell_results()[:4]
+    ]
+    track(uri, sweep_facts(), cell_results(), tmp_path / "orders")
+    track(uri, sweep_facts(), [*cell_results(), *better], tmp_path / "orders")
+    _, children = runs_of(uri)
+    ranks = {run.data.tags["gridtune.label"]: run.data.metrics["rank"] for run in children}
+    assert ranks == {"better": 1, "order0": 2, "order1": 3, "order2": 4}
+
+
+def test_a_trace_known_by_another_path_is_the_same_run(uri: str, tmp_path: Path) -> None:
+    moved = [
+        CellResult(**{**vars(result), "configuration": {**result.configuration, "trace": "moved/log.swf"}})
+        for result in cell_results()
+    ]
+    track(uri, sweep_facts(), cell_results(), tmp_path / "orders", status="KILLED", publish=False)
+    assert track(uri, sweep_facts(), moved, tmp_path / "orders").complete
+    assert len(runs_of(uri)[1]) == 3
+
+
+def test_a_deleted_experiment_is_told_and_nothing_waits_for_it(uri: str, tmp_path: Path) -> None:
+    client = connect(uri)
+    client.delete_experiment(client.create_experiment("orders"))
+    outcome = track(uri, sweep_facts(), cell_results(), tmp_path / "orders")
+    assert not outcome.complete
+    assert "was deleted" in outcome.message
+    assert f"gridtune report {tmp_path / 'orders'} --track" in outcome.message
+
+
+def test_a_store_that_cannot_be_opened_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    told: list[str] = []
+    tracker = MlflowTracker(f"sqlite:///{tmp_path}/file/mlflow.db", on_trouble=told.append)
+    tracker.begin(sweep_facts(), tmp_path)
+    tracker.finished(cell_results())
+    outcome = tracker.close()
+    assert not outcome.complete
+    assert "cannot be written" in told[0]
+    assert "the sweep goes on" in told[0]
+
+
+def test_two_sweeps_into_one_fresh_store(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/fresh.db"
+    trackers = [MlflowTracker(uri) for _ in range(2)]
+    for number, tracker in enumerate(trackers):
+        tracker.begin(sweep_facts(sweep_id=str(number)), tmp_path)
+        tracker.finished(cell_results())
+    assert all(tracker.close().complete for tracker in trackers)
+    assert len(runs_of(uri)[0]) == 2
