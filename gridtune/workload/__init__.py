@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gridtune.workload.cleaning import (
     DEFAULT_RULES,
+    LENIENT_RULES,
     CleaningReport,
     clean,
     cleaning_rule,
@@ -16,6 +17,7 @@ from gridtune.workload.workload import SWF_FIELDS, UNKNOWN, Workload
 __all__ = [
     "DEFAULT_MAX_BYTES",
     "DEFAULT_RULES",
+    "LENIENT_RULES",
     "SWF_FIELDS",
     "UNKNOWN",
     "CleaningReport",

@@ -19,6 +19,7 @@ from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Worklo
 
 __all__ = [
     "DEFAULT_RULES",
+    "LENIENT_RULES",
     "CleaningReport",
     "CleaningRule",
     "Jobs",
@@ -30,6 +31,16 @@ __all__ = [
 
 #: What a simulation needs, and no more: order, a run time and a walltime for every job.
 DEFAULT_RULES = ("sort_submits", "drop_never_started", "missing_walltime")
+
+#: Rules for what reading refuses: they help only when given to `read_workload(path, clean=[...])`.
+LENIENT_RULES = (
+    "round_fractions",
+    "unknown_negative_times",
+    "drop_negative_submit",
+    "drop_zero_processors",
+    "drop_wider",
+    "clamp_wider",
+)
 
 
 class Jobs(NamedTuple):

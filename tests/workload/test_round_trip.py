@@ -129,6 +129,13 @@ def test_equal_workloads_give_equal_bytes_and_big_ones_survive(tmp_path, name, p
     assert_same_content(read_workload(first), workload)
 
 
+def test_gzip_holds_no_time(tmp_path):
+    path = tmp_path / "log.swf.gz"
+    write_workload(make_workload(run_time=[1]), path)
+    # Bytes 3 to 7 of a gzip file: flags (no name inside) and the time.
+    assert path.read_bytes()[3:8] == bytes(5)
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "log.json"
     path.write_text("old")

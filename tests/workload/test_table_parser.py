@@ -58,13 +58,16 @@ def assert_fast_is_exact(text: bytes, layout: TableLayout) -> None:
 @example(b"1 . 3\n1 1.-2 3")
 @example(b"1 4-1 3\n1 2 -")
 @example(b"4-1 5\n1 2 3")
-@example(b"1 9223372036854775808 3")
+@example(b"1 2 9223372036854775808")
+@example(b"-9223372036854775809 2 3")
 def test_blank_separated_noise(text):
     assert_fast_is_exact(text, BLANKS)
 
 
 @EXAMPLES
 @given(NOISY_LINES)
+@example(b"1,2,3,")
+@example(b"1,,2,3")
 @example(b"1,2,3,\n4,5")
 @example(b"1 2,,3")
 @example(b",1,2,3\n1,2")
@@ -125,6 +128,14 @@ def test_an_endless_line_is_refused_early():
     with pytest.raises(WorkloadError, match="a line of more than 65,536 bytes"):
         parse_table(LogStream(source, Path("x"), None, 1 << 40), BLANKS)
     assert source.given < 1 << 24
+
+
+def test_the_overlong_line_is_named(monkeypatch):
+    monkeypatch.setattr(table, "_BLOCK", 7)
+    monkeypatch.setattr(table, "_LONGEST_LINE", 20)
+    with pytest.raises(WorkloadError, match="a line of more than 20 bytes") as caught:
+        parse_table(stream_of(b"1 2 3\n" * 9 + b"1" * 50), BLANKS)
+    assert caught.value.line == 10
 
 
 def test_names_are_numbered_in_order_and_numbers_stay(monkeypatch):

@@ -306,7 +306,7 @@ def _without_fractions(
     decimals = []
     for token, start, dot in zip(tokens.tolist(), starts[tokens].tolist(), dots.tolist(), strict=True):
         number = _PLAIN_DECIMAL.match(text, start)
-        if number is None or number.start(1) != dot:
+        if number is None:
             return None
         decimals.append((token, float(number[0])))
         blanked[dot : number.end()] = b" " * (number.end() - dot)

@@ -1,0 +1,50 @@
+"""The page on workloads: its examples run, its tables are complete."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shutil
+
+import pytest
+
+from gridtune.workload import DEFAULT_RULES, LENIENT_RULES, Workload, cleaning, cleaning_rules
+from gridtune.workload.formats import format_names, get_format
+
+
+@pytest.fixture
+def page(repository):
+    return (repository / "docs" / "workloads.md").read_text(encoding="utf-8")
+
+
+def test_examples(page, repository, tmp_path, monkeypatch):
+    (tmp_path / "traces").mkdir()
+    shutil.copy(repository / "traces" / "quickstart.swf.gz", tmp_path / "traces")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cleaning, "_RULES", dict(cleaning._RULES))
+    test = doctest.DocTestParser().get_doctest(page, {}, "workloads.md", "workloads.md", 0)
+    assert len(test.examples) > 15
+    said: list[str] = []
+    failed = doctest.DocTestRunner().run(test, out=said.append)
+    assert failed.failed == 0, "".join(said)
+
+
+def test_every_rule_is_listed_with_its_mark(page):
+    listed = re.findall(r"^\| `(\w+)`( [*†])? \|", page.split("## Cleaning")[1], re.MULTILINE)
+    rules = {name: mark.strip() for name, mark in listed if name in cleaning_rules()}
+    assert set(rules) == set(cleaning_rules())
+    assert {name for name, mark in rules.items() if mark == "*"} == set(DEFAULT_RULES)
+    assert {name for name, mark in rules.items() if mark == "†"} == set(LENIENT_RULES)
+
+
+def test_every_format_is_listed(page):
+    for name in format_names():
+        assert f"| `{get_format(name).suffix}` |" in page
+
+
+def test_every_method_and_name_exists(page):
+    table = page.split("## Selecting")[1] + page.split("## Formats")[0]
+    names = re.findall(r"`(\w+)(?:\([^`]*\))?`", "\n".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))
+    assert len(names) > 15
+    fields = set(Workload.__dataclass_fields__)
+    assert [name for name in names if not hasattr(Workload, name) and name not in fields] == []
