@@ -121,7 +121,9 @@ class _Reader:
     def _seconds(self, value: Any, *path: str | int) -> int | float:
         number = self._number(value, *path)
         # Below zero is a mark (unknown) or a fault, not a time: it is not scaled.
-        return number if number < 0 else self._whole(Fraction(number) * self.time_unit, *path)
+        if number < 0 or (self.time_unit == 1 and isinstance(number, int) and number <= LARGEST_TIME):
+            return number
+        return self._whole(Fraction(number) * self.time_unit, *path)
 
     def _whole(self, seconds: Fraction, *path: str | int) -> int | float:
         """Return a whole number if it is one, else the nearest float, for the checks or a rule to find."""
