@@ -153,39 +153,41 @@ class SweepRuns:
         step
             Of the aggregates: grows with the results there are, so that the latest is the last.
         """
-        child = self._children.get(content.key)
-        done = child is not None and child.status != _RUNNING
-        if final and done and child is not None and child.tags.get(DIGEST_TAG) == content.digest:
+        child = self._known(client, content.key)
+        ended = child is not None and child.status != _RUNNING
+        if final and child is not None and ended and child.tags.get(DIGEST_TAG) == content.digest:
             return
-        if child is None:
-            child = self._make(client, content)
         tags = dict(content.tags)
         metrics = list(content.history)
         if final:
-            step = max(step, int(child.tags.get(STEP_TAG, "-1")) + 1)
+            before = "-1" if child is None else child.tags.get(STEP_TAG, "-1")
+            step = max(step, int(before) + 1)
             metrics += [(name, value, step) for name, value in content.aggregates.items()]
             tags |= {DIGEST_TAG: content.digest, STEP_TAG: str(step)}
+        if child is None:
+            # Its tags are set as it is made, which spares a transaction. That they hold the digest before
+            # the metrics are there does no harm: only a run that has ended is taken to be complete.
+            child, tags = self._make(client, content, tags), {}
         # A parameter cannot change: the same trace may be known by another path meanwhile.
-        parameters = {
-            name: value for name, value in content.parameters.items() if name not in child.parameters
-        }
-        self._send(client, child, metrics, parameters, tags)
-        child.parameters = {**parameters, **child.parameters}
+        new = {name: value for name, value in content.parameters.items() if name not in child.parameters}
+        self._send(client, child, metrics, new, tags)
+        child.parameters = {**new, **child.parameters}
         child.tags.update(tags)
         if final:
             client.set_terminated(child.run_id, content.status, now_milliseconds())
             child.status = content.status
 
-    def _make(self, client: MlflowClient, content: ConfigurationContent) -> _Child:
-        if self._unsure:
+    def _known(self, client: MlflowClient, key: str) -> _Child | None:
+        if key not in self._children and self._unsure:
             self._load_children(client)
-            if content.key in self._children:
-                return self._children[content.key]
+        return self._children.get(key)
+
+    def _make(self, client: MlflowClient, content: ConfigurationContent, tags: Mapping[str, str]) -> _Child:
         self._unsure = True
         run = client.create_run(
             self.experiment_id,
             run_name=content.name,
-            tags={**self._tags, "mlflow.parentRunId": self.parent_id, KEY_TAG: content.key, **content.tags},
+            tags={**self._tags, "mlflow.parentRunId": self.parent_id, KEY_TAG: content.key, **tags},
         )
         self._unsure = False
         return self._children.setdefault(content.key, _child(run))
