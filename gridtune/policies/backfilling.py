@@ -98,4 +98,4 @@ def get_backfilling(name: str | Backfilling, **switches: bool | None) -> Backfil
             raise PolicyError(
                 f"switch {key!r} means nothing to backfilling {name!r}", hint=f"it has: {offered}"
             )
-    return replace(variant, **changes)
+    return replace(variant, **changes)  # type: ignore[arg-type]

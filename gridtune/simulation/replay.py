@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.policies import Backfilling, QueueOrder, get_backfilling, get_queue_order
+from gridtune.simulation.batch.accounts import Facts, known
 from gridtune.simulation.batch.conservative import conservative_schedule
 from gridtune.simulation.batch.ranked import (
     BACKFILL,
@@ -19,7 +20,7 @@ from gridtune.simulation.batch.ranked import (
     ranked_schedule,
 )
 from gridtune.simulation.batch.scored import scored_schedule
-from gridtune.simulation.batch.scores import Facts, compile_score, static_ranks
+from gridtune.simulation.batch.scores import compile_score, static_ranks
 from gridtune.simulation.estimates import estimate_walltimes
 from gridtune.simulation.schedule import JobState, Schedule
 from gridtune.workload.workload import Workload
@@ -146,14 +147,12 @@ def _start_times(
     origin = int(workload.submit_time[0])
     submit = workload.submit_time - origin
     width = np.ascontiguousarray(workload.processors)
-    facts = Facts(
-        *(np.ascontiguousarray(workload.column(name)) for name in ("user", "group", "queue", "partition")),
-        lots,
-    )
+    owners = ("user", "group", "queue", "partition")
+    user, group, queue_number, partition = (np.ascontiguousarray(workload.column(name)) for name in owners)
+    facts = Facts(user, group, queue_number, partition, lots)
     jobs = (submit, run, walltime, width)
     if rule.kind == "conservative":
-        ranks = _conservative_ranks(queue, submit, walltime, width, facts)
-        start, _, _ = conservative_schedule(*jobs, ranks, machine, rule.compression)
+        start = _conservative(queue, *jobs, facts, machine, rule.compression, half_life)
     elif queue.static and (fill is None or fill.static):
         ranks = static_ranks(queue, submit, walltime, width, facts)
         fill_ranks = None if fill is None else static_ranks(fill, submit, walltime, width, facts)
@@ -165,15 +164,24 @@ def _start_times(
     return start
 
 
-def _conservative_ranks(
-    queue: QueueOrder, submit: IntArray, walltime: IntArray, width: IntArray, facts: Facts
-) -> npt.NDArray[np.int32]:
-    if not queue.static:
-        raise SimulationError(
-            f"queue order {queue.label!r} changes while jobs wait; reservations are made on arrival",
-            hint="conservative backfilling takes the static orders, such as fcfs, sjf, saf, f1",
-        )
-    return static_ranks(queue, submit, walltime, width, facts)
+def _conservative(
+    queue: QueueOrder,
+    submit: IntArray,
+    run: IntArray,
+    walltime: IntArray,
+    width: IntArray,
+    facts: Facts,
+    machine: int,
+    compress: bool,
+    half_life: float,
+) -> IntArray:
+    jobs = (submit, run, walltime, width)
+    if queue.static:
+        ranks = static_ranks(queue, submit, walltime, width, facts)
+        return conservative_schedule(*jobs, ranks, machine, compress)[0]
+    arrivals = np.arange(len(submit), dtype=np.int32)
+    read = known(submit, walltime, width, facts, half_life)
+    return conservative_schedule(*jobs, arrivals, machine, compress, compile_score(queue), read)[0]
 
 
 def _flags(rule: Backfilling) -> int:

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gridtune.policies import get_backfilling, get_queue_order
-from gridtune.simulation.batch.reference import ReferenceJob, reference_schedule
+from gridtune.simulation.batch.conservative_twin import conservative_schedule_twin
+from gridtune.simulation.batch.reference import ReferenceJob, ReferenceOrder, reference_schedule
 from gridtune.simulation.estimates import estimate_walltimes
 from gridtune.workload.workload import Workload
 
@@ -57,10 +58,21 @@ def reference_starts(
         )
         for row in range(len(workload))
     ]
+    rule = get_backfilling(backfill)
+    if rule.kind == "conservative":
+        columns = (
+            [getattr(job, name) for job in jobs] for name in ("submit", "run", "walltime", "processors")
+        )
+        told = ReferenceOrder(jobs, get_queue_order(order), half_life)
+        ranks = range(len(jobs))
+        starts, _, _ = conservative_schedule_twin(
+            *columns, ranks, workload.machine_processors, rule.compression, order=told
+        )
+        return np.array(starts) + origin
     starts = reference_schedule(
         jobs,
         workload.machine_processors,
-        get_backfilling(backfill),
+        rule,
         get_queue_order(order),
         None if fill_order is None else get_queue_order(fill_order),
         half_life,

@@ -31,7 +31,7 @@ def test_every_shipped_order_is_tested():
     )
 
 
-@pytest.mark.parametrize("backfill", EASY)
+@pytest.mark.parametrize("backfill", backfilling_names())
 @pytest.mark.parametrize("order", ORDERS)
 @settings(max_examples=25, deadline=None)
 @given(workload=logs(), kill=st.booleans(), seed=st.integers(0, 3))
@@ -60,10 +60,11 @@ def test_backfilling_in_an_order_of_its_own(order, fill_order, workload, kill, b
     workload=logs(),
     half_life=st.sampled_from([0.5, 3.0, 1e6]),
     order=st.sampled_from(FAIR),
+    backfill=st.sampled_from(["easy", "conservative-compression"]),
 )
-def test_fair_share_that_forgets(workload, half_life, order):
-    schedule = gt.simulate(workload, order=order, half_life=half_life)
-    twin = reference_starts(workload, order=order, backfill="easy", half_life=half_life)
+def test_fair_share_that_forgets(workload, half_life, order, backfill):
+    schedule = gt.simulate(workload, order=order, backfill=backfill, half_life=half_life)
+    twin = reference_starts(workload, order=order, backfill=backfill, half_life=half_life)
     np.testing.assert_array_equal(schedule.start_time, twin)
 
 

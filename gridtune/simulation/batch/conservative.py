@@ -29,11 +29,12 @@ IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.simulation.batch.accounts import Known, charge, score_job
 from gridtune.simulation.batch.profile import (
     NEVER,
     Gains,
@@ -89,16 +90,32 @@ def _enqueue(queue: IntArray, queued: int, rank: IntArray, job: int) -> None:
 
 @kernel()
 def _waiting_in_order(queue: IntArray, queued: int, end: IntArray) -> int:
-    """Drop the jobs that have started from the queue; return how many of it are left, in queue order.
-
-    This is where another order than that of ranks would sort them.
-    """
+    """Drop the jobs that have started from the queue; return how many of it are left, in their order."""
     left = 0
     for i in range(queued):
         if end[queue[i]] == NEVER:
             queue[left] = queue[i]
             left += 1
     return left
+
+
+@kernel()
+def _sort(queue: IntArray, score: Any, known: Known, now: int) -> None:
+    """Put jobs in the order of their scores now, ties by submission."""
+    queue.sort()
+    keys = np.empty(queue.size)
+    for i in range(queue.size):
+        keys[i] = score_job(score, known, queue[i], now)
+    queue[:] = queue[np.argsort(keys, kind="mergesort")]
+
+
+@kernel()
+def _arrivals(first: int, ranks: IntArray, score: Any, known: Known | None, now: int) -> IntArray:
+    """Return the jobs that arrive together, `first` and those after it, in queue order."""
+    new = first + np.argsort(ranks)
+    if known is not None and new.size > 1:
+        _sort(new, score, known, now)
+    return new
 
 
 @kernel()
@@ -112,7 +129,7 @@ def _renew(waiting: Agenda, queue: IntArray, start: IntArray) -> None:
 
 @kernel()
 def _complete(
-    profile: Profile, jobs: Jobs, running: Agenda, gains: Gains, noting: bool, now: int
+    profile: Profile, jobs: Jobs, running: Agenda, gains: Gains, noting: bool, known: Known | None, now: int
 ) -> tuple[Profile, bool, bool]:
     """End the jobs that end now and extend those that should have.
 
@@ -133,7 +150,10 @@ def _complete(
             overrun = max(overrun, extended)
             reserve(profile, now, extended, width)
             heappush(running, (min(extended, ends), job))
-        elif requested > now:
+            continue
+        if known is not None:
+            charge(known, job, -width, now)
+        if requested > now:
             early = True
             if noting:
                 note_gain(profile, gains, now, requested, width)
@@ -197,6 +217,8 @@ def conservative_schedule(
     rank: IntArray,
     machine: int,
     compress: bool,
+    score: Any = None,
+    known: Known | None = None,
 ) -> tuple[IntArray, IntArray, int]:
     """Schedule rigid jobs by conservative backfilling, as defined above.
 
@@ -212,6 +234,9 @@ def conservative_schedule(
         Shape (n,), int64, from 1 to `machine`.
     rank
         Shape (n,), int64, distinct: the queue's order, smallest first.
+    score, known
+        For an order that changes while jobs wait, instead of `rank`: its compiled score and what it reads. It
+        is asked whenever jobs are put in order: on arrival together, before a compression or a replan.
     machine
         The number of processors.
     compress
@@ -253,9 +278,11 @@ def conservative_schedule(
             now = min(now, submit[arrived])
 
         noting = compress and len(waiting) > 1
-        profile, early, conflict = _complete(profile, jobs, running, gains, noting, now)
+        profile, early, conflict = _complete(profile, jobs, running, gains, noting, known, now)
         if conflict or (early and compress) or queued > 2 * len(waiting) + 8:
             queued = _waiting_in_order(queue, queued, jobs.end)
+            if known is not None and (conflict or compress):
+                _sort(queue[:queued], score, known, now)
         if conflict:
             replans += 1
             profile = _replan(machine, jobs, queue[:queued], waiting, running, now)
@@ -266,7 +293,7 @@ def conservative_schedule(
         first = arrived
         while arrived < n and submit[arrived] == now:
             arrived += 1
-        for job in first + np.argsort(rank[first:arrived]):
+        for job in _arrivals(first, rank[first:arrived], score, known, now):
             length = max(walltime[job], 1)
             promise[job] = start[job] = earliest_fit(profile, processors[job], length, now, NEVER)
             profile = with_room(profile, now)
@@ -279,4 +306,6 @@ def conservative_schedule(
             job = heappop(waiting)[1]
             if start[job] == now:
                 jobs.end[job] = now + max(walltime[job], 1)
+                if known is not None:
+                    charge(known, job, processors[job], now)
                 heappush(running, (min(jobs.end[job], now + run[job]), job))

@@ -8,8 +8,26 @@ adding up that list.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-__all__ = ["conservative_schedule_twin"]
+__all__ = ["ChangingOrder", "conservative_schedule_twin"]
+
+
+class ChangingOrder(Protocol):
+    """An order that changes while jobs wait, and is told who starts and ends."""
+
+    def key(self, job: int, now: int) -> float:
+        """Return the job's score now."""
+        ...
+
+    def started(self, job: int, now: int) -> None:
+        """Hear that a job starts."""
+        ...
+
+    def ended(self, job: int, now: int) -> None:
+        """Hear that a job ends."""
+        ...
+
 
 #: (job, begin, end, processors): who holds what, from begin until just before end.
 Claim = tuple[int, int, int, int]
@@ -40,6 +58,7 @@ def conservative_schedule_twin(
     machine: int,
     compress: bool,
     journal: list[tuple[int, int, int]] | None = None,
+    order: ChangingOrder | None = None,
 ) -> tuple[list[int], list[int], int]:
     """Return what `conservative_schedule` returns, as lists.
 
@@ -49,6 +68,8 @@ def conservative_schedule_twin(
         As there.
     journal
         Takes (time, job, reserved start) for each reservation made or moved, in the order of events.
+    order
+        Decides instead of `rank`, where given.
     """
     jobs = range(len(submit))
     length = [max(walltime[job], 1) for job in jobs]
@@ -73,7 +94,9 @@ def conservative_schedule_twin(
             journal.append((now, job, begin))
 
     def in_queue_order(some: Iterable[int]) -> list[int]:
-        return sorted(some, key=lambda job: rank[job])
+        if order is None:
+            return sorted(some, key=lambda job: rank[job])
+        return sorted(sorted(some), key=lambda job: order.key(job, now))
 
     while len(start) < len(jobs):
         instants = [submit[job] for job in jobs if job not in arrived]
@@ -85,6 +108,8 @@ def conservative_schedule_twin(
         for job in [job for job in end if start[job] + run[job] == now]:
             early = early or end[job] > now
             del end[job]
+            if order is not None:
+                order.ended(job, now)
         late = [job for job in end if end[job] == now]
         for job in late:
             end[job] = start[job] + 2 * (now - start[job])
@@ -107,5 +132,7 @@ def conservative_schedule_twin(
         for job in [job for job in reserved if reserved[job] == now]:
             start[job] = reserved.pop(job)
             end[job] = now + length[job]
+            if order is not None:
+                order.started(job, now)
 
     return [start[job] for job in jobs], [promise[job] for job in jobs], replans

@@ -260,7 +260,7 @@ def _advance(replay):
 
 
 @kernel()
-def _run(log, flags, shared, narrowest, jobs, bits, least, count, slots, memory, longest):
+def _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest):
     """Wrap the caller's arrays into bare columns and replay the log."""
     fill = 0 if shared else 1
     running = Running(
@@ -288,8 +288,8 @@ def _run(log, flags, shared, narrowest, jobs, bits, least, count, slots, memory,
             flags,
             shared,
             columns,
-            make_index(narrowest, jobs[0], bits[0], least[0], count[0]),
-            make_index(narrowest, jobs[fill], bits[fill], least[fill], count[fill]),
+            make_index(narrowest, jobs[0], bits[0], least[0], tally[0]),
+            make_index(narrowest, jobs[fill], bits[fill], least[fill], tally[fill]),
             running,
             bare(memory),
             bare(longest),
@@ -337,8 +337,8 @@ def ranked_schedule(
     memory[[FREE, HEAD, TOLD]] = machine, -1, -1
     bits = np.zeros((len(ranks), words), np.uint64)
     least = np.full((len(ranks), words * classes), NEVER)
-    count = np.zeros((len(ranks), classes), np.int64)
+    tally = np.zeros((len(ranks), classes), np.int64)
     longest = np.empty(classes, np.int64)
     shared = fill_rank is None
-    _run(log, flags, shared, narrowest, jobs, bits, least, count, slots, memory, longest)
+    _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest)
     return start

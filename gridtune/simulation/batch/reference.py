@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from gridtune.policies import Backfilling, JobView
 
-__all__ = ["ReferenceJob", "reference_schedule"]
+__all__ = ["ReferenceJob", "ReferenceOrder", "reference_schedule"]
 
 Order = Callable[[JobView], float]
 
@@ -58,21 +57,12 @@ class _Account:
 
 
 @dataclass
-class _Machine:
-    """The state of the reference simulation."""
+class _Accounts:
+    """What every user and group has used, and with it the view an order has of a job."""
 
-    free: int
-    rule: Backfilling
-    order: Order
-    fill_order: Order
     half_life: float
-    waiting: list[ReferenceJob] = field(default_factory=list)
-    running: list[ReferenceJob] = field(default_factory=list)
     users: dict[int, _Account] = field(default_factory=dict)
     groups: dict[int, _Account] = field(default_factory=dict)
-    starts: int = 0
-    blocked: tuple[ReferenceJob, int, int] | None = None
-    gone: set[int] = field(default_factory=set)
 
     def view(self, job: ReferenceJob, now: int) -> JobView:
         return JobView(
@@ -94,19 +84,54 @@ class _Machine:
         self.users.setdefault(job.user, _Account()).change(now, width, self.half_life)
         self.groups.setdefault(job.group, _Account()).change(now, width, self.half_life)
 
+
+class ReferenceOrder:
+    """A queue order asked job by job, for the twin of conservative backfilling, which counts jobs."""
+
+    def __init__(self, jobs: list[ReferenceJob], order: Order, half_life: float = 0.0) -> None:
+        self._jobs, self._order, self._accounts = jobs, order, _Accounts(half_life)
+
+    def key(self, job: int, now: int) -> float:
+        """Return the job's score now."""
+        return self._order(self._accounts.view(self._jobs[job], now))
+
+    def started(self, job: int, now: int) -> None:
+        """Let the job use its processors from now on."""
+        self._accounts.charge(self._jobs[job], now, self._jobs[job].processors)
+
+    def ended(self, job: int, now: int) -> None:
+        """Let the job use them no more."""
+        self._accounts.charge(self._jobs[job], now, -self._jobs[job].processors)
+
+
+@dataclass
+class _Machine:
+    """The state of the reference simulation."""
+
+    free: int
+    rule: Backfilling
+    order: Order
+    fill_order: Order
+    accounts: _Accounts
+    waiting: list[ReferenceJob] = field(default_factory=list)
+    running: list[ReferenceJob] = field(default_factory=list)
+    starts: int = 0
+    blocked: tuple[ReferenceJob, int, int] | None = None
+    gone: set[int] = field(default_factory=set)
+
     def start(self, job: ReferenceJob, now: int) -> None:
         self.waiting.remove(job)
         self.running.append(job)
         self.starts += 1
         job.start, job.turn = now, self.starts
         self.free -= job.processors
-        self.charge(job, now, job.processors)
+        self.accounts.charge(job, now, job.processors)
 
     def give_back(self, job: ReferenceJob, now: int) -> None:
         """Free a job's processors; it may still be among the running (see `complete_one`)."""
         self.gone.add(job.number)
         self.free += job.processors
-        self.charge(job, now, -job.processors)
+        self.accounts.charge(job, now, -job.processors)
 
     def complete(self, now: int) -> None:
         """All completions of an instant."""
@@ -140,8 +165,8 @@ class _Machine:
 
     def schedule(self, now: int) -> None:
         """One scheduling pass."""
-        keys = {job.number: self.order(self.view(job, now)) for job in self.waiting}
-        fill_keys = {job.number: self.fill_order(self.view(job, now)) for job in self.waiting}
+        keys = {job.number: self.order(self.accounts.view(job, now)) for job in self.waiting}
+        fill_keys = {job.number: self.fill_order(self.accounts.view(job, now)) for job in self.waiting}
         head = None
         for job in sorted(self.waiting, key=lambda job: (keys[job.number], job.number)):
             if job.processors > self.free:
@@ -177,7 +202,7 @@ def reference_schedule(
     At an instant all completions come first, then all submissions, then one scheduling pass; with
     `rule.pass_per_event`, a pass follows each of them.
     """
-    state: Any = _Machine(machine, rule, order, fill_order or order, half_life)
+    state = _Machine(machine, rule, order, fill_order or order, _Accounts(half_life))
     coming = list(jobs)
     while coming or state.running:
         ends = [job.start + job.run for job in state.running]

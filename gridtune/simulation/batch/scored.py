@@ -6,12 +6,12 @@ scored anew, in compiled code. The rules are those of `ranked`, and on static or
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.simulation.batch.accounts import Facts, Known, bare_known, charge, known, score_job
 from gridtune.simulation.batch.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.simulation.batch.running import (
     Running,
@@ -21,7 +21,6 @@ from gridtune.simulation.batch.running import (
     pop_ended,
     reservation,
 )
-from gridtune.simulation.batch.scores import Facts
 from gridtune.simulation.compiled import bare, kernel
 
 __all__ = ["scored_schedule"]
@@ -36,18 +35,6 @@ Int32s = npt.NDArray[np.int32]
 Float64s = npt.NDArray[np.float64]
 
 
-class Usage(NamedTuple):
-    """Processor-seconds used, per account (a user or a group): `used` up to `since`, then `rate` more.
-
-    `account[job]` is whose account a job is on.
-    """
-
-    account: Int32s
-    used: Float64s
-    since: Int64s
-    rate: Int64s
-
-
 class Replay(NamedTuple):
     """Everything a run needs, as bare columns.
 
@@ -58,51 +45,17 @@ class Replay(NamedTuple):
     jobs: int
     flags: int
     shared: bool
-    half_life: float
     submit: Int64s
     run: Int64s
     walltime: Int64s
     processors: Int64s
-    facts: Facts
+    known: Known
     start: Int64s
     queue: Int32s
     key: Float64s
     fill_key: Float64s
-    users: Usage
-    groups: Usage
     running: Running
     memory: Int64s
-
-
-@kernel()
-def _used(usage, account, now, half_life):
-    """Return an account's usage now: all of it, or with older use fading by half every `half_life`."""
-    seconds = now - usage.since[account]
-    if half_life <= 0.0:
-        return usage.used[account] + usage.rate[account] * seconds
-    rate = math.log(2.0) / half_life
-    kept = math.exp(-rate * seconds)
-    return usage.used[account] * kept + usage.rate[account] * (1.0 - kept) / rate
-
-
-@kernel()
-def _charge(usage, job, width, now, half_life):
-    """Let a job begin (width > 0) or cease (width < 0) to use processors on its account."""
-    account = usage.account[job]
-    usage.used[account] = _used(usage, account, now, half_life)
-    usage.since[account] = now
-    usage.rate[account] += width
-
-
-@kernel()
-def _score(replay, score, job, now):
-    facts, users, groups = replay.facts, replay.users, replay.groups
-    return score(
-        replay.submit[job], replay.walltime[job], replay.processors[job], facts.user[job],
-        facts.group[job], facts.queue[job], facts.partition[job], now - replay.submit[job], now,
-        _used(users, users.account[job], now, replay.half_life),
-        _used(groups, groups.account[job], now, replay.half_life), facts.lot[job],
-    )  # fmt: skip
 
 
 @kernel()
@@ -120,8 +73,7 @@ def _launch(replay, place, now):
     memory[TURN] += 1
     requested_end = now + replay.walltime[job]
     add_running(replay.running, now + replay.run[job], memory[TURN], requested_end, job, width)
-    _charge(replay.users, job, width, now, replay.half_life)
-    _charge(replay.groups, job, width, now, replay.half_life)
+    charge(replay.known, job, width, now)
 
 
 @kernel()
@@ -158,9 +110,9 @@ def _fitting(replay, window):
 def _rank_waiting(replay, score, fill_score, now):
     for place in range(replay.memory[WAITING]):
         job = replay.queue[place]
-        replay.key[place] = _score(replay, score, job, now)
-        fill = replay.key[place] if replay.shared else _score(replay, fill_score, job, now)
-        replay.fill_key[place] = fill
+        key = score_job(score, replay.known, job, now)
+        replay.key[place] = key
+        replay.fill_key[place] = key if replay.shared else score_job(fill_score, replay.known, job, now)
 
 
 @kernel()
@@ -207,8 +159,7 @@ def _release(replay, job, now):
     drop_request(replay.running, replay.start[job] + replay.walltime[job], job)
     width = replay.processors[job]
     replay.memory[FREE] += width
-    _charge(replay.users, job, -width, now, replay.half_life)
-    _charge(replay.groups, job, -width, now, replay.half_life)
+    charge(replay.known, job, -width, now)
 
 
 @kernel()
@@ -256,20 +207,13 @@ def _advance(replay, score, fill_score):
 
 
 @kernel()
-def _usage(usage):
-    return Usage(bare(usage.account), bare(usage.used), bare(usage.since), bare(usage.rate))
-
-
-@kernel()
-def _run(score, fill_score, columns, facts, slots, users, groups, scratch, memory, flags, shared, half_life):
+def _run(score, fill_score, run, start, known, slots, scratch, memory, flags, shared):
     """Wrap the caller's arrays into bare columns and replay the log."""
-    submit, run, walltime, processors, start = columns
     queue, key, fill_key = scratch
+    jobs, read = known.submit.size, bare_known(known)
     replay = Replay(
-        submit.size, flags, shared, half_life,
-        bare(submit), bare(run), bare(walltime), bare(processors),
-        Facts(bare(facts.user), bare(facts.group), bare(facts.queue), bare(facts.partition), bare(facts.lot)),
-        bare(start), bare(queue), bare(key), bare(fill_key), _usage(users), _usage(groups),
+        jobs, flags, shared, read.submit, bare(run), read.walltime, read.processors, read,
+        bare(start), bare(queue), bare(key), bare(fill_key),
         Running(
             bare(slots.n), bare(slots.end), bare(slots.turn), bare(slots.job),
             bare(slots.requested_end), bare(slots.holder), bare(slots.held),
@@ -277,13 +221,6 @@ def _run(score, fill_score, columns, facts, slots, users, groups, scratch, memor
         bare(memory),
     )  # fmt: skip
     _advance(replay, score, fill_score)
-
-
-def _accounts(owner: Int64s) -> Usage:
-    numbers, account = np.unique(owner, return_inverse=True)
-    count = len(numbers)
-    zeros = np.zeros(count, np.int64)
-    return Usage(account.astype(np.int32), np.zeros(count), zeros, zeros.copy())
 
 
 def scored_schedule(
@@ -316,9 +253,8 @@ def scored_schedule(
     memory = np.zeros(MEMORY, np.int64)
     memory[[FREE, HEAD, TOLD]] = machine, -1, -1
     scratch = (np.empty(n, np.int32), np.empty(n), np.empty(n))
-    _run(
-        score, fill_score or score, (submit, run, walltime, processors, start), facts,
-        empty_running(min(machine, n) + 1), _accounts(facts.user), _accounts(facts.group),
-        scratch, memory, flags, fill_score is None, half_life,
-    )  # fmt: skip
+    read = known(submit, walltime, processors, facts, half_life)
+    slots = empty_running(min(machine, n) + 1)
+    shared = fill_score is None
+    _run(score, score if shared else fill_score, run, start, read, slots, scratch, memory, flags, shared)
     return start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,24 +12,15 @@ from numba.core.errors import NumbaError
 
 from gridtune.errors import PolicyError
 from gridtune.policies import JobView, QueueOrder
+from gridtune.simulation.batch.accounts import Facts
 from gridtune.simulation.compiled import kernel
 
-__all__ = ["SCORE", "Facts", "compile_score", "static_ranks"]
+__all__ = ["SCORE", "compile_score", "static_ranks"]
 
 Int64s = npt.NDArray[np.int64]
 
 #: The machine-level type of a score function: the fields of `JobView`, flat.
 SCORE = types.float64(*[types.int64] * 9, *[types.float64] * 3)
-
-
-class Facts(NamedTuple):
-    """What orders may read of each job besides its submission, walltime and size; shape (n,) each."""
-
-    user: Int64s
-    group: Int64s
-    queue: Int64s
-    partition: Int64s
-    lot: npt.NDArray[np.float64]
 
 
 def compile_score(order: QueueOrder) -> Any:

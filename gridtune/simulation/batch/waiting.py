@@ -43,7 +43,7 @@ class Index(NamedTuple):
     `bits0[b]` has a bit for each of 64 ranks, `bits1[b]` for each non-empty word of `bits0`, `bits2[b]`
     for each of `bits1`, which has `words2` words. `least0[b * classes + c]` is the shortest walltime of
     the jobs of size class c that wait in block b, `NEVER` if none does; `least1` and `least2` are the same
-    for larger blocks. `narrowest[c]` is the least size of class c, `count[c]` how many of it wait;
+    for larger blocks. `narrowest[c]` is the least size of class c, `tally[c]` how many of it wait;
     `jobs[r]` is the job of rank r.
     """
 
@@ -57,7 +57,7 @@ class Index(NamedTuple):
     least0: Int64s
     least1: Int64s
     least2: Int64s
-    count: Int64s
+    tally: Int64s
 
 
 @intrinsic
@@ -105,8 +105,8 @@ def index_words(jobs):
 
 
 @kernel()
-def make_index(narrowest, jobs, bits, least, count):
-    """Return an index over zeroed `bits`, `least` full of `NEVER` and zeroed `count`, held by the caller."""
+def make_index(narrowest, jobs, bits, least, tally):
+    """Return an index over zeroed `bits`, `least` full of `NEVER` and zeroed `tally`, held by the caller."""
     words0, words1, words2 = index_words(jobs.size)
     classes = narrowest.size
     return Index(
@@ -120,7 +120,7 @@ def make_index(narrowest, jobs, bits, least, count):
         bare(least[: words0 * classes]),
         bare(least[words0 * classes : (words0 + words1) * classes]),
         bare(least[(words0 + words1) * classes :]),
-        bare(count),
+        bare(tally),
     )
 
 
@@ -131,7 +131,7 @@ def insert(index, rank, size, walltime):
     index.bits0[block0] |= _bit(rank)
     index.bits1[block1] |= _bit(block0)
     index.bits2[block2] |= _bit(block1)
-    index.count[size] += 1
+    index.tally[size] += 1
     cell = block0 * index.classes + size
     if index.least0[cell] <= walltime:
         return
@@ -148,7 +148,7 @@ def insert(index, rank, size, walltime):
 def remove(index, rank, size, walltime, sizes, walltimes):
     """Take the waiting job of a rank out."""
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
-    index.count[size] -= 1
+    index.tally[size] -= 1
     word = index.bits0[block0] & ~_bit(rank)
     index.bits0[block0] = word
     if word == 0:
@@ -228,7 +228,7 @@ def something_fits(index, free):
     for size in range(index.classes):
         if index.narrowest[size] > free:
             return False
-        if index.count[size] > 0:
+        if index.tally[size] > 0:
             return True
     return False
 
