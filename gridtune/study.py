@@ -177,6 +177,8 @@ def run_sweep(
         study = _run(known, tracker, progress, directory=directory, retry_failed=retry_failed, **options)
     if console is not None:
         print_study(study, console)
+    elif study.tracking is not None and not study.tracking.complete:
+        print(study.tracking.message, file=sys.stderr)
     return study
 
 

@@ -108,19 +108,19 @@ def configuration_content(
     failed = [result for result in ordered if result.state != "done"]
     tags = {
         "gridtune.kind": "configuration",
-        "gridtune.workload": first.workload,
-        "gridtune.label": label,
-        "gridtune.trace": first.trace,
-        "gridtune.trace_sha256": ", ".join(first.traces.values()),
+        "workload": first.workload,
+        "label": label,
+        "trace": first.trace,
+        "trace_sha256": ", ".join(first.traces.values()),
         "gridtune.cells": json.dumps({result.replicate: result.cell_id for result in ordered}),
-        "gridtune.replicates": f"{len(ordered) - len(failed)}/{planned}",
+        "replicates": f"{len(ordered) - len(failed)}/{planned}",
     }
     if failed:
-        tags["gridtune.failed"] = str(len(failed))
-        tags["gridtune.error"] = f"{failed[0].replicate}: {failed[0].state}: {failed[0].error or ''}"
+        tags["failed"] = str(len(failed))
+        tags["error"] = f"{failed[0].replicate}: {failed[0].state}: {failed[0].error or ''}"
     rows = ranked or {}
     for row in list(rows.values())[:1]:
-        tags["gridtune.verdict"] = row["verdict"] or "no baseline"
+        tags["verdict"] = row["verdict"] or "no baseline"
     status = "FAILED" if failed else "FINISHED" if len(ordered) >= planned else "KILLED"
     return ConfigurationContent(
         key=first.configuration_id,

@@ -27,6 +27,8 @@ STEP_TAG = "gridtune.step"
 #: What one request may carry: a store takes 1,000 metrics and 100 parameters or tags.
 _METRICS, _OTHERS = 800, 100
 _RUNNING = "RUNNING"
+#: Makes the UI show runs and their metrics first, not language models' conversations.
+_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 
 
 @dataclass
@@ -108,7 +110,10 @@ class SweepRuns:
                 None if self._artifacts is None else (self._artifacts / clean_name(self.experiment)).as_uri()
             )
             try:
-                return str(client.create_experiment(self.experiment, artifact_location=place))
+                made = client.create_experiment(
+                    self.experiment, artifact_location=place, tags=_EXPERIMENT_TAGS
+                )
+                return str(made)
             except MlflowException as fault:
                 # Another sweep of the same space may have been quicker.
                 found = client.get_experiment_by_name(self.experiment)

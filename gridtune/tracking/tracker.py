@@ -32,6 +32,8 @@ __all__ = ["Artefact", "MlflowTracker", "TrackingOutcome"]
 _LIVE_SECONDS = 10.0
 #: Sending may take at most this share of the time between two looks.
 _LIVE_SHARE = 0.1
+#: How long a store that is away is waited for after an interrupt, at most.
+_PARTING_SECONDS = 5.0
 #: Rows of a ranking and characters that a run's description has.
 _NOTE_ROWS, _NOTE_LENGTH = 10, 4800
 
@@ -204,7 +206,7 @@ class MlflowTracker:
         for key in self._results:
             self._put_configuration(key, final=True, step=done, ranked=rows.get(key, {}))
         metrics = self._counts() | ({} if seconds is None else {"seconds": seconds})
-        tags = {f"gridtune.best {best.stratum}".strip(): str(best) for best in summary.best}
+        tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
         tags["mlflow.note.content"] = _note_text(summary)
         at = now_milliseconds()
         self._outbox.put("the sweep's totals", lambda client: runs.update_parent(client, metrics, tags, at))
@@ -225,7 +227,8 @@ class MlflowTracker:
                 for key in sorted(self._news):
                     self._put_configuration(key, final=False)
             self._outbox.put("the end of the sweep's run", lambda client: runs.end(client, status))
-        self._outbox.drain(self._patience)
+        # Whoever interrupts a sweep wants to leave.
+        self._outbox.drain(min(self._patience, _PARTING_SECONDS) if status == "KILLED" else self._patience)
         outcome = TrackingOutcome(
             uri=self.uri,
             unsent=self._outbox.unsent,
@@ -300,7 +303,7 @@ def _sweep_tags(facts: SweepFacts, directory: Path) -> dict[str, str]:
         "mlflow.note.content": facts.description,
     }
     # A trace is known by its content: two paths to the same log are one workload.
-    return tags | {f"gridtune.trace {name}": checksum for name, checksum in facts.workloads.items()}
+    return tags | {f"trace {name}": checksum for name, checksum in facts.workloads.items()}
 
 
 def _sweep_parameters(facts: SweepFacts) -> dict[str, str]:

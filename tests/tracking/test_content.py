@@ -28,7 +28,7 @@ def test_a_run_is_named_by_what_varies() -> None:
     content = configuration_content(cell_results()[4:8], **OPTIONS)
     assert content.name == "log: order1"
     assert content.parameters == {"trace": "log.swf", "order": "order1", "kill": "yes"}
-    assert content.tags["gridtune.trace_sha256"] == CHECKSUM
+    assert content.tags["trace_sha256"] == CHECKSUM
     assert json.loads(content.tags["gridtune.cells"])["window 2/4"] == "log-c0001-r01"
 
 
@@ -52,7 +52,7 @@ def test_each_replicate_is_a_step_of_the_history_and_other_metrics_are_left_out(
 def test_its_status_is_that_of_its_replicates(results: list, status: str) -> None:
     content = configuration_content(results, **OPTIONS)
     assert content.status == status
-    assert ("gridtune.error" in content.tags) == (status == "FAILED")
+    assert ("error" in content.tags) == (status == "FAILED")
 
 
 def test_the_digest_changes_with_what_is_logged_and_with_nothing_else() -> None:

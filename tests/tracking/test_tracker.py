@@ -95,15 +95,15 @@ def test_what_a_store_holds(uri: str, tmp_path: Path) -> None:
     assert parent.data.params["objective"] == "wait_mean (min)"
     assert parent.data.metrics["cells_done"] == 11
     assert parent.data.metrics["cells_failed"] == 1
-    assert parent.data.tags["gridtune.trace log.swf"] == CHECKSUM
-    assert parent.data.tags["gridtune.best log"].startswith("order0")
+    assert parent.data.tags["trace log.swf"] == CHECKSUM
+    assert parent.data.tags["best log"].startswith("order0")
     assert "| **1** | **order0** |" in parent.data.tags["mlflow.note.content"]
     named = {run.data.tags["mlflow.runName"]: run for run in children}
     assert set(named) == {"log: order0", "log: order1", "log: order2"}
     run = named["log: order1"]
     assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
     assert run.data.tags["gridtune.version"]
-    assert run.data.tags["gridtune.trace_sha256"] == CHECKSUM
+    assert run.data.tags["trace_sha256"] == CHECKSUM
     assert run.data.params["order"] == "order1"
     assert run.info.status == "FINISHED"
     history = client.get_metric_history(run.info.run_id, "wait_mean")
@@ -180,7 +180,7 @@ def test_an_extended_sweep_ranks_anew(uri: str, tmp_path: Path) -> None:
     track(uri, sweep_facts(), cell_results(), tmp_path / "orders")
     track(uri, sweep_facts(), [*cell_results(), *better], tmp_path / "orders")
     _, children = runs_of(uri)
-    ranks = {run.data.tags["gridtune.label"]: run.data.metrics["rank"] for run in children}
+    ranks = {run.data.tags["label"]: run.data.metrics["rank"] for run in children}
     assert ranks == {"better": 1, "order0": 2, "order1": 3, "order2": 4}
 
 
