@@ -77,6 +77,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
     Examples:
       gridtune simulate traces/quickstart.swf.gz
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
+      gridtune simulate kth-sp2 --first 200 --gantt kth.png
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
     """
@@ -92,9 +93,12 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
     if options["out"] is not None:
         _write(schedule, options["out"])
     if options["plot"] is not None:
-        from gridtune.report.schedule_plots import plot_load
+        from gridtune.report.schedule_plots import LoadCurves, plot_load
 
-        plot_load({schedule.settings["order"]: schedule}, options["plot"], title=workload.name)
+        curves = LoadCurves.of_table(schedule.to_table(), schedule.processors)
+        plot_load({schedule.settings["order"]: curves}, options["plot"], title=workload.name)
+    if options["gantt"] is not None:
+        _draw_gantt(schedule, options["gantt"])
     if as_json:
         click.echo(json.dumps(_report(schedule, cleaning, metrics, seconds), indent=2))
         return
@@ -104,21 +108,25 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
 def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, int]]:
     from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
-    from gridtune.workload.cleaning import DEFAULT_RULES, clean
+    from gridtune.workload.cleaning import DEFAULT_RULES, LENIENT_RULES, clean
 
-    workload = read_workload(resolve_trace(log))
-    rules = options["rules"]
-    chosen = DEFAULT_RULES if rules is None else [rule.strip() for rule in rules.split(",") if rule.strip()]
-    if list(chosen) != ["none"]:
-        workload, report = clean(workload, chosen, processors=options["processors"])
-        counts = dict(report.counts)
-    else:
-        counts = {}
+    named = options["rules"]
+    rules = (
+        list(DEFAULT_RULES) if named is None else [part.strip() for part in named.split(",") if part.strip()]
+    )
+    if rules == ["none"]:
+        rules = []
+    # Some rules are for lines that reading would otherwise refuse.
+    lenient = [rule for rule in rules if rule in LENIENT_RULES]
+    workload = read_workload(resolve_trace(log), clean=lenient)
+    workload, _ = clean(
+        workload, [rule for rule in rules if rule not in lenient], processors=options["processors"]
+    )
     if options["first"] is not None:
         workload = workload.first(options["first"])
     if options["load"] is not None:
         workload = workload.scale_load(options["load"])
-    return workload, {rule: count for rule, count in counts.items() if count}
+    return workload, {rule: count for rule, count in workload.cleaning.items() if count}
 
 
 def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, float]:
@@ -141,6 +149,19 @@ def _write(schedule: Schedule, path: Path) -> None:
     partial = path.with_name(f".{path.name}.partial")
     pq.write_table(schedule.to_table(), partial, compression="zstd")
     partial.replace(path)
+
+
+def _draw_gantt(schedule: Schedule, path: Path) -> None:
+    import numpy as np
+
+    from gridtune.report.schedule_plots import plot_gantt
+    from gridtune.simulation import allocate_processors
+
+    held = [
+        np.concatenate([np.arange(first, last + 1) for first, last in ranges])
+        for ranges in allocate_processors(schedule)
+    ]
+    plot_gantt(schedule, held, path, title=schedule.workload.name)
 
 
 def _report(

@@ -89,3 +89,21 @@ def test_cleaning_is_reported(tmp_path):
     printed = run(log)
     assert "drop_never_started touched 1 jobs" in printed.output
     assert json.loads(run(log, "--json").output)["jobs"] == 1
+
+
+def test_pictures_are_drawn(quickstart, tmp_path):
+    printed = run(
+        quickstart, "--first", 60, "--plot", tmp_path / "use.png", "--gantt", tmp_path / "gantt.png"
+    )
+    assert printed.exit_code == 0
+    for name in ("use.png", "gantt.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_lenient_rules_reach_the_reader(tmp_path):
+    log = tmp_path / "wide.swf"
+    wide, narrow = "1 0 -1 10 9 -1 -1 9 20 -1 1 1 1 1 1 1 -1 -1", "2 5 -1 5 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1"
+    log.write_text(f"; MaxProcs: 4\n{wide}\n{narrow}\n")
+    with pytest.raises(WorkloadError, match="wider than the machine"):
+        run(log)
+    assert json.loads(run(log, "--clean", "drop_wider", "--json").output)["cleaning"] == {"drop_wider": 1}
