@@ -33,6 +33,7 @@ class _Scaled:
     first: Configuration
     is_baseline: bool
     parts: dict[int, FloatArray] = field(default_factory=dict)
+    residuals: dict[int, FloatArray] = field(default_factory=dict)
     failures: int = 0
 
     @property
@@ -83,7 +84,8 @@ def rank_overall(
             held = found.setdefault(key, _Scaled(each, is_baseline=bool(bases[index] == index)))
             held.failures += each.failures
             if bases[index] >= 0:
-                held.parts[number] = _relative(values[index], values[bases[index]])
+                scaled = _relative(values[index], values[bases[index]])
+                held.parts[number], held.residuals[number] = scaled
     lengths = [value_matrix(configurations).shape[1] for configurations in groups.values()]
     compared = [each for each in found.values() if each.pairs]
     if not compared:
@@ -108,11 +110,25 @@ def rank_overall(
     return pa.Table.from_pylist(placed(rows, direction, "relative"), schema=schema)
 
 
-def _relative(values: FloatArray, base: FloatArray) -> FloatArray:
-    """Return the paired differences over the size of the baseline's mean; NaN where there are none."""
+def _relative(values: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return paired differences over the size of the baseline's mean, and what they vary by as a ratio.
+
+    The mean difference over the baseline's mean is a ratio of two sums over the same replicates. A hard
+    replicate makes both large and the ratio hardly different, so its uncertainty is that of the
+    residuals around the ratio (the ratio estimator's linearisation; Cochran, "Sampling Techniques",
+    Wiley 1977, section 6.3), not that of the differences themselves.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Scaled differences, and scaled residuals (mean 0); NaN where there is no pair.
+    """
     paired = np.isfinite(values) & np.isfinite(base)
-    size = abs(float(base[paired].mean())) if paired.any() else 0.0
-    return np.where(paired, values - base, math.nan) / (size or math.nan)
+    mean = float(base[paired].mean()) if paired.any() else math.nan
+    size = abs(mean) or math.nan
+    differences = np.where(paired, values - base, math.nan)
+    ratio = float(differences[paired].mean()) / mean if paired.any() and mean else math.nan
+    return differences / size, (differences - ratio * base) / size
 
 
 def _statistics(found: Sequence[_Scaled], lengths: Sequence[int]) -> list[dict[str, float | None]]:
@@ -125,11 +141,11 @@ def _statistics(found: Sequence[_Scaled], lengths: Sequence[int]) -> list[dict[s
         parts = {number: part for number, part in each.parts.items() if np.isfinite(part).any()}
         means[index] = np.mean([np.nanmean(part) for part in parts.values()])
         for number, part in parts.items():
-            # Weights make the plain mean over all replicates the mean of the strata's means. Moving each
-            # stratum to the common mean leaves only the spread within strata to be resampled.
+            # Weights make the plain mean over all replicates the mean of the strata's means. Residuals
+            # around each stratum's own ratio leave only the spread within strata to be resampled.
             weight = each.pairs / (len(parts) * np.isfinite(part).sum())
             place = slice(ends[number] - lengths[number], ends[number])
-            spread[index, place] = (part - np.nanmean(part)) * weight + means[index]
+            spread[index, place] = each.residuals[number] * weight + means[index]
             weighted[index, place] = math.nan if each.is_baseline else part * weight
     interval = bootstrap_interval(spread, rng=np.random.default_rng(SEED), confidence=LEVEL)
     p_values = joint_sign_flip_p_values(weighted, rng=np.random.default_rng(SEED))

@@ -239,7 +239,10 @@ def strata(ranking: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     names = ranking_head(ranking).group_by
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in ranking.to_pylist():
-        groups.setdefault(", ".join(value_text(row[name]) for name in names), []).append(row)
+        parts = [
+            row[name] if isinstance(row[name], str) else f"{name}={value_text(row[name])}" for name in names
+        ]
+        groups.setdefault(", ".join(parts), []).append(row)
     yield from groups.items()
 
 

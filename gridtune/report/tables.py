@@ -98,13 +98,7 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
     varying = varying_parameters(ranking, without=head.group_by)
     for name, every in strata(ranking):
         rows = _shown(every, limit)
-        table = Table(
-            title=Text(_heading(name, every, head), style="bold"),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
-            pad_edge=False,
-        )
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         columns = _fitting(_columns(rows, varying, head), console.width)
         for column in columns:
             # Numbers are never cut; long words of parameters wrap where the terminal is narrow.
@@ -118,9 +112,11 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
                 for column in columns
             ]
             table.add_row(*cells, style="bold" if row["is_baseline"] else "")
+        console.print(Text(_heading(name, every, head), style="bold"))
         console.print(table)
         for note in _notes(every, rows):
             console.print(Text(note, style="dim"))
+        console.print()
 
 
 def report_console() -> Console:

@@ -238,6 +238,27 @@ class TestOverall:
         assert -0.32 < row["relative_low"] < -0.3 < row["relative_high"] < -0.28
         assert row["verdict"] == Verdict.BETTER
 
+    def test_what_is_hard_for_both_does_not_widen_its_interval(self) -> None:
+        hard = [10.0 * 2**k for k in range(10)]
+        factors = [0.5, 0.52, 0.48, 0.51, 0.49, 0.5, 0.53, 0.47, 0.5, 0.5]
+        better = [value * factor for value, factor in zip(hard, factors, strict=True)]
+        table = self.table({"one": {"a": hard, "b": better}, "two": {"a": hard, "b": better}})
+        ranking = rank_overall(table, **self.settings)
+        assert ranking is not None
+        row = ranking.to_pylist()[0]
+        assert row["relative_high"] - row["relative_low"] < 0.05
+
+    def test_a_log_with_few_replicates_counts_as_much_as_one_with_many(self) -> None:
+        steady = [90.0, 91, 89, 90, 90, 91, 89, 90, 90, 90, 90, 90]
+        shaky = [30.0, 70, 20]
+        logs = {"many": {"a": [100.0] * 12, "b": steady}, "few": {"a": [100.0] * 3, "b": shaky}}
+        ranking = rank_overall(self.table(logs), **self.settings)
+        assert ranking is not None
+        row = ranking.to_pylist()[0]
+        assert row["relative"] == pytest.approx((-0.1 - 0.6) / 2)
+        # Half of the shaky log's own standard error: the steady one must not drown it.
+        assert row["relative_high"] - row["relative_low"] > 2 * 0.5 * 0.15
+
     def test_what_failed_somewhere_has_no_rank(self) -> None:
         table = self.table(
             {"one": {"a": [1, 2], "b": [1, None]}, "two": {"a": [1, 2], "b": [1, 2]}},
