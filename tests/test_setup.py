@@ -89,11 +89,14 @@ def test_what_decides_the_environment_makes_it_anew(clone: Clone, name: str) -> 
     assert clone.installs == 2
 
 
-def test_a_moved_clone_installs_again(clone: Clone) -> None:
-    """Console scripts hold the path that they were installed at."""
+def test_a_moved_clone_starts_afresh(clone: Clone) -> None:
+    """Every command of an environment names the place it was made in."""
     clone.setup()
     clone.root = clone.root.rename(clone.root.with_name("moved"))
+    left = clone.root / ".venv" / "made-elsewhere"
+    left.touch()
     assert clone.setup().returncode == 0
+    assert not left.exists()
     assert clone.installs == 2
 
 
