@@ -25,7 +25,7 @@ from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["bare", "kernel", "source_stamp"]
+__all__ = ["bare", "kernel", "section", "source_stamp"]
 
 
 @cache
@@ -79,3 +79,31 @@ def _checked(array):
 
 #: Return a C-contiguous array's data as a bare column: `column[i]`, no reference count, no bounds.
 bare = _checked if config.BOUNDSCHECK else _bare
+
+
+@intrinsic
+def _shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
+    """Return the pointer that many elements further on."""
+    if not isinstance(pointer, types.CPointer):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        element = context.get_value_type(signature.args[0].dtype)
+        return builder.gep(arguments[0], [arguments[1]], source_etype=element)
+
+    return pointer(pointer, types.intp), generate
+
+
+@kernel(inline="always")
+def _section(array, start, length):
+    return _shifted(_address(array), start)
+
+
+@kernel(inline="always")
+def _checked_section(array, start, length):
+    return array[start : start + length]
+
+
+#: Return the bare column of `length` elements from `start` on: many columns can share one array, which is
+#: one argument of a kernel instead of many.
+section = _checked_section if config.BOUNDSCHECK else _section

@@ -1,0 +1,200 @@
+"""`Platform`: a homogeneous cluster of nodes with power states, as numbers or from a Batsim platform file."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from gridtune.errors import SimulationError
+
+__all__ = ["NodePower", "Platform", "read_platform"]
+
+#: Platform files beyond this many bytes are refused.
+_LARGEST_FILE = 64 * 2**20
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_SPEED = re.compile(r"([0-9.eE+-]+?)\s*([kKMGTP]?)f?")
+
+
+@dataclass(frozen=True)
+class NodePower:
+    """What a node draws in each state, in watts, and how long it takes to switch.
+
+    The defaults are those measured on GRID'5000's cluster Taurus.
+
+    Attributes
+    ----------
+    idle, computing, off
+        On without work; every core at work; asleep.
+    switching_off, switching_on
+        While it switches.
+    switch_off_time, switch_on_time
+        How long that takes, in the unit of the workload's steps (minutes).
+
+    References
+    ----------
+    M. Poquet, "Simulation approach for resource management", Université Grenoble Alpes 2017, p. 68.
+    """
+
+    idle: float = 95.0
+    computing: float = 190.0
+    off: float = 9.0
+    switching_off: float = 101.0
+    switching_on: float = 125.0
+    switch_off_time: int = 3
+    switch_on_time: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("idle", "computing", "off", "switching_off", "switching_on"):
+            watts = getattr(self, name)
+            if not (math.isfinite(watts) and watts >= 0):
+                raise SimulationError(f"power must be a finite number of watts, but got {watts}", field=name)
+        for name in ("switch_off_time", "switch_on_time"):
+            if getattr(self, name) < 1:
+                raise SimulationError(
+                    f"switching takes at least one step, but got {getattr(self, name)}", field=name
+                )
+        if self.wasteful_peak <= 0:
+            raise SimulationError("a node that draws nothing while idle or switching wastes nothing")
+
+    @property
+    def wasteful_peak(self) -> float:
+        """The most a node can draw without computing, in watts: the reward's unit of waste."""
+        return max(self.idle, self.switching_off, self.switching_on)
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A homogeneous cluster without a network.
+
+    Attributes
+    ----------
+    nodes, cores_per_node
+        Its shape; whole nodes are switched, cores are allocated.
+    power
+        What each node draws, and how long switching takes.
+    """
+
+    nodes: int = 14
+    cores_per_node: int = 12
+    power: NodePower = field(default_factory=NodePower)
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "cores_per_node"):
+            if getattr(self, name) < 1:
+                raise SimulationError(f"must be at least 1, but got {getattr(self, name)}", field=name)
+
+    @property
+    def cores(self) -> int:
+        """All cores of the cluster."""
+        return self.nodes * self.cores_per_node
+
+
+def read_platform(path: str | Path, *, time_unit: float = 1, step: float = 1) -> Platform:
+    """Read a cluster from a Batsim platform file (SimGrid XML).
+
+    Hosts are cores where a property `cores_per_node` says how many make a node, else nodes with as many
+    cores as their attribute `core` says. Each host names the power of its states (`watt_per_state` or
+    `wattage_per_state`, pairs `idle:full`) and its sleep states (`sleep_pstates`,
+    `asleep:switching off:switching on`); a switch takes 1/speed of the state that stands for it. Hosts
+    called master are passed over. Power is that of a node, whether hosts are nodes or cores.
+
+    Parameters
+    ----------
+    path
+        The file.
+    time_unit
+        Seconds in the file's unit of time: 60 for files in minutes.
+    step
+        Seconds in a step of the simulation; switching times are rounded up to whole steps.
+
+    Raises
+    ------
+    SimulationError
+        If the file is no platform, its hosts differ or have no sleep state.
+    """
+    file = Path(path)
+    root = _parsed(file)
+    hosts = [host for host in root.iter("host") if not host.get("id", "").startswith("master")]
+    if not hosts:
+        raise SimulationError("a platform needs hosts, but there are none", path=file)
+    kinds = {_described(host) for host in hosts}
+    if len(kinds) > 1:
+        raise SimulationError(f"hosts differ ({len(kinds)} kinds); a cluster has equal ones", path=file)
+    properties = {prop.get("id", ""): prop.get("value", "") for prop in hosts[0].iter("prop")}
+    nodes, cores = _shape(root, hosts, file)
+    power = _power(properties, hosts[0].get("speed", ""), time_unit / step, file)
+    return Platform(nodes, cores, power)
+
+
+def _parsed(file: Path) -> ElementTree.Element:
+    try:
+        if file.stat().st_size > _LARGEST_FILE:
+            raise SimulationError("is too large for a platform file", path=file)
+        return ElementTree.fromstring(file.read_bytes())
+    except OSError as error:
+        raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+    except ElementTree.ParseError as error:
+        line = error.position[0]
+        raise SimulationError(f"is not XML: {error.msg}", path=file, line=line) from error
+
+
+def _described(host: ElementTree.Element) -> tuple[object, ...]:
+    properties = sorted((prop.get("id", ""), prop.get("value", "")) for prop in host.iter("prop"))
+    return host.get("speed"), host.get("core", "1"), tuple(properties)
+
+
+def _shape(root: ElementTree.Element, hosts: list[ElementTree.Element], file: Path) -> tuple[int, int]:
+    stated = [prop for prop in root.iter("prop") if prop.get("id") == "cores_per_node"]
+    try:
+        if not stated:
+            return len(hosts), int(hosts[0].get("core", "1"))
+        cores = int(stated[0].get("value", ""))
+    except ValueError as error:
+        raise SimulationError("the number of cores is no whole number", path=file) from error
+    if cores < 1 or len(hosts) % cores:
+        raise SimulationError(f"{len(hosts)} cores do not make whole nodes of {cores}", path=file)
+    return len(hosts) // cores, cores
+
+
+def _power(properties: dict[str, str], speeds: str, steps: float, file: Path) -> NodePower:
+    """Return the power profile; a switch's duration in units of time × `steps`."""
+    stated = properties.get("watt_per_state") or properties.get("wattage_per_state")
+    sleep = properties.get("sleep_pstates")
+    if not stated or not sleep:
+        missing = "watt_per_state" if not stated else "sleep_pstates"
+        raise SimulationError("hosts do not say it", path=file, field=missing)
+    try:
+        watts = [[float(watt) for watt in pair.split(":")] for pair in stated.split(",")]
+        asleep, down, up = (int(state) for state in sleep.split(",")[0].split(":"))
+        pace = [_flops(text) for text in speeds.split(",")]
+        computing = next(state for state in range(len(watts)) if state not in {asleep, down, up})
+        return NodePower(
+            idle=watts[computing][0],
+            computing=watts[computing][-1],
+            off=watts[asleep][0],
+            switching_off=watts[down][-1],
+            switching_on=watts[up][-1],
+            switch_off_time=_whole_steps(steps / pace[down]),
+            switch_on_time=_whole_steps(steps / pace[up]),
+        )
+    except (ValueError, IndexError, StopIteration, ZeroDivisionError) as error:
+        raise SimulationError(
+            "power states, sleep states and speeds do not go together",
+            path=file,
+            hint="watt_per_state, sleep_pstates and speed each say something of every state",
+        ) from error
+
+
+def _flops(text: str) -> float:
+    match = _SPEED.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(text)
+    return float(match[1]) * _UNITS[match[2].lower()]
+
+
+def _whole_steps(steps: float) -> int:
+    # A third of a flop per unit is written with 16 digits: what is a whole number but for that stays one.
+    return max(1, math.ceil(steps - 1e-9 * max(1.0, steps)))

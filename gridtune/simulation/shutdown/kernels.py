@@ -1,0 +1,169 @@
+"""The compiled entries: many clusters one minute further, and whole days under a rule."""
+
+from __future__ import annotations
+
+from gridtune.simulation.compiled import bare, kernel, section
+from gridtune.simulation.shutdown.observing import Scales, observe
+from gridtune.simulation.shutdown.rules import GIVEN, decide
+from gridtune.simulation.shutdown.state import (
+    COMPUTING,
+    DAY,
+    FEATURES,
+    NOW,
+    ON,
+    PROMISE,
+    RESERVED,
+    SLEEPING,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    TOTALS,
+    WAITING,
+    cluster_at,
+    jobs_of,
+)
+from gridtune.simulation.shutdown.stepping import (
+    add_minutes,
+    is_over,
+    quiet_until,
+    reset_cluster,
+    step_cluster,
+)
+
+__all__ = ["RECORDED", "replay_days", "reset_batch", "step_batch"]
+
+#: What a recorded minute holds: action, nodes reserved; then, at the minute's end, nodes idle, switching on,
+#: sleeping, switching off and computing, waiting jobs and the oldest one's promise.
+RECORDED = 9
+
+
+@kernel()
+def _bare_scales(scales):
+    return Scales(bare(scales.queue), bare(scales.promise), bare(scales.walltime))
+
+
+@kernel()
+def reset_batch(settings, table, scales, arena, chosen, days, observations):
+    """Begin the given day on each chosen cluster, and write its first observation.
+
+    Parameters
+    ----------
+    settings, table, scales, arena
+        What the clusters are, their days, and where they live.
+    chosen
+        Shape (clusters,), bool: which ones to reset.
+    days
+        Shape (clusters,), int64: the day that each begins.
+    observations
+        Shape (clusters · FEATURES,), float32: filled in for the chosen ones.
+    """
+    scale = _bare_scales(scales)
+    for index in range(chosen.size):
+        if chosen[index]:
+            cluster, jobs = cluster_at(settings, arena, index), jobs_of(table, days[index])
+            reset_cluster(cluster, jobs, days[index])
+            observe(cluster, jobs, scale, section(observations, index * FEATURES, FEATURES))
+
+
+@kernel()
+def step_batch(settings, table, scales, arena, skipped, actions, observations, rewards, over):
+    """Step each cluster that is not skipped by one minute.
+
+    Parameters
+    ----------
+    settings, table, scales, arena
+        As of `reset_batch`.
+    skipped
+        Shape (clusters,), bool: those left as they are, with reward 0.
+    actions
+        Shape (clusters,), int64: nodes to keep reserved.
+    observations, rewards, over
+        Filled in: shape (clusters · FEATURES,), float32; (clusters,), float64; (clusters,), bool, whether
+        the day has ended.
+    """
+    scale = _bare_scales(scales)
+    for index in range(actions.size):
+        if skipped[index]:
+            rewards[index], over[index] = 0.0, False
+            continue
+        cluster = cluster_at(settings, arena, index)
+        day = cluster.memory[DAY]
+        jobs, horizon = jobs_of(table, day), table.minutes[day]
+        rewards[index] = step_cluster(cluster, jobs, horizon, actions[index])
+        over[index] = is_over(cluster, jobs, horizon)
+        observe(cluster, jobs, scale, section(observations, index * FEATURES, FEATURES))
+
+
+@kernel()
+def replay_days(settings, table, arena, chosen, rule, timeout, max_stretch, actions, outcome, record):
+    """Live the chosen days under a rule, on one cluster, and write down what they came to.
+
+    Where nothing can happen for a while, it goes there at once; a recorded day goes minute by minute.
+
+    Parameters
+    ----------
+    settings, table, arena
+        As of `reset_batch`; one cluster.
+    chosen
+        Shape (n,), int64: the days.
+    rule, timeout, max_stretch
+        The rule and its parameters.
+    actions
+        Under the rule `GIVEN`: shape (n, minutes), int64. Else anything of two dimensions.
+    outcome
+        An `Outcome` to fill in, a row for each chosen day.
+    record
+        A `Record` to fill in, of shape (n, minutes, …), or with n = 0 for none.
+    """
+    cluster = cluster_at(settings, arena, 0)
+    recording = record.minutes.shape[0] > 0
+    for row in range(chosen.size):
+        day = chosen[row]
+        jobs, horizon = jobs_of(table, day), table.minutes[day]
+        reset_cluster(cluster, jobs, day)
+        memory = cluster.memory
+        while not is_over(cluster, jobs, horizon):
+            # No rule can do anything before that, and what it says in the last such minute stands for all.
+            until = -1 if recording else quiet_until(cluster, jobs, horizon)
+            if until > memory[NOW]:
+                add_minutes(cluster, until - memory[NOW])
+            now = memory[NOW]
+            if rule == GIVEN:  # noqa: SIM108 (a line each)
+                action = actions[row, now]
+            else:
+                action = decide(cluster, jobs, rule, timeout, max_stretch)
+            reward = step_cluster(cluster, jobs, horizon, action)
+            if recording:
+                record.rewards[row, now] = reward
+                _record(cluster, action, record.minutes[row, now])
+        _note(cluster, jobs, table.first[day], outcome, row)
+
+
+@kernel()
+def _record(cluster, action, line):
+    memory, in_state = cluster.memory, cluster.in_state
+    computing = cluster.nodes - in_state[SWITCHING_ON] - in_state[SLEEPING] - in_state[SWITCHING_OFF]
+    idle = 0
+    for node in range(cluster.nodes):
+        if cluster.state[node] == ON and cluster.busy[node] == 0:
+            idle += 1
+    line[0], line[1] = action, memory[RESERVED]
+    line[2 + ON] = idle
+    line[2 + SWITCHING_ON] = in_state[SWITCHING_ON]
+    line[2 + SLEEPING] = in_state[SLEEPING]
+    line[2 + SWITCHING_OFF] = in_state[SWITCHING_OFF]
+    line[2 + COMPUTING] = computing - idle
+    line[7], line[8] = memory[WAITING], memory[PROMISE]
+
+
+@kernel()
+def _note(cluster, jobs, first, outcome, row):
+    """Write down what a day came to."""
+    for place in range(TOTALS):
+        outcome.totals[row, place] = cluster.totals[place]
+    outcome.score[row] = cluster.score[0]
+    outcome.minutes[row] = cluster.memory[NOW]
+    for node in range(cluster.nodes):
+        outcome.switched_on[row, node] = cluster.switched_on[node]
+        outcome.switched_off[row, node] = cluster.switched_off[node]
+    for job in range(jobs.number):
+        outcome.start[first + job] = cluster.start[job]

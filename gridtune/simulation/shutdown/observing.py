@@ -1,0 +1,85 @@
+"""What an agent sees of a cluster, compiled: `FEATURES` numbers written into a row it is given.
+
+By place, in the authors' scaling: 0–4 shares of the cores that are idle, switching on, sleeping, switching
+off, computing; 5 time of day; 6 queue length; 7 promise to the oldest job; then, for each of the ten
+candidates, its cores, walltime, share of the wait it may have, and jobs of its user in the system.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.simulation.compiled import kernel
+from gridtune.simulation.shutdown.state import (
+    BUSY,
+    CANDIDATES,
+    FEATURES,
+    NOW,
+    ON,
+    PROMISE,
+    SLEEPING,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    TAU,
+    WAITING,
+)
+
+__all__ = ["Scales", "observe", "scales"]
+
+Float32s = npt.NDArray[np.float32]
+
+#: Queue length, minutes and jobs of a user that the authors scale to 1.
+LONGEST_QUEUE, LONGEST_MINUTES, MOST_JOBS = 1500, 4400, 50
+MINUTES_A_DAY = 1440
+
+
+class Scales(NamedTuple):
+    """Logarithms to look up: of a queue's length; of a promise, at 1 + its minutes; of a walltime."""
+
+    queue: Float32s
+    promise: Float32s
+    walltime: Float32s
+
+
+def scales(longest: int) -> Scales:
+    """Return the tables for walltimes of up to `longest` minutes."""
+
+    def logarithms(limit: int, shift: int, scale: int) -> Float32s:
+        return np.array([math.log(n + shift) / math.log(scale) for n in range(limit + 1)], np.float32)
+
+    return Scales(
+        logarithms(LONGEST_QUEUE, 1, 1 + LONGEST_QUEUE),
+        logarithms(longest + 1, 1, 2 + LONGEST_MINUTES),
+        logarithms(longest, 1, 1 + LONGEST_MINUTES),
+    )
+
+
+@kernel()
+def observe(cluster, jobs, scale, row):
+    """Write what the cluster looks like into `row`: `FEATURES` floats."""
+    memory, in_state, cores = cluster.memory, cluster.in_state, cluster.cores
+    total = cluster.nodes * cores
+    row[0] = (cores * in_state[ON] - memory[BUSY]) / total
+    row[1] = cores * in_state[SWITCHING_ON] / total
+    row[2] = cores * in_state[SLEEPING] / total
+    row[3] = cores * in_state[SWITCHING_OFF] / total
+    row[4] = memory[BUSY] / total
+    row[5] = memory[NOW] % MINUTES_A_DAY / MINUTES_A_DAY
+    row[6] = scale.queue[min(memory[WAITING], LONGEST_QUEUE)]
+    row[7] = scale.promise[memory[PROMISE] + 1]
+    candidates = memory[CANDIDATES]
+    for place in range(candidates):
+        job, at = cluster.seen[place], 8 + 4 * place
+        walltime, wait = jobs.walltime[job], memory[NOW] - jobs.submit[job]
+        patience = walltime * cluster.share[TAU]
+        row[at] = jobs.cores[job] / total
+        row[at + 1] = scale.walltime[walltime]
+        # Whoever may not wait at all is at the limit from the start.
+        row[at + 2] = min(1.0, wait / patience) if patience > 0 else 1.0
+        row[at + 3] = min(1.0, cluster.users[jobs.user[job]] / MOST_JOBS)
+    for at in range(8 + 4 * candidates, FEATURES):
+        row[at] = 0.0
