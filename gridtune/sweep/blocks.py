@@ -21,9 +21,9 @@ _WORTHWHILE_SECONDS = 2.0
 #: Blocks that each worker gets at least, while there is enough to do.
 _BLOCKS_PER_WORKER = 4
 _LARGEST_BLOCK = 1000
-#: Seconds a cell is taken to need before any has been run.
-_FIRST_GUESS_SECONDS = 0.05
-#: Deaths a cell's worker may die with it before the cell is given up.
+#: Cells in a block before it is known how long they take: they may take minutes.
+_FIRST_BLOCK = 4
+#: Deaths of workers that were certainly running a cell after which it is given up.
 _DEATHS_TO_GIVE_UP = 2
 
 
@@ -106,9 +106,10 @@ class BlockQueue:
 
     def _size(self) -> int:
         left = len(self._waiting)
-        each = self._seconds / self._timed if self._timed else _FIRST_GUESS_SECONDS
         even = left / (_BLOCKS_PER_WORKER * self.workers)
-        worthwhile = _WORTHWHILE_SECONDS / max(each, 1e-6)
+        if not self._timed:
+            return max(1, min(_FIRST_BLOCK, math.ceil(even)))
+        worthwhile = _WORTHWHILE_SECONDS / max(self._seconds / self._timed, 1e-6)
         return max(1, min(_LARGEST_BLOCK, math.ceil(max(even, min(worthwhile, left / self.workers)))))
 
     def hand_out(self, cells: Sequence[Cell], *, careful: bool | None = None) -> Block:
@@ -151,8 +152,7 @@ class BlockQueue:
         if not cells:
             return []
         if not block.careful:
-            # Any of them may have been running; each runs again where its own end is seen.
-            self._deaths.update(cell.cell_id for cell in cells)
+            # Any of them may have been running; they run again where the one that ends a worker is seen.
             self._suspects.append(tuple(cells))
             return []
         guilty, rest = cells[0], tuple(cells[1:])

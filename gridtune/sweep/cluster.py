@@ -18,6 +18,8 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # The raylet's words on dying workers go to standard output past every log level; cells tell them better.
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -50,8 +52,10 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ray_session(address: str | None, *, workers: int, cpus: float, store_bytes: int = 0) -> Iterator[int]:
-    """Connect to Ray, give the number of workers it has room for, and end what was started here.
+def ray_session(
+    address: str | None, *, workers: int, cpus: float, store_bytes: int = 0
+) -> Iterator[tuple[int, int]]:
+    """Connect to Ray, give the workers to use and those it has room for; end what was started here.
 
     Parameters
     ----------
@@ -70,10 +74,11 @@ def ray_session(address: str | None, *, workers: int, cpus: float, store_bytes: 
     SweepError
         If the cluster cannot be reached or started, or has no room for one worker.
     """
-    import ray  # noqa: PLC0415
-
     address = address or os.environ.get("RAY_ADDRESS") or None
     with environment(_ENVIRONMENT):
+        # Some of it is read when Ray is imported.
+        import ray  # noqa: PLC0415
+
         ours = not ray.is_initialized()
         if ours:
             _connect(address, workers or processors_here(), cpus, store_bytes)
@@ -85,7 +90,7 @@ def ray_session(address: str | None, *, workers: int, cpus: float, store_bytes: 
                     f"the cluster has no room for a worker of {cpus:g} processors",
                     hint="lower `resources: {cpus: …}` or join a larger cluster with --address",
                 )
-            yield min(workers, room) if workers else room
+            yield (min(workers, room) if workers else room), room
         finally:
             if ours:
                 # Disconnects from a running cluster; ends the local one, which nobody else uses.

@@ -39,13 +39,21 @@ class _Drive:
     """What Tune's hooks share: the queue, who has which block, and whether to go on."""
 
     def __init__(
-        self, queue: BlockQueue, sink: Sink, busy: Busy, workers: int, timeout: float | None
+        self,
+        queue: BlockQueue,
+        *,
+        sink: Sink,
+        busy: Busy,
+        workers: int,
+        most_out: int,
+        timeout: float | None,
     ) -> None:
         self.queue = queue
         self.fault: BaseException | None = None
         self._sink = sink
         self._busy = busy
         self._workers = workers
+        self._most_out = most_out
         self._timeout = timeout
         self._block_of: dict[str, int] = {}
         #: When each running trial last gave a sign of life.
@@ -62,7 +70,7 @@ class _Drive:
     def suggest(self, trial_id: str) -> Any:
         """Return a trial's configuration, None for "not now", or that there is nothing more."""
         try:
-            block = None if self.over else self.queue.take()
+            block = None if self.over or self.queue.out >= self._most_out else self.queue.take()
         except Exception as fault:
             self.fault = fault
             block = None
@@ -168,6 +176,7 @@ def execute(
     sink: Sink,
     busy: Busy,
     workers: int,
+    room: int,
     cpus: float,
     scratch: Path,
 ) -> None:
@@ -185,6 +194,8 @@ def execute(
         Called with the number of busy workers when it changes.
     workers
         Actors at once.
+    room
+        Actors that the cluster has room for.
     cpus
         Processors for each.
     scratch
@@ -195,11 +206,13 @@ def execute(
     SweepError
         If workers keep dying.
     """
-    drive = _Drive(queue, sink, busy, workers, setting.timeout)
+    # Where the cluster has no more room, one block waits for each worker, so that none is idle between two.
+    # Where it has, Ray would start another worker for a waiting block.
+    most_out = workers if workers < room else 2 * workers
+    drive = _Drive(queue, sink=sink, busy=busy, workers=workers, most_out=most_out, timeout=setting.timeout)
     trainable = tune.with_resources(tune.with_parameters(SimulatorActor, setting=setting), {"cpu": cpus})
     shutil.rmtree(scratch, ignore_errors=True)
-    # One block waits for each worker, so that none is idle between two.
-    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(2 * workers)}):
+    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(most_out)}):
         tuner = tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(search_alg=_Search(drive), num_samples=-1, reuse_actors=True),

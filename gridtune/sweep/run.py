@@ -191,7 +191,10 @@ def _run_on_ray(
     tell("compiling", 0)
     warming = Warming(planner.system, configurations)
     tell("starting Ray", 0)
-    with ray_session(address, workers=workers, cpus=space.resources.cpus, store_bytes=2 * size) as room:
+    with ray_session(address, workers=workers, cpus=space.resources.cpus, store_bytes=2 * size) as (
+        count,
+        room,
+    ):
         import ray  # noqa: PLC0415
 
         from gridtune.sweep.actors import Setting  # noqa: PLC0415
@@ -208,13 +211,14 @@ def _run_on_ray(
         tell("compiling", 0)
         warming.wait()
         tell("starting workers", 0)
-        queue.workers = room
+        queue.workers = count
         execute(
             queue,
             setting,
             sink=sink,
-            busy=lambda count: tell("running", min(count, room)),
-            workers=room,
+            busy=lambda busy: tell("running", min(busy, count)),
+            workers=count,
+            room=room,
             cpus=space.resources.cpus,
             scratch=folder / ".tune",
         )

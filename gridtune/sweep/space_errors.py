@@ -26,8 +26,9 @@ def guess(word: str, known: Iterable[str]) -> str:
 
 
 def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYaml) -> SpaceError:
-    """Return the first fault that pydantic found in a document, as a `SpaceError`."""
-    first = fault.errors()[0]
+    """Return the most telling fault that pydantic found in a document, as a `SpaceError`."""
+    # A misspelt key is unknown, and the one that was meant is missing: the first of the two tells more.
+    first = min(fault.errors(), key=lambda each: each["type"] != "extra_forbidden")
     place: YamlPath = tuple(part for part in first["loc"] if part != "[key]")
     message, hint = str(first["msg"]).removeprefix("Value error, "), None
     if first["type"] == "extra_forbidden":

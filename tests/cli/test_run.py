@@ -1,0 +1,171 @@
+"""`gridtune`, `gridtune run` and `gridtune sweep --dry-run`, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from gridtune import __version__
+from gridtune.cli.main import main
+
+QUICKSTART = Path(__file__).resolve().parents[2] / "search_spaces" / "quickstart.yaml"
+
+
+@pytest.fixture
+def gridtune(capsys: pytest.CaptureFixture[str]):
+    """Run the command line here; give exit code, standard output and standard error."""
+
+    def call(*args: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(args))
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+def test_help_names_every_command_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom gridtune.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'ray', 'mlflow', 'pyarrow', 'pydantic', 'rich'}\n"
+        "print('heavy:', sorted(heavy & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for command in ("simulate", "run", "sweep", "traces", "ui", "report"):
+        assert f"  {command} " in told
+    assert "heavy: []" in told
+
+
+def test_help_is_quick() -> None:
+    def seconds() -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "gridtune", "--help"], capture_output=True, check=True)
+        return time.perf_counter() - began
+
+    # The best of three: the limit is about the program, not about what else the machine does.
+    assert min(seconds() for _ in range(3)) <= 0.6
+
+
+def test_every_command_has_help(gridtune) -> None:
+    for command in ("simulate", "run", "sweep", "traces", "ui", "report"):
+        code, out, _ = gridtune(command, "--help")
+        assert code == 0
+        assert "Example" in out, command
+
+
+def test_version(gridtune) -> None:
+    assert gridtune("--version")[1].strip().endswith(__version__)
+
+
+def test_a_misspelt_command_is_guessed(gridtune) -> None:
+    code, _, err = gridtune("swep")
+    assert code == 2
+    assert "did you mean 'sweep'?" in err
+
+
+def test_run_prints_one_json_object(gridtune) -> None:
+    code, out, err = gridtune(
+        "run", "batch", "trace=quickstart", "first=100", "order=sjf", "--seed", "3", "--json"
+    )
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert {"system", "parameters", "seed", "cell_id", "metrics", "notes", "seconds"} <= set(told)
+    assert told["parameters"]["order"] == "sjf"
+    assert told["parameters"]["backfill"] == "easy"
+    assert told["seed"] == 3
+    assert told["metrics"]["jobs"] == 100
+    assert gridtune("run", "batch", "order=sjf", "first=100", "trace=quickstart", "--seed=3", "--json")[1]
+
+
+def test_what_is_not_defined_is_null(gridtune) -> None:
+    out = gridtune("run", "batch", "trace=quickstart", "first=1", "--json")[1]
+    told = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert told["metrics"]["jobs"] == 1
+    assert None in told["metrics"].values()
+
+
+def test_run_prints_a_table_for_people(gridtune) -> None:
+    code, out, _ = gridtune("run", "batch", "trace=quickstart", "first=50")
+    assert code == 0
+    assert "wait_mean" in out
+
+
+def test_run_writes_the_schedule(gridtune, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "schedule.parquet"
+    code, _, _ = gridtune("run", "batch", "trace=quickstart", "first=50", "--out", str(out), "--json")
+    assert code == 0
+    assert pq.read_table(out).num_rows == 50
+
+
+def test_a_parameter_can_be_left_out_by_name(gridtune) -> None:
+    code, out, _ = gridtune(
+        "run", "batch", "trace=quickstart", "first=20", "user=none", "backfill=none", "--json"
+    )
+    assert code == 0
+    told = json.loads(out)["parameters"]
+    assert (told["user"], told["backfill"]) == (None, "none")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["bach", "trace=quickstart"], "did you mean 'batch'?"),
+        (["batch", "trace=quickstart", "ordr=sjf"], "did you mean 'order'?"),
+        (["batch", "trace=quickstart", "order=sjff"], "did you mean 'sjf'?"),
+        (["batch", "trace=quickstrat"], "quickstart"),
+        (["batch", "order=sjf"], "needs trace"),
+        (["batch", "trace"], "KEY=VALUE"),
+        (["batch", "trace=quickstart", "trace=mm4"], "given twice"),
+        (["batch", "trace=quickstart", "load=fast"], "load"),
+        (["batch", "trace=quickstart", "--plugin", "nowhere.py"], "nowhere.py"),
+    ],
+)
+def test_bad_input_is_told_and_guessed(gridtune, args: list[str], words: str) -> None:
+    code, out, err = gridtune("run", *args)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_a_systems_help_teaches_its_parameters(gridtune) -> None:
+    code, out, _ = gridtune("run", "batch", "--help")
+    assert code == 0
+    for words in ("processors  (whole number; default none)", "such as", "bounded_slowdown_mean", "window"):
+        assert words in out
+
+
+def test_a_plugins_order_runs(gridtune, tmp_path: Path) -> None:
+    plugin = tmp_path / "cli_test_orders.py"
+    plugin.write_text(
+        'from gridtune.policies import queue_order\n@queue_order("cli-test-widest")\n'
+        'def score(job):\n    """Widest first."""\n    return -job.processors\n'
+    )
+    options = ["trace=quickstart", "first=300", "order=cli-test-widest", "--plugin", str(plugin), "--json"]
+    code, out, err = gridtune("run", "batch", *options)
+    assert code == 0, err
+    same = json.loads(gridtune("run", "batch", "trace=quickstart", "first=300", "order=widest", "--json")[1])
+    assert json.loads(out)["metrics"] == same["metrics"]
+
+
+def test_a_dry_run_counts_cells(gridtune) -> None:
+    code, out, _ = gridtune("sweep", str(QUICKSTART), "--dry-run")
+    assert code == 0
+    assert "120 cells: 12 configurations, each with 10 replicates" in out
+    told = json.loads(gridtune("sweep", str(QUICKSTART), "--dry-run", "--json")[1])
+    assert told["cells"] == 120
+
+
+def test_a_faulty_space_is_told_with_its_line(gridtune, tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text(QUICKSTART.read_text().replace("objective:", "objectve:"))
+    code, _, err = gridtune("sweep", str(path))
+    assert code == 2
+    assert f"{path}:" in err
+    assert "did you mean 'objective'?" in err

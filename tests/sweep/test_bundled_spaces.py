@@ -1,0 +1,64 @@
+"""Every bundled search space loads, and its smallest cell runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from gridtune.sweep import load_space, run_cell, space_cells
+from gridtune.workload.catalogue import CATALOGUE
+
+SPACES = sorted((Path(__file__).resolve().parents[2] / "search_spaces").glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def real_traces_if_needed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let catalogued logs be found in the folder of real traces."""
+    if "path" not in request.fixturenames:
+        return
+    path = request.getfixturevalue("path")
+    if any(name in path.read_text() for name in CATALOGUE):
+        monkeypatch.setenv("GRIDTUNE_TRACE_DIR", str(request.getfixturevalue("trace_dir")))
+
+
+def test_there_are_spaces() -> None:
+    names = {path.stem for path in SPACES}
+    assert {"quickstart", "backfilling", "queue_orders", "walltime_noise", "load"} <= names
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_it_loads_and_its_smallest_cell_runs(path: Path) -> None:
+    space = load_space(path)
+    assert space.name == path.stem
+    assert space.description
+    assert space.baseline
+    cells = space_cells(space)
+    assert len({cell.cell_id for cell in cells}) == len(cells)
+    run = run_cell(space.system, {**cells[0].parameters, "first": 200}, seed=cells[0].seed)
+    assert run.outcome.metrics["jobs"] > 0
+    assert math.isfinite(run.outcome.metrics[space.objective[0].metric])
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_every_configuration_compares_with_the_baseline(path: Path) -> None:
+    space = load_space(path)
+    configurations = [dict(cell.configuration) for cell in space_cells(space)]
+    missing = [
+        configuration
+        for configuration in configurations
+        if not any(agrees(other, {**configuration, **space.baseline}) for other in configurations)
+    ]
+    assert not missing
+
+
+def agrees(one: dict[str, object], other: dict[str, object]) -> bool:
+    return all(one.get(name) == other.get(name) for name in {*one, *other})
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SPACES if path.stem == "queue_orders"], ids=["queue_orders"]
+)
+def test_the_main_job_has_420_cells(path: Path) -> None:
+    assert len(space_cells(path)) == 420

@@ -1,0 +1,172 @@
+"""Cells: ids by content, and random numbers that belong to the replicate."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gridtune.errors import SweepError
+from gridtune.sweep import CellResult, run_cell, space_cells
+from gridtune.sweep.cells import canonical_json, finite_json, replicate_streams
+from gridtune.sweep.plan import space_replicates
+from gridtune.sweep.space import Replicates
+from tests.sweep.spaces import toy_space
+
+TRACES = {"log": "ab" * 32}
+BATCH = {
+    "name": "ids",
+    "fixed": {"trace": "quickstart"},
+    "dimensions": {"order": ["fcfs", "sjf"], "load": [1, 1.2]},
+    "replicates": {"windows": 2},
+    "objective": "wait_mean",
+}
+
+
+def ids(**changes: object) -> list[str]:
+    return [cell.cell_id for cell in space_cells({**BATCH, **changes})]
+
+
+def test_every_cell_has_an_id_of_its_own_and_keeps_it() -> None:
+    assert len(set(ids())) == 8
+    assert ids() == ids()
+
+
+def test_ids_are_the_same_in_another_process() -> None:
+    code = f"from gridtune.sweep import space_cells\nprint(*[c.cell_id for c in space_cells({BATCH!r})])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ids()
+
+
+def test_order_of_writing_and_stated_defaults_rename_nothing() -> None:
+    turned = {"load": [1.2, 1.0], "order": ["sjf", "fcfs"]}
+    assert sorted(ids(dimensions=turned)) == sorted(ids())
+    assert ids(fixed={"kill": True, "trace": "quickstart"}) == ids()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fixed": {"trace": "mm4"}},
+        {"fixed": {"trace": "quickstart", "kill": False}},
+        {"dimensions": {"order": ["saf", "ljf"], "load": [1, 1.2]}},
+        {"replicates": {"windows": 3}},
+        {"replicates": {"seeds": 2}},
+    ],
+)
+def test_what_changes_the_result_changes_the_id(changes: dict[str, object]) -> None:
+    assert not set(ids(**changes)) & set(ids())
+
+
+def test_a_trace_is_known_by_its_content_not_its_name(tmp_path: Path, repository: Path) -> None:
+    copy = tmp_path / "renamed.swf.gz"
+    copy.write_bytes((repository / "traces" / "quickstart.swf.gz").read_bytes())
+    assert ids(fixed={"trace": str(copy)}) == ids()
+
+
+def test_a_users_policy_is_known_by_its_source(tmp_path: Path) -> None:
+    plugin = tmp_path / "own_order.py"
+    text = '''
+from gridtune.policies import queue_order
+
+@queue_order("{name}")
+def score(job):
+    """Test."""
+    return job.walltime * {factor}
+'''
+    found = {}
+    for name, factor in (("own-a", 1), ("own-b", 1), ("own-c", 2)):
+        plugin.write_text(text.format(name=name, factor=factor))
+        (cell,) = space_cells(
+            {**BATCH, "dimensions": {}, "fixed": {"trace": "quickstart", "order": name}}
+            | {"plugins": [str(plugin)], "replicates": {"seeds": 1}}
+        )
+        found[name] = cell.cell_id
+    assert len(set(found.values())) == 3
+
+
+def test_configurations_share_an_id_over_replicates() -> None:
+    cells = space_cells(BATCH)
+    assert len({cell.configuration_id for cell in cells}) == 4
+    assert all("window" not in cell.configuration for cell in cells)
+    assert {cell.parameters["window"] for cell in cells} == {"1/2", "2/2"}
+
+
+def test_a_cell_is_run_again_by_its_parameters_and_seed() -> None:
+    cell = space_cells(BATCH)[3]
+    run = run_cell("batch", cell.parameters, seed=cell.seed)
+    assert run.cell.cell_id == cell.cell_id
+
+
+def test_configurations_of_a_replicate_meet_the_same_numbers() -> None:
+    one, other = (replicate_streams(3, TRACES)("noise").random(5) for _ in range(2))
+    assert np.array_equal(one, other)
+
+
+def test_streams_differ_by_replicate_trace_and_purpose() -> None:
+    drawn = [
+        replicate_streams(3, TRACES)("noise"),
+        replicate_streams(4, TRACES)("noise"),
+        replicate_streams(3, {"log": "cd" * 32})("noise"),
+        replicate_streams(3, TRACES)("lots"),
+    ]
+    numbers = np.array([stream.random(2000) for stream in drawn])
+    correlations = np.corrcoef(numbers)[np.triu_indices(4, 1)]
+    assert np.abs(correlations).max() < 0.1
+
+
+def test_replicate_kinds_label_and_seed_themselves() -> None:
+    windows = space_replicates(Replicates(windows=3))
+    assert [(each.label, each.seed) for each in windows] == [
+        ("window 1/3", 0),
+        ("window 2/3", 1),
+        ("window 3/3", 2),
+    ]
+    shakes = space_replicates(Replicates(shakes=2, amount=60))
+    assert [each.parameters for each in shakes] == [{"shake": 60}] * 2
+    assert len({each.seed for each in shakes}) == 2
+
+
+def test_workloads_cross_everything_and_split_it() -> None:
+    cells = space_cells(toy_space(workloads=({"rate": 1.0, "label": "slow"}, {"rate": 2.0, "label": "fast"})))
+    assert [cell.workload for cell in cells] == ["slow"] * 16 + ["fast"] * 16
+    assert len({cell.configuration_id for cell in cells}) == 16
+
+
+def test_the_baseline_is_among_samples() -> None:
+    space = toy_space(
+        dimensions={"x": {"uniform": [0, 6]}, "word": {"choice": ["a", "b"]}},
+        strategy={"random": {"samples": 3, "seed": 0}},
+        baseline={"x": 1.5, "word": "a"},
+    )
+    first = space_cells(space)[0]
+    assert first.configuration == {"x": 1.5, "word": "a"}
+
+
+def test_canonical_json_is_one_text_for_one_value() -> None:
+    assert canonical_json({"b": (1, np.int64(2)), "a": float("nan")}) == '{"a":null,"b":[1,2]}'
+    assert finite_json([math.inf, -math.inf]) == ["Infinity", "-Infinity"]
+
+
+def test_results_survive_their_record_and_the_wire() -> None:
+    cell = space_cells(toy_space())[0]
+    metrics = {"loss": 0.1 + 0.2, "size": math.nan, "gain": math.inf}
+    result = CellResult.of(cell, "done", metrics=metrics, notes={"n": 1}, seconds=0.25, worker="here:1")
+    again = CellResult.from_record(json.loads(json.dumps(result.as_record(), allow_nan=False)))
+    assert math.isnan(again.metrics["size"])
+    assert {**again.metrics, "size": 0} == {**metrics, "size": 0}
+    assert canonical_json(again.as_record()) == canonical_json(result.as_record())
+    assert canonical_json(pickle.loads(pickle.dumps(result)).as_record()) == canonical_json(
+        result.as_record()
+    )
+
+
+def test_a_refused_parameter_is_named() -> None:
+    with pytest.raises(SweepError, match="noise: "):
+        run_cell("batch", {"trace": "quickstart", "noise": "loud"})

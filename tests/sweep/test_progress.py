@@ -1,0 +1,82 @@
+"""What a sweep shows of itself."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from gridtune.sweep import CellResult, Progress, SweepPlan, SweepResult, as_space, results_table, space_cells
+from gridtune.sweep.progress import BestSoFar
+from tests.sweep.spaces import toy_space
+
+
+def plan_and_results(direction: str = "min") -> tuple[SweepPlan, list[CellResult]]:
+    space = as_space(toy_space())
+    results = [
+        CellResult.of(cell, "done", metrics={"loss": (cell.configuration["x"] - 2) ** 2 + 0.1})
+        for cell in space_cells(space)
+    ]
+    plan = SweepPlan(space, Path("somewhere"), [direction], len(results) + 4, results[:2], [])
+    return plan, results[2:]
+
+
+def test_plain_lines_tell_start_counts_and_end() -> None:
+    plan, results = plan_and_results()
+    out = io.StringIO()
+    with Progress(Console(file=out, width=200)) as progress:
+        progress.stage("starting Ray", 0)
+        progress.started(plan)
+        progress._told = -100.0
+        progress.stage("running", 2)
+        progress.finished(results)
+        progress.ended(SweepResult(plan, results, results_table(results), Path("r.parquet"), 14, 3.0))
+    told = out.getvalue()
+    assert "20 cells, 2 of them finished before" in told
+    assert "16/20 done, 2 running, 0 failed" in told
+    assert "best so far on toy: x=2 · a, loss 0.1" in told
+    assert "14 done; 14 run now, in 0:03" in told
+    assert "\x1b" not in told
+
+
+def test_the_live_screen_shows_the_same() -> None:
+    plan, results = plan_and_results()
+    progress = Progress(None)
+    progress.started(plan)
+    bad = CellResult.from_record({**results[0].as_record(), "state": "timed_out", "metrics": {}})
+    progress.finished([bad, *results[1:]])
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    console.print(progress.screen())
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "15/20 done, 0 running, 1 timed out" in shown
+    assert "left" in shown
+
+
+def test_a_terminal_is_left_as_it_was() -> None:
+    out = io.StringIO()
+    plan, results = plan_and_results()
+    with Progress(Console(file=out, force_terminal=True, width=100)) as progress:
+        progress.started(plan)
+        progress.finished(results)
+    assert out.getvalue().endswith(("\x1b[2K", "\x1b[?25h", "\x1b[1A\x1b[2K"))  # erased; the cursor is back
+
+
+def test_nothing_is_shown_to_nobody() -> None:
+    plan, results = plan_and_results()
+    with Progress(None) as progress:
+        progress.started(plan)
+        progress.finished(results)
+
+
+def test_the_best_is_judged_on_the_replicates_most_have() -> None:
+    plan, results = plan_and_results("max")
+    best = BestSoFar(plan)
+    best.add(results)
+    assert best.lines() == ["best so far on toy: x=0 · a, loss 4.1"]
+    # One lucky replicate is not a lead over those that have run both.
+    lucky = CellResult.from_record(
+        {**results[0].as_record(), "configuration_id": "x", "metrics": {"loss": 99}}
+    )
+    best.add([lucky])
+    assert best.lines() == ["best so far on toy: x=0 · a, loss 4.1"]

@@ -1,0 +1,200 @@
+"""Sweeps on a real Ray: failures are rows, results do not depend on workers, only what is new is run."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from gridtune.errors import SweepError
+from gridtune.sweep import CellResult, SweepPlan, SweepResult, read_journal, run_space
+from gridtune.sweep.cluster import ray_session
+from tests.sweep.spaces import content, runs_in, toy_space
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One local cluster of two processors for all tests here; they join it and leave it running."""
+    del tmp_path_factory
+    with ray_session(None, workers=2, cpus=1):
+        yield
+
+
+class Watch:
+    """Remembers what a sweep tells."""
+
+    def __init__(self) -> None:
+        self.plan: SweepPlan | None = None
+        self.heard: list[CellResult] = []
+        self.result: SweepResult | None = None
+        self.busiest = 0
+
+    def started(self, plan: SweepPlan) -> None:
+        self.plan = plan
+
+    def finished(self, results: Sequence[CellResult]) -> None:
+        self.heard += results
+
+    def ended(self, result: SweepResult) -> None:
+        self.result = result
+
+    def stage(self, what: str, busy: int) -> None:
+        self.busiest = max(self.busiest, busy)
+
+
+def test_a_cluster_that_is_not_there_is_an_error_that_says_so() -> None:
+    # Before the others: joins no cluster.
+    with (
+        pytest.raises(SweepError, match=r"cannot be reached at 127\.0\.0\.1:1"),
+        ray_session("127.0.0.1:1", workers=1, cpus=1),
+    ):
+        pass
+
+
+def states(result: SweepResult) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for each in result.results:
+        found.setdefault(str(each.parameters.get("kind", "good")), set()).add(each.state)
+    return found
+
+
+@pytest.mark.usefixtures("cluster")
+def test_every_way_to_fail_is_a_row_and_stops_nothing(tmp_path: Path) -> None:
+    notebook = tmp_path / "notebook"
+    notebook.mkdir()
+    kinds = ["good", "raises", "dies", "dies-once"]
+    space = toy_space(
+        notebook,
+        dimensions={"x": [0, 1], "kind": kinds},
+        replicates={"seeds": 1},
+    )
+    watch = Watch()
+    result = run_space(space, directory=tmp_path / "out", observers=[watch])
+    assert states(result) == {"good": {"done"}, "raises": {"failed"}, "dies": {"lost"}, "dies-once": {"done"}}
+    assert result.counts == {"done": 4, "failed": 2, "timed_out": 0, "lost": 2}
+    assert not result.complete
+    errors = {each.parameters["kind"]: each.error for each in result.results if each.error}
+    assert "ArithmeticError: the toy is broken" in errors["raises"]
+    assert "twice" in errors["dies"]
+    assert sorted(each.cell_id for each in watch.heard) == sorted(each.cell_id for each in result.results)
+    assert watch.plan is not None
+    assert watch.plan.total == 8
+    assert pq.read_table(result.path).num_rows == 8
+    runs = runs_in(notebook)
+    assert {runs[f"{x}-a-dies-None"] for x in range(2)} <= {2, 3}
+    assert not (tmp_path / "out" / ".tune").exists()
+
+    # The same call runs nothing; with retry_failed, what is not done and nothing else.
+    again = run_space(space, directory=tmp_path / "out")
+    assert again.ran == 0
+    assert runs_in(notebook) == runs
+    Path(f"{notebook}.mended").touch()
+    mended = {**space, "dimensions": {"x": [0, 1], "kind": ["good", "raises"]}}
+    retried = run_space(mended, directory=tmp_path / "out", retry_failed=True)
+    assert retried.ran == 2
+    assert retried.complete
+    assert runs_in(notebook)["0-a-good-None"] == runs["0-a-good-None"]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_cell_that_hangs_is_ended_and_the_others_are_done(tmp_path: Path) -> None:
+    notebook = tmp_path / "notebook"
+    notebook.mkdir()
+    space = toy_space(
+        notebook,
+        dimensions={"x": [0, 1, 2, 3], "kind": ["good", "hangs"]},
+        replicates={"seeds": 1},
+        timeout=1.0,
+    )
+    space["dimensions"]["kind"] = {"grid": ["good", "hangs"], "when": {"x": [1]}}
+    result = run_space(space, directory=tmp_path / "out")
+    assert result.counts == {"done": 4, "failed": 0, "timed_out": 1, "lost": 0}
+    (ended,) = [each for each in result.results if each.state == "timed_out"]
+    assert ended.parameters["kind"] == "hangs"
+    assert 1.0 <= ended.seconds < 10
+    assert max(runs_in(notebook).values()) == 1
+
+
+@pytest.mark.usefixtures("cluster")
+def test_results_do_not_depend_on_workers_or_order(tmp_path: Path) -> None:
+    space: dict[str, Any] = {
+        "name": "same",
+        "fixed": {"trace": "quickstart", "walltime": "noise", "noise": 0.5},
+        "dimensions": {"order": ["fcfs", "sjf", "random"], "backfill": ["none", "easy"]},
+        "replicates": {"windows": 4},
+        "objective": "wait_mean",
+    }
+    watch = Watch()
+    one = run_space(space, directory=tmp_path / "1", workers=1, shuffle=1, stage=watch.stage)
+    two = run_space(space, directory=tmp_path / "2", workers=2, shuffle=2)
+    assert watch.busiest == 1
+    assert one.complete, one.results[0].error
+    assert len({result.worker for result in one.results}) == 1
+    assert content(pq.read_table(one.path)) == content(pq.read_table(two.path))
+    assert len(set(one.table["metric.wait_mean"].to_pylist())) > 12
+
+
+@pytest.mark.usefixtures("cluster")
+def test_an_extended_space_runs_the_new_cells_alone(tmp_path: Path) -> None:
+    notebook = tmp_path / "notebook"
+    notebook.mkdir()
+    small = toy_space(notebook, dimensions={"x": [0, 1]})
+    first = run_space(small, directory=tmp_path / "out")
+    watch = Watch()
+    larger = {**small, "dimensions": {"x": [0, 1, 2], "word": ["a", "b"]}}
+    second = run_space(larger, directory=tmp_path / "out", observers=[watch])
+    assert (first.ran, second.ran) == (4, 8)  # `word: a` is the default: those cells are the old ones
+    assert watch.plan is not None
+    assert len(watch.plan.finished) == 4
+    assert set(runs_in(notebook).values()) == {2}  # two seeds, each once
+
+
+@pytest.mark.usefixtures("cluster")
+def test_an_adaptive_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    space = toy_space(
+        dimensions={"x": {"uniform": [0, 6]}},
+        strategy={"optuna": {"trials": 5, "seed": 0}},
+        replicates={"seeds": 2},
+    )
+    first = run_space(space, directory=tmp_path / "out")
+    assert (first.ran, len(first.results)) == (10, 10)
+    more = {**space, "strategy": {"optuna": {"trials": 8, "seed": 0}}}
+    second = run_space(more, directory=tmp_path / "out")
+    assert (second.ran, len(second.results)) == (6, 16)
+    assert {each.cell_id for each in first.results} < {each.cell_id for each in second.results}
+    assert run_space(more, directory=tmp_path / "out").ran == 0
+
+
+@pytest.mark.usefixtures("cluster")
+def test_an_observer_that_fails_ends_the_sweep_and_loses_nothing(tmp_path: Path) -> None:
+    class Faulty(Watch):
+        def finished(self, results: Sequence[CellResult]) -> None:
+            raise SweepError("the observer has a fault")
+
+    space = toy_space(dimensions={"x": list(range(40))}, fixed={"nap": 0.02})
+    with pytest.raises(SweepError, match="the observer has a fault"):
+        run_space(space, directory=tmp_path / "out", observers=[Faulty()])
+    kept = len(read_journal(tmp_path / "out" / "journal.jsonl"))
+    assert kept > 0
+    assert run_space(space, directory=tmp_path / "out").ran == 80 - kept
+
+
+@pytest.mark.usefixtures("cluster")
+def test_workers_report_where_they_ran_and_read_traces_from_the_store(tmp_path: Path) -> None:
+    space = toy_space(workloads=({"trace": "quickstart"}, {"trace": "mm4"}), dimensions={"x": [1]})
+    result = run_space(space, directory=tmp_path / "out")
+    assert result.complete
+    assert {each.worker.partition(":")[0] for each in result.results} == {socket.gethostname()}
+    sizes = dict(
+        zip(result.table["workload"].to_pylist(), result.table["metric.size"].to_pylist(), strict=True)
+    )
+    assert sizes["quickstart"] == 5000
+    assert {facts.reference: facts.jobs for facts in result.plan.workloads} == {
+        name: int(size) for name, size in sizes.items()
+    }

@@ -1,0 +1,85 @@
+"""A system for tests of sweeps: quick, and able to fail in every way a cell can. Loaded as a plug-in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from gridtune.systems.system import (
+    Outcome,
+    Streams,
+    SystemParameters,
+    WorkloadLoader,
+    register_system,
+)
+
+
+class ToyParameters(SystemParameters):
+    x: float = 0.0
+    word: str = "a"
+    depth: int | None = None
+    rate: float | None = None
+    kind: Literal["good", "raises", "dies", "dies-once", "hangs"] = "good"
+    nap: float = 0.0
+    notebook: str | None = None
+    window: str | None = None
+    shake: int = 0
+    trace: str | None = None
+
+
+class ToySystem:
+    """Measures (x - 3)² plus noise, and writes each run into a notebook."""
+
+    name: ClassVar[str] = "toy"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = ToyParameters
+    directions: ClassVar[Mapping[str, str]] = {"loss": "min", "gain": "max", "size": "none"}
+
+    def traces(self, parameters: ToyParameters) -> Iterable[str]:
+        return () if parameters.trace is None else (parameters.trace,)
+
+    def code(self, parameters: ToyParameters) -> Mapping[str, str]:
+        return {}
+
+    def prepare(self, parameters: Iterable[ToyParameters]) -> None:
+        """Nothing to compile."""
+
+    def run(
+        self, parameters: ToyParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        runs_before = 0
+        if parameters.notebook is not None:
+            runs_before = note_run(Path(parameters.notebook), parameters)
+        time.sleep(parameters.nap)
+        misbehave(parameters, runs_before)
+        noise = float(streams("noise").standard_normal())
+        size = float(len(load(parameters.trace))) if parameters.trace else float("nan")
+        loss = (parameters.x - 3) ** 2 + 0.01 * noise
+        return Outcome({"loss": loss, "gain": -loss, "size": size}, {"noise": noise})
+
+
+def note_run(folder: Path, parameters: ToyParameters) -> int:
+    """Append a line to the notebook of this configuration; return how many there were."""
+    page = folder / f"{parameters.x:g}-{parameters.word}-{parameters.kind}-{parameters.window}".replace(
+        "/", "of"
+    )
+    before = len(page.read_text().splitlines()) if page.exists() else 0
+    with page.open("a") as file:
+        file.write(f"{time.time()} {os.getpid()}\n")
+    return before
+
+
+def misbehave(parameters: ToyParameters, runs_before: int) -> None:
+    if parameters.kind == "raises" and not Path(f"{parameters.notebook}.mended").exists():
+        raise ArithmeticError("the toy is broken")
+    if parameters.kind == "dies" or (parameters.kind == "dies-once" and runs_before == 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if parameters.kind == "hangs":
+        time.sleep(600)
+
+
+register_system(ToySystem())

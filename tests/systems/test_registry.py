@@ -1,0 +1,47 @@
+"""The registry of systems."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from gridtune.errors import SweepError
+from gridtune.systems import System, get_system, register_system, system_names
+
+
+def test_bundled_systems_are_known_before_they_are_imported() -> None:
+    code = (
+        "import sys\nfrom gridtune.systems import system_names\n"
+        "print(system_names(), 'gridtune.systems.batch' in sys.modules, 'numba' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["['batch']", "False", "False"]
+
+
+def test_a_bundled_system_is_a_system() -> None:
+    for name in system_names():
+        system = get_system(name)
+        assert isinstance(system, System)
+        assert system.name == name
+        assert set(system.directions.values()) <= {"min", "max", "none"}
+
+
+def test_a_misspelt_name_is_guessed() -> None:
+    with pytest.raises(SweepError, match="did you mean 'batch'"):
+        get_system("bach")
+
+
+def test_no_name_is_taken_twice() -> None:
+    class Usurper:
+        name = "batch"
+
+    with pytest.raises(SweepError, match="registered already"):
+        register_system(Usurper())  # type: ignore[arg-type]
+
+
+def test_every_parameter_is_described() -> None:
+    for name in system_names():
+        for key, field in get_system(name).Parameters.model_fields.items():
+            assert field.description, f"{name}.{key}"
