@@ -21,9 +21,7 @@ _SHOWN = 5
 @click.argument("space", type=click.Path(path_type=Path), metavar="SPACE.yaml")
 @click.option("--address", help="A running Ray cluster to join. [default: RAY_ADDRESS, else a local one]")
 @click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
-@click.option(
-    "--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else SQLite in the results]"
-)
+@click.option("--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
 @click.option("--no-tracking", is_flag=True, help="Leave MLflow out.")
 @click.option(
     "--out",

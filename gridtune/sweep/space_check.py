@@ -179,6 +179,6 @@ def check_configuration(
         hint = "give a dimension that applies only sometimes its `when`"
         if error["type"] == "missing":
             message, hint = f"{system.name} needs the parameter {name!r}", "put it under `fixed`"
-        raise space.fault(message, "dimensions", name, hint=hint) from None
+        raise space.fault(message, "dimensions", *([name] if name else []), hint=hint) from None
     except GridtuneError as refused:
         raise space.fault(refused.message, "dimensions", hint=refused.hint) from None

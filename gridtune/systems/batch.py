@@ -42,7 +42,7 @@ _SIMULATED = (
     "kill",
     "half_life",
 )
-_SWITCHES = ("extra", "strict", "frozen", "pass_per_event")
+_SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
 _WINDOW = re.compile(r"(\d+)/(\d+)")
 
 
@@ -76,6 +76,9 @@ class BatchParameters(SystemParameters):
     )
     pass_per_event: bool | None = Field(
         None, description="EASY: a pass after each event of an instant instead of one after all?"
+    )
+    compression: bool | None = Field(
+        None, description="conservative: do reservations move up when a job ends early?"
     )
     kill: bool = Field(True, description="end jobs at their walltime")
     walltime: Literal["log", "exact", "noise"] = Field(
@@ -150,16 +153,12 @@ class BatchParameters(SystemParameters):
 
     @model_validator(mode="after")
     def _policies_go_together(self) -> BatchParameters:
-        from gridtune.policies import get_backfilling, get_queue_order  # noqa: PLC0415
+        from gridtune.policies import get_backfilling  # noqa: PLC0415
 
         switches = {name: getattr(self, name) for name in _SWITCHES}
         rule = _told(get_backfilling, self.backfill, **switches)
         if self.fill_order is not None and rule.kind != "easy":
             raise ValueError(f"fill_order goes with EASY backfilling, not with {self.backfill!r}")
-        if rule.kind == "conservative" and not get_queue_order(self.order).static:
-            raise ValueError(
-                f"conservative backfilling reserves on arrival; the order {self.order!r} changes later"
-            )
         return self
 
     @model_validator(mode="after")

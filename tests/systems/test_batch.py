@@ -159,7 +159,6 @@ def test_switches_reach_the_simulation() -> None:
         ({"order": "fcfs(x=1)"}, "no parameter 'x'"),
         ({"backfill": "esy"}, "did you mean 'easy'"),
         ({"backfill": "conservative", "extra": True}, "'extra' means nothing"),
-        ({"backfill": "conservative", "order": "wfp3"}, "changes later"),
         ({"backfill": "none", "fill_order": "sjf"}, "goes with EASY"),
         ({"window": "0/3"}, "1 ≤ i ≤ n"),
         ({"window": "three"}, "i/n"),
