@@ -39,7 +39,7 @@ def ui(tracking_uri: str | None, host: str, port: int) -> None:
         click.echo(f"the store is a server with its own UI: {uri}")
         return
     command = _command(uri, host, port)
-    click.echo(f"{uri}\nhttp://{host}:{port}   (Ctrl-C ends it)")
+    click.echo(f"{uri}\nhttp://{host}:{port}/#/experiments   (Ctrl-C ends it)")
     sys.stdout.flush()
     # The server takes this process's place: what ends this command ends the server, and nothing is left.
     os.execve(command[0], command, os.environ | _SETTINGS)

@@ -102,6 +102,11 @@ class RankingHead:
         """The objective with its unit, as an axis or a column calls it."""
         return f"{self.objective} ({self.unit})" if self.unit else self.objective
 
+    @property
+    def better(self) -> str:
+        """Which values are better, in a word."""
+        return "smaller" if self.direction == "min" else "larger"
+
 
 def rank(
     table: pa.Table,

@@ -157,4 +157,6 @@ def _write(
     if not curves:
         return ScheduleFiles(stratum)
     title = ", ".join(part for part in (stratum, replicate) if part)
-    return ScheduleFiles(stratum, tables, plot_load(curves, directory / f"{slug}.png", title=title))
+    return ScheduleFiles(
+        stratum, tables, plot_load(curves, directory / f"{slug}-utilisation-and-queue.png", title=title)
+    )

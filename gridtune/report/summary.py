@@ -183,7 +183,8 @@ def _written(path: Path, text: str) -> Path:
 
 
 def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
-    from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking  # noqa: PLC0415
+    from gridtune.report.heat_map import plot_heat_map  # noqa: PLC0415
+    from gridtune.report.plots import plot_against, plot_ranking  # noqa: PLC0415
 
     for objective, ranking in summary.rankings.items():
         if objective in summary.overall:

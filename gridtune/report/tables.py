@@ -74,11 +74,10 @@ def _interval(row: dict[str, Any], low: str, high: str, write: Any) -> str:
 
 
 def _heading(name: str, rows: Sequence[dict[str, Any]], head: RankingHead) -> str:
-    better = "smaller" if head.direction == "min" else "larger"
     planned = max((row["planned"] for row in rows), default=0)
     if head.overall:
-        return f"overall: mean relative difference of {head.objective}, {better} is better"
-    return f"{name + ': ' if name else ''}{head.axis}, {better} is better, {planned} replicates"
+        return f"overall: mean relative difference of {head.objective}, {head.better} is better"
+    return f"{name + ': ' if name else ''}{head.axis}, {head.better} is better, {planned} replicates"
 
 
 def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: int | None = 30) -> None:

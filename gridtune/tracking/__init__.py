@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tracking: what a sweep did, in MLflow."""

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 from gridtune.errors import ScheduleError
-from gridtune.report import plots, schedule_plots
+from gridtune.report import heat_map, plots, schedule_plots
+from gridtune.report.heat_map import plot_heat_map
 from gridtune.report.overall import rank_overall
-from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking
+from gridtune.report.plots import plot_against, plot_ranking
 from gridtune.report.ranking import rank
 from gridtune.report.schedule_plots import LoadCurves, plot_gantt, plot_load, span_means
 from gridtune.simulation.schedule import Schedule, StepFunction
@@ -74,7 +75,9 @@ def test_more_curves_than_colours_keep_the_best_and_the_baseline(tmp_path: Path)
 def test_a_field_of_the_heat_map_is_its_own_cell() -> None:
     rows = ranking(order=["fcfs", "sjf"], backfill=["none", "easy"]).to_pylist()
     rows = [row for row in rows if row["workload"] == "ctc-sp2"]
-    means, colours = plots._fields(rows, "backfill", "order", ["none", "easy"], ["fcfs", "sjf"], paired=True)
+    means, colours = heat_map._fields(
+        rows, "backfill", "order", ["none", "easy"], ["fcfs", "sjf"], paired=True
+    )
     held = {(row["param.order"], row["param.backfill"]): row for row in rows}
     assert means[1, 0] == held["sjf", "none"]["mean"]
     assert colours[1, 1] == pytest.approx(100 * held["sjf", "easy"]["relative"])

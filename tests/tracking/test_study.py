@@ -53,7 +53,7 @@ def test_a_sweep_becomes_tables_figures_schedules_and_runs(study: Study) -> None
         "ranking-utilisation.html",
         "plots/ranking-wait_mean.png",
         "plots/wait_mean-over-backfill-and-order.png",
-        "schedules/quickstart.png",
+        "schedules/quickstart-utilisation-and-queue.png",
     }
     assert all(path.stat().st_size for path in study.files)
     assert study.tracking is not None
