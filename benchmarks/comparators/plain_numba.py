@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 
-@numba.njit(cache=True)
+@numba.njit
 def simulate(submit, run, requested, width, processors, backfilling):
     """Return the start times, and how many jobs were started."""
     n = len(submit)
