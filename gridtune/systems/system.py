@@ -21,6 +21,7 @@ from gridtune.workload.workload import Workload
 
 __all__ = [
     "CLEANED_MARK",
+    "DAYS_MARK",
     "Outcome",
     "Streams",
     "System",
@@ -61,6 +62,10 @@ class Outcome:
 Streams = Callable[[str], np.random.Generator]
 #: Between a trace's name and the cleaning rules it is to be read with, in a reference.
 CLEANED_MARK = "?clean="
+#: Ends a reference to days: a folder or archive of logs, or one log, read as a single workload, by default
+#: with the default rules. May be followed by `=` and two numbers for Batsim files: seconds in their unit of
+#: time, by default 60, and flops that a processor does in one, by default 10⁶.
+DAYS_MARK = "?days"
 #: Gives the workload a reference names; loaded once per process and kept.
 WorkloadLoader = Callable[[str], Workload]
 
@@ -102,7 +107,7 @@ class System(Protocol):
 
 _SYSTEMS: dict[str, System] = {}
 #: Systems that come with gridtune and the modules that register them, imported when first asked for.
-_BUNDLED = {"batch": "gridtune.systems.batch"}
+_BUNDLED = {"batch": "gridtune.systems.batch", "shutdown": "gridtune.systems.shutdown"}
 
 
 def register_system(system: System) -> System:

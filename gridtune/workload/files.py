@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -67,26 +67,32 @@ def read_workloads(
     *,
     max_bytes: int = DEFAULT_MAX_BYTES,
     clean: Iterable[str] = (),
+    by_format: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> list[Workload]:
     """Read every log in a folder or tar archive, in natural order of their names (`day-2` before `day-10`).
 
     Files whose suffix no format claims are passed over. Each workload is named after its path below the
     folder that all logs share. Parameters are those of `read_workload`; a single log gives a list of one.
+    `by_format` holds options for files of some formats only, by the format's name.
     """
     place = Path(path)
     rules = (clean,) if isinstance(clean, str) else tuple(clean)
+    some = by_format or {}
     read: list[tuple[str, Workload]] = []
-    if place.is_dir():
-        for file in logs_in_folder(place):
-            workload = read_workload(file, max_bytes=max_bytes, clean=rules, **options)
-            read.append((file.relative_to(place).as_posix(), workload))
-    elif is_archive(place):
+
+    def one(file: Path, stream: LogStream) -> Workload:
+        chosen, name = _chosen_format(file, None)
+        return _workload(chosen, stream, name, rules, {**options, **some.get(chosen.name, {})})
+
+    if is_archive(place):
         for member, stream in logs_in_archive(place, max_bytes):
-            chosen, name = _chosen_format(Path(PurePosixPath(member).name), None)
-            read.append((member, _workload(chosen, stream, name, rules, options)))
+            read.append((member, one(Path(PurePosixPath(member).name), stream)))
     else:
-        return [read_workload(place, max_bytes=max_bytes, clean=rules, **options)]
+        folder = place if place.is_dir() else place.parent
+        for file in logs_in_folder(place) if place.is_dir() else [place]:
+            with open_log(file, max_bytes) as stream:
+                read.append((file.relative_to(folder).as_posix(), one(file, stream)))
     if not read:
         raise WorkloadError("holds no logs", path=place, hint=f"formats are {', '.join(format_names())}")
     read.sort(key=lambda item: natural_order(item[0]))

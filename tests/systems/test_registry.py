@@ -17,7 +17,7 @@ def test_bundled_systems_are_known_before_they_are_imported() -> None:
         "print(system_names(), 'gridtune.systems.batch' in sys.modules, 'numba' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told.split() == ["['batch']", "False", "False"]
+    assert told.split() == ["['batch',", "'shutdown']", "False", "False"]
 
 
 def test_a_bundled_system_is_a_system() -> None:

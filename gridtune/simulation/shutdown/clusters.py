@@ -217,6 +217,8 @@ def replay(
     Outcome, DayRecord
         What the days came to, and their minutes.
     """
+    if until_done and record:
+        raise SimulationError("days that go on until all is done are not recorded minute by minute")
     chosen_platform = platform or Platform()
     model = _model(days, chosen_platform, tau, variant, until_done)
     count, longest = len(days), int(days.minutes.max(initial=0))

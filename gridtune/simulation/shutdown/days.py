@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.workload.joining import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
-__all__ = ["GROUP_EDGES", "MINUTES_A_DAY", "SEQUENTIAL_GAP", "Days", "build_days", "cut_into_days"]
+__all__ = ["GROUP_EDGES", "MINUTES_A_DAY", "SEQUENTIAL_GAP", "Cut", "Days", "build_days"]
 
 Int64s = npt.NDArray[np.int64]
+Cut = Literal["auto", "days", "whole"]
 
 MINUTE = 60
 MINUTES_A_DAY = 1440
@@ -90,8 +92,16 @@ class Days:
         return np.searchsorted(GROUP_EDGES, self.sequential_share, side="right").astype(np.int64) + 1
 
     def subset(self, name: str) -> npt.NDArray[np.bool_]:
-        """Return which days stand in a folder of that name (`train`, `test`): shape (days,), bool."""
-        return np.array([name in PurePosixPath(each).parts for each in self.names], dtype=bool)
+        """Return which days are `train` or `test` days: shape (days,), bool.
+
+        The folder's name says it. Where no day stands in a folder of either name, every fifth is a test
+        day.
+        """
+        folders = [PurePosixPath(each).parts[:-1] for each in self.names]
+        if any({"train", "test"} & set(folder) for folder in folders):
+            return np.array([name in folder for folder in folders], dtype=bool)
+        held_out = np.arange(len(self)) % 5 == 4
+        return held_out if name == "test" else ~held_out
 
     def take(self, chosen: npt.NDArray[np.bool_] | Int64s) -> Days:
         """Return the days that a mask or an index array selects, in that order."""
@@ -107,58 +117,71 @@ class Days:
 
 
 def build_days(
-    workloads: Sequence[Workload], *, minutes: int | None = MINUTES_A_DAY, step: int = MINUTE
+    workload: Workload, *, cut: Cut = "auto", minutes: int = MINUTES_A_DAY, step: int = MINUTE
 ) -> Days:
-    """Return days from workloads, one from each.
+    """Return the days of a workload.
 
     Seconds become minutes by rounding up: a job is seen at the first decision after its submission, and
-    holds its cores in whole minutes. What was in minutes stays as it was.
+    holds its cores for whole minutes. What was in minutes stays as it was. What still runs at the end of
+    a day does not burden the next.
 
     Parameters
     ----------
-    workloads
-        Sorted by submission, run times known; walltimes too, else a job's run time stands for it.
+    workload
+        One log, or many that were joined (`gridtune.workload.joining`): in order of submission, run times
+        known; walltimes too, else a job's run time stands for it.
+    cut
+        `auto`: each of joined logs is a day, a single log is cut into days. `days`: every log is cut, at
+        multiples of `minutes` of its clock; days without a job are left out. `whole`: each log is one
+        long day, long enough for all its jobs to end whatever holds them up.
     minutes
-        Length of each day. None: until every job can have ended, whatever holds them up.
+        Length of a day.
     step
-        Seconds in a step.
+        Seconds in a minute of the simulation.
 
     Raises
     ------
     SimulationError
-        If there is no workload, or one has jobs that cannot be simulated.
+        If there are no jobs, or some cannot be simulated.
     """
-    if not workloads:
-        raise SimulationError("there are no days to simulate")
-    parts: list[tuple[Int64s, ...]] = []
-    lengths = []
-    for workload in workloads:
-        _check(workload)
-        columns = _in_steps(workload, step)
-        parts.append(columns)
-        lengths.append(minutes if minutes is not None else _long_enough(*columns[1:4]))
-    first = np.cumsum([0, *(len(part[0]) for part in parts)]).astype(np.int64)
-    joined = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    names = tuple(workload.name for workload in workloads)
-    return Days(names, first, np.array(lengths, np.int64), *joined)
+    if len(workload) == 0:
+        raise SimulationError("there are no jobs to simulate", path=workload.source)
+    logs, log = _logs(workload)
+    _check(workload, log)
+    by_clock = cut == "days" or (cut == "auto" and not is_joined(workload))
+    part = workload.submit_time // (minutes * step) if by_clock else np.zeros_like(log)
+    starts = (np.diff(log, prepend=-1) != 0) | (np.diff(part, prepend=-1) != 0)
+    begins = np.flatnonzero(starts)
+    day = np.cumsum(starts) - 1
+    names = [logs[number] for number in log[begins].tolist()]
+    if by_clock:
+        names = [
+            f"{name}/day-{number:05d}" for name, number in zip(names, part[begins].tolist(), strict=True)
+        ]
+    submit = -(-(workload.submit_time - part * (minutes * step)) // step)
+    run, walltime = _durations(workload, step)
+    lengths = np.full(len(names), minutes, np.int64)
+    if cut == "whole":
+        # A day for each job is more than it can wait for nodes to switch.
+        work = np.add.reduceat(np.minimum(run, walltime) + MINUTES_A_DAY, begins)
+        lengths = np.maximum.reduceat(submit, begins) + work
+    first = np.append(begins, len(workload)).astype(np.int64)
+    job_id, cores = workload.job_id.astype(np.int64), workload.processors
+    user = _users_by_day(workload.user, day, begins)
+    return Days(tuple(names), first, lengths, job_id, submit, run, walltime, cores, user)
 
 
-def cut_into_days(workload: Workload, *, length: int = MINUTES_A_DAY * MINUTE) -> list[Workload]:
-    """Return a long log's days: jobs by the day of their submission, on the day's own clock.
-
-    Days begin at multiples of `length` seconds of the log's clock; days without a job are left out. What
-    still runs at the end of a day does not burden the next.
-    """
-    number = workload.submit_time // length
-    days = []
-    for day in np.unique(number).tolist():
-        jobs = workload.take(number == day, name=f"{workload.name}/day-{day:05d}")
-        days.append(jobs._with(submit_time=jobs.submit_time - day * length))
-    return days
+def _logs(workload: Workload) -> tuple[tuple[str, ...], Int64s]:
+    """Return the names of a workload's logs, and the log of each job."""
+    if not is_joined(workload):
+        return (workload.name,), np.zeros(len(workload), np.int64)
+    names, first = joined_parts(workload)
+    return names, np.repeat(np.arange(len(names)), np.diff(first))
 
 
-def _check(workload: Workload) -> None:
-    if not workload.is_sorted:
+def _check(workload: Workload, log: Int64s) -> None:
+    backwards = (np.diff(workload.submit_time) < 0) & (np.diff(log) == 0)
+    if backwards.any():
         raise SimulationError(
             f"the jobs of {workload.name} do not stand by submission",
             path=workload.source,
@@ -172,18 +195,15 @@ def _check(workload: Workload) -> None:
         )
 
 
-def _in_steps(workload: Workload, step: int) -> tuple[Int64s, ...]:
-    """Return job numbers, submissions, run times, walltimes, cores and users of a workload."""
+def _durations(workload: Workload, step: int) -> tuple[Int64s, Int64s]:
+    """Return run times and walltimes in minutes, at least one each."""
     run = np.maximum(-(-workload.run_time // step), 1)
     walltime = -(-workload.requested_time // step)
-    walltime = np.where(workload.requested_time > 0, walltime, run)
-    users = np.unique(workload.user, return_inverse=True)[1].astype(np.int64)
-    submit = -(-workload.submit_time // step)
-    return workload.job_id.astype(np.int64), submit, run, walltime, workload.processors, users
+    return run, np.where(workload.requested_time > 0, walltime, run)
 
 
-def _long_enough(submit: Int64s, run: Int64s, walltime: Int64s) -> int:
-    """Return a day's length in which all jobs end even if they run one by one and nodes switch between."""
-    if not len(submit):
-        return 1
-    return int(submit[-1] + np.minimum(run, walltime).sum() + 10 * len(run) + MINUTES_A_DAY)
+def _users_by_day(user: Int64s, day: Int64s, begins: Int64s) -> Int64s:
+    """Return users numbered from 0 within each day."""
+    _, number = np.unique(np.stack([day, user]), axis=1, return_inverse=True)
+    number = number.reshape(-1).astype(np.int64)
+    return number - np.minimum.reduceat(number, begins)[day]

@@ -16,6 +16,7 @@ from gridtune.simulation.shutdown.clusters import replay
 from gridtune.simulation.shutdown.days import Days, build_days
 from gridtune.simulation.shutdown.reference import reference_day
 from gridtune.workload import read_workloads
+from gridtune.workload.joining import join_workloads
 from tests.simulation.shutdown.twins import POLICIES, TAURUS, totals_of, twin_of
 
 pytestmark = pytest.mark.real_traces
@@ -70,7 +71,7 @@ def golden(golden_dir, trace_dir) -> Golden:
     wanted = {name for name, _ in results}
     chosen = [workload for workload in every if workload.name.rpartition("/")[2] in wanted]
     return Golden(
-        build_days(chosen),
+        build_days(join_workloads(chosen)),
         [workload.name.rpartition("/")[2] for workload in chosen],
         results,
         dict(rows(folder / "golden_true_waste.csv")),

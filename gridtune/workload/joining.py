@@ -1,0 +1,122 @@
+"""Many logs as one workload: so that a folder of days travels, and has a checksum, as a single log does.
+
+The jobs stand log after log, each log's times on its own clock, and the partition says whose they are. A
+log's partition number is made from its name, so that the checksum of the whole knows the names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.files import read_workload, read_workloads
+from gridtune.workload.formats import find_format
+from gridtune.workload.formats.archive import is_archive
+from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
+
+__all__ = ["is_joined", "join_workloads", "joined_parts", "read_days"]
+
+#: The header's mark of a joined workload: the number of its logs.
+_MARK = "JoinedLogs"
+
+
+def join_workloads(workloads: Sequence[Workload], *, name: str = "logs") -> Workload:
+    """Return one workload that holds many, in their order; `joined_parts` tells them apart again.
+
+    What they say of partitions is lost, as are their headers. The machine's size is kept where all logs
+    agree on it.
+
+    Raises
+    ------
+    WorkloadError
+        If there is none, or two have the same name.
+    """
+    if not workloads:
+        raise WorkloadError("there are no logs to join")
+    twice = [each for each, times in Counter(log.name for log in workloads).items() if times > 1]
+    if twice:
+        raise WorkloadError(f"two logs are called {twice[0]!r}", hint="rename one of them")
+    numbers = [_number(log.name) for log in workloads]
+    sizes = [len(log) for log in workloads]
+    known = [each for each in SWF_FIELDS if any(each in log.columns for log in workloads)]
+    columns = {each: _joined(each, workloads) for each in known if each != "partition"}
+    columns["partition"] = np.repeat(np.array(numbers, np.int64), sizes)
+    machines = {log.machine_processors for log in workloads}
+    cleaning: Counter[str] = Counter()
+    for log in workloads:
+        cleaning.update(log.cleaning)
+    return Workload(
+        columns,
+        name=name,
+        machine_processors=machines.pop() if len(machines) == 1 else None,
+        header={_MARK: (str(len(workloads)),)},
+        partition_names={number: log.name for number, log in zip(numbers, workloads, strict=True)},
+        cleaning=dict(cleaning),
+    )
+
+
+def read_days(
+    path: Path, *, clean: Iterable[str] = (), time_unit: float = 60, speed: float = 1e6
+) -> Workload:
+    """Read days: a folder or archive of logs, each a day, or one log, to be cut into days.
+
+    A single Batsim file is one day.
+
+    Parameters
+    ----------
+    path
+        Folder, archive or log.
+    clean
+        Cleaning rules, applied to each log by itself.
+    time_unit, speed
+        Of Batsim files: seconds in their unit of time, and flops a processor does in one.
+
+    Returns
+    -------
+    Workload
+        Joined (`is_joined`) unless it is one log of another format than Batsim's.
+    """
+    if path.is_dir() or is_archive(path):
+        units = {"time_unit": time_unit, "speed": speed}
+        logs = read_workloads(path, clean=clean, by_format={"batsim": units})
+        return join_workloads(logs, name=path.name.partition(".")[0])
+    found = find_format(path)
+    if found is not None and found[0].name == "batsim":
+        day = read_workload(path, clean=clean, time_unit=time_unit, speed=speed)
+        return join_workloads([day], name=day.name)
+    return read_workload(path, clean=clean)
+
+
+def is_joined(workload: Workload) -> bool:
+    """Tell whether a workload holds several logs one after the other."""
+    return _MARK in workload.header
+
+
+def joined_parts(workload: Workload) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    """Return the names of a joined workload's logs, and where each one's jobs begin: shape (logs + 1,)."""
+    changes = np.flatnonzero(np.diff(workload.partition)) + 1
+    first = np.concatenate([[0], changes, [len(workload)]]).astype(np.int64)
+    numbers = workload.partition[first[:-1]].tolist()
+    return tuple(workload.partition_names[number] for number in numbers), first
+
+
+def _joined(field: str, workloads: Sequence[Workload]) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    dtype = np.float64 if field in FLOAT_FIELDS else np.int64
+    sizes = [0, *np.cumsum([len(log) for log in workloads]).tolist()]
+    column = np.full(sizes[-1], UNKNOWN, dtype)
+    for log, (start, end) in zip(workloads, pairwise(sizes), strict=True):
+        if field in log.columns:
+            column[start:end] = log.columns[field]
+    return column
+
+
+def _number(name: str) -> int:
+    """Return 48 bits that stand for a name."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
