@@ -29,6 +29,8 @@ __all__ = ["Setting", "SimulatorActor"]
 
 #: Seconds of work after which a step returns what it has: what a killed driver can lose.
 _STEP_SECONDS = 0.5
+#: Seconds between two questions of a worker that has nothing to do.
+_IDLE_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -93,18 +95,23 @@ class SimulatorActor(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run cells for about half a second, or one cell if careful, and return their results."""
+        """Run cells for about half a second, or one cell if careful, and return their results.
+
+        It is the driver that ends a trial: a worker without cells idles until then.
+        """
         if self._careful and not self._began:
             # A sign of life before the first cell: from here on, the driver's clock times that cell.
             self._began = True
-            return {"results": [], "done": False}
+            return {"results": [], "left": len(self._cells)}
+        if not self._cells:
+            time.sleep(_IDLE_SECONDS)
         results: list[CellResult] = []
         end = time.monotonic() + (0.0 if self._careful else _STEP_SECONDS)
         while self._cells:
             results.append(self._run(self._cells.popleft()))
             if time.monotonic() >= end:
                 break
-        return {"results": results, "done": not self._cells}
+        return {"results": results, "left": len(self._cells)}
 
     def _run(self, cell: Cell) -> CellResult:
         if self._fault is not None or self._system is None:

@@ -188,9 +188,8 @@ def _run_on_ray(
     configurations = representatives(cells or planner.cells(planner.corners()))
     held = planner.workloads.held
     size = sum(column.nbytes for workload in held.values() for column in workload.columns.values())
-    tell("compiling", 0)
-    warming = Warming(planner.system, configurations)
     tell("starting Ray", 0)
+    warming = Warming(planner.system, configurations)
     with ray_session(address, workers=workers, cpus=space.resources.cpus, store_bytes=2 * size) as (
         count,
         room,
