@@ -48,9 +48,7 @@ class Setting:
     timeout
         Seconds a cell may take, or None.
     configurations
-        What kernels are compiled for on a machine that is not the driver's.
-    driver_host
-        The driver's machine.
+        What kernels are loaded for before the first cell.
     """
 
     system: str
@@ -58,7 +56,6 @@ class Setting:
     workloads: Mapping[str, Any]
     timeout: float | None
     configurations: Sequence[Mapping[str, Any]]
-    driver_host: str
 
 
 class SimulatorActor(tune.Trainable):
@@ -79,7 +76,7 @@ class SimulatorActor(tune.Trainable):
             if setting is not None:
                 load_plugins(setting.plugins)
                 self._system = get_system(setting.system)
-                prepare_worker(self._system, setting.configurations, setting.driver_host)
+                prepare_worker(self._system, setting.configurations, setting.plugins)
         except Exception as fault:
             self._fault = fault
         self.reset_config(config)
