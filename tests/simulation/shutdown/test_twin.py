@@ -33,24 +33,45 @@ def platforms(draw) -> Platform:
     return Platform(draw(st.integers(1, 6)), draw(st.integers(1, 5)), power)
 
 
-def days_for(cores: int, busy: bool) -> st.SearchStrategy:
-    # Wider than the cluster by one: such a job is turned away. Few distinct values make ties, and even
-    # walltimes waits that are just as long as is allowed.
+WALLTIMES = (1, 2, 3, 4, 6, 8, 10, 20, 30)
+RUNS = (1, 2, 3, 4, 5, 6, 10, 25, 40)
+
+
+def days_for(cores: int) -> st.SearchStrategy:
+    """Few jobs chosen one by one, or many from a seed: queues and coincidences need many.
+
+    Wider than the cluster by one: such a job is turned away. Few distinct values make ties, and even
+    walltimes waits that are just as long as is allowed.
+    """
     job = st.tuples(
-        st.integers(0, MINUTES + 2) if not busy else st.integers(0, 20),
+        st.integers(0, MINUTES + 2),
         st.integers(1, cores + 1),
-        st.sampled_from([1, 2, 3, 4, 6, 8, 10, 20, 30]),
-        st.sampled_from([1, 2, 3, 4, 5, 6, 10, 25, 40]),
+        st.sampled_from(WALLTIMES),
+        st.sampled_from(RUNS),
         st.integers(0, 2),
     )
-    day = st.lists(job, max_size=40).map(lambda jobs: sorted(jobs, key=lambda each: each[0]))
+    chosen = st.lists(job, max_size=20)
+    drawn = st.builds(many_jobs, st.just(cores), st.integers(20, 60), st.integers(0, 2**32 - 1))
+    day = st.one_of(chosen, drawn, drawn).map(lambda jobs: sorted(jobs, key=lambda each: each[0]))
     return st.lists(day, min_size=1, max_size=3)
+
+
+def many_jobs(cores: int, count: int, seed: int) -> list[tuple[int, int, int, int, int]]:
+    rng = np.random.default_rng(seed)
+    columns = (
+        rng.integers(0, rng.integers(10, MINUTES), count),
+        rng.integers(1, cores + 1, count),
+        rng.choice(WALLTIMES, count),
+        rng.choice(RUNS, count),
+        rng.integers(0, 3, count),
+    )
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 @st.composite
 def cases(draw):
     platform = draw(platforms())
-    days = make_days(draw(days_for(platform.cores, draw(st.booleans()))), MINUTES)
+    days = make_days(draw(days_for(platform.cores)), MINUTES)
     tau = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.5]))
     return platform, days, tau, draw(st.sampled_from(["paper", "exact"]))
 
