@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,11 +13,22 @@ import torch
 from torch import Tensor
 
 from gridtune.agents.checkpoints import read_checkpoint, write_checkpoint
-from gridtune.agents.networks import ActorCritic, make_network
+from gridtune.agents.networks import ActorCritic, Reply, make_network
 from gridtune.agents.rollouts import Minibatch, Rollout, advantages_of, collect, segments
 from gridtune.errors import PolicyError
 
-__all__ = ["Losses", "PPOSettings", "PPOTrainer", "ppo_losses"]
+__all__ = [
+    "ADAM_EPSILON",
+    "Losses",
+    "PPOSettings",
+    "PPOTrainer",
+    "minibatches_of",
+    "ppo_losses",
+    "update_seed",
+]
+
+#: Adam's, as the authors set it.
+ADAM_EPSILON = 1e-5
 
 
 @dataclass(frozen=True)
@@ -95,8 +106,8 @@ class Losses(NamedTuple):
     divergence: Tensor
 
 
-def ppo_losses(network: ActorCritic, batch: Minibatch, settings: PPOSettings) -> Losses:
-    """Return the clipped losses of a minibatch, means over the steps that count.
+def ppo_losses(reply: Reply, batch: Minibatch, settings: PPOSettings) -> Losses:
+    """Return the clipped losses of what a network says to a minibatch, means over the steps that count.
 
     With ρ = π(a|s) / π_old(a|s): policy loss −min(ρ·A, clip(ρ, 1 ± ε)·A); value loss
     max((V − R)², (V_old + clip(V − V_old, ± ε) − R)²); total = policy + c_v·value − c_e·entropy.
@@ -105,9 +116,9 @@ def ppo_losses(network: ActorCritic, batch: Minibatch, settings: PPOSettings) ->
     ----------
     J. Schulman et al., "Proximal policy optimization algorithms", arXiv:1707.06347.
     """
-    logits, values, _ = network(batch.observations, batch.begins, batch.state)
+    values = reply.values
     weight = batch.used / batch.used.sum().clamp(min=1)
-    log_probabilities = torch.log_softmax(logits, -1)
+    log_probabilities = torch.log_softmax(reply.logits, -1)
     chosen = log_probabilities.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1)
     change = chosen - batch.log_probabilities
     ratio = change.exp()
@@ -122,10 +133,26 @@ def ppo_losses(network: ActorCritic, batch: Minibatch, settings: PPOSettings) ->
     return Losses(total, policy, value, entropy, divergence)
 
 
-def normalised(advantages: Tensor, used: Tensor) -> Tensor:
-    """Return advantages of mean 0 and standard deviation 1 over the steps that count."""
-    counted = advantages[used]
-    return (advantages - counted.mean()) / (counted.std(correction=0) + 1e-8)
+def minibatches_of(
+    rollout: Rollout, network: ActorCritic, settings: PPOSettings, update: int
+) -> Iterator[Minibatch]:
+    """Yield every minibatch of every epoch of an update, counted from 0.
+
+    Advantages are normalised over the whole rollout.
+    """
+    advantages = advantages_of(rollout, settings.gamma, settings.lam)
+    targets = advantages + rollout.values[:-1]
+    counted = advantages[rollout.used]
+    advantages = (advantages - counted.mean()) / (counted.std(correction=0) + 1e-8)
+    generator = torch.Generator().manual_seed(update_seed(settings.seed, update, "minibatches"))
+    for _ in range(settings.epochs):
+        yield from segments(rollout, advantages, targets, network, settings.minibatches, generator)
+
+
+def update_seed(seed: int, update: int, purpose: str, runner: int = 0) -> int:
+    """Return the seed of an update's rollout, or of its minibatches; runners that share one differ."""
+    entropy = [seed, update, ("rollout", "minibatches").index(purpose), runner]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
 
 class PPOTrainer:
@@ -153,12 +180,15 @@ class PPOTrainer:
     def __init__(self, env: Any, network: ActorCritic, settings: PPOSettings | None = None) -> None:
         self.env, self.network, self.settings = env, network, settings or PPOSettings()
         self.update_number = 0
-        self.optimiser = torch.optim.Adam(network.parameters(), lr=self.settings.learning_rate, eps=1e-5)
+        self.optimiser = torch.optim.Adam(
+            network.parameters(), lr=self.settings.learning_rate, eps=ADAM_EPSILON
+        )
 
     def update(self) -> dict[str, float]:
         """Live through `steps` steps in every environment and learn from them; return figures to log."""
         began = time.perf_counter()
-        rollout = collect(self.env, self.network, self.settings.steps, seed=self._seed(0))
+        seed = update_seed(self.settings.seed, self.update_number, "rollout")
+        rollout = collect(self.env, self.network, self.settings.steps, seed=seed)
         sampled = time.perf_counter()
         figures = self.learn(rollout)
         seconds = {"seconds_sampling": sampled - began, "seconds_learning": time.perf_counter() - sampled}
@@ -169,31 +199,22 @@ class PPOTrainer:
         settings, rate = self.settings, self.settings.learning_rate_at(self.update_number)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        advantages = advantages_of(rollout, settings.gamma, settings.lam)
-        targets = advantages + rollout.values[:-1]
-        advantages = normalised(advantages, rollout.used)
-        generator = torch.Generator().manual_seed(self._seed(1))
         told = []
-        for _ in range(settings.epochs):
-            parts = segments(rollout, advantages, targets, self.network, settings.minibatches, generator)
-            for batch in parts:
-                losses = ppo_losses(self.network, batch, settings)
-                self.optimiser.zero_grad()
-                losses.total.backward()
-                if settings.gradient_norm is not None:
-                    torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.gradient_norm)
-                self.optimiser.step()
-                told.append(torch.stack([each.detach() for each in losses]))
+        for batch in minibatches_of(rollout, self.network, settings, self.update_number):
+            reply = self.network(batch.observations, batch.begins, batch.state)
+            losses = ppo_losses(reply, batch, settings)
+            self.optimiser.zero_grad()
+            losses.total.backward()
+            if settings.gradient_norm is not None:
+                torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.gradient_norm)
+            self.optimiser.step()
+            told.append(torch.stack([each.detach() for each in losses]))
         self.update_number += 1
         means = torch.stack(told).mean(0).tolist()
         return {
             **{f"loss_{name}": mean for name, mean in zip(Losses._fields, means, strict=True)},
             "lr": rate,
         }
-
-    def _seed(self, purpose: int) -> int:
-        entropy = [self.settings.seed, self.update_number, purpose]
-        return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
     def save(self, path: str | Path, **notes: Any) -> None:
         """Write a checkpoint: what `resume` needs to go on, and what playing needs. Atomically."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +61,16 @@ class Rollout:
         """Sum of rewards by episode that ended; NaN where none did."""
         ended = int((self.terminated | self.truncated).sum())
         return float(self.rewards.sum()) / ended if ended else float("nan")
+
+    def to(self, device: torch.device | str) -> Rollout:
+        """Return the same on a device."""
+        return Rollout(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    @staticmethod
+    def side_by_side(rollouts: Sequence[Rollout]) -> Rollout:
+        """Return rollouts of as many steps as one of all their environments."""
+        columns = ([getattr(each, field.name) for each in rollouts] for field in fields(Rollout))
+        return Rollout(*(torch.cat(parts, 1) for parts in columns))
 
 
 class Minibatch(NamedTuple):
