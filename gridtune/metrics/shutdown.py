@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from gridtune.simulation.platform import Platform
-    from gridtune.simulation.shutdown.clusters import Outcome
+    from gridtune.simulation.shutdown.outcome import Outcome
     from gridtune.simulation.shutdown.days import Days
 
 __all__ = ["SHUTDOWN_METRICS", "ShutdownMetric", "measure_days", "sum_up"]
@@ -118,7 +118,7 @@ def measure_days(days: Days, outcome: Outcome, platform: Platform, *, tau: float
     Parameters
     ----------
     days, outcome
-        What was lived through, and what it came to (`gridtune.simulation.shutdown.clusters.replay`).
+        What was lived through, and what it came to (`gridtune.simulation.shutdown.replay.replay`).
     platform
         The cluster.
     tau

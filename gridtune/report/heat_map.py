@@ -46,7 +46,7 @@ def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path
     with style.figure(width * len(groups), height, 1, ncols=len(groups), squeeze=False) as (drawing, axes):
         for (name, _), (means, colours), panel in zip(groups, fields, axes[0], strict=True):
             image = _heat_panel(panel, means, colours, head, paired=paired)
-            panel.set_xticks(range(len(columns)), [value_text(value) for value in columns])
+            panel.set_xticks(range(len(columns)), [_wrapped(value_text(value)) for value in columns])
             panel.set_yticks(range(len(lines)), [value_text(value) for value in lines])
             panel.set_xlabel(across)
             panel.set_ylabel(down)
@@ -58,6 +58,11 @@ def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path
             over = f", mean over {', '.join(others)}" if others else ""
             style.head(panel, name, f"{head.axis}{over}; {head.better} is better")
         return style.save(drawing, path)
+
+
+def _wrapped(text: str) -> str:
+    """Break a long name at its hyphens, so that neighbours do not run into each other."""
+    return text.replace("-", "-\n") if len(text) > 12 else text
 
 
 def _fields(

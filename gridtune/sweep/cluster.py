@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 from collections.abc import Iterator, Mapping
 
 from gridtune.errors import SweepError
@@ -31,6 +32,8 @@ _ENVIRONMENT = {
 }
 #: Bytes of a local cluster's object store beside the workloads themselves.
 _STORE_BYTES = 256 * 2**20
+#: Seconds within which a running cluster must answer.
+_KNOCK_SECONDS = 10.0
 
 
 def processors_here() -> int:
@@ -111,6 +114,7 @@ def _connect(address: str | None, workers: int, cpus: float, store_bytes: int) -
                 **quiet,
             )
         else:
+            _knock(address)
             ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as fault:
         where = f"at {address}" if address else "here"
@@ -119,3 +123,12 @@ def _connect(address: str | None, workers: int, cpus: float, store_bytes: int) -
             f"Ray cannot be {'reached' if address else 'started'} {where}: {first}",
             hint="is the cluster running (`ray status`), and is the address right?" if address else None,
         ) from fault
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at a `host:port`; Ray itself would try for minutes on end."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or "/" in host:
+        return  # "auto", "ray://…": Ray's own to resolve
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_SECONDS):
+        pass

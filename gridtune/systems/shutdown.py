@@ -208,7 +208,7 @@ class ShutdownSystem:
 
     def prepare(self, parameters: Iterable[ShutdownParameters]) -> None:
         """Compile the simulator, by living through a minute without jobs."""
-        from gridtune.simulation.shutdown.clusters import replay  # noqa: PLC0415
+        from gridtune.simulation.shutdown.replay import replay  # noqa: PLC0415
         from gridtune.simulation.shutdown.days import Days  # noqa: PLC0415
 
         nothing = np.zeros(0, np.int64)
@@ -220,7 +220,7 @@ class ShutdownSystem:
     ) -> Outcome:
         """Live through the days and measure them; `tables` adds a row for each day."""
         from gridtune.metrics.shutdown import measure_days, sum_up  # noqa: PLC0415
-        from gridtune.simulation.shutdown.clusters import replay  # noqa: PLC0415
+        from gridtune.simulation.shutdown.replay import replay  # noqa: PLC0415
 
         platform = parameters.cluster_model()
         days = self._days(parameters, load)

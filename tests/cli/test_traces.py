@@ -47,11 +47,11 @@ def test_list(run: Run) -> None:
 
 def test_list_json(run: Run) -> None:
     found = json.loads(run("list", "--json").output)
-    assert set(found["bundled"]) == {"quickstart", "sessions", "mm4"}
+    assert set(found["bundled"]) == set(bundled_traces())
     kth = next(log for log in found["logs"] if log["name"] == "kth-sp2")
     assert kth["path"] is None
     assert kth["jobs"] == 28_476
-    assert set(found["generators"]) == {"lublin", "poisson", "sessions"}
+    assert set(found["generators"]) == {"grid5000", "lublin", "poisson", "sessions"}
 
 
 def test_describe(run: Run, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_every_shipped_order_is_tested():
 
 @pytest.mark.parametrize("backfill", backfilling_names())
 @pytest.mark.parametrize("order", ORDERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(workload=logs(), kill=st.booleans(), seed=st.integers(0, 3))
 def test_kernel_equals_twin(order, backfill, workload, kill, seed):
     lots = np.random.default_rng(seed).random(len(workload))
@@ -70,7 +70,7 @@ def test_fair_share_that_forgets(workload, half_life, order, backfill):
 
 @pytest.mark.parametrize("order", [name for name in ORDERS if get_queue_order(name).static])
 @pytest.mark.parametrize("backfill", EASY)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(workload=logs(machine=100, jobs=60), kill=st.booleans())
 def test_both_kernels_agree_on_static_orders(order, backfill, workload, kill):
     known = get_queue_order(order)

@@ -15,6 +15,7 @@ from gridtune.cli.traces import traces
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import bundled_traces
 from gridtune.workload.describe import offered_load
+from gridtune.workload.generators.grid5000 import GRID5000_CLUSTERS
 
 COMMAND = re.compile(r"^gridtune traces (generate \w+ traces/(\w+)\.swf\.gz .*)$", re.MULTILINE)
 SUMS = re.compile(r"^\| `(\w+)\.swf\.gz` \| `([0-9a-f]{64})` \| `([0-9a-f]{64})` \|$", re.MULTILINE)
@@ -27,7 +28,7 @@ def readme(repository: Path) -> str:
 
 def test_readme_names_every_trace(readme: str) -> None:
     there = set(bundled_traces())
-    assert there == {"quickstart", "sessions", "mm4"}
+    assert there == {"quickstart", "sessions", "mm4"} | {f"{cluster}_days" for cluster in GRID5000_CLUSTERS}
     assert {name for _, name in COMMAND.findall(readme)} == there
     assert {name for name, _, _ in SUMS.findall(readme)} == there
 
@@ -40,7 +41,7 @@ def test_checksums_and_sizes(readme: str) -> None:
         assert read_workload(path).checksum == of_content
 
 
-@pytest.mark.parametrize("name", ["quickstart", "sessions", "mm4"])
+@pytest.mark.parametrize("name", ["quickstart", "sessions", "mm4", "taurus_days", "econome_days"])
 def test_commands_make_the_same_bytes(name: str, readme: str, tmp_path: Path) -> None:
     command = next(command for command, made in COMMAND.findall(readme) if made == name)
     target = tmp_path / f"{name}.swf.gz"

@@ -20,7 +20,7 @@ from gridtune.workload.generators import (
     registry,
 )
 
-NAMES = ("lublin", "poisson", "sessions")
+NAMES = ("grid5000", "lublin", "poisson", "sessions")
 
 
 def test_names() -> None:

@@ -1,150 +1,60 @@
-"""The compiled shutdown simulator from Python: batches of clusters to step, and whole days to replay."""
+"""Clusters to step minute by minute, many at once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.simulation.compiled import handles_of
 from gridtune.simulation.platform import Platform
 from gridtune.simulation.shutdown.days import Days
-from gridtune.simulation.shutdown.kernels import RECORDED, replay_days, reset_batch, step_batch
-from gridtune.simulation.shutdown.observing import Scales, scales
-from gridtune.simulation.shutdown.rules import ALWAYS_ON, GIVEN, ORACLE, TIMEOUT
-from gridtune.simulation.shutdown.state import (
-    EVERY_LATE_JOB,
-    FEATURES,
-    ON,
-    REALS,
-    SWITCHING_OFF,
-    SWITCHING_ON,
-    TAU,
-    TOTALS,
-    UNTIL_DONE,
-    Arena,
-    Settings,
-    Table,
-    column_starts,
-)
+from gridtune.simulation.shutdown.kernels import step_batch
+from gridtune.simulation.shutdown.model import Variant, build_model
+from gridtune.simulation.shutdown.outcome import Outcome
+from gridtune.simulation.shutdown.state import FEATURES, NOW, cluster_columns
 
-__all__ = ["ClusterBatch", "DayRecord", "Outcome", "Rule", "Variant", "replay"]
+__all__ = ["ClusterBatch"]
 
 Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 Float64s = npt.NDArray[np.float64]
 Float32s = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
-Rule = Literal["always_on", "timeout", "oracle"]
-#: Whom the reward blames a late job on: `paper`, as the authors' code, only where the reservation holds it
-#: back; `exact`, as their equation 5, wherever it waits.
-Variant = Literal["paper", "exact"]
-_RULES = {"always_on": ALWAYS_ON, "timeout": TIMEOUT, "oracle": ORACLE}
-
-
-class Outcome(NamedTuple):
-    """What replayed days came to; `n` of them.
-
-    Attributes
-    ----------
-    totals
-        Shape (n, 9): node-minutes idle, switching on, sleeping, switching off, computing; idle ones as the
-        authors' monitor counts them; core-minutes of computing; nodes switched on; nodes switched off.
-    score
-        Shape (n,): sum of rewards.
-    minutes
-        Shape (n,): how long the day lasted.
-    switched_on, switched_off
-        Shape (n, nodes): how often each node was switched.
-    start
-        Shape (jobs of all days,): minute of each job's start, -1 where it did not start or was not replayed.
-    """
-
-    totals: Int64s
-    score: Float64s
-    minutes: Int64s
-    switched_on: Int64s
-    switched_off: Int64s
-    start: Int64s
-
-
-class DayRecord(NamedTuple):
-    """Days minute by minute.
-
-    Attributes
-    ----------
-    minutes
-        Shape (n, minutes, 9): action, nodes reserved; then, at the minute's end, nodes idle, switching on,
-        sleeping, switching off and computing, jobs waiting, and the oldest one's promise (-1: none).
-    rewards
-        Shape (n, minutes).
-    """
-
-    minutes: Int32s
-    rewards: Float64s
-
-
-@dataclass(frozen=True)
-class _Model:
-    """Days on a platform, as the kernels take them."""
-
-    settings: Settings
-    table: Table
-    scales: Scales
-
-    def arena(self, clusters: int) -> Arena:
-        nodes, words = int(self.settings.whole[0]), int(self.settings.starts[-1])
-        return Arena(np.zeros(clusters * words, np.int64), np.zeros(clusters * (nodes + 1), np.float64))
-
-
-def _model(days: Days, platform: Platform, tau: float, variant: Variant, until_done: bool) -> _Model:
-    if not 0 <= tau < np.inf:
-        raise SimulationError(f"must be at least 0, but got {tau}", field="tau")
-    power = platform.power
-    busiest = int(np.diff(days.first).max(initial=0))
-    users = int(days.user.max(initial=-1)) + 1
-    starts = column_starts(platform.nodes, platform.cores_per_node, busiest, users)
-    flags = (EVERY_LATE_JOB if variant == "exact" else 0) | (UNTIL_DONE if until_done else 0)
-    shape = [platform.nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time]
-    real = np.zeros(REALS)
-    real[[ON, SWITCHING_ON, SWITCHING_OFF]] = power.idle, power.switching_on, power.switching_off
-    real /= power.wasteful_peak
-    real[TAU] = tau
-    jobs = [days.submit, days.run, days.walltime, days.cores, days.rank, days.user]
-    return _Model(
-        Settings(np.array([*shape, flags, starts[-1]], np.int64), real, starts),
-        Table(np.concatenate(jobs).astype(np.int64), days.first, days.minutes),
-        scales(int(days.walltime.max(initial=0))),
-    )
+#: Frames that are written before the last ones are moved to the front again.
+_RUN = 64
 
 
 class ClusterBatch:
-    """Clusters that live through days, stepped together minute by minute.
+    """Clusters that live through days, all stepped by a minute in one compiled call.
 
     Parameters
     ----------
     days
         What there is to live through.
     platform
-        What each cluster is.
+        What each cluster is; by default the paper's Taurus.
     count
         How many clusters.
     tau
         Share of its walltime that a job may wait before the reward counts it as late.
     variant
         `paper` or `exact`, see `Variant`.
+    frames
+        Observations that are seen at once.
 
     Attributes
     ----------
-    observations
-        Shape (count, 48), float32: what the last `reset` or `step` saw. The same array every time.
+    actions
+        Shape (count,), int64: of the last step.
     rewards
         Shape (count,), float64: of the last step.
     over
         Shape (count,), bool: whether the last step ended the day.
+    day
+        Shape (count,), int64: the day that each cluster lives through.
     """
 
     def __init__(
@@ -155,106 +65,121 @@ class ClusterBatch:
         count: int = 1,
         tau: float = 0.5,
         variant: Variant = "paper",
+        frames: int = 1,
     ) -> None:
-        self.days, self.platform, self.count = days, platform or Platform(), count
-        self._model = _model(days, self.platform, tau, variant, until_done=False)
-        self._arena = self._model.arena(count)
-        self.observations = np.zeros((count, FEATURES), np.float32)
+        if count < 1 or frames < 1:
+            raise SimulationError(f"at least 1 cluster and 1 frame, but got {count=} and {frames=}")
+        self.days, self.platform, self.count, self.frames = days, platform or Platform(), count, frames
+        self._told = {"count": count, "tau": tau, "variant": variant, "frames": frames}
+        model = build_model(days, self.platform, tau, variant, until_done=False)
+        self._arena = arena = model.arena(count)
+        self._columns = cluster_columns(arena, model.settings, count)
+        self.actions = np.zeros(count, np.int64)
         self.rewards = np.zeros(count)
         self.over = np.zeros(count, np.bool_)
-        self._seen = self.observations.reshape(-1)
-        self._arguments = (*self._model.__dict__.values(), self._arena)
+        self.day = np.zeros(count, np.int64)
+        # Frames stand one after the other, so that any `frames` of them in a row are a view.
+        self._length = 1 if frames == 1 else frames + _RUN
+        self._history = np.zeros((count, self._length, FEATURES), np.float32)
+        self._seen = self._history.reshape(-1)
+        self._place = self._length - 1
+        self._restart = np.zeros(count, np.bool_)
+        self._days = np.zeros(count, np.int64)
+        self._where = np.array([0, self._length * FEATURES], np.int64)
+        # The kernel is given addresses: these arrays are never replaced, and held as long as it is called.
+        self._held = (
+            *(*model.settings, *model.table, *model.scales, *arena),
+            *(self.actions, self._restart, self._days, self._history.reshape(-1)),
+            *(self._where, self.rewards, self.over),
+        )
+        self._handles = handles_of(self._held)
 
-    def reset(self, chosen: Bools, days: Int64s) -> None:
-        """Begin `days[i]` on each cluster i that is chosen; both of shape (count,)."""
-        reset_batch(*self._arguments, chosen, days, self._seen)
+    @property
+    def observations(self) -> Float32s:
+        """What the last step saw: shape (count, 48), or (count, frames, 48), oldest first.
 
-    def step(self, actions: Int64s, skipped: Bools) -> None:
-        """Keep `actions[i]` nodes of cluster i reserved for a minute; those skipped stand still.
-
-        `actions` is int64 and `skipped` bool, both of shape (count,). An action is clipped to the nodes
-        that no job holds.
+        A view of memory that later steps overwrite: with one frame, the next one.
         """
-        step_batch(*self._arguments, skipped, actions, self._seen, self.rewards, self.over)
+        if self.frames == 1:
+            return self._history[:, 0]
+        return self._history[:, self._place - self.frames + 1 : self._place + 1]
 
+    def reset(self, days: Int64s) -> None:
+        """Begin `days[i]`, shape (count,), on each cluster i."""
+        self.step(None, np.ones(self.count, np.bool_), days)
 
-def replay(
-    days: Days,
-    platform: Platform | None = None,
-    *,
-    rule: Rule | Int64s = "timeout",
-    timeout: int = 1,
-    max_stretch: float = 0.5,
-    tau: float = 0.5,
-    variant: Variant = "paper",
-    until_done: bool = False,
-    record: bool = False,
-) -> tuple[Outcome, DayRecord]:
-    """Live through days under a rule without leaving the compiled code.
+    def step(
+        self, actions: npt.ArrayLike | None, restart: Bools | None = None, days: Int64s | None = None
+    ) -> None:
+        """Step each cluster by a minute, or begin another day on it.
 
-    Parameters
-    ----------
-    days
-        All of them are lived through.
-    platform
-        The cluster; by default the paper's Taurus.
-    rule
-        `always_on` reserves nothing. `timeout` reserves what sleeps and what has been idle for `timeout`
-        minutes. `oracle` is the paper's OR*: as a timeout of 0, but no cores are kept for a job that can
-        wait for running ones to end without passing `max_stretch` of its walltime; it knows actual run
-        times. An array of shape (days, minutes), int64, gives the actions themselves.
-    timeout, max_stretch
-        See `rule`.
-    tau, variant
-        See `ClusterBatch`.
-    until_done
-        End a day as soon as all its jobs have ended.
-    record
-        Keep every minute; otherwise the record is empty.
+        Parameters
+        ----------
+        actions
+            Shape (count,), whole numbers: nodes to keep reserved; clipped to those that no job holds.
+            None: what stands in the attribute `actions`.
+        restart
+            Shape (count,), bool: clusters that begin another day instead, with reward 0. None: none of
+            them.
+        days
+            Shape (count,), int64: the days they begin.
+        """
+        if actions is not None:
+            self.actions[:] = actions
+        begins = False
+        if restart is not None and days is not None:
+            begins = bool(restart.any())
+            self._restart[:] = restart
+            self._days[:] = days
+            self._check_days()
+        if self.frames > 1:
+            self._next_frame(begins)
+        step_batch(self._handles)
+        if begins:
+            np.copyto(self.day, self._days, where=self._restart)
+            self._restart[:] = False
 
-    Returns
-    -------
-    Outcome, DayRecord
-        What the days came to, and their minutes.
-    """
-    if until_done and record:
-        raise SimulationError("days that go on until all is done are not recorded minute by minute")
-    chosen_platform = platform or Platform()
-    model = _model(days, chosen_platform, tau, variant, until_done)
-    count, longest = len(days), int(days.minutes.max(initial=0))
-    kept = count if record else 0
-    outcome = Outcome(
-        np.zeros((count, TOTALS), np.int64),
-        np.zeros(count),
-        np.zeros(count, np.int64),
-        np.zeros((count, chosen_platform.nodes), np.int64),
-        np.zeros((count, chosen_platform.nodes), np.int64),
-        np.full(len(days.submit), -1, np.int64),
-    )
-    told = DayRecord(np.zeros((kept, longest, RECORDED), np.int32), np.zeros((kept, longest)))
-    given, actions = _as_actions(rule, count, longest)
-    replay_days(
-        model.settings,
-        model.table,
-        model.arena(1),
-        np.arange(count),
-        given,
-        timeout,
-        max_stretch,
-        actions,
-        outcome,
-        told,
-    )
-    return outcome, told
+    def _check_days(self) -> None:
+        chosen = self._days[self._restart]
+        if ((chosen < 0) | (chosen >= len(self.days))).any():
+            raise SimulationError(f"days are numbered from 0 to {len(self.days) - 1}, but got {chosen}")
 
+    def _next_frame(self, begins: bool) -> None:
+        past = self.frames - 1
+        if self._place + 1 == self._length:
+            self._history[:, :past] = self._history[:, self._length - past :]
+            self._place = past - 1
+        self._place += 1
+        self._where[0] = self._place * FEATURES
+        if begins:
+            self._history[self._restart, self._place - past : self._place] = 0
 
-def _as_actions(rule: Rule | Int64s, days: int, minutes: int) -> tuple[int, Int64s]:
-    if isinstance(rule, str):
-        if rule not in _RULES:
-            raise SimulationError(f"no rule is named {rule!r}", hint=f"one of {', '.join(_RULES)}")
-        return _RULES[rule], np.zeros((0, 0), np.int64)
-    if rule.shape != (days, minutes):
-        raise SimulationError(f"actions must have the shape {(days, minutes)}, but have {rule.shape}")
-    if rule.size and rule.min() < 0:
-        raise SimulationError("an action is a number of nodes, but one is below 0")
-    return GIVEN, np.ascontiguousarray(rule, np.int64)
+    def outcome(self) -> Outcome:
+        """Return what the clusters' days have come to so far; the days are `days.take(batch.day)`."""
+        columns = self._columns
+        sizes = np.diff(self.days.first)[self.day]
+        start = [columns["start"][index, :size] for index, size in enumerate(sizes.tolist())]
+        return Outcome(
+            columns["totals"].copy(),
+            columns["score"].copy(),
+            columns["memory"][:, NOW].copy(),
+            columns["switched_on"].copy(),
+            columns["switched_off"].copy(),
+            np.concatenate(start),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Addresses mean nothing elsewhere: a copy is made anew and told what the original remembers.
+        told = {"days": self.days, "platform": self.platform, **self._told}
+        return {"told": told, "place": self._place, "memory": [array.copy() for array in self._memory()]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["told"])  # type: ignore[misc]
+        self._place = state["place"]
+        for mine, theirs in zip(self._memory(), state["memory"], strict=True):
+            mine[...] = theirs
+
+    def _memory(self) -> list[npt.NDArray[Any]]:
+        """Return every array that steps write."""
+        own = [self.actions, self.rewards, self.over, self.day, self._where, self._history]
+        return [*own, self._arena.whole, self._arena.real]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gridtune.simulation.compiled import bare, kernel, section
+import numpy as np
+
+from gridtune.simulation.compiled import bare, held, kernel, section
 from gridtune.simulation.shutdown.observing import Scales, observe
 from gridtune.simulation.shutdown.rules import GIVEN, decide
 from gridtune.simulation.shutdown.state import (
@@ -18,6 +20,9 @@ from gridtune.simulation.shutdown.state import (
     SWITCHING_ON,
     TOTALS,
     WAITING,
+    Arena,
+    Settings,
+    Table,
     cluster_at,
     jobs_of,
 )
@@ -29,7 +34,7 @@ from gridtune.simulation.shutdown.stepping import (
     step_cluster,
 )
 
-__all__ = ["RECORDED", "replay_days", "reset_batch", "step_batch"]
+__all__ = ["RECORDED", "replay_days", "step_batch"]
 
 #: What a recorded minute holds: action, nodes reserved; then, at the minute's end, nodes idle, switching on,
 #: sleeping, switching off and computing, waiting jobs and the oldest one's promise.
@@ -37,60 +42,41 @@ RECORDED = 9
 
 
 @kernel()
-def _bare_scales(scales):
-    return Scales(bare(scales.queue), bare(scales.promise), bare(scales.walltime))
-
-
-@kernel()
-def reset_batch(settings, table, scales, arena, chosen, days, observations):
-    """Begin the given day on each chosen cluster, and write its first observation.
+def step_batch(handles):
+    """Step each cluster by a minute, or begin another day on it.
 
     Parameters
     ----------
-    settings, table, scales, arena
-        What the clusters are, their days, and where they live.
-    chosen
-        Shape (clusters,), bool: which ones to reset.
-    days
-        Shape (clusters,), int64: the day that each begins.
-    observations
-        Shape (clusters · FEATURES,), float32: filled in for the chosen ones.
+    handles
+        Of the arrays (`handles_of`) of the settings, the table, the scales and the arena; of `actions`, nodes
+        to keep reserved, int64; `restart`, whether to begin another day instead, bool; `days`, which, int64;
+        `observations`, float32, and `where`, int64: the `FEATURES` of cluster i are written from
+        where[0] + i · where[1] on; `rewards`, float64, and `over`, bool: filled in, 0 and False for
+        clusters that begin a day.
     """
-    scale = _bare_scales(scales)
-    for index in range(chosen.size):
-        if chosen[index]:
-            cluster, jobs = cluster_at(settings, arena, index), jobs_of(table, days[index])
-            reset_cluster(cluster, jobs, days[index])
-            observe(cluster, jobs, scale, section(observations, index * FEATURES, FEATURES))
-
-
-@kernel()
-def step_batch(settings, table, scales, arena, skipped, actions, observations, rewards, over):
-    """Step each cluster that is not skipped by one minute.
-
-    Parameters
-    ----------
-    settings, table, scales, arena
-        As of `reset_batch`.
-    skipped
-        Shape (clusters,), bool: those left as they are, with reward 0.
-    actions
-        Shape (clusters,), int64: nodes to keep reserved.
-    observations, rewards, over
-        Filled in: shape (clusters · FEATURES,), float32; (clusters,), float64; (clusters,), bool, whether
-        the day has ended.
-    """
-    scale = _bare_scales(scales)
+    settings = Settings(held(handles, 0, np.int64), held(handles, 1, np.float64), held(handles, 2, np.int64))
+    table = Table(held(handles, 3, np.int64), held(handles, 4, np.int64), held(handles, 5, np.int64))
+    scale = Scales(
+        bare(held(handles, 6, np.float32)),
+        bare(held(handles, 7, np.float32)),
+        bare(held(handles, 8, np.float32)),
+    )
+    arena = Arena(held(handles, 9, np.int64), held(handles, 10, np.float64))
+    actions, restart = held(handles, 11, np.int64), held(handles, 12, np.bool_)
+    days, observations = held(handles, 13, np.int64), held(handles, 14, np.float32)
+    where, rewards = held(handles, 15, np.int64), held(handles, 16, np.float64)
+    over = held(handles, 17, np.bool_)
     for index in range(actions.size):
-        if skipped[index]:
-            rewards[index], over[index] = 0.0, False
-            continue
         cluster = cluster_at(settings, arena, index)
-        day = cluster.memory[DAY]
+        day = days[index] if restart[index] else cluster.memory[DAY]
         jobs, horizon = jobs_of(table, day), table.minutes[day]
-        rewards[index] = step_cluster(cluster, jobs, horizon, actions[index])
-        over[index] = is_over(cluster, jobs, horizon)
-        observe(cluster, jobs, scale, section(observations, index * FEATURES, FEATURES))
+        if restart[index]:
+            reset_cluster(cluster, jobs, day)
+            rewards[index], over[index] = 0.0, False
+        else:
+            rewards[index] = step_cluster(cluster, jobs, horizon, actions[index])
+            over[index] = is_over(cluster, jobs, horizon)
+        observe(cluster, jobs, scale, section(observations, where[0] + index * where[1], FEATURES))
 
 
 @kernel()
@@ -102,7 +88,7 @@ def replay_days(settings, table, arena, chosen, rule, timeout, max_stretch, acti
     Parameters
     ----------
     settings, table, arena
-        As of `reset_batch`; one cluster.
+        What the cluster is, the days, and where it lives.
     chosen
         Shape (n,), int64: the days.
     rule, timeout, max_stretch

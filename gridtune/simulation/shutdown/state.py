@@ -6,7 +6,8 @@ two arrays however many there are, and a kernel takes a dozen arguments instead 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ __all__ = [
     "Settings",
     "Table",
     "cluster_at",
+    "cluster_columns",
     "column_starts",
     "jobs_of",
 ]
@@ -181,6 +183,15 @@ def column_starts(nodes: int, cores: int, jobs: int, users: int) -> Int64s:
     scratch = [slots + SEEN] * 2
     lengths = [MEMORY, TOTALS, 4, 4, *by_node, *lists, *[jobs] * 3, *[pieces] * 3, *scratch, users]
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def cluster_columns(arena: Arena, settings: Settings, clusters: int) -> dict[str, npt.NDArray[Any]]:
+    """Return views of all clusters' columns by name: shape (clusters, …), the score (clusters,)."""
+    whole, real = arena.whole.reshape(clusters, -1), arena.real.reshape(clusters, -1)
+    names = Cluster._fields[Cluster._fields.index("memory") :]
+    starts = settings.starts.tolist()
+    columns = {name: whole[:, start:end] for name, (start, end) in zip(names, pairwise(starts), strict=False)}
+    return {**columns, "load": real[:, :-1], "score": real[:, -1]}
 
 
 @kernel(inline="always")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from gridtune.simulation.shutdown.clusters import replay
 from gridtune.simulation.shutdown.days import Days, build_days
 from gridtune.simulation.shutdown.reference import reference_day
+from gridtune.simulation.shutdown.replay import replay
 from gridtune.workload import read_workloads
 from gridtune.workload.joining import join_workloads
 from tests.simulation.shutdown.twins import POLICIES, TAURUS, totals_of, twin_of

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridtune.errors import SimulationError
 from gridtune.simulation.platform import NodePower, Platform
-from gridtune.simulation.shutdown.clusters import ClusterBatch, replay
+from gridtune.simulation.shutdown.clusters import ClusterBatch
+from gridtune.simulation.shutdown.days import Days
 from gridtune.simulation.shutdown.reference import ReferenceOracle, ReferenceTimeout, reference_day
+from gridtune.simulation.shutdown.replay import replay
 from tests.simulation.shutdown.twins import make_days, recorded, totals_of, twin_of
 
 MINUTES = 120
@@ -115,13 +121,12 @@ def test_a_batch_sees_what_the_twin_sees(case, seed):
     chosen = rng.integers(0, len(days), 3)
     batch = ClusterBatch(days, platform, count=3, tau=tau, variant=variant)
     twins = [twin_of(days, int(day), platform, tau=tau, variant=variant) for day in chosen]
-    batch.reset(np.ones(3, bool), chosen)
-    nobody = np.zeros(3, bool)
+    batch.reset(chosen)
     for _ in range(MINUTES):
         seen = np.array([twin.observe() for twin in twins])
         np.testing.assert_allclose(batch.observations, seen, rtol=2e-7, atol=0)
         actions = rng.integers(0, platform.nodes + 1, 3)
-        batch.step(actions, nobody)
+        batch.step(actions)
         assert batch.rewards.tolist() == [
             twin.step(int(action)) for twin, action in zip(twins, actions, strict=True)
         ]
@@ -145,15 +150,97 @@ def test_recorded_minutes_are_the_twins():
     assert len(twin.queue) > 0, "the day is too quiet to show anything"
 
 
-@pytest.mark.parametrize("share", [0.3, 1.0])
-def test_clusters_that_are_skipped_stand_still(share):
-    days = make_days([[(1, 2, 5, 5, 0), (3, 3, 9, 4, 1)]], MINUTES)
-    batch = ClusterBatch(days, Platform(2, 2), count=4)
-    batch.reset(np.ones(4, bool), np.zeros(4, np.int64))
-    batch.step(np.zeros(4, np.int64), np.zeros(4, bool))
-    before = batch.observations.copy()
-    skipped = np.arange(4) < 4 * share
-    batch.step(np.zeros(4, np.int64), skipped)
-    np.testing.assert_array_equal(batch.observations[skipped], before[skipped])
-    assert (batch.rewards[skipped] == 0).all()
-    assert (batch.observations[~skipped, 5] > before[~skipped, 5]).all()
+def lively_days(seed: int, count: int = 3) -> Days:
+    rng = np.random.default_rng(seed)
+    days = []
+    for _ in range(count):
+        submit = np.sort(rng.integers(1, MINUTES, 50)).tolist()
+        days.append([(at, *rng.integers(1, high=(9, 30, 30, 4)).tolist()) for at in submit])
+    return make_days(days, MINUTES)
+
+
+def test_a_cluster_that_restarts_is_as_good_as_new():
+    days, platform = lively_days(1), Platform(4, 2)
+    rng = np.random.default_rng(2)
+    worn = ClusterBatch(days, platform, count=3)
+    worn.reset(np.array([0, 1, 2]))
+    for _ in range(50):
+        worn.step(rng.integers(0, 5, 3))
+    untouched = worn.observations[1].copy()
+    worn.step(np.zeros(3, np.int64), np.array([True, False, True]), np.array([2, 2, 1]))
+    assert worn.day.tolist() == [2, 1, 1]
+    assert worn.rewards[[0, 2]].tolist() == [0.0, 0.0]
+    assert worn.observations[1, 5] > untouched[5]
+    fresh = ClusterBatch(days, platform, count=3)
+    fresh.reset(worn.day)
+    for _ in range(MINUTES - 1):
+        actions = rng.integers(0, 5, 3)
+        both = np.array([True, False, True])
+        np.testing.assert_array_equal(worn.observations[both], fresh.observations[both])
+        worn.step(actions)
+        fresh.step(actions)
+        assert worn.rewards[both].tolist() == fresh.rewards[both].tolist()
+
+
+def test_frames_are_the_last_observations():
+    days, platform, frames = lively_days(3), Platform(4, 2), 5
+    one = ClusterBatch(days, platform, count=2)
+    many = ClusterBatch(days, platform, count=2, frames=frames)
+    rng = np.random.default_rng(4)
+    past = np.zeros((2, frames, 48), np.float32)
+    for minute in range(3 * MINUTES):
+        actions = rng.integers(0, 5, 2)
+        # Cluster 0 begins a day now and then, cluster 1 never: it just goes on after its day's end.
+        restart = np.array([minute % 77 == 0, minute == 0])
+        chosen = rng.integers(0, 3, 2)
+        one.step(actions, restart, chosen)
+        many.step(actions, restart, chosen)
+        past[restart] = 0
+        past = np.concatenate([past[:, 1:], one.observations[:, None]], axis=1)
+        np.testing.assert_array_equal(many.observations, past)
+        assert not many.observations.flags.owndata
+
+
+def test_stepping_a_day_comes_to_what_replaying_it_does():
+    days, platform = lively_days(5), Platform(4, 2)
+    actions = np.random.default_rng(6).integers(0, 5, (3, MINUTES))
+    replayed, _ = replay(days, platform, rule=actions)
+    order = np.array([2, 0, 1])
+    batch = ClusterBatch(days, platform, count=3)
+    batch.reset(order)
+    for minute in range(MINUTES):
+        batch.step(actions[order, minute])
+    assert batch.over.all()
+    told, lived = batch.outcome(), days.take(batch.day)
+    for one, other in zip(told[:-1], replayed[:-1], strict=True):
+        np.testing.assert_array_equal(one, other[order])
+    starts = [replayed.start[days.first[day] : days.first[day + 1]] for day in order]
+    np.testing.assert_array_equal(told.start, np.concatenate(starts))
+    np.testing.assert_array_equal(lived.submit[:50], days.submit[100:150])
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))])
+def test_a_copy_goes_on_alone(duplicate):
+    """Clusters are resumable: what is saved in the middle of a day goes on as if nothing had been."""
+    days, rng = lively_days(7), np.random.default_rng(8)
+    batch = ClusterBatch(days, Platform(4, 2), count=2, frames=3)
+    batch.reset(np.array([1, 2]))
+    for _ in range(70):
+        batch.step(rng.integers(0, 5, 2))
+    twin = duplicate(batch)
+    stopped = batch.observations.copy()
+    actions = rng.integers(0, 5, (40, 2))
+    for action in actions:
+        twin.step(action)
+    np.testing.assert_array_equal(batch.observations, stopped)
+    for action in actions:
+        batch.step(action)
+    np.testing.assert_array_equal(batch.observations, twin.observations)
+    for one, other in zip(batch.outcome(), twin.outcome(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_day_that_is_not_there_is_refused():
+    batch = ClusterBatch(lively_days(9), Platform(4, 2))
+    with pytest.raises(SimulationError, match="numbered from 0 to 2"):
+        batch.reset(np.array([3]))

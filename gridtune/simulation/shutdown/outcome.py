@@ -1,0 +1,56 @@
+"""What days came to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["DayRecord", "Outcome"]
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Float64s = npt.NDArray[np.float64]
+
+
+class Outcome(NamedTuple):
+    """What replayed days came to; `n` of them.
+
+    Attributes
+    ----------
+    totals
+        Shape (n, 9): node-minutes idle, switching on, sleeping, switching off, computing; idle ones as the
+        authors' monitor counts them; core-minutes of computing; nodes switched on; nodes switched off.
+    score
+        Shape (n,): sum of rewards.
+    minutes
+        Shape (n,): how long the day lasted.
+    switched_on, switched_off
+        Shape (n, nodes): how often each node was switched.
+    start
+        Shape (jobs of all days,): minute of each job's start, -1 where it did not start or was not replayed.
+    """
+
+    totals: Int64s
+    score: Float64s
+    minutes: Int64s
+    switched_on: Int64s
+    switched_off: Int64s
+    start: Int64s
+
+
+class DayRecord(NamedTuple):
+    """Days minute by minute.
+
+    Attributes
+    ----------
+    minutes
+        Shape (n, minutes, 9): action, nodes reserved; then, at the minute's end, nodes idle, switching on,
+        sleeping, switching off and computing, jobs waiting, and the oldest one's promise (-1: none).
+    rewards
+        Shape (n, minutes).
+    """
+
+    minutes: Int32s
+    rewards: Float64s

@@ -1,0 +1,242 @@
+"""Days of jobs like those of GRID'5000's clusters: bursts of similar jobs, many of them failing early.
+
+What a day is like is taken from published tables: jobs per day, how days spread over five groups by their
+share of sequential submissions (gaps under five minutes), the share of sequential jobs of the whole trace,
+and the cluster's utilisation. Within these, days are made of bursts: one user submits the same job again
+and again, minutes apart. Sizes, walltimes and the daily cycle are shaped after Taurus.
+
+References
+----------
+"Don't Hurry Be Green: Scheduling Servers Shutdown in Grid Computing with Deep Reinforcement Learning",
+Tables 1 and 2.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.generators.arrivals import Cycle
+from gridtune.workload.generators.draws import check_range, stream, zipf
+from gridtune.workload.generators.registry import generator
+
+__all__ = ["GRID5000_CLUSTERS", "grid5000"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class ClusterDays(NamedTuple):
+    """What the tables say of a cluster: cores, and of each node; jobs; days in each group; utilisation.
+
+    `busy_is_sequential` is how strongly the busy days are the sequential ones (a rank correlation), such
+    that days and trace together have the shares of sequential submissions that the tables give.
+    """
+
+    processors: int
+    cores_per_node: int
+    jobs: int
+    groups: tuple[int, int, int, int, int]
+    utilisation: float
+    busy_is_sequential: float
+
+
+#: The four clusters that the paper simulates.
+GRID5000_CLUSTERS = MappingProxyType(
+    {
+        "taurus": ClusterDays(168, 12, 81_925, (441, 947, 612, 130, 22), 0.517, 0.6),
+        "orion": ClusterDays(48, 12, 66_005, (659, 777, 496, 129, 28), 0.627, 0.0),
+        "graphite": ClusterDays(64, 16, 60_786, (487, 705, 427, 149, 24), 0.473, 0.65),
+        "econome": ClusterDays(352, 16, 66_557, (259, 520, 504, 271, 39), 0.576, 0.7),
+    }
+)
+
+#: Minutes of a day in which jobs are submitted, and the least between two bursts.
+DAY, APART = 1440, 5
+#: Jobs and bursts of a day at most: more would not fit five minutes apart.
+MOST_JOBS, MOST_BURSTS = 600, 200
+#: Spread of a day's jobs: standard deviation of the logarithm.
+SPREAD = 1.0
+#: Gaps within a burst of 0, 1, … minutes.
+GAPS = (0.5, 0.2, 0.12, 0.1, 0.08)
+#: Walltimes that users choose, minutes, and how often they do.
+WALLTIMES = (10, 20, 30, 60, 120, 180, 240, 360, 480, 720, 900, 1440)
+CHOSEN = (0.03, 0.15, 0.03, 0.2, 0.12, 0.02, 0.03, 0.3, 0.02, 0.03, 0.01, 0.06)
+#: Share of jobs that reach their walltime, and the least part of it that others take.
+KILLED, SHORTEST_PART = 0.31, 0.006
+#: Shares of jobs on one core, on part of a node, on any number of cores; the others take whole nodes.
+ONE_CORE, PART_OF_NODE, ANY_CORES = 0.065, 0.08, 0.05
+#: Number of whole nodes: k with probability proportional to k^-WIDTH.
+WIDTH = 2.7
+#: Chance that a job of a burst repeats the one before.
+REPEATS = 0.8
+#: Relative submissions in each hour of the day.
+HOURS = (6, 6, 6, 5, 5, 5, 5, 7, 8, 18, 22, 19, 12, 13, 12, 12, 12, 13, 11, 13, 9, 8, 6, 6)
+
+
+@generator("grid5000")
+def grid5000(
+    *,
+    jobs: int,
+    seed: int,
+    processors: int = 168,
+    cluster: str = "taurus",
+    load: float | None = None,
+) -> dict[str, Ints]:
+    """GRID'5000-like days of one cluster: bursts of similar jobs, calibrated to published tables.
+
+    Times are whole minutes, as the paper's. Every day has at least two jobs. The walltimes' mix is tilted
+    so that the load comes out as wanted: the sum of cores × run time, over cores × days.
+
+    Parameters
+    ----------
+    jobs, seed
+        See `generate_workload`.
+    processors
+        The cluster's cores: 168 (taurus), 48 (orion), 64 (graphite), 352 (econome).
+    cluster
+        Which of them.
+    load
+        Offered load; by default the published utilisation.
+    """
+    model = GRID5000_CLUSTERS.get(cluster)
+    if model is None:
+        known = ", ".join(GRID5000_CLUSTERS)
+        raise WorkloadError(f"no cluster is named {cluster!r}", field="cluster", hint=f"one of {known}")
+    if processors != model.processors:
+        raise WorkloadError(
+            f"{cluster} has {model.processors} cores, not {processors}",
+            field="processors",
+            hint=f"processors={model.processors}",
+        )
+    wanted = model.utilisation if load is None else load
+    check_range("load", wanted, high=100.0, above=0.0)
+    sizes, shares = _days(jobs, seed, model)
+    submit, burst = _submissions(sizes, shares, seed)
+    same = _repeats(burst, seed)
+    cores = _cores(same, seed, model)
+    part = _parts_of_walltime(jobs, seed)
+    walltime, run, found = _durations(same, part, cores, wanted, processors * DAY * len(sizes), seed)
+    # So few jobs may be unable to make the usual load; one that was asked for is made or refused.
+    if load is not None and not 0.95 * load < found < 1.05 * load:
+        raise WorkloadError(f"with these jobs it comes no closer to {load} than {found:.3f}", field="load")
+    user = 1 + zipf(stream(seed, "user"), int(burst[-1]) + 1, 60, 1.1)[burst]
+    return {
+        "submit_time": submit * 60,
+        "run_time": run * 60,
+        "allocated_processors": cores,
+        "requested_processors": cores,
+        "requested_time": walltime * 60,
+        "status": np.where(run < walltime, 1, 5),
+        "user": user,
+    }
+
+
+def _days(jobs: int, seed: int, model: ClusterDays) -> tuple[Ints, Floats]:
+    """Return the jobs and the share of sequential submissions of each day.
+
+    The days' numbers of jobs are lognormal; the share's rank goes with theirs.
+    """
+    rng, tie = stream(seed, "days"), model.busy_is_sequential
+    mean = model.jobs / sum(model.groups)
+    edges = np.cumsum((0, *model.groups)) / sum(model.groups)
+    sizes: list[int] = []
+    shares: list[float] = []
+    left = jobs
+    while left > 0:
+        busy, own, within = *rng.standard_normal(2), rng.random()
+        size = round(mean * np.exp(SPREAD * busy - SPREAD**2 / 2))
+        size = int(np.clip(size, 2, min(MOST_JOBS, left)))
+        # A single job cannot be a day of its own.
+        size = left if left - size < 2 else size
+        rank = ndtr(tie * busy + np.sqrt(1 - tie**2) * own)
+        group = min(int(np.searchsorted(edges, rank, side="right")) - 1, 4)
+        sizes.append(size)
+        shares.append(1.0 if group == 4 else (group + within) / 4)
+        left -= size
+    return np.array(sizes), np.array(shares)
+
+
+def _submissions(sizes: Ints, shares: Floats, seed: int) -> tuple[Ints, Ints]:
+    """Return the minute of each submission, and the burst that each job belongs to."""
+    rng, cycle = stream(seed, "gap"), Cycle(HOURS, DAY / len(HOURS))
+    submit: list[Ints] = []
+    burst: list[Ints] = []
+    bursts = 0
+    for day, (size, share) in enumerate(zip(sizes.tolist(), shares.tolist(), strict=True)):
+        count = min(size - round(share * (size - 1)), MOST_BURSTS)
+        # Few bursts are long: each further job joins one in proportion to weights of its own.
+        weights = rng.pareto(1.2, count) + 0.05
+        lengths = 1 + rng.multinomial(size - count, weights / weights.sum())
+        gaps = rng.choice(len(GAPS), size, p=GAPS)
+        begins = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        gaps[begins] = 0
+        room = DAY - 2 - APART * count
+        if gaps.sum() > room // 2:
+            gaps = gaps * (room // 2) // gaps.sum()
+        taken = np.add.reduceat(gaps, begins)
+        free = np.sort(cycle.clock_time(rng.random(count) * DAY)) / DAY * (room - gaps.sum())
+        start = 1 + np.floor(free).astype(np.int64) + np.concatenate([[0], np.cumsum(taken + APART)[:-1]])
+        within = np.cumsum(gaps) - np.repeat(np.cumsum(gaps)[begins], lengths)
+        submit.append(day * DAY + np.repeat(start, lengths) + within)
+        burst.append(bursts + np.repeat(np.arange(count), lengths))
+        bursts += count
+    return np.concatenate(submit), np.concatenate(burst)
+
+
+def _repeats(burst: Ints, seed: int) -> Ints:
+    """Return for each job the first of the jobs that it repeats: itself, where it repeats none."""
+    again = stream(seed, "repeat").random(len(burst)) < REPEATS
+    again &= np.diff(burst, prepend=-1) == 0
+    return np.maximum.accumulate(np.where(again, 0, np.arange(len(burst))))
+
+
+def _cores(same: Ints, seed: int, model: ClusterDays) -> Ints:
+    rng, jobs = stream(seed, "size"), len(same)
+    per_node = model.cores_per_node
+    whole = per_node * zipf(rng, jobs, model.processors // per_node, WIDTH)
+    part = 2 ** rng.integers(1, int(np.log2(per_node - 1)) + 1, jobs)
+    anything = rng.integers(1, model.processors, jobs, endpoint=True)
+    edges = list(itertools.accumulate((ONE_CORE, PART_OF_NODE, ANY_CORES)))
+    kind = np.searchsorted(edges, rng.random(jobs), side="right")
+    return np.choose(kind, [np.ones(jobs, np.int64), part, anything, whole])[same]
+
+
+def _parts_of_walltime(jobs: int, seed: int) -> Floats:
+    """Return which part of its walltime each job takes; 1: it is killed."""
+    rng = stream(seed, "run time")
+    part = np.asarray(SHORTEST_PART ** rng.random(jobs), dtype=np.float64)
+    return np.where(rng.random(jobs) < KILLED, 1.0, part)
+
+
+def _durations(
+    same: Ints, part: Floats, cores: Ints, load: float, capacity: int, seed: int
+) -> tuple[Ints, Ints, float]:
+    """Return walltimes and run times in minutes whose load comes closest to the one wanted, and that load.
+
+    The share of a walltime t is CHOSEN · t^tilt: a larger tilt makes every job's walltime longer or equal.
+    """
+    chance = stream(seed, "walltime").random(len(same))[same]
+    known = np.array(WALLTIMES)
+
+    def durations(tilt: float) -> tuple[Ints, Ints, float]:
+        weights = np.array(CHOSEN) * (known / known[-1]) ** tilt
+        edges = np.cumsum(weights) / weights.sum()
+        walltime = known[np.minimum(np.searchsorted(edges, chance, side="right"), len(known) - 1)]
+        run = np.maximum(np.ceil(part * walltime), 1.0).astype(np.int64)
+        return walltime, run, float((run * cores).sum() / capacity)
+
+    low, high = -20.0, 20.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if durations(middle)[2] < load:
+            low = middle
+        else:
+            high = middle
+    return durations(high)
