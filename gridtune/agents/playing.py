@@ -13,8 +13,9 @@ from gridtune.agents.rollouts import draw
 from gridtune.errors import PolicyError
 from gridtune.metrics.shutdown import measure_days, sum_up
 from gridtune.simulation.platform import Platform
-from gridtune.simulation.shutdown.clusters import ClusterBatch, replay
+from gridtune.simulation.shutdown.clusters import ClusterBatch
 from gridtune.simulation.shutdown.days import Days
+from gridtune.simulation.shutdown.replay import replay
 from gridtune.simulation.shutdown.state import FEATURES
 
 __all__ = ["play_days", "score_days"]

@@ -38,16 +38,18 @@ _MINIBATCH, _REPLY = "minibatch", "reply"
 _SETTINGS = "gridtune_ppo"
 #: In the environments' configuration: what makes a vector environment of so many.
 _MAKE_ENV = "make_env"
+#: In a module's configuration, among much of RLlib's own: what `make_network` takes.
+_NETWORK = "network"
 #: How long runners may take to accept new weights.
 _SYNC_SECONDS = 30.0
 
 
 class NetworkModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
-    """A network of `gridtune.agents.networks` as RLlib wants it; `model_config` is what makes it."""
+    """A network of `gridtune.agents.networks` as RLlib wants it."""
 
     def setup(self) -> None:
         """Make the network."""
-        self.network = make_network(**self.model_config)
+        self.network = make_network(**self.model_config[_NETWORK])
 
     def _forward(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
         part: Minibatch = batch[_MINIBATCH]
@@ -204,7 +206,7 @@ def ppo_config(
         num_envs_per_env_runner=environments,
         batch_mode="complete_episodes",
     )
-    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, seen, acted, model_config=model))
+    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, seen, acted, model_config={_NETWORK: model}))
     config.learners(
         learner_class=RolloutLearner,
         learner_config_dict={_SETTINGS: asdict(chosen)},
@@ -224,8 +226,7 @@ def network_of(algorithm: Any) -> ActorCritic:
     """Return the network that an algorithm trains, to play or to write with `write_checkpoint`."""
     state = algorithm.learner_group.get_state(components="learner/" + COMPONENT_RL_MODULE)
     weights = state["learner"][COMPONENT_RL_MODULE][DEFAULT_MODULE_ID]
-    specification = algorithm.config.rl_module_spec
-    network = make_network(**specification.model_config)
+    network = make_network(**algorithm.config.rl_module_spec.model_config[_NETWORK])
     named = {name.removeprefix("network."): torch.as_tensor(value) for name, value in weights.items()}
     network.load_state_dict(named)
     return network.eval()
