@@ -1,7 +1,20 @@
 """Gymnasium environments, and vectorised twins that step many of them in one compiled call.
 
-Importing this package registers the environments, so `gymnasium.make("gridtune/Shutdown-v0")` finds them.
+Importing this package registers them: `gymnasium.make("gridtune/Shutdown-v0")` and `make_vec` find them then,
+or with the package's name before theirs (`gridtune.environments:gridtune/Shutdown-v0`) do without the import.
 Needs the extra `agents`.
 """
 
 from __future__ import annotations
+
+import gymnasium
+
+from gridtune.environments.shutdown import ShutdownEnv, ShutdownVectorEnv
+
+__all__ = ["ShutdownEnv", "ShutdownVectorEnv"]
+
+gymnasium.register(
+    id="gridtune/Shutdown-v0",
+    entry_point="gridtune.environments.shutdown:ShutdownEnv",
+    vector_entry_point="gridtune.environments.shutdown:ShutdownVectorEnv",
+)

@@ -28,7 +28,7 @@ from gridtune.simulation.shutdown.state import (
     WAITING,
 )
 
-__all__ = ["Scales", "observe", "scales"]
+__all__ = ["Scales", "observation_bounds", "observe", "scales"]
 
 Float32s = npt.NDArray[np.float32]
 
@@ -56,6 +56,15 @@ def scales(longest: int) -> Scales:
         logarithms(longest + 1, 1, 2 + LONGEST_MINUTES),
         logarithms(longest, 1, 1 + LONGEST_MINUTES),
     )
+
+
+def observation_bounds(longest: int) -> Float32s:
+    """Return the most that each number can be with walltimes up to `longest` minutes; the least is 0."""
+    tables = scales(longest)
+    high = np.ones(FEATURES, np.float32)
+    high[7] = max(1.0, tables.promise[-1])
+    high[9::4] = max(1.0, tables.walltime[-1])
+    return high
 
 
 @kernel()
