@@ -57,24 +57,26 @@ def play_days(
     for first in range(0, len(days), ABREAST):
         part = np.arange(first, min(first + ABREAST, len(days)))
         batch = ClusterBatch(days.take(part), cluster, count=len(part), tau=tau)
-        batch.reset(np.ones(len(part), np.bool_), np.arange(len(part)))
+        batch.reset(np.arange(len(part)))
         seen = torch.zeros(network.lookback + longest, len(part), FEATURES, device=device)
         begins = torch.zeros(network.lookback + longest, len(part), dtype=torch.bool, device=device)
         begins[network.lookback] = True
-        state, over = network.initial_state(len(part)), np.zeros(len(part), np.bool_)
+        state = network.initial_state(len(part))
         for minute in range(longest):
             seen[network.lookback + minute] = torch.from_numpy(batch.observations)
             window = slice(minute, minute + network.lookback + 1)
             logits, _, state = network(seen[window], begins[window], state)
-            if rng is None:
-                chosen = logits[0].argmax(-1)
-            else:
-                chance = torch.from_numpy(rng.random(len(part), np.float32)).to(device)
-                chosen, _ = draw(logits[0], chance)
-            reserved[part, minute] = chosen.cpu().numpy()
-            batch.step(reserved[part, minute], over)
-            over |= batch.over
+            reserved[part, minute] = _choose(logits[0], rng).cpu().numpy()
+            # A shorter day goes on without anyone looking: `replay` ends it in time.
+            batch.step(reserved[part, minute])
     return reserved
+
+
+def _choose(logits: torch.Tensor, rng: np.random.Generator | None) -> torch.Tensor:
+    if rng is None:
+        return logits.argmax(-1)
+    chance = torch.from_numpy(rng.random(len(logits), np.float32)).to(logits.device)
+    return draw(logits, chance)[0]
 
 
 def score_days(

@@ -44,7 +44,7 @@ _NETWORK = "network"
 _SYNC_SECONDS = 30.0
 
 
-class NetworkModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
+class NetworkModule(TorchRLModule, ValueFunctionAPI):
     """A network of `gridtune.agents.networks` as RLlib wants it."""
 
     def setup(self) -> None:
@@ -61,8 +61,10 @@ class NetworkModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
         return self._forward(batch)[Columns.VF_PREDS]
 
 
-class RolloutRunner(SingleAgentEnvRunner):  # type: ignore[misc]
+class RolloutRunner(SingleAgentEnvRunner):
     """Steps a native vector environment, and hands over what it lived through as arrays."""
+
+    env: Any
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -93,7 +95,7 @@ class RolloutRunner(SingleAgentEnvRunner):  # type: ignore[misc]
         return [rollout.to("cpu")]
 
 
-class RolloutLearner(PPOTorchLearner):  # type: ignore[misc]
+class RolloutLearner(PPOTorchLearner):
     """Learns from rollouts as the loop in `gridtune.agents.ppo` does."""
 
     def build(self) -> None:
@@ -145,7 +147,7 @@ class RolloutLearner(PPOTorchLearner):  # type: ignore[misc]
         return losses.total
 
 
-class RolloutPPO(PPO):  # type: ignore[misc]
+class RolloutPPO(PPO):
     """RLlib's PPO over rollouts."""
 
     def set_state(self, state: dict[str, Any]) -> None:
