@@ -82,13 +82,13 @@ def contest(workload: Workload, processors: int, folder: Path, rounds: int) -> d
 
 
 def easy(rounds: int) -> None:
-    """EASY on three logs."""
+    """EASY on four logs: short queues, long ones, and two real logs."""
     rows = []
     known = [logs.real(name) for name in logs.REAL]
     with tempfile.TemporaryDirectory() as folder:
-        generated = ("Lublin, load 0.75", logs.lublin(MILLION, 0.75), 256)
+        generated = [(f"Lublin, load {load}", logs.lublin(MILLION, load), 256) for load in (0.5, 0.75)]
         for name, workload, processors in [
-            generated,
+            *generated,
             *((name, *found) for name, found in zip(logs.REAL, known, strict=True) if found),
         ]:
             seconds = contest(workload, processors, Path(folder), rounds)

@@ -66,9 +66,7 @@ GUESSED = {
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw use and queue length as PNG."
 )
-@click.option(
-    "--gantt", type=click.Path(dir_okay=False, path_type=Path), help="Draw who ran where, as PNG."
-)
+@click.option("--gantt", type=click.Path(dir_okay=False, path_type=Path), help="Draw who ran where, as PNG.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every metric.")
 def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Replay LOG on a machine and print how its jobs fared.

@@ -82,4 +82,4 @@ def _sign_patterns(n: int, seed: int) -> FloatArray:
     else:
         negative = np.random.default_rng([seed, n, 2]).integers(2, size=(patterns, n))
         negative[0] = 0
-    return 1.0 - 2.0 * negative
+    return (1.0 - 2.0 * negative).astype(np.float64)

@@ -29,6 +29,8 @@ __all__ = ["Setting", "SimulatorActor"]
 
 #: Seconds of work after which a step returns what it has: what a killed driver can lose.
 _STEP_SECONDS = 0.5
+#: Seconds between two questions of a worker that has nothing to do.
+_IDLE_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,7 @@ class Setting:
     timeout
         Seconds a cell may take, or None.
     configurations
-        What kernels are compiled for on a machine that is not the driver's.
-    driver_host
-        The driver's machine.
+        What kernels are loaded for before the first cell.
     """
 
     system: str
@@ -56,7 +56,6 @@ class Setting:
     workloads: Mapping[str, Any]
     timeout: float | None
     configurations: Sequence[Mapping[str, Any]]
-    driver_host: str
 
 
 class SimulatorActor(tune.Trainable):
@@ -77,7 +76,7 @@ class SimulatorActor(tune.Trainable):
             if setting is not None:
                 load_plugins(setting.plugins)
                 self._system = get_system(setting.system)
-                prepare_worker(self._system, setting.configurations, setting.driver_host)
+                prepare_worker(self._system, setting.configurations, setting.plugins)
         except Exception as fault:
             self._fault = fault
         self.reset_config(config)
@@ -93,18 +92,23 @@ class SimulatorActor(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run cells for about half a second, or one cell if careful, and return their results."""
+        """Run cells for about half a second, or one cell if careful, and return their results.
+
+        It is the driver that ends a trial: a worker without cells idles until then.
+        """
         if self._careful and not self._began:
             # A sign of life before the first cell: from here on, the driver's clock times that cell.
             self._began = True
-            return {"results": [], "done": False}
+            return {"results": [], "left": len(self._cells)}
+        if not self._cells:
+            time.sleep(_IDLE_SECONDS)
         results: list[CellResult] = []
         end = time.monotonic() + (0.0 if self._careful else _STEP_SECONDS)
         while self._cells:
             results.append(self._run(self._cells.popleft()))
             if time.monotonic() >= end:
                 break
-        return {"results": results, "done": not self._cells}
+        return {"results": results, "left": len(self._cells)}
 
     def _run(self, cell: Cell) -> CellResult:
         if self._fault is not None or self._system is None:

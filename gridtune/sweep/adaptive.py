@@ -120,9 +120,9 @@ class AdaptiveQueue(BlockQueue):
         each = len(self._planner.strata) * len(self._planner.replicates)
         return super().left + each * (self._configurations() - len(self._cells_of))
 
-    def take(self) -> Block | None:
+    def take(self, *, among: int | None = None) -> Block | None:
         """Return what is left of configurations taken up before, else a new one."""
-        block = super().take()
+        block = super().take(among=among)
         if block is not None or self.out > self.workers:
             return block
         while len(self._cells_of) < self._configurations():

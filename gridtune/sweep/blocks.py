@@ -23,6 +23,8 @@ _BLOCKS_PER_WORKER = 4
 _LARGEST_BLOCK = 1000
 #: Cells in a block before it is known how long they take: they may take minutes.
 _FIRST_BLOCK = 4
+#: Suspects of a death that are looked into by one worker.
+_SUSPECTS_TOGETHER = 16
 #: Deaths of workers that were certainly running a cell after which it is given up.
 _DEATHS_TO_GIVE_UP = 2
 
@@ -95,17 +97,29 @@ class BlockQueue:
         """Cells without a result."""
         return len(self._waiting) + sum(map(len, self._suspects)) + sum(map(len, self._out.values()))
 
-    def take(self) -> Block | None:
-        """Return the next block, or None when there is nothing to hand out now."""
+    def take(self, *, among: int | None = None) -> Block | None:
+        """Return the next block, or None when there is nothing to hand out now.
+
+        Parameters
+        ----------
+        among
+            Hand out this part of all that is waiting: 1 is everything, 2 a half. For workers that start:
+            what they do not get to before all are there is recalled.
+        """
         if self._suspects:
             return self.hand_out(self._suspects.popleft(), careful=True)
         if not self._waiting:
             return None
-        cells = tuple(self._waiting.popleft() for _ in range(min(self._size(), len(self._waiting))))
-        return self.hand_out(cells)
+        size = self.fair_size() if among is None else math.ceil(len(self._waiting) / max(1, among))
+        return self.hand_out([self._waiting.popleft() for _ in range(min(size, len(self._waiting)))])
 
-    def _size(self) -> int:
-        left = len(self._waiting)
+    def recall(self, number: int) -> None:
+        """Take back the cells that a block's worker, which is between two cells, has not run."""
+        self._waiting.extendleft(reversed(self._out.pop(number, [])))
+
+    def fair_size(self, more: int = 0) -> int:
+        """Return how many cells a block should have now, if so many more were waiting."""
+        left = len(self._waiting) + more
         even = left / (_BLOCKS_PER_WORKER * self.workers)
         if not self._timed:
             return max(1, min(_FIRST_BLOCK, math.ceil(even)))
@@ -153,7 +167,8 @@ class BlockQueue:
             return []
         if not block.careful:
             # Any of them may have been running; they run again where the one that ends a worker is seen.
-            self._suspects.append(tuple(cells))
+            for first in range(0, len(cells), _SUSPECTS_TOGETHER):
+                self._suspects.append(tuple(cells[first : first + _SUSPECTS_TOGETHER]))
             return []
         guilty, rest = cells[0], tuple(cells[1:])
         if rest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -182,14 +181,12 @@ def _run_on_ray(
 ) -> None:
     # Ray takes a third of a second to import; a sweep with nothing left to run does without.
     from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
-    from gridtune.sweep.warm import Warming, representatives  # noqa: PLC0415
+    from gridtune.sweep.warm import representatives  # noqa: PLC0415
 
     space = planner.space
     configurations = representatives(cells or planner.cells(planner.corners()))
     held = planner.workloads.held
     size = sum(column.nbytes for workload in held.values() for column in workload.columns.values())
-    tell("compiling", 0)
-    warming = Warming(planner.system, configurations)
     tell("starting Ray", 0)
     with ray_session(address, workers=workers, cpus=space.resources.cpus, store_bytes=2 * size) as (
         count,
@@ -206,10 +203,7 @@ def _run_on_ray(
             workloads={reference: ray.put(workload) for reference, workload in held.items()},
             timeout=space.timeout,
             configurations=configurations,
-            driver_host=socket.gethostname(),
         )
-        tell("compiling", 0)
-        warming.wait()
         tell("starting workers", 0)
         queue.workers = count
         execute(

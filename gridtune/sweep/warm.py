@@ -1,21 +1,23 @@
-"""Compiling before the workers start, and once per machine: cold workers would all compile at once."""
+"""Kernels are compiled once per machine: cold workers would all compile the same at once."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.metadata
 import os
-import socket
+import sys
 import tempfile
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import gridtune
 from gridtune.sweep.cells import Cell, canonical_json, validated
+from gridtune.sweep.plugins import Plugin
 from gridtune.systems.system import System
 
-__all__ = ["Warming", "prepare_worker", "representatives"]
+__all__ = ["prepare_worker", "representatives"]
 
 #: Configurations that kernels are compiled for beforehand; the rest compile when first met.
 _LARGEST_SAMPLE = 200
@@ -31,6 +33,24 @@ def representatives(cells: Iterable[Cell]) -> list[Mapping[str, Any]]:
     return list(distinct.values())
 
 
+def prepare_worker(
+    system: System, configurations: Sequence[Mapping[str, Any]], plugins: Sequence[Plugin]
+) -> None:
+    """Load the kernels in a worker; where they are not compiled yet, one worker does it, the others wait.
+
+    A marker in the folder for temporary files says that a machine has compiled them. Should the compiled
+    code have been removed since, workers compile at once: slower, and right all the same.
+    """
+    marker = _marker(system, configurations, plugins)
+    if not marker.exists():
+        with marker.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not marker.exists():
+                _prepare(system, configurations)
+                marker.touch()
+    _prepare(system, configurations)
+
+
 def _prepare(system: System, configurations: Sequence[Mapping[str, Any]]) -> None:
     try:
         system.prepare([validated(system, each) for each in configurations])
@@ -39,38 +59,18 @@ def _prepare(system: System, configurations: Sequence[Mapping[str, Any]]) -> Non
         return
 
 
-class Warming:
-    """Compiles in a thread while Ray starts.
-
-    Parameters
-    ----------
-    system, configurations
-        What to compile for.
-    """
-
-    def __init__(self, system: System, configurations: Sequence[Mapping[str, Any]]) -> None:
-        self._thread = threading.Thread(target=_prepare, args=(system, configurations), daemon=True)
-        self._thread.start()
-
-    def wait(self) -> None:
-        """Return when it is done."""
-        self._thread.join()
-
-
-def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], driver_host: str) -> None:
-    """Load the kernels in a worker; on a machine other than the driver's, one compiles, the others wait.
-
-    On the driver's machine the driver has compiled them. Who comes second finds the machine code in the
-    cache on disk.
-    """
-    if socket.gethostname() != driver_host:
-        what = [system.name, system.version, os.environ.get("NUMBA_CACHE_DIR"), list(configurations)]
-        stamp = hashlib.sha256(canonical_json(what).encode()).hexdigest()[:16]
-        folder = Path(tempfile.gettempdir()) / f"gridtune-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        with (folder / f"warm-{stamp}").open("a+") as marker:
-            fcntl.flock(marker, fcntl.LOCK_EX)
-            if marker.tell() == 0:
-                _prepare(system, configurations)
-                marker.write("warm")
-    _prepare(system, configurations)
+def _marker(system: System, configurations: Sequence[Mapping[str, Any]], plugins: Sequence[Plugin]) -> Path:
+    digest = hashlib.sha256()
+    for source in sorted(Path(gridtune.__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    what = {
+        "system": [system.name, system.version],
+        "configurations": list(configurations),
+        "plugins": [plugin.checksum for plugin in plugins],
+        "cache": os.environ.get("NUMBA_CACHE_DIR"),
+        "python": [sys.executable, sys.version, importlib.metadata.version("numba")],
+    }
+    digest.update(canonical_json(what).encode())
+    folder = Path(tempfile.gettempdir()) / f"gridtune-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"warm-{digest.hexdigest()[:16]}"

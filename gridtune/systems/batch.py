@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -22,6 +21,7 @@ from gridtune.systems.system import (
     Streams,
     SystemParameters,
     WorkloadLoader,
+    check_window,
     register_system,
 )
 from gridtune.workload.cleaning import DEFAULT_RULES, clean
@@ -43,7 +43,6 @@ _SIMULATED = (
     "half_life",
 )
 _SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
-_WINDOW = re.compile(r"(\d+)/(\d+)")
 
 
 class BatchParameters(SystemParameters):
@@ -136,11 +135,7 @@ class BatchParameters(SystemParameters):
     @field_validator("window")
     @classmethod
     def _window_is_sound(cls, value: str | None) -> str | None:
-        if value is not None:
-            match = _WINDOW.fullmatch(value)
-            if match is None or not 1 <= int(match[1]) <= int(match[2]):
-                raise ValueError(f"must be `i/n` with 1 ≤ i ≤ n, such as 3/10, but got {value!r}")
-        return value
+        return check_window(value)
 
     @field_validator("order", "fill_order")
     @classmethod

@@ -19,6 +19,7 @@ from gridtune.systems.system import (
     Streams,
     SystemParameters,
     WorkloadLoader,
+    check_window,
     register_system,
 )
 from gridtune.workload.catalogue import resolve_trace
@@ -68,6 +69,9 @@ class ShutdownParameters(SystemParameters):
         None,
         description="only days of this group by their share of sequential submissions: below 25, 50, 75, "
         "100 %, and 100 %",
+    )
+    window: str | None = Field(
+        None, description="only every n-th of these days, from the i-th on: n alike parts", examples=["3/10"]
     )
     first: Annotated[int, Field(gt=0)] | None = Field(
         None, description="only the first so many of these days", examples=[100]
@@ -131,6 +135,11 @@ class ShutdownParameters(SystemParameters):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+    @field_validator("window")
+    @classmethod
+    def _window_is_sound(cls, value: str | None) -> str | None:
+        return check_window(value)
 
     @model_validator(mode="after")
     def _belong_together(self) -> ShutdownParameters:
@@ -208,8 +217,8 @@ class ShutdownSystem:
 
     def prepare(self, parameters: Iterable[ShutdownParameters]) -> None:
         """Compile the simulator, by living through a minute without jobs."""
-        from gridtune.simulation.shutdown.replay import replay  # noqa: PLC0415
         from gridtune.simulation.shutdown.days import Days  # noqa: PLC0415
+        from gridtune.simulation.shutdown.replay import replay  # noqa: PLC0415
 
         nothing = np.zeros(0, np.int64)
         first, minutes = np.zeros(2, np.int64), np.ones(1, np.int64)
@@ -256,13 +265,16 @@ class ShutdownSystem:
 
         workload = load(*self.traces(parameters))
         p = parameters
-        key = (workload.checksum, p.cut, p.minutes, p.subset, p.group, p.first)
+        key = (workload.checksum, p.cut, p.minutes, p.subset, p.group, p.window, p.first)
         if key not in self._kept:
             days = build_days(workload, cut=p.cut, minutes=p.minutes)
             if p.subset != "all":
                 days = days.take(days.subset(p.subset))
             if p.group is not None:
                 days = days.take(days.group == p.group)
+            if p.window is not None:
+                part, parts = map(int, p.window.split("/"))
+                days = days.take(np.arange(part - 1, len(days), parts))
             if p.first is not None:
                 days = days.take(np.arange(min(p.first, len(days))))
             if len(days) == 0:
