@@ -30,6 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--environments", type=int, default=16, help="days between updates (16)")
     parser.add_argument("--updates", type=int, default=PPOSettings.updates)
     parser.add_argument("--learning-rate", type=float, default=PPOSettings.learning_rate)
+    parser.add_argument("--entropy-weight", type=float, default=PPOSettings.entropy_weight)
     parser.add_argument("--minibatches", type=int, default=PPOSettings.minibatches)
     parser.add_argument("--gradient-norm", type=float)
     parser.add_argument("--seed", type=int, default=PPOSettings.seed)
@@ -47,6 +48,7 @@ def main() -> None:
         PPOSettings(),
         updates=given.updates,
         learning_rate=given.learning_rate,
+        entropy_weight=given.entropy_weight,
         minibatches=given.minibatches,
         gradient_norm=given.gradient_norm,
         seed=given.seed,
