@@ -115,7 +115,11 @@ class BlockQueue:
 
     def recall(self, number: int) -> None:
         """Take back the cells that a block's worker, which is between two cells, has not run."""
-        self._waiting.extendleft(reversed(self._out.pop(number, [])))
+        cells = self._out.pop(number, [])
+        if cells and self._blocks[number].careful and self._timeout is None:
+            self._suspects.appendleft(tuple(cells))
+        else:
+            self._waiting.extendleft(reversed(cells))
 
     def fair_size(self, more: int = 0) -> int:
         """Return how many cells a block should have now, if so many more were waiting."""

@@ -83,6 +83,15 @@ def test_after_a_restart_it_goes_on_with_what_it_knows(stop: int) -> None:
         assert np.median(late) < 9
 
 
+def test_after_a_restart_it_does_not_draw_the_same_points_again() -> None:
+    changes = {"strategy": {"optuna": {"trials": 30, "seed": 1, "sampler": "random"}}}
+    first = drive(AdaptiveQueue(planner_of(**changes), {}, workers=1), limit=52)
+    queue = AdaptiveQueue(planner_of(**changes), {result.cell_id: result for result in first}, workers=1)
+    drive(queue)
+    asked = [trial for trial in queue._study.trials if "fixed_params" not in trial.system_attrs]
+    assert len(asked) == 5  # and none in vain
+
+
 def test_when_all_is_done_nothing_is_left() -> None:
     results = drive(AdaptiveQueue(planner_of(), {}, workers=1))
     again = AdaptiveQueue(planner_of(), {result.cell_id: result for result in results}, workers=1)

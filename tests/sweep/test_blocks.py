@@ -124,6 +124,22 @@ def play(
     return runs, lost
 
 
+def test_recalled_cells_come_next_and_suspects_stay_suspects(cells: list[Cell]) -> None:
+    queue = BlockQueue(cells, workers=2)
+    block = queue.take(among=2)
+    assert block is not None
+    assert len(block.cells) == len(cells) / 2
+    queue.report(block.number, done(block.cells[:3]))
+    queue.recall(block.number)
+    again = take(queue)
+    assert again.cells[0] == cells[3]
+    queue.bury(again.number, elapsed=0, error="killed")
+    suspects = take(queue)
+    assert suspects.careful
+    queue.recall(suspects.number)
+    assert take(queue).careful
+
+
 def test_with_a_timeout_the_cell_that_hangs_is_known_at_once(cells: list[Cell]) -> None:
     queue = BlockQueue(cells[:6], workers=1, timeout=2.0)
     block = take(queue)

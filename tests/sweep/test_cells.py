@@ -19,6 +19,7 @@ from gridtune.sweep.plan import space_replicates
 from gridtune.sweep.space import Replicates
 from tests.sweep.spaces import toy_space
 
+GOLDEN = ["b4b26485f44f7c66d11b", "30f021f16380f17a3e74"]
 TRACES = {"log": "ab" * 32}
 BATCH = {
     "name": "ids",
@@ -70,25 +71,42 @@ def test_a_trace_is_known_by_its_content_not_its_name(tmp_path: Path, repository
     assert ids(fixed={"trace": str(copy)}) == ids()
 
 
-def test_a_users_policy_is_known_by_its_source(tmp_path: Path) -> None:
-    plugin = tmp_path / "own_order.py"
-    text = '''
+ORDER = """
 from gridtune.policies import queue_order
 
-@queue_order("{name}")
+@queue_order("own-order")
 def score(job):
-    """Test."""
+    '''Test.'''
     return job.walltime * {factor}
-'''
-    found = {}
-    for name, factor in (("own-a", 1), ("own-b", 1), ("own-c", 2)):
-        plugin.write_text(text.format(name=name, factor=factor))
-        (cell,) = space_cells(
-            {**BATCH, "dimensions": {}, "fixed": {"trace": "quickstart", "order": name}}
-            | {"plugins": [str(plugin)], "replicates": {"seeds": 1}}
-        )
-        found[name] = cell.cell_id
-    assert len(set(found.values())) == 3
+"""
+
+
+def test_a_users_policy_is_known_by_its_source(tmp_path: Path) -> None:
+    def ids_with(factor: int, name: str) -> list[str]:
+        plugin = tmp_path / name
+        plugin.write_text(ORDER.format(factor=factor))
+        space = {
+            "name": "own",
+            "fixed": {"trace": "quickstart"},
+            "dimensions": {"order": ["fcfs", "own-order"]},
+            "objective": "wait_mean",
+            "plugins": [str(plugin)],
+        }
+        code = f"from gridtune.sweep import space_cells\nprint(*[c.cell_id for c in space_cells({space!r})])"
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        return told.split()
+
+    as_it_was, edited, moved = ids_with(1, "a.py"), ids_with(2, "a.py"), ids_with(1, "b.py")
+    assert moved == as_it_was
+    assert edited[0] == as_it_was[0]  # fcfs is not the user's
+    assert edited[1] != as_it_was[1]
+
+
+def test_ids_stay_what_they_are() -> None:
+    # Journals of users hold these: an id that changes without need runs their cells again. The toy has
+    # parameters at their defaults, which no id may depend on.
+    cells = space_cells(toy_space(dimensions={"x": [1.5]}))
+    assert [cell.cell_id for cell in cells] == GOLDEN
 
 
 def test_configurations_share_an_id_over_replicates() -> None:
