@@ -92,10 +92,13 @@ def train_on_days(
     trainer = _begin(place, env, network, settings or PPOSettings(), cluster, device)
     curve, best = place / "learning_curve.jsonl", _best_so_far(place / "learning_curve.jsonl", trainer)
     until = None if seconds is None else time.monotonic() + seconds
-    while trainer.update_number < trainer.settings.updates and (until is None or time.monotonic() < until):
+    done = trainer.update_number >= trainer.settings.updates
+    while not done:
         figures = trainer.update()
         number = trainer.update_number
-        if number % validate_every and number < trainer.settings.updates:
+        late = until is not None and time.monotonic() >= until
+        done = late or number >= trainer.settings.updates
+        if number % validate_every and not done:
             continue
         line: dict[str, Any] = {"update": number, **figures}
         for name, rng in (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from gridtune.agents.checkpoints import read_checkpoint
 from gridtune.agents.networks import make_network
 from gridtune.agents.playing import play_days, score_days
 from gridtune.agents.ppo import PPOSettings
@@ -119,3 +120,11 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not(days, tmp_path) ->
     whole = curve_of(tmp_path / "whole")
     assert [line["update"] for line in whole] == [2, 4, 6]
     assert curve_of(tmp_path / "halted") == whole
+
+
+def test_a_training_whose_time_is_up_keeps_what_it_has_learnt(days, tmp_path) -> None:
+    settings = PPOSettings(steps=MINUTES, updates=6, minibatches=4, seed=2)
+    common = {"platform": CLUSTER, "network": "mlp", "settings": settings, "environments": 4}
+    train_on_days(days, tmp_path, **common, validate_every=5, seconds=0)
+    assert [line["update"] for line in curve_of(tmp_path)] == [1]
+    assert read_checkpoint(tmp_path / "last.pt").notes["update"] == 1
