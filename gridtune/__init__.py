@@ -1,4 +1,4 @@
-"""gridtune: which policy is best on my workload, by how much, and am I sure?
+"""gridtune tells which policy is best on a workload, by how much, and how sure that is.
 
 Importing gridtune is cheap: names are loaded when they are first used, and neither Ray, torch nor MLflow
 is imported before a sweep needs them.
@@ -29,7 +29,7 @@ _PUBLIC = {
     "write_workload": "gridtune.workload",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]
+__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604  (all are strings)
 
 
 def __getattr__(name: str) -> Any:

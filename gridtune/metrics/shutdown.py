@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from gridtune.simulation.platform import Platform
-    from gridtune.simulation.shutdown.outcome import Outcome
     from gridtune.simulation.shutdown.days import Days
+    from gridtune.simulation.shutdown.outcome import Outcome
 
 __all__ = ["SHUTDOWN_METRICS", "ShutdownMetric", "measure_days", "sum_up"]
 

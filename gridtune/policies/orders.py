@@ -126,5 +126,5 @@ def fair_share_by_group(job):
 
 @queue_order("random")
 def random_order(job):
-    """A random place, drawn at submission."""
+    """Take a random place, drawn at submission."""
     return job.lot

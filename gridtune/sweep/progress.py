@@ -21,6 +21,8 @@ __all__ = ["BestSoFar", "Progress"]
 #: Seconds between two plain lines, at least.
 _LINE_SECONDS = 5.0
 _REFRESHES_PER_SECOND = 4
+#: Seconds of results that a guess at the time left needs.
+_SURE_SECONDS = 2.0
 _BAR_WIDTH = 40
 
 
@@ -174,7 +176,7 @@ class Progress:
         gone = f"{_clock(now - self._began)} gone"
         finished = sum(self._states.values())
         ran, left = finished - self._before, self._total - finished
-        if self._first is None or not ran or now == self._first:
+        if self._first is None or not ran or now - self._first < _SURE_SECONDS:
             return gone
         return f"{gone}, about {_clock(left * (now - self._first) / ran)} left"
 

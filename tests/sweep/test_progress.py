@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -46,11 +47,12 @@ def test_the_live_screen_shows_the_same() -> None:
     progress.started(plan)
     bad = CellResult.from_record({**results[0].as_record(), "state": "timed_out", "metrics": {}})
     progress.finished([bad, *results[1:]])
+    progress._first = time.monotonic() - 60.0
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     console.print(progress.screen())
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "15/20 done, 0 running, 1 timed out" in shown
-    assert "left" in shown
+    assert "about 0:17 left" in shown  # 4 of 18 are left after a minute for 14
 
 
 def test_a_terminal_is_left_as_it_was() -> None:

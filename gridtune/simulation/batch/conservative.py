@@ -209,6 +209,26 @@ def _replan(machine: int, jobs: Jobs, queue: IntArray, waiting: Agenda, running:
 
 
 @kernel()
+def _drop_moved(waiting: Agenda, start: IntArray) -> None:
+    """Drop the foremost entries that name a reserved time that is no longer held."""
+    while waiting[0][1] >= 0 and start[waiting[0][1]] != waiting[0][0]:
+        heappop(waiting)
+
+
+@kernel()
+def _start_due(jobs: Jobs, waiting: Agenda, running: Agenda, known: Known | None, now: int) -> None:
+    """Start the jobs whose reserved time has come."""
+    while waiting[0][0] == now:
+        job = heappop(waiting)[1]
+        if jobs.start[job] != now:
+            continue
+        jobs.end[job] = now + max(jobs.walltime[job], 1)
+        if known is not None:
+            charge(known, job, jobs.processors[job], now)
+        heappush(running, (min(jobs.end[job], now + jobs.run[job]), job))
+
+
+@kernel()
 def conservative_schedule(
     submit: IntArray,
     run: IntArray,
@@ -269,14 +289,10 @@ def conservative_schedule(
     profile = new_profile(machine, submit[0] if n > 0 else 0)
     arrived = replans = 0
     while True:
-        while waiting[0][1] >= 0 and start[waiting[0][1]] != waiting[0][0]:
-            heappop(waiting)
+        _drop_moved(waiting, start)
         if waiting[0][1] < 0 and arrived == n:
             return start, promise, replans
-        now = min(waiting[0][0], running[0][0])
-        if arrived < n:
-            now = min(now, submit[arrived])
-
+        now = min(waiting[0][0], running[0][0], submit[arrived] if arrived < n else NEVER)
         noting = compress and len(waiting) > 1
         profile, early, conflict = _complete(profile, jobs, running, gains, noting, known, now)
         if conflict or (early and compress) or queued > 2 * len(waiting) + 8:
@@ -302,10 +318,4 @@ def conservative_schedule(
             _enqueue(queue, queued, rank, job)
             queued += 1
 
-        while waiting[0][0] == now:
-            job = heappop(waiting)[1]
-            if start[job] == now:
-                jobs.end[job] = now + max(walltime[job], 1)
-                if known is not None:
-                    charge(known, job, processors[job], now)
-                heappush(running, (min(jobs.end[job], now + run[job]), job))
+        _start_due(jobs, waiting, running, known, now)

@@ -34,12 +34,13 @@ def platforms(draw) -> Platform:
 
 
 def days_for(cores: int, busy: bool) -> st.SearchStrategy:
-    # Wider than the cluster by one: such a job is turned away. Few distinct values make ties.
+    # Wider than the cluster by one: such a job is turned away. Few distinct values make ties, and even
+    # walltimes waits that are just as long as is allowed.
     job = st.tuples(
         st.integers(0, MINUTES + 2) if not busy else st.integers(0, 20),
         st.integers(1, cores + 1),
-        st.integers(1, 30),
-        st.integers(1, 40),
+        st.sampled_from([1, 2, 3, 4, 6, 8, 10, 20, 30]),
+        st.sampled_from([1, 2, 3, 4, 5, 6, 10, 25, 40]),
         st.integers(0, 2),
     )
     day = st.lists(job, max_size=40).map(lambda jobs: sorted(jobs, key=lambda each: each[0]))
