@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.extras import AGENTS
+
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_report_header() -> str | None:
+    """Say what is left out."""
+    return None if AGENTS else "agents: the extra is not installed, so tests/agents is left out"
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.extras import without_extras
+
 HEAVY = ("ray", "torch", "mlflow", "numba", "scipy", "pandas", "matplotlib", "pyarrow", "optuna", "pydantic")
 LONGEST_MODULE = 400
 
@@ -43,7 +45,7 @@ def test_simulating_loads_neither_ray_nor_mlflow() -> None:
 def all_modules(repository: Path) -> list[str]:
     files = sorted((repository / "gridtune").rglob("*.py"))
     names = (".".join(file.relative_to(repository).with_suffix("").parts) for file in files)
-    return [name.removesuffix(".__init__") for name in names]
+    return [name for name in (each.removesuffix(".__init__") for each in names) if without_extras(name)]
 
 
 def test_each_module_can_be_the_first_to_be_imported(repository: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -93,13 +94,19 @@ class ShutdownParameters(SystemParameters):
         description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
     )
 
-    policy: Literal["timeout", "oracle", "random", "always_on"] = Field(
+    policy: Literal["timeout", "oracle", "random", "always_on", "ppo"] = Field(
         "timeout",
         description="timeout: switch off after so many idle minutes; oracle: the paper's OR*, which knows "
         "run times; random: any reservation, each minute anew; always_on: switch nothing off",
     )
     timeout: Annotated[int, Field(ge=0)] | None = Field(
         None, description="with policy=timeout: whole idle minutes before switching off; default 1"
+    )
+    checkpoint: str | None = Field(
+        None, description="with policy=ppo: file of the trained policy", examples=["results/taurus/best.pt"]
+    )
+    greedy: bool = Field(
+        False, description="with policy=ppo: always the likeliest action, instead of drawing by probability"
     )
     max_stretch: Annotated[float, Field(ge=0)] | None = Field(
         None, description="with policy=oracle: share of its walltime it lets a job wait; default: tau"
@@ -147,8 +154,13 @@ class ShutdownParameters(SystemParameters):
             raise ValueError(f"timeout={self.timeout} has no effect with policy={self.policy}")
         if self.max_stretch is not None and self.policy != "oracle":
             raise ValueError(f"max_stretch={self.max_stretch} has no effect with policy={self.policy}")
-        if self.policy == "random" and self.cut == "whole":
-            raise ValueError("policy=random needs days of a known length, so not cut=whole")
+        if self.policy in ("random", "ppo") and self.cut == "whole":
+            raise ValueError(f"policy={self.policy} needs days of a known length, so not cut=whole")
+        if (self.checkpoint is None) == (self.policy == "ppo"):
+            missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
+            raise ValueError(f"policy={self.policy} {missing}")
+        if self.greedy and self.policy != "ppo":
+            raise ValueError(f"greedy=true has no effect with policy={self.policy}")
         if "?" in self.trace:
             raise ValueError("a trace's name has no question mark")
         return self
@@ -209,11 +221,16 @@ class ShutdownSystem:
         return (reference + DAYS_MARK + ("" if units == _UNITS else f"={units[0]!r},{units[1]!r}"),)
 
     def code(self, parameters: ShutdownParameters) -> Mapping[str, str]:
-        """Return the checksum of the platform file, where there is one: it is part of what runs."""
-        if parameters.platform is None:
-            return {}
-        content = resolve_trace(parameters.platform).read_bytes()
-        return {"platform": hashlib.sha256(content).hexdigest()}
+        """Return the checksums of the files that are part of what runs: platform and trained policy."""
+        files: dict[str, Path] = {}
+        if parameters.platform is not None:
+            files["platform"] = resolve_trace(parameters.platform)
+        if parameters.checkpoint is not None:
+            files["checkpoint"] = Path(parameters.checkpoint)
+        try:
+            return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
+        except OSError as error:
+            raise SimulationError(f"cannot be read: {error.strerror}", path=error.filename) from error
 
     def prepare(self, parameters: Iterable[ShutdownParameters]) -> None:
         """Compile the simulator, by living through a minute without jobs."""
@@ -237,6 +254,13 @@ class ShutdownSystem:
         if rule == "random":
             shape = (len(days), parameters.minutes)
             rule = streams("reservations").integers(0, platform.nodes, shape, endpoint=True)
+        elif rule == "ppo":
+            from gridtune.agents.checkpoints import load_policy  # noqa: PLC0415
+            from gridtune.agents.playing import play_days  # noqa: PLC0415
+
+            network = load_policy(str(parameters.checkpoint))
+            rng = None if parameters.greedy else streams("actions")
+            rule = play_days(network, days, platform, rng=rng, tau=parameters.tau)
         stretch = parameters.tau if parameters.max_stretch is None else parameters.max_stretch
         outcome, _ = replay(
             days,

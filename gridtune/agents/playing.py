@@ -1,0 +1,95 @@
+"""What a trained policy does on days: its reservations, and what the days come to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gridtune.agents.networks import ActorCritic
+from gridtune.agents.rollouts import draw
+from gridtune.errors import PolicyError
+from gridtune.metrics.shutdown import measure_days, sum_up
+from gridtune.simulation.platform import Platform
+from gridtune.simulation.shutdown.clusters import ClusterBatch
+from gridtune.simulation.shutdown.days import Days
+from gridtune.simulation.shutdown.replay import replay
+from gridtune.simulation.shutdown.state import FEATURES
+
+__all__ = ["play_days", "score_days"]
+
+#: Days that are lived through side by side.
+ABREAST = 256
+
+
+@torch.no_grad()
+def play_days(
+    network: ActorCritic,
+    days: Days,
+    platform: Platform | None = None,
+    *,
+    rng: np.random.Generator | None = None,
+    tau: float = 0.5,
+) -> npt.NDArray[np.int64]:
+    """Return what the policy reserves, minute by minute: shape (days, minutes), int64, as `replay` takes it.
+
+    Parameters
+    ----------
+    network
+        The policy.
+    days, platform, tau
+        As of `gridtune.simulation.shutdown.clusters.ClusterBatch`.
+    rng
+        Draws actions by the policy's probabilities; without one, always the likeliest is taken.
+    """
+    cluster = platform or Platform()
+    if (network.features, network.actions) != (FEATURES, cluster.nodes + 1):
+        raise PolicyError(
+            f"a policy of {network.features} features and {network.actions} actions cannot run a cluster of "
+            f"{cluster.nodes} nodes, which takes {FEATURES} and {cluster.nodes + 1}",
+            hint="play it on a cluster with as many nodes as the one it was trained on",
+        )
+    longest = int(days.minutes.max(initial=0))
+    reserved = np.zeros((len(days), longest), np.int64)
+    device = next(network.parameters()).device
+    for first in range(0, len(days), ABREAST):
+        part = np.arange(first, min(first + ABREAST, len(days)))
+        batch = ClusterBatch(days.take(part), cluster, count=len(part), tau=tau)
+        batch.reset(np.arange(len(part)))
+        seen = torch.zeros(network.lookback + longest, len(part), FEATURES, device=device)
+        begins = torch.zeros(network.lookback + longest, len(part), dtype=torch.bool, device=device)
+        begins[network.lookback] = True
+        state = network.initial_state(len(part))
+        for minute in range(longest):
+            seen[network.lookback + minute] = torch.from_numpy(batch.observations)
+            window = slice(minute, minute + network.lookback + 1)
+            logits, _, state = network(seen[window], begins[window], state)
+            reserved[part, minute] = _choose(logits[0], rng).cpu().numpy()
+            # A shorter day goes on without anyone looking: `replay` ends it in time.
+            batch.step(reserved[part, minute])
+    return reserved
+
+
+def _choose(logits: torch.Tensor, rng: np.random.Generator | None) -> torch.Tensor:
+    if rng is None:
+        return logits.argmax(-1)
+    chance = torch.from_numpy(rng.random(len(logits), np.float32)).to(logits.device)
+    return draw(logits, chance)[0]
+
+
+def score_days(
+    network: ActorCritic,
+    days: Days,
+    platform: Platform | None = None,
+    *,
+    rng: np.random.Generator | None = None,
+    tau: float = 0.5,
+    variant: Literal["paper", "exact"] = "paper",
+) -> dict[str, float]:
+    """Return the shutdown system's metrics of a policy on days; see `play_days`."""
+    cluster = platform or Platform()
+    actions = play_days(network, days, cluster, rng=rng, tau=tau)
+    outcome, _ = replay(days, cluster, rule=actions, tau=tau, variant=variant)
+    return sum_up(measure_days(days, outcome, cluster, tau=tau))

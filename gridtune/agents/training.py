@@ -1,0 +1,139 @@
+"""Training a shutdown policy on days: its learning curve, and the best checkpoint by held-out train days."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gridtune.agents.networks import make_network
+from gridtune.agents.playing import score_days
+from gridtune.agents.ppo import PPOSettings, PPOTrainer
+from gridtune.environments.shutdown import Draw, ShutdownVectorEnv
+from gridtune.errors import PolicyError
+from gridtune.simulation.platform import Platform
+from gridtune.simulation.shutdown.days import Days
+from gridtune.simulation.shutdown.state import FEATURES
+
+__all__ = ["hold_out", "train_on_days"]
+
+#: One train day in so many is kept back to judge by.
+HELD_OUT = 10
+#: What a learning curve has of a validation, beside the score.
+_JUDGED = (
+    "score_per_day",
+    "energy_waste_per_day",
+    "switches_per_day",
+    "mean_stretch",
+    "qos_violations",
+)
+
+
+def hold_out(days: Days, one_in: int = HELD_OUT) -> tuple[Days, Days]:
+    """Return the days to learn from and those to judge by: every tenth one."""
+    judged = np.arange(len(days)) % one_in == one_in - 1
+    if judged.all() or not judged.any():
+        raise PolicyError(f"{len(days)} days are too few to hold one in {one_in} back")
+    return days.take(~judged), days.take(judged)
+
+
+def train_on_days(
+    days: Days,
+    folder: str | Path,
+    *,
+    platform: Platform | None = None,
+    network: str = "recurrent",
+    settings: PPOSettings | None = None,
+    environments: int = 16,
+    tau: float = 0.5,
+    variant: Literal["paper", "exact"] = "paper",
+    draw: Draw = "days",
+    validate_every: int = 10,
+    seconds: float | None = None,
+    device: str = "cpu",
+    told: Callable[[dict[str, Any]], None] | None = None,
+) -> Path:
+    """Train until the settings' `updates` are made or time is up; started again, go on from there.
+
+    Parameters
+    ----------
+    days
+        Train days; `hold_out` keeps some of them back.
+    folder
+        Gets `last.pt`, `best.pt` (of the highest score on the held-out days, actions drawn as in training)
+        and `learning_curve.jsonl`, a line for each validation.
+    platform, tau, variant, draw
+        See `gridtune.environments.shutdown.ShutdownVectorEnv`.
+    network
+        See `gridtune.agents.networks.make_network`.
+    settings
+        By default the paper's. A training that goes on keeps those it was begun with.
+    environments
+        How many days are lived through between updates.
+    validate_every
+        Updates between validations; checkpoints are written with them.
+    seconds
+        How long to train at most.
+    told
+        Called with each line of the learning curve.
+
+    Returns
+    -------
+    Path
+        The best checkpoint.
+    """
+    place, cluster = Path(folder), platform or Platform()
+    learnt, judged = hold_out(days)
+    env = ShutdownVectorEnv(environments, learnt, cluster, tau=tau, variant=variant, draw=draw, copy=False)
+    trainer = _begin(place, env, network, settings or PPOSettings(), cluster, device)
+    curve, best = place / "learning_curve.jsonl", _best_so_far(place / "learning_curve.jsonl", trainer)
+    until = None if seconds is None else time.monotonic() + seconds
+    done = trainer.update_number >= trainer.settings.updates
+    while not done:
+        figures = trainer.update()
+        number = trainer.update_number
+        late = until is not None and time.monotonic() >= until
+        done = late or number >= trainer.settings.updates
+        if number % validate_every and not done:
+            continue
+        line: dict[str, Any] = {"update": number, **figures}
+        for name, rng in (
+            ("sampled", np.random.default_rng([trainer.settings.seed, number])),
+            ("greedy", None),
+        ):
+            scores = score_days(trainer.network, judged, cluster, rng=rng, tau=tau, variant=variant)
+            line |= {f"{name}_{each}": scores[each] for each in _JUDGED}
+        if best is None or line["sampled_score_per_day"] > best:
+            best = line["sampled_score_per_day"]
+            trainer.save(place / "best.pt", **line)
+        with curve.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(line) + "\n")
+        trainer.save(place / "last.pt", **line)
+        if told is not None:
+            told(line)
+    return place / "best.pt"
+
+
+def _begin(
+    place: Path, env: ShutdownVectorEnv, network: str, settings: PPOSettings, cluster: Platform, device: str
+) -> PPOTrainer:
+    if (place / "last.pt").exists():
+        return PPOTrainer.resume(place / "last.pt", env, device=device)
+    made = make_network(network, FEATURES, cluster.nodes + 1, seed=settings.seed)
+    return PPOTrainer(env, made.to(device), settings)
+
+
+def _best_so_far(curve: Path, trainer: PPOTrainer) -> float | None:
+    """Return the best score of the learning curve, after taking lines off that were not yet saved."""
+    if not curve.exists():
+        return None
+    lines = [
+        json.loads(line) for line in curve.read_text(encoding="utf-8").splitlines() if line.endswith("}")
+    ]
+    kept = [line for line in lines if line["update"] <= trainer.update_number]
+    curve.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+    return max((line["sampled_score_per_day"] for line in kept), default=None)
