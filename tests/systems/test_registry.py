@@ -42,6 +42,9 @@ def test_no_name_is_taken_twice() -> None:
 
 
 def test_every_parameter_is_described() -> None:
-    for name in system_names():
+    # Other tests register systems of their own.
+    shipped = [name for name in system_names() if type(get_system(name)).__module__.startswith("gridtune.")]
+    assert {"batch", "shutdown"} <= set(shipped)
+    for name in shipped:
         for key, field in get_system(name).Parameters.model_fields.items():
             assert field.description, f"{name}.{key}"
