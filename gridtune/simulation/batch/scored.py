@@ -25,7 +25,7 @@ from gridtune.simulation.compiled import bare, kernel
 
 __all__ = ["scored_schedule"]
 
-#: As in `ranked`; `HEAD` is a job here, and `CHANGED` says that a pass may start something.
+#: As in `ranked`, but `HEAD` is a job, not a rank.
 FREE, WAITING, HEAD, SHADOW, SPARE, TOLD, TURN, ARRIVED, MEMORY = range(9)
 
 NEVER = np.int64(2**62)
