@@ -1,0 +1,139 @@
+"""`Slots`: the free parts of sites that can be had, in columns.
+
+Source: G. Singh, C. Kesselman, E. Deelman, "A provisioning model and its comparison with best-effort for
+performance-cost optimization in grids", HPDC 2007, section 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.workload.validity import LARGEST_TIME
+
+__all__ = ["Slots"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_KINDS: Mapping[str, type] = {
+    "site": np.int64,
+    "start": np.int64,
+    "duration": np.int64,
+    "processors": np.int64,
+    "price": np.float64,
+    "fixed": np.float64,
+    "divisible": np.bool_,
+    "extensible": np.bool_,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """Offers of sites: so many processors, from then on, for so long, at that price.
+
+    Attributes
+    ----------
+    site
+        Shape (n,), int64, ≥ 0: the site each belongs to.
+    start, duration
+        Shape (n,), int64 seconds: the slot is [start, start + duration).
+    processors
+        Shape (n,), int64, ≥ 1.
+    price
+        Shape (n,), float64 per processor-second, ≥ 0.
+    fixed
+        Shape (n,), float64, ≥ 0: the price of taking the slot at all.
+    divisible
+        Shape (n,), bool: whether parts of it can be had; else all of it is paid.
+    extensible
+        Shape (n,), bool: whether its processors stay free after its end.
+
+    Raises
+    ------
+    SimulationError
+        Naming the slot at fault.
+    """
+
+    site: Ints
+    start: Ints
+    duration: Ints
+    processors: Ints
+    price: Floats
+    fixed: Floats
+    divisible: Bools
+    extensible: Bools
+
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            column: npt.NDArray[Any] = np.array(getattr(self, name), dtype=kind, ndmin=1)
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+        lengths = {name: getattr(self, name).shape for name in _KINDS}
+        if set(lengths.values()) != {(len(self.start),)}:
+            raise SimulationError(f"columns of slots differ in length: {lengths}")
+        self._check("site", self.site >= 0)
+        self._check("start", (self.start >= 0) & (self.start <= LARGEST_TIME))
+        self._check("duration", (self.duration > 0) & (self.duration <= LARGEST_TIME))
+        self._check("processors", self.processors > 0)
+        self._check("price", (self.price >= 0) & (self.price < math.inf))
+        self._check("fixed", (self.fixed >= 0) & (self.fixed < math.inf))
+
+    def _check(self, name: str, sound: Bools) -> None:
+        if not sound.all():
+            slot = int(np.argmin(sound))
+            message = f"slot {slot + 1} of {len(self)}: {name} cannot be {getattr(self, name)[slot]}"
+            raise SimulationError(message, field=name)
+
+    @classmethod
+    def of(
+        cls,
+        start: npt.ArrayLike,
+        duration: npt.ArrayLike,
+        processors: npt.ArrayLike,
+        *,
+        site: npt.ArrayLike = 0,
+        price: npt.ArrayLike = 1.0,
+        fixed: npt.ArrayLike = 0.0,
+        divisible: npt.ArrayLike = False,
+        extensible: npt.ArrayLike = False,
+    ) -> Slots:
+        """Return slots of columns, any of which may be one value for all; see the attributes."""
+        given: tuple[Any, ...] = (site, start, duration, processors, price, fixed, divisible, extensible)
+        return cls(*np.broadcast_arrays(*map(np.atleast_1d, given)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Slots, tuple(getattr(self, name) for name in _KINDS))
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        sites = len(np.unique(self.site))
+        return f"Slots({len(self):,} slots of {sites} site{'' if sites == 1 else 's'})"
+
+    @property
+    def end(self) -> Ints:
+        """Shape (n,), int64 seconds: where each ends, unless it is extended."""
+        return self.start + self.duration
+
+    @property
+    def cost(self) -> Floats:
+        """Shape (n,), float64: what each costs as a whole (equation 4)."""
+        return self.processors * self.duration * self.price + self.fixed
+
+    def select(self, which: npt.ArrayLike) -> Slots:
+        """Return some of them: positions, or a mask."""
+        chosen = np.asarray(which)
+        return Slots(*(getattr(self, name)[chosen] for name in _KINDS))
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns by name, for a table."""
+        return {name: getattr(self, name) for name in _KINDS}

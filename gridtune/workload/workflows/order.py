@@ -1,0 +1,54 @@
+"""Levels of a directed graph given as compressed rows, and the cycle that keeps it from having them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["find_cycle", "levels_of"]
+
+Ints = npt.NDArray[np.int64]
+
+
+def levels_of(offsets: Ints, children: Ints, parents_left: Ints) -> Ints:
+    """Return the level of each node: 0 without parents, else 1 + the greatest of its parents'.
+
+    Parameters
+    ----------
+    offsets, children
+        Shapes (n + 1,) and (m,), int64: the children of node i are `children[offsets[i] : offsets[i + 1]]`.
+    parents_left
+        Shape (n,), int64: the number of parents of each node.
+
+    Returns
+    -------
+    ndarray
+        Shape (n,), int64; -1 for nodes on a cycle or behind one.
+    """
+    left = parents_left.copy()
+    level = np.full(len(left), -1, np.int64)
+    ready, depth = np.flatnonzero(left == 0), 0
+    while len(ready):
+        level[ready] = depth
+        # All edges out of this level at once: their positions, row after row.
+        counts = offsets[ready + 1] - offsets[ready]
+        first = np.repeat(offsets[ready] - np.cumsum(counts) + counts, counts)
+        reached = children[first + np.arange(counts.sum())]
+        np.subtract.at(left, reached, 1)
+        reached = np.unique(reached)
+        ready, depth = reached[left[reached] == 0], depth + 1
+    return level
+
+
+def find_cycle(offsets: Ints, children: Ints, among: npt.NDArray[np.bool_]) -> list[int]:
+    """Return the nodes of a cycle in their order, looking only at nodes that are on one or behind one."""
+    came_from: dict[int, int] = {}
+    for node in np.flatnonzero(among).tolist():
+        for child in children[offsets[node] : offsets[node + 1]].tolist():
+            came_from.setdefault(child, node)
+    # Every such node has a parent of the kind: going backwards must come round.
+    node, seen = int(np.argmax(among)), dict[int, int]()
+    while node not in seen:
+        seen[node] = len(seen)
+        node = came_from[node]
+    return [one for one, place in seen.items() if place >= seen[node]][::-1]

@@ -1,0 +1,270 @@
+"""`Workflow`: the tasks of one application and what each must wait for, in columns."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.validity import LARGEST_TIME, LARGEST_WIDTH
+from gridtune.workload.workflows.order import find_cycle, levels_of
+
+__all__ = ["Neighbours", "Workflow"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Neighbours(NamedTuple):
+    """The parents, or the children, of every task, as compressed rows.
+
+    Attributes
+    ----------
+    offsets
+        Shape (n + 1,), int64: those of task i stand at `offsets[i]` to `offsets[i + 1]` of the columns below.
+    task
+        Shape (m,), int64: which task, ascending within a row.
+    volume
+        Shape (m,), float64 bytes: what is sent along the edge.
+    """
+
+    offsets: Ints
+    task: Ints
+    volume: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Workflow:
+    """A directed acyclic graph of rigid tasks.
+
+    A workflow is immutable and always sound: names are distinct, times and volumes finite and not negative,
+    every task needs at least one processor, no edge is given twice, and there is no cycle.
+
+    Attributes
+    ----------
+    names
+        n names, one of each task.
+    run_time
+        Shape (n,), float64 seconds, ≥ 0; or (n, sites) where run times differ from site to site.
+    processors
+        Shape (n,), int64, ≥ 1: what a task holds while it runs.
+    parent, child
+        Shape (m,), int64: edge e leads from task `parent[e]` to task `child[e]`.
+    volume
+        Shape (m,), float64 bytes, ≥ 0: what the parent sends to the child. Left out: nothing.
+    kinds
+        n names of what the tasks run (their program); left out: their own names.
+    name
+        What tables and plots call it.
+
+    Raises
+    ------
+    WorkloadError
+        Naming the task at fault.
+    """
+
+    names: tuple[str, ...]
+    run_time: Floats
+    processors: Ints
+    parent: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    child: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    volume: Floats = field(default_factory=lambda: np.zeros(0))
+    kinds: tuple[str, ...] = ()
+    name: str = "workflow"
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        keep(self, "names", tuple(self.names))
+        keep(self, "kinds", tuple(self.kinds) or self.names)
+        volume = self.volume if len(self.volume) else np.zeros(len(self.parent))
+        for name, values in (("run_time", self.run_time), ("volume", volume)):
+            keep(self, name, _frozen(np.array(values, dtype=np.float64)))
+        for name in ("processors", "parent", "child"):
+            keep(self, name, _frozen(_whole(name, getattr(self, name))))
+        self._check_shapes()
+        self._check_tasks()
+        self._check_edges()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        columns = (self.names, self.run_time, self.processors, self.parent, self.child, self.volume)
+        return (Workflow, (*columns, self.kinds, self.name))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        return f"Workflow({self.name!r}, {len(self):,} tasks, {len(self.parent):,} edges)"
+
+    def _check_shapes(self) -> None:
+        count = len(self.names)
+        if count == 0:
+            raise WorkloadError("a workflow without tasks")
+        if self.run_time.ndim not in (1, 2) or self.run_time.shape[-1] == 0:
+            shape = self.run_time.shape
+            raise WorkloadError(f"run times come as (n,) or (n, sites), not {shape}", field="run_time")
+        columns = (("run_time", self.run_time), ("processors", self.processors), ("kinds", self.kinds))
+        for name, column in columns:
+            if len(column) != count:
+                raise WorkloadError(f"{count} tasks, but {len(column)} {name}", field=name)
+        for name in ("child", "volume"):
+            if getattr(self, name).shape != self.parent.shape:
+                message = f"{len(self.parent)} edges, but {len(getattr(self, name))} {name}"
+                raise WorkloadError(message, field=name)
+
+    def _check_tasks(self) -> None:
+        if len(set(self.names)) < len(self):
+            twice = Counter(self.names).most_common(1)[0][0]
+            raise WorkloadError(f"two tasks are named {twice!r}", field="names")
+        times = self.run_time.reshape(len(self), -1)
+        bad = ~((times >= 0) & (times <= LARGEST_TIME)).all(axis=1)
+        if bad.any():
+            task = int(np.argmax(bad))
+            found = times[task] if times.shape[1] > 1 else times[task, 0]
+            raise WorkloadError(f"task {self.names[task]!r} runs for {found} s", field="run_time")
+        bad = (self.processors < 1) | (self.processors > LARGEST_WIDTH)
+        if bad.any():
+            task = int(np.argmax(bad))
+            message = f"task {self.names[task]!r} needs {self.processors[task]} processors"
+            raise WorkloadError(message, field="processors")
+
+    def _check_edges(self) -> None:
+        count = len(self)
+        for name in ("parent", "child"):
+            ends = getattr(self, name)
+            bad = (ends < 0) | (ends >= count)
+            if bad.any():
+                edge = int(np.argmax(bad))
+                message = f"edge {edge + 1} names task {ends[edge]} of {count} (they count from 0)"
+                raise WorkloadError(message, field=name)
+        bad = ~((self.volume >= 0) & (self.volume < math.inf))
+        if bad.any():
+            edge = int(np.argmax(bad))
+            message = f"{self._edge(edge)} carries {self.volume[edge]} bytes"
+            raise WorkloadError(message, field="volume")
+        key = np.sort(self.parent * count + self.child)
+        same = np.flatnonzero(key[1:] == key[:-1])
+        if len(same):
+            parent, child = divmod(int(key[same[0]]), count)
+            message = f"the edge from {self.names[parent]!r} to {self.names[child]!r} is given twice"
+            raise WorkloadError(message, field="parent")
+        if self.level.min() < 0:
+            cycle = find_cycle(self.children.offsets, self.children.task, self.level < 0)
+            path = " → ".join(repr(self.names[task]) for task in (*cycle[:6], *cycle[6:][-1:]))
+            message = f"tasks wait for each other: {path} → {self.names[cycle[0]]!r}"
+            raise WorkloadError(message, field="parent", hint="a workflow has no cycle")
+
+    def _edge(self, edge: int) -> str:
+        return f"the edge from {self.names[self.parent[edge]]!r} to {self.names[self.child[edge]]!r}"
+
+    @cached_property
+    def children(self) -> Neighbours:
+        """The children of every task."""
+        return _rows(self.parent, self.child, self.volume, len(self))
+
+    @cached_property
+    def parents(self) -> Neighbours:
+        """The parents of every task."""
+        return _rows(self.child, self.parent, self.volume, len(self))
+
+    @cached_property
+    def level(self) -> Ints:
+        """Shape (n,), int64: 0 for a task without parents, else 1 + the greatest level of its parents."""
+        return _frozen(levels_of(self.children.offsets, self.children.task, np.diff(self.parents.offsets)))
+
+    @cached_property
+    def order(self) -> Ints:
+        """Shape (n,), int64: the tasks such that parents come before children; by level, then position."""
+        return _frozen(np.argsort(self.level, kind="stable").astype(np.int64))
+
+    @property
+    def depth(self) -> int:
+        """The number of levels."""
+        return int(self.level.max()) + 1
+
+    @property
+    def widest(self) -> int:
+        """The number of processors of the widest task."""
+        return int(self.processors.max())
+
+    @cached_property
+    def mean_run_time(self) -> Floats:
+        """Shape (n,), float64 seconds: of each task over the sites."""
+        return _frozen(self.run_time.reshape(len(self), -1).mean(axis=1))
+
+    @cached_property
+    def work(self) -> float:
+        """Σ run time × processors, processor-seconds: the allocation cost of best effort (equation 9).
+
+        Run times that differ from site to site count with their least.
+        """
+        return float((self.run_time.reshape(len(self), -1).min(axis=1) * self.processors).sum())
+
+    @cached_property
+    def critical_path(self) -> float:
+        """Seconds of the longest chain of run times, transfers left out: no schedule is shorter."""
+        offsets, parent, _ = self.parents
+        least = self.run_time.reshape(len(self), -1).min(axis=1)
+        end = np.zeros(len(self))
+        for task in self.order.tolist():
+            before = parent[offsets[task] : offsets[task + 1]]
+            end[task] = least[task] + (end[before].max() if len(before) else 0.0)
+        return float(end.max())
+
+    @cached_property
+    def checksum(self) -> str:
+        """A digest of what a schedule depends on: run times, processors and edges."""
+        digest = hashlib.sha256(repr(self.run_time.shape).encode())
+        for column in (self.run_time, self.processors, self.parent, self.child, self.volume):
+            digest.update(column.tobytes())
+        return digest.hexdigest()
+
+    def in_whole_seconds(self) -> Workflow:
+        """Return it with run times rounded up to whole seconds, which is what a site's queue counts in."""
+        return replace(self, run_time=np.ceil(self.run_time))
+
+    def with_run_times(self, run_time: npt.ArrayLike) -> Workflow:
+        """Return it with other run times, shape (n,) or (n, sites), seconds."""
+        return replace(self, run_time=np.asarray(run_time, dtype=np.float64))
+
+    def check_fits(self, processors: Sequence[int]) -> None:
+        """Refuse a workflow with a task that is wider than every one of the sites.
+
+        Raises
+        ------
+        WorkloadError
+            Naming the widest task.
+        """
+        most = max(processors, default=0)
+        if self.widest > most:
+            task = int(np.argmax(self.processors))
+            wide = f"task {self.names[task]!r} needs {self.widest} processors"
+            message = f"{wide}, and the largest site has {most}"
+            raise WorkloadError(message, field="processors", hint="a task runs within one site")
+
+
+def _frozen(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    column.flags.writeable = False
+    return column
+
+
+def _whole(name: str, values: npt.ArrayLike) -> Ints:
+    found = np.asarray(values)
+    whole = found.astype(np.int64)
+    if found.ndim != 1 or (found.dtype.kind not in "iu" and not np.array_equal(found, whole)):
+        raise WorkloadError(f"{name} must be one row of whole numbers", field=name)
+    return whole
+
+
+def _rows(task: Ints, other: Ints, volume: Floats, count: int) -> Neighbours:
+    order = np.lexsort((other, task))
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(task, minlength=count), out=offsets[1:])
+    return Neighbours(_frozen(offsets), _frozen(other[order]), _frozen(volume[order]))
