@@ -1,0 +1,137 @@
+"""The jobs a site lives through: those of a log, with their classes and virtual organisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.workload.workload import Workload
+
+__all__ = ["INTERACTIVE_BELOW", "SiteJobs", "build_jobs", "group_vos"]
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+#: Jobs that run for less are interactive, seconds (Perez et al. 2009, section 4.2).
+INTERACTIVE_BELOW = 900
+
+
+@dataclass(frozen=True)
+class SiteJobs:
+    """Sequential jobs in order of submission, and what their VOs are promised; n jobs, V VOs.
+
+    Attributes
+    ----------
+    submit, run
+        Shape (n,), int64: when each comes, ascending, and how long it runs, at least 1; seconds.
+    vo
+        Shape (n,), int64, from 0 up to V − 1.
+    interactive
+        Shape (n,), int64: 1 where interactive, 0 where batch.
+    shares
+        Shape (V,), float64: the target share of each VO; at least 0, and together 1.
+
+    Raises
+    ------
+    SimulationError
+        If the columns do not fit each other, or one breaks its rule.
+    """
+
+    submit: Int64s
+    run: Int64s
+    vo: Int64s
+    interactive: Int64s
+    shares: Float64s
+
+    def __post_init__(self) -> None:
+        for name in ("submit", "run", "vo", "interactive"):
+            column = np.ascontiguousarray(getattr(self, name), np.int64)
+            object.__setattr__(self, name, column)
+            if column.shape != (len(self.submit),):
+                raise SimulationError(
+                    f"must have the shape {(len(self.submit),)}, but has {column.shape}", field=name
+                )
+        object.__setattr__(self, "shares", np.ascontiguousarray(self.shares, np.float64))
+        self._check()
+
+    def _check(self) -> None:
+        if (np.diff(self.submit) < 0).any():
+            raise SimulationError("jobs do not stand by submission", field="submit", hint="sort_submits")
+        if len(self) and self.run.min() < 1:
+            raise SimulationError(
+                f"a job must run for at least 1 s, but one runs for {self.run.min()}",
+                field="run",
+                hint="the cleaning rule drop_nonpositive_run_time leaves such jobs out",
+            )
+        if self.shares.ndim != 1 or len(self.shares) == 0 or not (self.shares >= 0).all():
+            raise SimulationError("are a share of at least 0 for each VO", field="shares")
+        if abs(self.shares.sum() - 1) > 1e-6:
+            raise SimulationError(f"must add up to 1, but add up to {self.shares.sum()}", field="shares")
+        if len(self) and not (self.vo.min() >= 0 and self.vo.max() < len(self.shares)):
+            raise SimulationError(f"are numbered from 0 to {len(self.shares) - 1}", field="vo")
+        if not np.isin(self.interactive, (0, 1)).all():
+            raise SimulationError("is 0 or 1", field="interactive")
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    def take(self, chosen: slice) -> SiteJobs:
+        """Return consecutive jobs."""
+        return SiteJobs(
+            self.submit[chosen], self.run[chosen], self.vo[chosen], self.interactive[chosen], self.shares
+        )
+
+
+def group_vos(groups: Int64s, most: int) -> Int64s:
+    """Return the groups that are VOs of their own, by number of jobs and then number: at most `most` − 1.
+
+    Everything else is the last VO. Where there are no more than `most` groups, each is one of its own.
+    """
+    known, count = np.unique(groups, return_counts=True)
+    by_size = known[np.argsort(-count, kind="stable")]
+    return np.asarray(by_size if len(by_size) <= most else by_size[: most - 1], np.int64)
+
+
+def build_jobs(
+    workload: Workload,
+    *,
+    vos: Int64s,
+    shares: Sequence[float] | Float64s,
+    interactive_below: int = INTERACTIVE_BELOW,
+) -> SiteJobs:
+    """Return a log's jobs as a site sees them, each on one core.
+
+    Parameters
+    ----------
+    workload
+        Sequential jobs: whoever uses more than one processor is refused, not cut down.
+    vos
+        The groups of the log (SWF field 13) that are VOs of their own; everybody else is of the last VO.
+    shares
+        The target share of each VO: as many as `vos`, or one more.
+    interactive_below
+        Jobs that run for less are interactive, seconds.
+    """
+    if len(workload) and workload.processors.max() > 1:
+        wide = int((workload.processors > 1).sum())
+        raise SimulationError(
+            f"{wide} of {len(workload)} jobs of {workload.name} use more than one processor",
+            hint="this site runs sequential jobs",
+        )
+    target = np.asarray(shares, np.float64)
+    if not len(vos) <= len(target) <= len(vos) + 1:
+        raise SimulationError(
+            f"{len(vos)} VOs and what is left need {len(vos)} or {len(vos) + 1} shares, but got {len(target)}",
+            field="shares",
+        )
+    order = np.argsort(vos, kind="stable")
+    place = np.searchsorted(vos, workload.group, sorter=order)
+    found = order[np.minimum(place, len(vos) - 1)] if len(vos) else np.zeros(len(workload), np.int64)
+    own = vos[found] == workload.group if len(vos) else np.zeros(len(workload), np.bool_)
+    vo = np.where(own, found, len(target) - 1)
+    interactive = (workload.run_time < interactive_below).astype(np.int64)
+    return SiteJobs(workload.submit_time, workload.run_time, vo, interactive, target)
