@@ -1,0 +1,55 @@
+"""Networks as plain arrays, as compiled code takes them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Floats", "ReservoirArrays"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class ReservoirArrays(NamedTuple):
+    """m networks of k neurons each over d inputs, and their readouts.
+
+    The neurons that a readout sees are the first r of its network, so that scoring a candidate stops there.
+    A feed-forward network of one hidden layer is one without recurrent weights and with leak 1.
+
+    Attributes
+    ----------
+    inputs
+        Shape (m, d, k), float64: weights from input to neuron.
+    bias
+        Shape (m, k), float64.
+    first, source, weight
+        Recurrent weights by receiving neuron: shape (m, k + 1) and (m, c), int64, and (m, c), float64.
+        Neuron i of network a receives from source[a, j] for first[a, i] <= j < first[a, i + 1].
+    readout
+        Shape (m, p), float64: of the constant, of the r neurons and, where the readout sees them, of the d
+        inputs: p = 1 + r or 1 + r + d.
+    sizes
+        Shape (2,), int64: r; and how many of the inputs, the first ones, are the same for all candidates
+        of a decision.
+    leak
+        Shape (1,), float64.
+    """
+
+    inputs: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
+    first: npt.NDArray[np.int64]
+    source: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.float64]
+    readout: npt.NDArray[np.float64]
+    sizes: npt.NDArray[np.int64]
+    leak: npt.NDArray[np.float64]
+
+    def with_readout(self, readout: Any) -> ReservoirArrays:
+        """Return the same networks with another readout, shape (m, p)."""
+        return self._replace(readout=np.ascontiguousarray(readout, np.float64).reshape(self.readout.shape))
+
+    def rest(self) -> npt.NDArray[np.float64]:
+        """Return the state that every run begins with, shape (m, k): zeros."""
+        return np.zeros(self.bias.shape)
