@@ -191,11 +191,15 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
         if keeper.facts is None:
             raise SweepError("the sweep has not said what it is about")
         progress.stage("writing the report", 0)
-        study = _made(sweep.path.parent, keeper.facts, sweep.results, sweep.table)
+        summary = summarise(sweep.table, keeper.facts)
+        if tracker:
+            # The runs are on their way while the figures are drawn.
+            tracker.publish(summary, seconds=sweep.seconds)
+        study = _written(sweep.path.parent, summary, sweep.results, sweep.table)
         schedules = write_schedules(study.summary, study.results, study.directory / "schedules")
         if tracker:
             progress.stage("tracking", 0)
-            tracker.publish(study.summary, _artefacts(study, schedules), seconds=sweep.seconds)
+            tracker.store(_artefacts(study, schedules))
         status = "FINISHED" if study.complete else "FAILED"
     except (KeyboardInterrupt, SystemExit):
         status = "KILLED"
@@ -242,7 +246,7 @@ def report_study(
         facts = replace(facts, baseline=baseline)
     journal = read_journal(folder / JOURNAL_NAME)
     cells = [journal[cell_id] for cell_id in table["cell_id"].to_pylist() if cell_id in journal]
-    study = _made(folder, facts, cells, table)
+    study = _written(folder, summarise(table, facts), cells, table)
     if not tracking:
         return study
     tracker = _tracker(tracking_uri, None)
@@ -250,7 +254,8 @@ def report_study(
     tracker.add(cells)
     status = "FAILED"
     try:
-        tracker.publish(study.summary, _artefacts(study, read_schedules(folder / "schedules")))
+        tracker.publish(study.summary)
+        tracker.store(_artefacts(study, read_schedules(folder / "schedules")))
         status = "FINISHED" if study.complete else "FAILED"
     finally:
         outcome = tracker.close(status)
@@ -317,9 +322,8 @@ def _tracker(uri: str | None, console: Console | None) -> MlflowTracker:
     return MlflowTracker(uri, on_trouble=tell)
 
 
-def _made(folder: Path, facts: SweepFacts, results: Sequence[CellResult], table: pa.Table) -> Study:
-    summary = summarise(table, facts)
-    return Study(folder, facts, results, table, summary, write_report(summary, folder))
+def _written(folder: Path, summary: Summary, results: Sequence[CellResult], table: pa.Table) -> Study:
+    return Study(folder, summary.facts, results, table, summary, write_report(summary, folder))
 
 
 def _paths(schedules: Sequence[ScheduleFiles]) -> list[Path]:

@@ -186,17 +186,13 @@ class MlflowTracker:
         """Take notice of results that are there already."""
         self._note(results)
 
-    def publish(
-        self, summary: Summary, artefacts: Sequence[Artefact] = (), *, seconds: float | None = None
-    ) -> None:
-        """Send everything: each configuration with its place in the ranking, the tables, the figures.
+    def publish(self, summary: Summary, *, seconds: float | None = None) -> None:
+        """Send each configuration with its place in the ranking, and the sweep's totals.
 
         Parameters
         ----------
         summary
             The rankings.
-        artefacts
-            Files to store; they must stay until `close`.
         seconds
             Wall-clock seconds the sweep took.
         """
@@ -210,6 +206,10 @@ class MlflowTracker:
         tags["mlflow.note.content"] = _note_text(summary)
         at = now_milliseconds()
         self._outbox.put("the sweep's totals", lambda client: runs.update_parent(client, metrics, tags, at))
+
+    def store(self, artefacts: Sequence[Artefact]) -> None:
+        """Send files; they must stay until `close`."""
+        runs, _ = self._opened()
         for each in artefacts:
             self._outbox.put(f"the file {each.path.name}", _upload(runs, each))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -115,7 +116,8 @@ class Cluster:
         except subprocess.TimeoutExpired:
             self.process.kill()
         for process in processes_of(self.folder):
-            os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def submit(self, repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `scripts/submit` as a user would, who has the token and nothing else of Ray's settings."""
@@ -143,6 +145,11 @@ def cluster() -> Iterator[Cluster]:
     finally:
         own.stop()
         left = processes_of(folder)
+        # A killed process is gone only when the system has buried it, and its helpers end after it.
+        deadline = time.monotonic() + PATIENCE_S
+        while left and time.monotonic() < deadline:
+            time.sleep(0.2)
+            left = processes_of(folder)
         shutil.rmtree(folder, ignore_errors=True)
     assert not left, f"still running: {left}"
 

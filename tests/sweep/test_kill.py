@@ -21,7 +21,7 @@ from tests.sweep.spaces import runs_in, toy_space
 
 pytestmark = pytest.mark.integration
 
-CELLS, NAP = 120, 0.05
+CELLS, NAP = 240, 0.05
 #: Cells that may be under way, or done and not yet sent, when the driver dies: two workers' half seconds.
 UNSENT = int(2 * (0.5 + NAP) / NAP) + 2
 
@@ -79,7 +79,7 @@ def wait_for(what: str, seconds: float, done: object) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processes from /proc")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_same_command_goes_on_after_any_kill(tmp_path: Path) -> None:
     notebook, out, path = tmp_path / "notebook", tmp_path / "out", tmp_path / "space.yaml"
     notebook.mkdir()
@@ -94,8 +94,9 @@ def test_the_same_command_goes_on_after_any_kill(tmp_path: Path) -> None:
     chance = random.Random(os.environ.get("GRIDTUNE_KILL_SEED", time.time_ns()))
     before: Counter[str] = Counter()
     agents: dict[int, str | None] = {}
-    # Once while Ray starts, then twice somewhere among the results.
-    for share in (0.0, chance.uniform(0.02, 0.4), chance.uniform(0.45, 0.9)):
+    # Once while Ray starts, then twice somewhere among the results. The last cells are out of bounds: what
+    # two workers do in the second between a result and the kill must not be all that is left.
+    for share in (0.0, chance.uniform(0.02, 0.35), chance.uniform(0.4, 0.7)):
         with subprocess.Popen(command(path, out), stdout=subprocess.DEVNULL) as driver:
             if share:
                 enough = round(share * CELLS)
@@ -109,9 +110,9 @@ def test_the_same_command_goes_on_after_any_kill(tmp_path: Path) -> None:
             driver.wait()
         kept = set(read_journal(journal))
         assert len(kept) < CELLS, "it was killed too late to test anything"
-        # The Ray it had started goes with it.
+        # The Ray it had started goes with it; a helper that had only been forked does not look like one yet.
         rest = {pid: start for pid, start in below.items() if pid not in agents}
-        wait_for("the end of Ray", 60, lambda rest=rest: not alive(rest))
+        wait_for("the end of Ray", 150, lambda rest=rest: not alive(rest))
         runs = runs_in(notebook)
         # What was in the journal has not been run again, and little that was run is not in it.
         assert all(runs[name] == count for name, count in before.items())

@@ -88,7 +88,8 @@ def test_a_server_that_goes_away_and_comes_back_has_everything_once(server: Serv
     server.kill()
     summary = summarise(results_table(results), facts)
     tracker.add(results)
-    tracker.publish(summary, [Artefact(path) for path in write_report(summary, tmp_path / "orders")])
+    tracker.publish(summary)
+    tracker.store([Artefact(path) for path in write_report(summary, tmp_path / "orders")])
     while tracker._outbox.fault is None:
         time.sleep(0.05)
     assert tracker._outbox.unsent

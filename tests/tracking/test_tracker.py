@@ -50,7 +50,8 @@ def track(
     if publish:
         summary = summarise(results_table(results), facts)
         files = write_report(summary, folder)
-        tracker.publish(summary, [Artefact(path, "plots" if path.suffix == ".png" else "") for path in files])
+        tracker.publish(summary)
+        tracker.store([Artefact(path, "plots" if path.suffix == ".png" else "") for path in files])
     return tracker.close(status)
 
 
