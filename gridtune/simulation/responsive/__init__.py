@@ -1,3 +1,3 @@
-"""The responsive system's simulator: one queue of sequential jobs, identical cores, a pool that may be sized."""
+"""The responsive system's simulator: one queue of sequential jobs on identical cores."""
 
 from __future__ import annotations

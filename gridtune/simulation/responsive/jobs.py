@@ -125,7 +125,7 @@ def build_jobs(
     target = np.asarray(shares, np.float64)
     if not len(vos) <= len(target) <= len(vos) + 1:
         raise SimulationError(
-            f"{len(vos)} VOs and what is left need {len(vos)} or {len(vos) + 1} shares, but got {len(target)}",
+            f"{len(vos)} VOs and the rest need {len(vos)} or {len(vos) + 1} shares, but got {len(target)}",
             field="shares",
         )
     order = np.argsort(vos, kind="stable")

@@ -98,4 +98,4 @@ def _of_neediest(site):
 def demanded(site, headroom):
     """Return the cores that running and waiting jobs need, with some to spare: the simple elastic rule."""
     memory = site.state.memory
-    return int(math.ceil(headroom * (memory[RUNNING] + memory[TAIL] - memory[HEAD])))
+    return math.ceil(headroom * (memory[RUNNING] + memory[TAIL] - memory[HEAD]))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.simulation.responsive.jobs import SiteJobs
 from gridtune.simulation.responsive.state import (
+    CEILING,
     CORES,
     ELASTIC,
     EXTENDED,
@@ -112,7 +113,8 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
 
     n, vos = len(jobs), len(jobs.shares)
     whole = np.zeros(WHOLES, np.int64)
-    whole[[CORES, ELASTIC, FLOOR, PERIOD]] = model.cores, model.elastic, model.floor, model.period
+    whole[[CORES, ELASTIC, PERIOD]] = model.cores, model.elastic, model.period
+    whole[[FLOOR, CEILING]] = model.floor, model.largest
     whole[[ORACLE, WINDOW, FEATURES]] = model.oracle, model.window, _FEATURE_SETS[model.features]
     real = np.zeros(REALS)
     real[[PRIOR_BATCH, PRIOR_INTERACTIVE]] = model.prior_batch, model.prior_interactive

@@ -16,6 +16,7 @@ from gridtune.simulation.responsive.state import (
     AREA,
     ARRIVED,
     BOOKED,
+    CEILING,
     CHANGED,
     CORES,
     DECIDED,
@@ -95,8 +96,8 @@ def start_job(site, place, size):
         Which waiting job, counted from the one submitted first: 0 ≤ place < `TAIL` − `HEAD`.
     size
         The pool asked for, cores. A rigid site ignores it, and so does an elastic one whose pool has
-        changed within the period; else it becomes that large, but never smaller than the floor or the
-        number of running jobs, this one included.
+        changed within the period; else it becomes that large, but never larger than the ceiling, nor
+        smaller than the floor or the number of running jobs, this one included.
 
     Returns
     -------
@@ -127,7 +128,7 @@ def _resize(site, size):
     memory, whole = site.state.memory, site.settings.whole
     if whole[ELASTIC] == 0 or memory[NOW] - memory[CHANGED] < whole[PERIOD]:
         return
-    granted = max(size, whole[FLOOR], memory[RUNNING])
+    granted = max(min(size, whole[CEILING]), whole[FLOOR], memory[RUNNING])
     if granted == memory[POOL]:
         return
     memory[AREA] += memory[POOL] * (memory[NOW] - memory[BOOKED])

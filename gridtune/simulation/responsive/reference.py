@@ -1,0 +1,217 @@
+"""The responsive site in plain Python: slow, clear, and what the compiled one has to equal.
+
+It keeps lists of jobs, looks through all of them at every instant, adds up service afresh whenever it is
+asked, and shares no code with the kernels. The rules are spelt out in `docs/responsive.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["ReferenceJob", "ReferenceSite", "reference_choice"]
+
+
+@dataclass
+class ReferenceJob:
+    """One job; seconds. `start` is None until it starts."""
+
+    number: int
+    submit: int
+    run: int
+    vo: int
+    interactive: bool
+    start: int | None = None
+
+    @property
+    def end(self) -> int:
+        """When it ends; only of a job that has started."""
+        assert self.start is not None
+        return self.start + self.run
+
+
+@dataclass
+class ReferenceDecision:
+    """What was decided: the job, when, what it saw, and the pool afterwards."""
+
+    job: int
+    time: int
+    fairness: float
+    utilisation: float
+    pool: int
+
+
+@dataclass
+class ReferenceSite:
+    """A site that lives from decision to decision.
+
+    Parameters
+    ----------
+    jobs
+        In order of submission.
+    shares
+        Target share of each VO.
+    cores, elastic, floor, largest, sizes, period
+        The pool: to begin with; whether it may be sized; least and largest size; sizes that may be asked
+        for; seconds between changes.
+    oracle, window, prior
+        Whether run times are known; else completed jobs whose median is an estimate, and what is expected
+        before there are any, by class (True: interactive).
+    """
+
+    jobs: Sequence[ReferenceJob]
+    shares: Sequence[float]
+    cores: int
+    elastic: bool = False
+    floor: int = 30
+    largest: int = 200
+    sizes: Sequence[int] = ()
+    period: int = 900
+    oracle: bool = True
+    window: int = 1000
+    prior: dict[bool, float] = field(default_factory=lambda: {True: 450.0, False: 3600.0})
+
+    def __post_init__(self) -> None:
+        self.coming = list(self.jobs)
+        self.waiting: list[ReferenceJob] = []
+        self.running: list[ReferenceJob] = []
+        self.done: list[ReferenceJob] = []
+        self.decisions: list[ReferenceDecision] = []
+        self.pool = self.cores
+        self.now = self.begin = self.jobs[0].submit if self.jobs else 0
+        self.changes: list[tuple[int, int]] = []
+
+    def until_decision(self) -> bool:
+        """Live on until a decision is due; False once there is nothing left to come."""
+        while not (self.waiting and len(self.running) < self.pool):
+            instants = [job.end for job in self.running] + [job.submit for job in self.coming]
+            if not instants:
+                return False
+            self.now = min(instants)
+            ended = sorted((job for job in self.running if job.end == self.now), key=lambda job: job.number)
+            self.running = [job for job in self.running if job.end > self.now]
+            self.done += ended
+            self.waiting += [job for job in self.coming if job.submit == self.now]
+            self.coming = [job for job in self.coming if job.submit > self.now]
+        return True
+
+    def begin_job(self, place: int, size: int) -> None:
+        """Start the waiting job at that place, and ask for a pool size."""
+        job = self.waiting.pop(place)
+        seen = self.fairness(), self.utilisation()
+        job.start = self.now
+        self.running.append(job)
+        if self.may_change():
+            granted = max(min(size, self.largest), self.floor, len(self.running))
+            if granted != self.pool:
+                self.pool = granted
+                self.changes.append((self.now, granted))
+        self.decisions.append(ReferenceDecision(job.number, self.now, *seen, self.pool))
+
+    def may_change(self) -> bool:
+        """Tell whether the pool may change now."""
+        return self.elastic and (not self.changes or self.now - self.changes[-1][0] >= self.period)
+
+    def options(self) -> list[int]:
+        """Return the pool sizes among which a decision may choose, the present one first."""
+        sizes = {self.pool}
+        if self.may_change():
+            sizes |= {max(size, self.floor, len(self.running) + 1) for size in self.sizes}
+        return [self.pool, *sorted(sizes - {self.pool})]
+
+    def service(self, vo: int) -> int:
+        """Return the core-seconds a VO has received so far."""
+        return sum(
+            min(self.now, job.end) - job.start for job in self.jobs if job.vo == vo and job.start is not None
+        )
+
+    def fairness(self) -> float:
+        """Return F of a job that is elected now."""
+        received = [self.service(vo) for vo in range(len(self.shares))]
+        total = sum(received)
+        if total == 0:
+            return 1.0
+        deficits = [share - mine / total for share, mine in zip(self.shares, received, strict=True)]
+        return 1.0 - max(0.0, *deficits) / max(self.shares)
+
+    def utilisation(self) -> float:
+        """Return U at this instant."""
+        area, size, since = 0, self.cores, self.begin
+        for when, following in [*self.changes, (self.now, 0)]:
+            area += size * (when - since)
+            size, since = following, when
+        return sum(job.run for job in self.done) / area if area else 0.0
+
+    def expected(self, job: ReferenceJob) -> float:
+        """Return how long a job is expected to run."""
+        if self.oracle:
+            return float(job.run)
+        alike = [other.run for other in self.done if other.interactive == job.interactive]
+        return float(statistics.median(alike[-self.window :])) if alike else self.prior[job.interactive]
+
+    def rows(self, extended: bool) -> list[list[float]]:
+        """Return the features of every candidate."""
+        return [self.row(job, size, extended) for job in self.waiting for size in self.options()]
+
+    def row(self, job: ReferenceJob, size: int, extended: bool) -> list[float]:
+        """Return the features of a job with a pool size."""
+        left = [max(0.0, self.expected(other) - (self.now - (other.start or 0))) for other in self.running]
+        vos = range(len(self.shares))
+        row = [
+            math.log1p(sum(left)) / 16,
+            math.log1p(min(left, default=0.0)) / 12,
+            math.log1p(sum(map(self.expected, self.waiting))) / 16,
+            (self.pool - len(self.running)) / self.cores,
+        ]
+        row += [sum(other.vo == vo for other in self.waiting) / len(self.waiting) for vo in vos]
+        row += [float(job.interactive), *(float(job.vo == vo) for vo in list(vos)[:-1])]
+        row.append(math.log1p(self.expected(job)) / 12)
+        if self.elastic:
+            row.append(size / self.cores)
+        return row + self._more_about(job) if extended else row
+
+    def _more_about(self, job: ReferenceJob) -> list[float]:
+        hurried = sum(other.interactive for other in self.waiting)
+        expected, wait = self.expected(job), self.now - job.submit
+        return [
+            self.fairness(),
+            self.utilisation(),
+            math.log1p(hurried) / 8,
+            math.log1p(len(self.waiting) - hurried) / 8,
+            self.pool / self.cores,
+            math.log1p(wait) / 12,
+            expected / (expected + wait),
+            math.log1p(expected + wait) / 12,
+            self.deficit(job.vo) / max(self.shares),
+            math.log(expected / min(map(self.expected, self.waiting))) / 12,
+        ]
+
+    def deficit(self, vo: int) -> float:
+        """Return what a VO lacks of its target share."""
+        total = sum(map(self.service, range(len(self.shares))))
+        return self.shares[vo] - (self.service(vo) / total if total else self.shares[vo])
+
+
+def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> int:
+    """Return which waiting job a rule takes; of equals the first."""
+
+    def first_vo(job: ReferenceJob) -> float:
+        anything = any(site.service(vo) for vo in range(len(site.shares)))
+        lacking = {
+            other.vo: site.deficit(other.vo) if anything else site.shares[other.vo] for other in site.waiting
+        }
+        neediest = min(lacking, key=lambda vo: (-lacking[vo], vo))
+        return float(job.vo != neediest)
+
+    scores: dict[str, Callable[[ReferenceJob], float]] = {
+        "fcfs": lambda job: 0.0,
+        "sjf": site.expected,
+        "interactive_first": lambda job: float(not job.interactive),
+        "edf": lambda job: job.submit + (1.0 + patience) * site.expected(job),
+        "longest_ratio": lambda job: -(site.now - job.submit) / site.expected(job),
+        "fair_share": first_vo,
+    }
+    values = [scores[rule](job) for job in site.waiting]
+    return values.index(min(values))
