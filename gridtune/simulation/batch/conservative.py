@@ -22,6 +22,10 @@ completion opens another round (completions, pass) of the same instant.
 start + 2 × (now - start). If the reservations leave no room for that, all waiting jobs are planned anew, in
 queue order, against the running ones: a *replan*, the only case in which a reservation may move later.
 
+*Advance reservations.* Processors may be held from a time to a time for something that is no job of the log,
+from the instant on at which that was agreed, after the submissions of that instant. They never move, and jobs
+fit in around them; so no job may run longer than its walltime then.
+
 References: D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; A. W. Mu'alem and D. G. Feitelson,
 IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
 """
@@ -50,11 +54,30 @@ from gridtune.simulation.batch.profile import (
 )
 from gridtune.simulation.compiled import kernel
 
-__all__ = ["conservative_schedule"]
+__all__ = ["Advance", "conservative_schedule"]
 
 IntArray = npt.NDArray[np.int64]
 #: Events to come: (time, job).
 Agenda = list[tuple[int, int]]
+
+
+class Advance(NamedTuple):
+    """Advance reservations, in columns of shape (n,), int64.
+
+    Attributes
+    ----------
+    made
+        Seconds, ascending: when each is agreed.
+    begin, end
+        Seconds: it holds [begin, end), with made ≤ begin < end.
+    processors
+        How many it holds.
+    """
+
+    made: IntArray
+    begin: IntArray
+    end: IntArray
+    processors: IntArray
 
 
 class Jobs(NamedTuple):
@@ -229,6 +252,28 @@ def _start_due(jobs: Jobs, waiting: Agenda, running: Agenda, known: Known | None
 
 
 @kernel()
+def _beside(advance: Advance, jobs: Jobs, machine: int, submit: IntArray) -> Profile:
+    """Return the profile to begin with where there are advance reservations."""
+    if (jobs.run > np.maximum(jobs.walltime, 1)).any():
+        raise ValueError("beside advance reservations no job may run longer than its walltime")
+    origin = submit[0] if len(submit) > 0 else 0
+    return new_profile(machine, min(origin, advance.made[0]) if len(advance.made) > 0 else origin)
+
+
+@kernel()
+def _hold(profile: Profile, advance: Advance, first: int, now: int) -> tuple[Profile, int]:
+    """Make the advance reservations that are agreed now; return which comes next."""
+    while first < len(advance.made) and advance.made[first] == now:
+        begin, end, width = advance.begin[first], advance.end[first], advance.processors[first]
+        if begin < now or end <= begin or lowest_free(profile, begin, end) < width:
+            raise ValueError("an advance reservation finds no room")
+        profile = with_room(profile, now)
+        reserve(profile, begin, end, width)
+        first += 1
+    return profile, first
+
+
+@kernel()
 def conservative_schedule(
     submit: IntArray,
     run: IntArray,
@@ -239,6 +284,7 @@ def conservative_schedule(
     compress: bool,
     score: Any = None,
     known: Known | None = None,
+    advance: Advance | None = None,
 ) -> tuple[IntArray, IntArray, int]:
     """Schedule rigid jobs by conservative backfilling, as defined above.
 
@@ -261,6 +307,8 @@ def conservative_schedule(
         The number of processors.
     compress
         Whether early completions move reservations up.
+    advance
+        Advance reservations to keep.
 
     Returns
     -------
@@ -275,7 +323,8 @@ def conservative_schedule(
     Raises
     ------
     ValueError
-        If a job is wider than the machine.
+        If a job is wider than the machine, or an advance reservation finds no room; or if there are such
+        reservations and a job runs longer than its walltime.
     """
     n = len(submit)
     if n > 0 and processors.max() > machine:
@@ -287,12 +336,17 @@ def conservative_schedule(
     waiting, running = [(NEVER, -1)], [(NEVER, -1)]
     gains = no_gains(machine)
     profile = new_profile(machine, submit[0] if n > 0 else 0)
-    arrived = replans = 0
+    if advance is not None:
+        profile = _beside(advance, jobs, machine, submit)
+    arrived = replans = held = 0
     while True:
         _drop_moved(waiting, start)
-        if waiting[0][1] < 0 and arrived == n:
+        agreed = NEVER
+        if advance is not None and held < len(advance.made):
+            agreed = advance.made[held]
+        if waiting[0][1] < 0 and arrived == n and agreed == NEVER:
             return start, promise, replans
-        now = min(waiting[0][0], running[0][0], submit[arrived] if arrived < n else NEVER)
+        now = min(waiting[0][0], running[0][0], submit[arrived] if arrived < n else NEVER, agreed)
         noting = compress and len(waiting) > 1
         profile, early, conflict = _complete(profile, jobs, running, gains, noting, known, now)
         if conflict or (early and compress) or queued > 2 * len(waiting) + 8:
@@ -317,5 +371,7 @@ def conservative_schedule(
             heappush(waiting, (start[job], job))
             _enqueue(queue, queued, rank, job)
             queued += 1
+        if advance is not None:
+            profile, held = _hold(profile, advance, held, now)
 
         _start_due(jobs, waiting, running, known, now)

@@ -49,7 +49,7 @@ def _earliest(claims: Sequence[Claim], machine: int, now: int, length: int, widt
     return next(t for t in instants if _fits(claims, machine, t, t + length, width))
 
 
-def conservative_schedule_twin(
+def conservative_schedule_twin(  # noqa: PLR0915 - the whole specification in one piece
     submit: Sequence[int],
     run: Sequence[int],
     walltime: Sequence[int],
@@ -59,6 +59,7 @@ def conservative_schedule_twin(
     compress: bool,
     journal: list[tuple[int, int, int]] | None = None,
     order: ChangingOrder | None = None,
+    advance: Sequence[tuple[int, Claim]] = (),
 ) -> tuple[list[int], list[int], int]:
     """Return what `conservative_schedule` returns, as lists.
 
@@ -70,6 +71,8 @@ def conservative_schedule_twin(
         Takes (time, job, reserved start) for each reservation made or moved, in the order of events.
     order
         Decides instead of `rank`, where given.
+    advance
+        Advance reservations: when each is made, and what it claims (for no job: -1).
     """
     jobs = range(len(submit))
     length = [max(walltime[job], 1) for job in jobs]
@@ -77,13 +80,15 @@ def conservative_schedule_twin(
     promise: dict[int, int] = {}
     reserved: dict[int, int] = {}  # of the waiting jobs
     end: dict[int, int] = {}  # the requested end of each running job
+    held: list[Claim] = []  # of the advance reservations that have been made
+    coming = sorted(advance, key=lambda one: one[0])
     arrived: set[int] = set()
     replans = 0
 
     def claims(now: int) -> list[Claim]:
-        held = [(job, now, end[job], processors[job]) for job in end]
+        running = [(job, now, end[job], processors[job]) for job in end]
         waiting = [(job, begin, begin + length[job], processors[job]) for job, begin in reserved.items()]
-        return held + waiting
+        return running + waiting + [claim for claim in held if claim[2] > now]
 
     def book(job: int, now: int) -> None:
         before = reserved.pop(job, None)
@@ -93,15 +98,23 @@ def conservative_schedule_twin(
         if journal is not None and begin != before:
             journal.append((now, job, begin))
 
+    def agree(now: int) -> None:
+        while coming and coming[0][0] == now:
+            _, claim = coming.pop(0)
+            if not _fits(claims(now), machine, *claim[1:]):
+                raise ValueError("an advance reservation finds no room")
+            held.append(claim)
+
     def in_queue_order(some: Iterable[int]) -> list[int]:
         if order is None:
             return sorted(some, key=lambda job: rank[job])
         return sorted(sorted(some), key=lambda job: order.key(job, now))
 
-    while len(start) < len(jobs):
+    while len(start) < len(jobs) or coming:
         instants = [submit[job] for job in jobs if job not in arrived]
         instants += list(reserved.values())
         instants += [min(end[job], start[job] + run[job]) for job in end]
+        instants += [made for made, _ in coming]
         now = min(instants)
 
         early = False
@@ -116,8 +129,8 @@ def conservative_schedule_twin(
         new = [job for job in jobs if submit[job] == now and job not in arrived]
         arrived.update(new)
 
-        held = claims(now)
-        if late and any(_used(held, t) > machine for t in [now] + [begin for _, begin, _, _ in held]):
+        claimed = claims(now)
+        if late and any(_used(claimed, t) > machine for t in [now] + [begin for _, begin, _, _ in claimed]):
             replans += 1
             waiting = in_queue_order(reserved)
             reserved.clear()
@@ -128,6 +141,7 @@ def conservative_schedule_twin(
                 book(job, now)
         for job in in_queue_order(new):
             book(job, now)
+        agree(now)
 
         for job in [job for job in reserved if reserved[job] == now]:
             start[job] = reserved.pop(job)
