@@ -18,6 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from gridtune.errors import SweepError
+from gridtune.report.extras import Material, write_extras
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.schedules import ScheduleFiles, read_schedules, write_schedules
 from gridtune.report.summary import Best, Summary, summarise, write_report
@@ -323,7 +324,8 @@ def _tracker(uri: str | None, console: Console | None) -> MlflowTracker:
 
 
 def _written(folder: Path, summary: Summary, results: Sequence[CellResult], table: pa.Table) -> Study:
-    return Study(folder, summary.facts, results, table, summary, write_report(summary, folder))
+    files = [*write_report(summary, folder), *write_extras(Material(summary, table, results, folder))]
+    return Study(folder, summary.facts, results, table, summary, files)
 
 
 def _paths(schedules: Sequence[ScheduleFiles]) -> list[Path]:

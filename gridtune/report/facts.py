@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import uuid
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any, Self
 
 from gridtune.errors import MetricError, SweepError
 from gridtune.sweep.observing import SweepPlan
+from gridtune.systems.system import get_system
 
 __all__ = ["FACTS_FILE", "ObjectiveFacts", "SweepFacts"]
 
@@ -86,13 +88,10 @@ class SweepFacts:
     @classmethod
     def of(cls, plan: SweepPlan) -> Self:
         """Return the facts of a sweep about to run; one that goes on keeps its id."""
-        from gridtune.metrics import METRICS  # noqa: PLC0415 (compiles nothing, but takes its time)
-        from gridtune.systems.system import get_system  # noqa: PLC0415
-
         space = plan.space
-        units = {name: metric.unit for name, metric in METRICS.items()}
+        system = get_system(space.system)
         objectives = tuple(
-            ObjectiveFacts(each.metric, direction, _unit(units.get(each.metric, "")))
+            ObjectiveFacts(each.metric, direction, _unit(system.units.get(each.metric, "")))
             for each, direction in zip(space.objective, plan.directions, strict=True)
         )
         repeats = space.replicates
@@ -103,7 +102,7 @@ class SweepFacts:
             name=space.name,
             description=space.description,
             system=space.system,
-            system_version=get_system(space.system).version,
+            system_version=system.version,
             objectives=objectives,
             baseline=dict(space.baseline),
             dimensions=tuple(space.dimensions),
@@ -151,12 +150,16 @@ class SweepFacts:
 
     def with_objective(self, metric: str) -> Self:
         """Return the same facts with another metric to rank by, in the direction that is its own."""
-        from gridtune.metrics import get_metric  # noqa: PLC0415
-
-        known = get_metric(metric)
-        if known.direction == "none":
+        system = get_system(self.system)
+        direction = system.directions.get(metric)
+        if direction is None:
+            near = difflib.get_close_matches(metric, system.directions, n=3)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
+            raise MetricError(f"the system {self.system!r} has no metric {metric!r}", hint=hint)
+        if direction == "none":
             raise MetricError(f"{metric!r} is no goal: neither more nor less of it is better")
-        return replace(self, objectives=(ObjectiveFacts(metric, known.direction, _unit(known.unit)),))
+        unit = _unit(system.units.get(metric, ""))
+        return replace(self, objectives=(ObjectiveFacts(metric, direction, unit),))
 
 
 def _unit(unit: str) -> str:

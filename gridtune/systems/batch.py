@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,22 +14,19 @@ from pydantic import Field, field_validator, model_validator
 
 from gridtune.errors import PolicyError, SimulationError
 from gridtune.simulation.schedule import validate_schedule
+from gridtune.systems.logs import CleanRules, Kept, Window, as_read, rule_names
 from gridtune.systems.system import (
-    CLEANED_MARK,
     Outcome,
     Streams,
     SystemParameters,
     WorkloadLoader,
-    check_window,
     register_system,
 )
-from gridtune.workload.cleaning import DEFAULT_RULES, clean
+from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
 __all__ = ["BatchParameters", "BatchSystem"]
 
-#: Selected workloads each process keeps: a block's cells share one or two.
-_KEPT = 8
 #: Parameters that `simulate` takes under the same name.
 _SIMULATED = (
     "processors",
@@ -96,7 +92,7 @@ class BatchParameters(SystemParameters):
     first: Annotated[int, Field(gt=0)] | None = Field(
         None, description="only the first so many jobs", examples=[5000]
     )
-    window: str | None = Field(
+    window: Window | None = Field(
         None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
     )
     load: Annotated[float, Field(gt=0)] = Field(
@@ -112,7 +108,7 @@ class BatchParameters(SystemParameters):
         description="seconds by which submissions are moved at random, for replicates of one log",
         examples=[60],
     )
-    clean: tuple[str, ...] = Field(
+    clean: CleanRules = Field(
         ("default",),
         description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
         examples=["default,drop_wider"],
@@ -124,18 +120,6 @@ class BatchParameters(SystemParameters):
     cooldown: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="metrics leave out this fraction of the jobs, the last ones"
     )
-
-    @field_validator("clean", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
-
-    @field_validator("window")
-    @classmethod
-    def _window_is_sound(cls, value: str | None) -> str | None:
-        return check_window(value)
 
     @field_validator("order", "fill_order")
     @classmethod
@@ -164,14 +148,6 @@ class BatchParameters(SystemParameters):
             raise ValueError(f"copy_shift={self.copy_shift} has no effect with copy_probability=0")
         return self
 
-    @property
-    def clean_rules(self) -> tuple[str, ...]:
-        """The cleaning rules by name, in order."""
-        rules: list[str] = []
-        for rule in self.clean:
-            rules += DEFAULT_RULES if rule == "default" else [] if rule == "none" else [rule]
-        return tuple(dict.fromkeys(rules))
-
 
 def _told(look_up: Callable[..., Any], *names: Any, **switches: Any) -> Any:
     """Look a policy up; what is wrong with its name becomes what is wrong with the parameter."""
@@ -193,7 +169,7 @@ class BatchSystem:
     Parameters: ClassVar[type[SystemParameters]] = BatchParameters
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Any, Workload] = OrderedDict()
+        self._kept: Kept[Workload] = Kept()
 
     @cached_property
     def directions(self) -> Mapping[str, str]:
@@ -202,14 +178,18 @@ class BatchSystem:
 
         return {name: metric.direction for name, metric in METRICS.items()}
 
-    def traces(self, parameters: BatchParameters) -> Iterable[str]:
-        """Return the one log a replay reads; where rules were asked for, the reader is told of them.
+    @cached_property
+    def units(self) -> Mapping[str, str]:
+        """Every metric's unit."""
+        from gridtune.metrics import METRICS  # noqa: PLC0415
 
-        A lenient rule can only take care of a faulty line while the file is read.
-        """
+        return {name: metric.unit for name, metric in METRICS.items()}
+
+    def traces(self, parameters: BatchParameters) -> Iterable[str]:
+        """Return the one log a replay reads; where rules were asked for, the reader is told of them."""
         if parameters.clean in {("default",), ("none",), ()}:
             return (parameters.trace,)
-        return (f"{parameters.trace}{CLEANED_MARK}{','.join(parameters.clean_rules)}",)
+        return (as_read(parameters.trace, parameters.clean),)
 
     def code(self, parameters: BatchParameters) -> Mapping[str, str]:
         """Return the sources' checksums of the user's own orders that the replay runs."""
@@ -263,12 +243,7 @@ class BatchSystem:
         raw = load(reference)
         p = parameters
         key = (raw.checksum, p.processors, p.clean, p.partition, p.user, p.group, p.window, p.first)
-        if key not in self._kept:
-            self._kept[key] = _select(raw, parameters)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        return self._kept.get(key, lambda: _select(raw, parameters))
 
 
 def _source_checksum(function: Callable[..., Any]) -> str:
@@ -279,7 +254,7 @@ def _source_checksum(function: Callable[..., Any]) -> str:
 
 
 def _select(raw: Workload, parameters: BatchParameters) -> Workload:
-    workload, _ = clean(raw, parameters.clean_rules, processors=parameters.processors)
+    workload, _ = clean(raw, rule_names(parameters.clean), processors=parameters.processors)
     if parameters.partition is not None:
         workload = workload.for_partition(parameters.partition)
     if parameters.user is not None:

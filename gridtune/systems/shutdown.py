@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.simulation.platform import NodePower, Platform, read_platform
+from gridtune.systems.logs import CleanRules, Kept, Window, as_read
 from gridtune.systems.system import (
-    CLEANED_MARK,
     DAYS_MARK,
     Outcome,
     Streams,
     SystemParameters,
     WorkloadLoader,
-    check_window,
     register_system,
 )
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.cleaning import DEFAULT_RULES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gridtune.simulation.shutdown.days import Days
+    from gridtune.workload.workload import Workload
 
 __all__ = ["CLUSTERS", "ShutdownParameters", "ShutdownSystem"]
 
@@ -37,8 +35,6 @@ __all__ = ["CLUSTERS", "ShutdownParameters", "ShutdownSystem"]
 CLUSTERS = {"taurus": (14, 12), "orion": (4, 12), "graphite": (4, 16), "econome": (22, 16)}
 #: Units that Batsim files are taken to be in: seconds in theirs of time, flops a processor does in one.
 _UNITS = (60.0, 1e6)
-#: Sets of days that each process keeps: a block's cells share one or two.
-_KEPT = 8
 #: Parameters of a node's power, and what `NodePower` calls them.
 _POWER = {
     "idle_watts": "idle",
@@ -71,7 +67,7 @@ class ShutdownParameters(SystemParameters):
         description="only days of this group by their share of sequential submissions: below 25, 50, 75, "
         "100 %, and 100 %",
     )
-    window: str | None = Field(
+    window: Window | None = Field(
         None, description="only every n-th of these days, from the i-th on: n alike parts", examples=["3/10"]
     )
     first: Annotated[int, Field(gt=0)] | None = Field(
@@ -89,7 +85,7 @@ class ShutdownParameters(SystemParameters):
     speed: Annotated[float, Field(gt=0)] = Field(
         _UNITS[1], description="Batsim files: flops a processor does in that unit"
     )
-    clean: tuple[str, ...] = Field(
+    clean: CleanRules = Field(
         ("default",),
         description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
     )
@@ -135,18 +131,6 @@ class ShutdownParameters(SystemParameters):
     switching_on_watts: Watts = Field(None, description="power while switching on; default 125")
     switch_off_minutes: Minutes = Field(None, description="how long switching off takes; default 3")
     switch_on_minutes: Minutes = Field(None, description="how long switching on takes; default 1")
-
-    @field_validator("clean", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
-
-    @field_validator("window")
-    @classmethod
-    def _window_is_sound(cls, value: str | None) -> str | None:
-        return check_window(value)
 
     @model_validator(mode="after")
     def _belong_together(self) -> ShutdownParameters:
@@ -200,7 +184,7 @@ class ShutdownSystem:
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Any, Days] = OrderedDict()
+        self._kept: Kept[Days] = Kept()
 
     @property
     def directions(self) -> Mapping[str, str]:
@@ -209,14 +193,17 @@ class ShutdownSystem:
 
         return {name: metric.direction for name, metric in SHUTDOWN_METRICS.items()}
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Every metric's unit."""
+        from gridtune.metrics.shutdown import SHUTDOWN_METRICS  # noqa: PLC0415
+
+        return {name: metric.unit for name, metric in SHUTDOWN_METRICS.items()}
+
     def traces(self, parameters: ShutdownParameters) -> Iterable[str]:
         """Return the one reference: the days and, where they are not the usual, rules and units."""
-        reference = parameters.trace
-        if parameters.clean != ("default",):
-            rules: list[str] = []
-            for rule in parameters.clean:
-                rules += DEFAULT_RULES if rule == "default" else [] if rule == "none" else [rule]
-            reference += f"{CLEANED_MARK}{','.join(dict.fromkeys(rules))}"
+        usual = parameters.clean == ("default",)
+        reference = parameters.trace if usual else as_read(parameters.trace, parameters.clean)
         units = (parameters.time_unit, parameters.speed)
         return (reference + DAYS_MARK + ("" if units == _UNITS else f"={units[0]!r},{units[1]!r}"),)
 
@@ -285,29 +272,29 @@ class ShutdownSystem:
 
     def _days(self, parameters: ShutdownParameters, load: WorkloadLoader) -> Days:
         """Return the selected days; the last few are kept, for a block's cells share them."""
-        from gridtune.simulation.shutdown.days import build_days  # noqa: PLC0415
-
         workload = load(*self.traces(parameters))
         p = parameters
         key = (workload.checksum, p.cut, p.minutes, p.subset, p.group, p.window, p.first)
-        if key not in self._kept:
-            days = build_days(workload, cut=p.cut, minutes=p.minutes)
-            if p.subset != "all":
-                days = days.take(days.subset(p.subset))
-            if p.group is not None:
-                days = days.take(days.group == p.group)
-            if p.window is not None:
-                part, parts = map(int, p.window.split("/"))
-                days = days.take(np.arange(part - 1, len(days), parts))
-            if p.first is not None:
-                days = days.take(np.arange(min(p.first, len(days))))
-            if len(days) == 0:
-                raise SimulationError(f"no day of {workload.name} is left by the selection")
-            self._kept[key] = days
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        return self._kept.get(key, lambda: _select(workload, parameters))
+
+
+def _select(workload: Workload, parameters: ShutdownParameters) -> Days:
+    from gridtune.simulation.shutdown.days import build_days  # noqa: PLC0415
+
+    p = parameters
+    days = build_days(workload, cut=p.cut, minutes=p.minutes)
+    if p.subset != "all":
+        days = days.take(days.subset(p.subset))
+    if p.group is not None:
+        days = days.take(days.group == p.group)
+    if p.window is not None:
+        part, parts = map(int, p.window.split("/"))
+        days = days.take(np.arange(part - 1, len(days), parts))
+    if p.first is not None:
+        days = days.take(np.arange(min(p.first, len(days))))
+    if len(days) == 0:
+        raise SimulationError(f"no day of {workload.name} is left by the selection")
+    return days
 
 
 def _day_table(days: Days, measures: Mapping[str, Any]) -> pa.Table:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -28,7 +27,6 @@ __all__ = [
     "System",
     "SystemParameters",
     "WorkloadLoader",
-    "check_window",
     "get_system",
     "register_system",
     "system_names",
@@ -71,17 +69,6 @@ DAYS_MARK = "?days"
 #: Gives the workload a reference names; loaded once per process and kept.
 WorkloadLoader = Callable[[str], Workload]
 
-_WINDOW = re.compile(r"(\d+)/(\d+)")
-
-
-def check_window(value: str | None) -> str | None:
-    """Return `i/n`, which part of how many, if it is sound; a search space's windows set it."""
-    if value is not None:
-        match = _WINDOW.fullmatch(value)
-        if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise ValueError(f"must be `i/n` with 1 ≤ i ≤ n, such as 3/10, but got {value!r}")
-    return value
-
 
 @runtime_checkable
 class System(Protocol):
@@ -95,6 +82,11 @@ class System(Protocol):
     @property
     def directions(self) -> Mapping[str, str]:
         """Metric names to the direction that is better, "min" or "max"; "none" for what is no goal."""
+        ...
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Metric names to units; "1" for a ratio."""
         ...
 
     def traces(self, parameters: Any) -> Iterable[str]:

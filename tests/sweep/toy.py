@@ -38,6 +38,7 @@ class ToySystem:
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ToyParameters
     directions: ClassVar[Mapping[str, str]] = {"loss": "min", "gain": "max", "size": "none"}
+    units: ClassVar[Mapping[str, str]] = {"loss": "s", "gain": "1", "size": "jobs"}
 
     def traces(self, parameters: ToyParameters) -> Iterable[str]:
         return () if parameters.trace is None else (parameters.trace,)

@@ -26,6 +26,7 @@ def test_a_bundled_system_is_a_system() -> None:
         assert isinstance(system, System)
         assert system.name == name
         assert set(system.directions.values()) <= {"min", "max", "none"}
+        assert set(system.units) == set(system.directions)
 
 
 def test_a_misspelt_name_is_guessed() -> None:
