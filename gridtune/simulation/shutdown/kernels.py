@@ -6,7 +6,8 @@ import numpy as np
 
 from gridtune.simulation.compiled import bare, held, kernel, section
 from gridtune.simulation.shutdown.observing import Scales, observe
-from gridtune.simulation.shutdown.rules import GIVEN, decide
+from gridtune.simulation.shutdown.parameters import GIVEN
+from gridtune.simulation.shutdown.rules import decide
 from gridtune.simulation.shutdown.state import (
     COMPUTING,
     DAY,
@@ -80,7 +81,7 @@ def step_batch(handles):
 
 
 @kernel()
-def replay_days(settings, table, arena, chosen, rule, timeout, max_stretch, actions, outcome, record):
+def replay_days(settings, table, arena, chosen, rule, numbers, actions, outcome, record):
     """Live the chosen days under a rule, on one cluster, and write down what they came to.
 
     Where nothing can happen for a while, it goes there at once; a recorded day goes minute by minute.
@@ -91,8 +92,8 @@ def replay_days(settings, table, arena, chosen, rule, timeout, max_stretch, acti
         What the cluster is, the days, and where it lives.
     chosen
         Shape (n,), int64: the days.
-    rule, timeout, max_stretch
-        The rule and its parameters.
+    rule, numbers
+        The rule, and its numbers (`parameters`): shape (`NUMBERS`,), float64.
     actions
         Under the rule `GIVEN`: shape (n, minutes), int64. Else anything of two dimensions.
     outcome
@@ -116,7 +117,7 @@ def replay_days(settings, table, arena, chosen, rule, timeout, max_stretch, acti
             if rule == GIVEN:  # noqa: SIM108 (a line each)
                 action = actions[row, now]
             else:
-                action = decide(cluster, jobs, rule, timeout, max_stretch)
+                action = decide(cluster, jobs, rule, numbers)
             reward = step_cluster(cluster, jobs, horizon, action)
             if recording:
                 record.rewards[row, now] = reward

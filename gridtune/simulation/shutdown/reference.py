@@ -10,13 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = [
-    "ReferenceCluster",
-    "ReferenceJob",
-    "ReferenceOracle",
-    "ReferenceTimeout",
-    "reference_day",
-]
+__all__ = ["ReferenceCluster", "ReferenceJob", "reference_day"]
 
 IDLE, SWITCHING_ON, SLEEPING, SWITCHING_OFF, COMPUTING = range(5)
 #: Jobs that the scheduler, the policies and the observation see.
@@ -302,87 +296,6 @@ class ReferenceCluster:
                 min(1.0, same / 50),
             ]
         return seen + [0.0] * (8 + 4 * SEEN - len(seen))
-
-
-class ReferenceTimeout:
-    """T(k): keep off what sleeps and what has been idle for `timeout` minutes."""
-
-    def __init__(self, timeout: int) -> None:
-        self.timeout = timeout
-        self.idle: dict[int, int] = {}
-
-    def __call__(self, cluster: ReferenceCluster) -> int:
-        """Return how many nodes to keep reserved."""
-        free = cluster.free_cores()
-        free -= self.claimed(cluster, free)
-        return self.reservation(cluster, free)
-
-    def claimed(self, cluster: ReferenceCluster, free: int) -> int:
-        """Return how many cores the waiting jobs that can start will take."""
-        claimed, opened, promise = 0, False, 0
-        for position, job in enumerate(cluster.candidates()):
-            if position == 0:
-                opened = job.promise == 0 or job.cores <= free
-                promise = job.promise
-                claimed += job.cores if opened else 0
-            elif job.cores <= free - claimed and (opened or job.walltime <= promise):
-                claimed += job.cores
-        return claimed
-
-    def reservation(self, cluster: ReferenceCluster, free: int) -> int:
-        """Count nodes off, and idle for long enough, as long as free cores are left."""
-        reserved = 0
-        for node in range(cluster.nodes):
-            if free < cluster.cores:
-                break
-            idle = cluster.state_of(node) == IDLE
-            self.idle[node] = self.idle.get(node, 0) + 1 if idle else -1
-            if self.idle[node] >= self.timeout or cluster.powered[node] in (SLEEPING, SWITCHING_OFF):
-                reserved += 1
-                free -= cluster.cores
-        return reserved
-
-
-class ReferenceOracle(ReferenceTimeout):
-    """OR*: as T(0), but a job that can still wait for running ones to end claims no cores.
-
-    It knows how long jobs really run.
-    """
-
-    def __init__(self, max_stretch: float) -> None:
-        super().__init__(0)
-        self.max_stretch = max_stretch
-
-    def claimed(self, cluster: ReferenceCluster, free: int) -> int:
-        """Return how many cores are needed now."""
-        releases = sorted(
-            job.run - (cluster.now - job.start)
-            for job in cluster.running
-            if job.start is not None
-            for _ in range(job.cores)
-        )
-
-        def can_wait(job: ReferenceJob) -> bool:
-            waited = cluster.now - job.submit
-            if not releases or waited / job.walltime >= self.max_stretch:
-                return False
-            release = releases[min(job.cores, len(releases)) - 1]
-            return (cluster.now + release - job.submit) / job.walltime < self.max_stretch
-
-        claimed, opened, promise = 0, False, 0
-        for position, job in enumerate(cluster.candidates()):
-            if position == 0:
-                forced = job.promise == 0
-                opened = forced or job.cores <= free
-                promise = job.promise
-                claims = forced or (opened and not can_wait(job))
-            else:
-                fits = job.cores <= free - claimed and (opened or job.walltime <= promise)
-                claims = fits and not can_wait(job)
-            if claims:
-                claimed += job.cores
-                releases = sorted(releases + [job.walltime] * job.cores)
-        return claimed
 
 
 def reference_day(

@@ -13,7 +13,15 @@ from gridtune.simulation.shutdown.days import Days
 from gridtune.simulation.shutdown.kernels import RECORDED, replay_days
 from gridtune.simulation.shutdown.model import Variant, build_model
 from gridtune.simulation.shutdown.outcome import DayRecord, Outcome
-from gridtune.simulation.shutdown.rules import ALWAYS_ON, GIVEN, ORACLE, TIMEOUT
+from gridtune.simulation.shutdown.parameters import (
+    ADAPTIVE,
+    ALWAYS_ON,
+    GIVEN,
+    ORACLE,
+    TIMEOUT,
+    AdaptiveRule,
+    simple_numbers,
+)
 from gridtune.simulation.shutdown.state import TOTALS
 
 __all__ = ["Rule", "replay"]
@@ -28,7 +36,7 @@ def replay(
     days: Days,
     platform: Platform | None = None,
     *,
-    rule: Rule | Int64s = "timeout",
+    rule: Rule | AdaptiveRule | Int64s = "timeout",
     timeout: int = 1,
     max_stretch: float = 0.5,
     tau: float = 0.5,
@@ -48,7 +56,8 @@ def replay(
         `always_on` reserves nothing. `timeout` reserves what sleeps and what has been idle for `timeout`
         minutes. `oracle` is the paper's OR*: as a timeout of 0, but no cores are kept for a job that can
         wait for running ones to end without passing `max_stretch` of its walltime; it knows actual run
-        times. An array of shape (days, minutes), int64, gives the actions themselves.
+        times. An `AdaptiveRule` does something of the kind without knowing them. An array of shape
+        (days, minutes), int64, gives the actions themselves.
     timeout, max_stretch
         See `rule`.
     tau, variant
@@ -85,8 +94,7 @@ def replay(
         model.arena(1),
         np.arange(count),
         given,
-        timeout,
-        max_stretch,
+        rule.numbers() if isinstance(rule, AdaptiveRule) else simple_numbers(timeout, max_stretch),
         actions,
         outcome,
         told,
@@ -94,7 +102,9 @@ def replay(
     return outcome, told
 
 
-def _as_actions(rule: Rule | Int64s, days: int, minutes: int) -> tuple[int, Int64s]:
+def _as_actions(rule: Rule | AdaptiveRule | Int64s, days: int, minutes: int) -> tuple[int, Int64s]:
+    if isinstance(rule, AdaptiveRule):
+        return ADAPTIVE, np.zeros((0, 0), np.int64)
     if isinstance(rule, str):
         if rule not in _RULES:
             raise SimulationError(f"no rule is named {rule!r}", hint=f"one of {', '.join(_RULES)}")

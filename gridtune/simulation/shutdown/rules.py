@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from gridtune.simulation.compiled import kernel
+from gridtune.simulation.shutdown.adaptive import adaptive_reservation
+from gridtune.simulation.shutdown.parameters import (
+    ADAPTIVE,
+    ALWAYS_ON,
+    MAX_STRETCH,
+    ORACLE,
+    TIMEOUT_MINUTES,
+)
 from gridtune.simulation.shutdown.scheduling import insert_release
 from gridtune.simulation.shutdown.state import (
     CANDIDATES,
@@ -15,21 +23,20 @@ from gridtune.simulation.shutdown.state import (
     SWITCHING_OFF,
 )
 
-__all__ = ["ALWAYS_ON", "GIVEN", "ORACLE", "TIMEOUT", "decide"]
-
-#: Rules: reserve nothing; a timeout; the oracle OR*; actions given beforehand.
-ALWAYS_ON, TIMEOUT, ORACLE, GIVEN = range(4)
+__all__ = ["decide"]
 
 
 @kernel()
-def decide(cluster, jobs, rule, timeout, max_stretch):
+def decide(cluster, jobs, rule, numbers):
     """Return the action of a rule other than `GIVEN`."""
     if rule == ALWAYS_ON:
         return 0
+    if rule == ADAPTIVE:
+        return adaptive_reservation(cluster, jobs, numbers)
     free = cluster.memory[FREE]
     if rule == ORACLE:
-        return _reservation(cluster, _free_beside_urgent(cluster, jobs, free, max_stretch), 0)
-    return _reservation(cluster, _free_beside_starting(cluster, jobs, free), timeout)
+        return _reservation(cluster, _free_beside_urgent(cluster, jobs, free, numbers[MAX_STRETCH]), 0)
+    return _reservation(cluster, _free_beside_starting(cluster, jobs, free), numbers[TIMEOUT_MINUTES])
 
 
 @kernel()

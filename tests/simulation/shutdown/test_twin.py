@@ -14,7 +14,13 @@ from gridtune.errors import SimulationError
 from gridtune.simulation.platform import NodePower, Platform
 from gridtune.simulation.shutdown.clusters import ClusterBatch
 from gridtune.simulation.shutdown.days import Days
-from gridtune.simulation.shutdown.reference import ReferenceOracle, ReferenceTimeout, reference_day
+from gridtune.simulation.shutdown.parameters import AdaptiveRule
+from gridtune.simulation.shutdown.reference import reference_day
+from gridtune.simulation.shutdown.reference_rules import (
+    ReferenceAdaptive,
+    ReferenceOracle,
+    ReferenceTimeout,
+)
 from gridtune.simulation.shutdown.replay import replay
 from tests.simulation.shutdown.twins import make_days, recorded, totals_of, twin_of
 
@@ -124,6 +130,31 @@ def test_oracle(case, max_stretch):
     platform, days, tau, variant = case
     live = lambda twin, day: reference_day(twin, ReferenceOracle(max_stretch))  # noqa: E731
     expect_equal(days, platform, tau, variant, live, rule="oracle", max_stretch=max_stretch)
+
+
+adaptive_rules = st.fixed_dictionaries(
+    {
+        "timeout": st.integers(0, 4),
+        "max_stretch": st.sampled_from([0.0, 0.2, 0.5, 2.0]),
+        "max_wait": st.sampled_from([3, 8, float("inf")]),
+        "eagerness": st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+        "max_queue": st.sampled_from([1, 4, float("inf")]),
+        "rush_timeout": st.integers(0, 6),
+        "rush_jobs": st.integers(0, 5),
+        "rush_minutes": st.integers(0, 15),
+        "pool": st.integers(0, 3),
+        "pool_from": st.integers(0, 1),
+        "pool_until": st.integers(0, 2),
+    }
+)
+
+
+@given(cases(), adaptive_rules)
+@settings(max_examples=150, deadline=None)
+def test_adaptive_rules(case, numbers):
+    platform, days, tau, variant = case
+    live = lambda twin, day: reference_day(twin, ReferenceAdaptive(**numbers))  # noqa: E731
+    expect_equal(days, platform, tau, variant, live, rule=AdaptiveRule(**numbers))
 
 
 @given(cases())

@@ -6,12 +6,8 @@ import numpy as np
 
 from gridtune.simulation.platform import NodePower, Platform
 from gridtune.simulation.shutdown.days import Days
-from gridtune.simulation.shutdown.reference import (
-    ReferenceCluster,
-    ReferenceJob,
-    ReferenceOracle,
-    ReferenceTimeout,
-)
+from gridtune.simulation.shutdown.reference import ReferenceCluster, ReferenceJob
+from gridtune.simulation.shutdown.reference_rules import ReferenceOracle, ReferenceTimeout
 
 TAURUS = Platform()
 

@@ -1,0 +1,96 @@
+"""`Network`: how long it takes to send data from one site to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+
+__all__ = ["Network"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Latencies and bandwidths between sites. Inside a site a transfer takes no time.
+
+    Attributes
+    ----------
+    latency
+        Shape (sites, sites), float64 seconds, ≥ 0: from the site of the row to that of the column.
+    bandwidth
+        Shape (sites, sites), float64 bytes per second, > 0; infinite for none worth counting.
+
+    Raises
+    ------
+    SimulationError
+        Naming the pair of sites at fault.
+    """
+
+    latency: Floats
+    bandwidth: Floats
+
+    def __post_init__(self) -> None:
+        for name in ("latency", "bandwidth"):
+            matrix = np.array(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, matrix)
+        if self.latency.ndim != 2 or self.latency.shape != (len(self.bandwidth),) * 2:
+            shapes = f"{self.latency.shape} and {self.bandwidth.shape}"
+            raise SimulationError(f"latencies and bandwidths must be two equal squares, not {shapes}")
+        self._set_inside()
+        apart = ~np.eye(len(self), dtype=bool)
+        self._check("latency", "s", apart & ~((self.latency >= 0) & np.isfinite(self.latency)))
+        self._check("bandwidth", "bytes/s", apart & ~(self.bandwidth > 0))
+
+    def _set_inside(self) -> None:
+        for name, nothing in (("latency", 0.0), ("bandwidth", np.inf)):
+            matrix = getattr(self, name).copy()
+            np.fill_diagonal(matrix, nothing)
+            matrix.flags.writeable = False
+            object.__setattr__(self, name, matrix)
+
+    def _check(self, name: str, unit: str, bad: npt.NDArray[np.bool_]) -> None:
+        if bad.any():
+            here, there = np.argwhere(bad)[0].tolist()
+            found = getattr(self, name)[here, there]
+            raise SimulationError(f"from site {here} to site {there}: {name} of {found} {unit}", field=name)
+
+    def __len__(self) -> int:
+        return len(self.latency)
+
+    @classmethod
+    def uniform(cls, sites: int, *, latency: float = 0.0, bandwidth: float = np.inf) -> Network:
+        """Return a network that is the same between any two of so many sites; by default it costs nothing.
+
+        Parameters
+        ----------
+        sites
+            How many.
+        latency, bandwidth
+            Seconds, and bytes per second.
+        """
+        return cls(np.full((sites, sites), float(latency)), np.full((sites, sites), float(bandwidth)))
+
+    def transfer_time(self, volume: float, here: int, there: int) -> float:
+        """Return the seconds it takes to send so many bytes from one site to another."""
+        if here == there:
+            return 0.0
+        return float(self.latency[here, there] + volume / self.bandwidth[here, there])
+
+    @property
+    def mean_latency(self) -> float:
+        """Seconds, over the ordered pairs of different sites; 0 where there is one site."""
+        return self._mean(self.latency)
+
+    @property
+    def mean_seconds_per_byte(self) -> float:
+        """Over the ordered pairs of different sites; 0 where there is one site."""
+        return self._mean(1.0 / self.bandwidth)
+
+    def _mean(self, matrix: Floats) -> float:
+        pairs = [(i, j) for i in range(len(self)) for j in range(len(self)) if i != j]
+        return sum(float(matrix[pair]) for pair in pairs) / len(pairs) if pairs else 0.0
