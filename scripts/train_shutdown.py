@@ -31,6 +31,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--updates", type=int, default=PPOSettings.updates)
     parser.add_argument("--learning-rate", type=float, default=PPOSettings.learning_rate)
     parser.add_argument("--entropy-weight", type=float, default=PPOSettings.entropy_weight)
+    parser.add_argument("--entropy-decay", type=float, default=PPOSettings.entropy_decay)
+    parser.add_argument("--gamma", type=float, default=PPOSettings.gamma)
+    parser.add_argument("--lam", type=float, default=PPOSettings.lam)
     parser.add_argument("--minibatches", type=int, default=PPOSettings.minibatches)
     parser.add_argument("--gradient-norm", type=float)
     parser.add_argument("--seed", type=int, default=PPOSettings.seed)
@@ -49,6 +52,9 @@ def main() -> None:
         updates=given.updates,
         learning_rate=given.learning_rate,
         entropy_weight=given.entropy_weight,
+        entropy_decay=given.entropy_decay,
+        gamma=given.gamma,
+        lam=given.lam,
         minibatches=given.minibatches,
         gradient_norm=given.gradient_norm,
         seed=given.seed,

@@ -49,8 +49,8 @@ class Clone:
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         return {**os.environ, "PYTHON": str(self.python), "LEDGER": str(self.ledger), **extra}
 
-    def setup(self, **extra: str) -> subprocess.CompletedProcess[str]:
-        command = [str(self.root / "scripts" / "setup")]
+    def setup(self, *arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
+        command = [str(self.root / "scripts" / "setup"), *arguments]
         return subprocess.run(
             command, env=self.environment(extra), capture_output=True, text=True, check=False, cwd="/"
         )
@@ -78,6 +78,25 @@ def test_a_second_run_does_nothing(clone: Clone) -> None:
     second = clone.setup()
     assert time.monotonic() - before < 2  # a fraction of it on an idle machine
     assert (second.returncode, second.stdout, clone.installs) == (0, "", 1)
+
+
+def test_agents_are_added_when_asked_for_and_then_stay(clone: Clone) -> None:
+    clone.setup()
+    assert clone.setup("agents").returncode == 0
+    assert clone.ledger.read_text(encoding="utf-8").splitlines()[1].endswith("[agents,dev]")
+    assert clone.setup("agents").stdout == clone.setup().stdout == ""
+    assert clone.installs == 2
+    with (clone.root / "constraints.txt").open("a", encoding="utf-8") as file:
+        file.write("# changed\n")
+    clone.setup()
+    assert clone.installs == 3
+
+
+def test_an_unknown_argument_is_refused(clone: Clone) -> None:
+    refused = clone.setup("agent")
+    assert refused.returncode != 0
+    assert "'agents'" in refused.stderr
+    assert clone.installs == 0
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", ".venv/pyvenv.cfg"])
