@@ -47,7 +47,7 @@ def write_plan(graph, offers, size, whole, real, rules, now, plan, outcome):
     for task in range(work.tasks):
         outcome.site[task], outcome.start[task] = work.at[task], work.start[task]
         outcome.finish[task], outcome.first[task] = work.finish[task], work.piece_first[task]
-    pieces = work.count[PIECES]
+    pieces = work.counters[PIECES]
     for piece in range(pieces):
         outcome.slot[piece] = work.piece_slot[piece]
         outcome.processors[piece] = work.piece_processors[piece]

@@ -118,7 +118,7 @@ def place(work, graph, offers, task, floor, cross):
     sites = work.sites
     base, processors = task * sites, graph.processors[task]
     best, best_slot, best_site, best_start = INFINITE, -1, -1, INFINITE
-    for index in range(work.count[CHOSEN]):
+    for index in range(work.counters[CHOSEN]):
         slot = work.chosen[index]
         if processors > offers.processors[slot]:
             continue
@@ -148,7 +148,7 @@ def take(work, graph, offers, task, slot, site, start):
     run, left = graph.run[task * work.sites + site], graph.processors[task]
     finish = start + run
     work.at[task], work.start[task], work.finish[task] = site, start, finish
-    work.piece_first[task] = work.count[PIECES]
+    work.piece_first[task] = work.counters[PIECES]
     if slot != TOGETHER:
         _take_piece(work, slot, start, finish, left, run)
         return
@@ -167,8 +167,8 @@ def take(work, graph, offers, task, slot, site, start):
 
 @kernel()
 def _take_piece(work, slot, start, finish, processors, run):
-    piece = work.count[PIECES]
-    work.count[PIECES] = piece + 1
+    piece = work.counters[PIECES]
+    work.counters[PIECES] = piece + 1
     work.piece_slot[piece], work.piece_processors[piece] = slot, processors
     work.taken[slot] = 1
     work.used[slot] += run * processors

@@ -246,7 +246,7 @@ def _graph(workflow: Workflow, network: Network, scheduler: int) -> Graph:
         mean_run = sum((run[:, site] for site in range(sites)), np.zeros(n)) / sites
         means = (network.mean_latency, network.mean_seconds_per_byte)
         rank = upward_ranks(*map(np.array, (order, *children)), mean_run, *means)
-        # Sums in another order would tell equal ranks apart: to the microsecond they are equal, and level decides.
+        # A sum's last bit should not tell equal ranks apart: they are compared to the microsecond.
         rounded = np.floor(rank * 1e6 + 0.5)
         order = order[np.argsort(-rounded[order], kind="stable")]
     by_level = np.argsort(workflow.level, kind="stable")
@@ -262,10 +262,17 @@ def _offers(slots: Slots, extend: bool) -> Offers:
     offered = slots.end.astype(np.float64)
     end = np.where(slots.extensible & extend, np.inf, offered)
     sequence = np.lexsort((np.arange(len(slots)), end)).astype(np.int64)
-    start = slots.start.astype(np.float64)
-    divisible = slots.divisible.astype(np.int64)
-    columns = (slots.site, slots.processors, start, end, offered, slots.price, slots.fixed, divisible)
-    return Offers(*(np.array(each) for each in columns), sequence)
+    return Offers(
+        slots.site.copy(),
+        slots.processors.copy(),
+        slots.start.astype(np.float64),
+        end,
+        offered,
+        slots.price.copy(),
+        slots.fixed.copy(),
+        slots.divisible.astype(np.int64),
+        sequence,
+    )
 
 
 def _by_task(first: Ints, slot: Ints, processors: Ints) -> tuple[Ints, Ints, Ints]:

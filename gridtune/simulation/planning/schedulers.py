@@ -80,17 +80,17 @@ def _by_level(work, graph, offers, longest_first, cross, now):
     while begin < work.tasks:
         level += 1
         end = graph.levels[level]
-        work.count[GIVEN] = end - begin
+        work.counters[GIVEN] = end - begin
         for index in range(begin, end):
             task = graph.by_level[index]
             find_ready(work, graph, task, now)
             work.queue[index - begin], work.value[task] = task, _STALE
         begin = end
-        while work.count[GIVEN] > 0:
+        while work.counters[GIVEN] > 0:
             if not _look(work, graph, offers, cross, now):
                 return INFINITE
             chosen = 0
-            for index in range(1, work.count[GIVEN]):
+            for index in range(1, work.counters[GIVEN]):
                 value, best = work.value[work.queue[index]], work.value[work.queue[chosen]]
                 if (value > best) if longest_first else (value < best):
                     chosen = index
@@ -109,7 +109,7 @@ def _look(work, graph, offers, cross, now):
     A task that asks for the same as the one looked at before it gets the same answer.
     """
     before = -1
-    for index in range(work.count[GIVEN]):
+    for index in range(work.counters[GIVEN]):
         task = work.queue[index]
         if work.value[task] != _STALE:
             continue
@@ -144,8 +144,8 @@ def _forget(work, chosen, slot, site):
 
     Room only shrinks: a place that nobody touched stays the best one.
     """
-    work.count[GIVEN] -= 1
-    for index in range(work.count[GIVEN]):
+    work.counters[GIVEN] -= 1
+    for index in range(work.counters[GIVEN]):
         if index >= chosen:
             work.queue[index] = work.queue[index + 1]
         other = work.queue[index]

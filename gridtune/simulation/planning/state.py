@@ -42,7 +42,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 INFINITE = np.inf
-#: What `Work.count` counts: nodes, pieces, slots chosen, and tasks in `Work.queue`.
+#: What `Work.counters` counts: nodes, pieces, slots chosen, and tasks in `Work.queue`.
 NODES, PIECES, CHOSEN, GIVEN, COUNTS = range(5)
 
 
@@ -105,7 +105,7 @@ class Work(NamedTuple):
     tasks: int
     slots: int
     sites: int
-    count: Ints
+    counters: Ints
     chosen: Ints
     by_site: Ints
     site_first: Ints
@@ -275,7 +275,7 @@ def open_slots(work, offers, plan):
         work.site_first[offers.site[slot] + 1] += 1
         work.capacity[offers.site[slot]] += offers.processors[slot]
         chosen += 1
-    work.count[NODES], work.count[PIECES], work.count[CHOSEN] = chosen, 0, chosen
+    work.counters[NODES], work.counters[PIECES], work.counters[CHOSEN] = chosen, 0, chosen
     for site in range(work.sites):
         work.site_first[site + 1] += work.site_first[site]
     for place in range(chosen - 1, -1, -1):
@@ -295,8 +295,8 @@ def cut(work, node, time):
         node, after = after, work.node_next[after]
     if work.node_time[node] == time:
         return node
-    new = work.count[NODES]
-    work.count[NODES] = new + 1
+    new = work.counters[NODES]
+    work.counters[NODES] = new + 1
     work.node_time[new], work.node_free[new], work.node_next[new] = time, work.node_free[node], after
     work.node_next[node] = new
     return new
