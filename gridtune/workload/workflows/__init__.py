@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from gridtune.workload.workflows.files import WORKFLOW_SUFFIXES, read_workflow
+from gridtune.workload.workflows.generate import cybershake_workflow, generate_workflow
+from gridtune.workload.workflows.records import WORKFLOW_RULES
 from gridtune.workload.workflows.workflow import Neighbours, Workflow
 
-__all__ = ["Neighbours", "Workflow"]
+__all__ = [
+    "WORKFLOW_RULES",
+    "WORKFLOW_SUFFIXES",
+    "Neighbours",
+    "Workflow",
+    "cybershake_workflow",
+    "generate_workflow",
+    "read_workflow",
+]

@@ -41,7 +41,7 @@ def levels_of(offsets: Ints, children: Ints, parents_left: Ints) -> Ints:
 
 
 def find_cycle(offsets: Ints, children: Ints, among: npt.NDArray[np.bool_]) -> list[int]:
-    """Return the nodes of a cycle in their order, looking only at nodes that are on one or behind one."""
+    """Return the nodes of a cycle, from its first on, looking only at those on one or behind one."""
     came_from: dict[int, int] = {}
     for node in np.flatnonzero(among).tolist():
         for child in children[offsets[node] : offsets[node + 1]].tolist():
@@ -51,4 +51,6 @@ def find_cycle(offsets: Ints, children: Ints, among: npt.NDArray[np.bool_]) -> l
     while node not in seen:
         seen[node] = len(seen)
         node = came_from[node]
-    return [one for one, place in seen.items() if place >= seen[node]][::-1]
+    cycle = [one for one, place in seen.items() if place >= seen[node]][::-1]
+    first = cycle.index(min(cycle))
+    return cycle[first:] + cycle[:first]

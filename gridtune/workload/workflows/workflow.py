@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,8 @@ class Workflow:
         n names of what the tasks run (their program); left out: their own names.
     name
         What tables and plots call it.
+    cleaning
+        Cleaning rules it was read with, and how often each was needed.
 
     Raises
     ------
@@ -79,10 +82,12 @@ class Workflow:
     volume: Floats = field(default_factory=lambda: np.zeros(0))
     kinds: tuple[str, ...] = ()
     name: str = "workflow"
+    cleaning: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
         keep(self, "names", tuple(self.names))
+        keep(self, "cleaning", MappingProxyType(dict(self.cleaning)))
         keep(self, "kinds", tuple(self.kinds) or self.names)
         volume = self.volume if len(self.volume) else np.zeros(len(self.parent))
         for name, values in (("run_time", self.run_time), ("volume", volume)):
@@ -95,7 +100,7 @@ class Workflow:
 
     def __reduce__(self) -> tuple[Any, ...]:
         columns = (self.names, self.run_time, self.processors, self.parent, self.child, self.volume)
-        return (Workflow, (*columns, self.kinds, self.name))
+        return (Workflow, (*columns, self.kinds, self.name, dict(self.cleaning)))
 
     def __len__(self) -> int:
         return len(self.names)

@@ -1,0 +1,190 @@
+"""Reading workflows: both formats, compressed or not, and what a bad file is told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+
+import numpy as np
+import pytest
+
+from gridtune.errors import WorkloadError
+from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
+
+DAX = """<?xml version="1.0"?>
+<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" jobCount="3">
+  <job id="A" name="split" runtime="1.5">
+    <uses file="in" link="input" size="100"/>
+    <uses file="x" link="output" size="30"/>
+    <uses file="y" link="output" size="50"/>
+  </job>
+  <job id="B" name="work" runtime="20">
+    <profile namespace="pegasus" key="cores">4</profile>
+    <uses file="x" link="input" size="30"/>
+    <uses file="y" link="input" size="50"/>
+    <uses file="z" link="output" size="7"/>
+  </job>
+  <job id="C" name="work" runtime="2"><uses file="y" link="input" size="50"/></job>
+  <child ref="B"><parent ref="A"/></child>
+  <child ref="C"><parent ref="A"/><parent ref="B"/><parent ref="A"/></child>
+</adag>
+"""
+
+
+def new_wfformat():
+    tasks = [
+        {"id": "A", "name": "A", "parents": [], "children": ["B", "C"], "inputFiles": ["in"]},
+        {"id": "B", "name": "B", "parents": ["A"], "children": ["C"], "inputFiles": ["x", "y"]},
+        {"id": "C", "name": "C", "parents": ["A", "B"], "children": [], "inputFiles": ["y"]},
+    ]
+    tasks[0]["outputFiles"], tasks[1]["outputFiles"] = ["x", "y"], ["z"]
+    sizes = {"in": 100, "x": 30, "y": 50, "z": 7}
+    files = [{"id": name, "sizeInBytes": size} for name, size in sizes.items()]
+    runs = [("A", 1.5, "split", 1), ("B", 20, "work", 4), ("C", 2, "work", 1)]
+    executed = [
+        {"id": name, "runtimeInSeconds": time, "command": {"program": kind}, "coreCount": cores}
+        for name, time, kind, cores in runs
+    ]
+    specification = {"tasks": tasks, "files": files}
+    return {"workflow": {"specification": specification, "execution": {"tasks": executed}}}
+
+
+def old_wfformat():
+    def file(name, link, size):
+        return {"name": name, "link": link, "size": size}
+
+    return {
+        "workflow": {
+            "jobs": [
+                {"name": "A", "category": "split", "runtime": 1.5, "parents": [], "children": ["B", "C"]}
+                | {"files": [file("in", "input", 100), file("x", "output", 30), file("y", "output", 50)]},
+                {"name": "B", "category": "work", "runtime": 20, "cores": 4, "parents": ["A"]}
+                | {"files": [file("x", "input", 30), file("y", "input", 50), file("z", "output", 7)]},
+                {"name": "C", "category": "work", "runtime": 2, "parents": ["B"]}
+                | {"files": [file("y", "input", 50)]},
+            ]
+        }
+    }
+
+
+FILES = {
+    "three.dax": DAX,
+    "three.dax.xml": DAX,
+    "new.json": json.dumps(new_wfformat(), indent=1),
+    "old.json": json.dumps(old_wfformat(), indent=1),
+}
+
+
+def written(folder, name, text):
+    packed = text.encode() if isinstance(text, str) else text
+    if name.endswith(".gz"):
+        packed = gzip.compress(packed)
+    elif name.endswith(".xz"):
+        packed = lzma.compress(packed)
+    path = folder / name
+    path.write_bytes(packed)
+    return path
+
+
+@pytest.mark.parametrize("compression", ["", ".gz", ".xz"])
+@pytest.mark.parametrize("name", FILES)
+def test_all_formats_tell_the_same(tmp_path, name, compression):
+    workflow = read_workflow(written(tmp_path, name + compression, FILES[name]))
+    assert workflow.names == ("A", "B", "C")
+    assert workflow.kinds == ("split", "work", "work")
+    assert workflow.run_time.tolist() == [1.5, 20, 2]
+    assert workflow.processors.tolist() == [1, 4, 1]
+    edges = {
+        (int(a), int(b)): v for a, b, v in zip(workflow.parent, workflow.child, workflow.volume, strict=True)
+    }
+    assert edges == {(0, 1): 80, (0, 2): 50, (1, 2): 0}
+    assert workflow.name == name.partition(".")[0]
+
+
+def changed(text, old, new):
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "message"),
+    [
+        ("a.dax", changed(DAX, 'parent ref="A"', 'parent ref="Q"'), 15, "'B' refers to its parent 'Q'"),
+        ("a.dax", changed(DAX, 'child ref="B"', 'child ref="Q"'), 15, "'Q' refers to itself"),
+        ("a.dax", changed(DAX, 'runtime="20"', 'runtime="-20"'), 8, "task 'B' runs for -20 s"),
+        ("a.dax", changed(DAX, 'runtime="20"', 'runtime="long"'), 8, "task 'B': 'long' is not a number"),
+        ("a.dax", changed(DAX, ' runtime="20"', ""), 8, "task 'B' has no run time"),
+        ("a.dax", changed(DAX, 'id="B"', 'id="A"'), 8, "two jobs are called 'A'"),
+        ("a.dax", changed(DAX, 'id="B" ', ""), 8, "an element 'job' without 'id'"),
+        ("a.dax", changed(DAX, 'size="30"', 'size="-3"'), 5, "task 'A' uses 'x' of -3 bytes"),
+        ("a.dax", changed(DAX, "</adag>", ""), 18, "is not XML"),
+        ("a.dax", "<x/>", 1, "its root element is 'x'"),
+        ("a.dax", "<adag/>", 1, "has no job"),
+        ("a.dax", " ", None, "is empty"),
+        ("a.dax", '<!DOCTYPE a [<!ENTITY b "c">]><adag/>', 1, "declares the entity 'b'"),
+        ("a.json", changed(FILES["old.json"], '"B"\n', '"Q"\n'), None, "is no task of the file"),
+        ("a.json", changed(FILES["new.json"], '"id": "B"', '"id": "A"'), 20, "two tasks are called 'A'"),
+        ("a.json", changed(FILES["old.json"], '"runtime": 20', '"runtime": "x"'), 36, "is not a number"),
+        (
+            "a.json",
+            changed(FILES["old.json"], '"runtime": 20', '"runtime": -1'),
+            34,
+            "task 'B' runs for -1 s",
+        ),
+        ("a.json", changed(FILES["old.json"], '"runtime": 20', '"rrr": 20'), 34, "task 'B' has no run time"),
+        ("a.json", '{"workflow": 3}', None, "needs an object 'workflow'"),
+        ("a.json", '{"workflow": {"tasks": 3}}', 1, "a list is due here, not 3"),
+        ("a.json", '{"workflow": {"tasks": []}}', 1, "has no task"),
+        ("a.json", "{", 1, "is not JSON"),
+        ("a.txt", "x", None, "suffix says no known format"),
+    ],
+)
+def test_bad_files_are_told_where(tmp_path, name, text, line, message):
+    path = written(tmp_path, name, text)
+    with pytest.raises(WorkloadError, match=message) as caught:
+        read_workflow(path)
+    assert caught.value.path == path
+    if line is not None:
+        assert caught.value.line == line
+
+
+def test_a_cycle_names_its_tasks_and_the_file(tmp_path):
+    path = written(tmp_path, "a.dax", changed(DAX, '<child ref="B">', '<child ref="B"><parent ref="C"/>'))
+    with pytest.raises(WorkloadError, match=r"wait for each other: 'B' → 'C' → 'B'") as caught:
+        read_workflow(path)
+    assert caught.value.path == path
+
+
+def test_rules_take_care_of_what_cannot_be(tmp_path):
+    text = changed(changed(DAX, 'runtime="20"', 'runtime="-20"'), 'size="30"', 'size="-3"')
+    workflow = read_workflow(written(tmp_path, "a.dax", text), clean=WORKFLOW_RULES)
+    assert workflow.run_time.tolist() == [1.5, 0, 2]
+    assert workflow.cleaning == {"zero_negative_times": 1, "zero_negative_sizes": 1}
+    with pytest.raises(WorkloadError, match="no cleaning rule"):
+        read_workflow(tmp_path / "a.dax", clean=["tidy"])
+
+
+def test_a_file_that_is_no_file(tmp_path):
+    with pytest.raises(WorkloadError, match="no such file"):
+        read_workflow(tmp_path / "a.dax")
+    with pytest.raises(WorkloadError, match="holds more than 100 bytes"):
+        read_workflow(written(tmp_path, "a.dax.gz", DAX), max_bytes=100)
+
+
+TASKS = {"CyberShake_1000.dax.xml.gz": 1000, "Epigenomics_997.dax.xml.gz": 997, "Sipht_100.dax.xml.gz": 97}
+TASKS |= {"1000genome-chameleon-2ch-100k-001.json.xz": 52, "soykb-chameleon-10fastq-10ch-001.json.xz": 96}
+
+
+@pytest.mark.real_traces
+def test_published_files(trace_dir):
+    read = {
+        path.name: read_workflow(path, clean=WORKFLOW_RULES) for path in (trace_dir / "workflows").iterdir()
+    }
+    assert {name: len(read[name]) for name in TASKS} == TASKS
+    cleaned = {name for name, workflow in read.items() if any(workflow.cleaning.values())}
+    assert cleaned <= {"Epigenomics_997.dax.xml.gz"}
+    for workflow in read.values():
+        assert workflow.depth > 1
+        assert np.isfinite(workflow.critical_path)
+        assert 0 < workflow.critical_path <= workflow.work
