@@ -112,7 +112,11 @@ class System(Protocol):
 
 _SYSTEMS: dict[str, System] = {}
 #: Systems that come with gridtune and the modules that register them, imported when first asked for.
-_BUNDLED = {"batch": "gridtune.systems.batch", "shutdown": "gridtune.systems.shutdown"}
+_BUNDLED = {
+    "batch": "gridtune.systems.batch",
+    "responsive": "gridtune.systems.responsive",
+    "shutdown": "gridtune.systems.shutdown",
+}
 
 
 def register_system(system: System) -> System:

@@ -20,7 +20,7 @@ from gridtune.workload.generators import (
     registry,
 )
 
-NAMES = ("grid5000", "lublin", "poisson", "sessions")
+NAMES = ("egee", "grid5000", "lublin", "poisson", "sessions")
 
 
 def test_names() -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.workload.workload import Workload
 
-__all__ = ["INTERACTIVE_BELOW", "SiteJobs", "build_jobs", "group_vos"]
+__all__ = ["INTERACTIVE_BELOW", "SiteJobs", "build_jobs", "group_vos", "vo_of"]
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -87,13 +87,25 @@ class SiteJobs:
 
 
 def group_vos(groups: Int64s, most: int) -> Int64s:
-    """Return the groups that are VOs of their own, by number of jobs and then number: at most `most` − 1.
+    """Return the groups that are VOs of their own, by number: the `most` − 1 with most jobs.
 
-    Everything else is the last VO. Where there are no more than `most` groups, each is one of its own.
+    Everybody else is of the last VO. Where there are no more than `most` groups, all but the last one by
+    number are named: that one is everybody else.
     """
     known, count = np.unique(groups, return_counts=True)
-    by_size = known[np.argsort(-count, kind="stable")]
-    return np.asarray(by_size if len(by_size) <= most else by_size[: most - 1], np.int64)
+    if len(known) <= most:
+        return np.asarray(known[:-1], np.int64)
+    largest = known[np.argsort(-count, kind="stable")][: most - 1]
+    return np.asarray(np.sort(largest), np.int64)
+
+
+def vo_of(groups: Int64s, vos: Int64s) -> Int64s:
+    """Return the VO of each group number: its place among `vos`, or, of others, their number."""
+    order = np.argsort(vos, kind="stable")
+    if len(vos) == 0:
+        return np.zeros(len(groups), np.int64)
+    place = order[np.minimum(np.searchsorted(vos, groups, sorter=order), len(vos) - 1)]
+    return np.where(vos[place] == groups, place, len(vos)).astype(np.int64)
 
 
 def build_jobs(
@@ -112,7 +124,7 @@ def build_jobs(
     vos
         The groups of the log (SWF field 13) that are VOs of their own; everybody else is of the last VO.
     shares
-        The target share of each VO: as many as `vos`, or one more.
+        The target share of each VO, one more than `vos`.
     interactive_below
         Jobs that run for less are interactive, seconds.
     """
@@ -122,16 +134,10 @@ def build_jobs(
             f"{wide} of {len(workload)} jobs of {workload.name} use more than one processor",
             hint="this site runs sequential jobs",
         )
-    target = np.asarray(shares, np.float64)
-    if not len(vos) <= len(target) <= len(vos) + 1:
+    if len(shares) != len(vos) + 1:
         raise SimulationError(
-            f"{len(vos)} VOs and the rest need {len(vos)} or {len(vos) + 1} shares, but got {len(target)}",
-            field="shares",
+            f"{len(vos)} VOs and the rest need {len(vos) + 1} shares, but got {len(shares)}", field="shares"
         )
-    order = np.argsort(vos, kind="stable")
-    place = np.searchsorted(vos, workload.group, sorter=order)
-    found = order[np.minimum(place, len(vos) - 1)] if len(vos) else np.zeros(len(workload), np.int64)
-    own = vos[found] == workload.group if len(vos) else np.zeros(len(workload), np.bool_)
-    vo = np.where(own, found, len(target) - 1)
     interactive = (workload.run_time < interactive_below).astype(np.int64)
-    return SiteJobs(workload.submit_time, workload.run_time, vo, interactive, target)
+    vo = vo_of(workload.group, vos)
+    return SiteJobs(workload.submit_time, workload.run_time, vo, interactive, np.asarray(shares))

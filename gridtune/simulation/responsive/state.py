@@ -44,8 +44,8 @@ NEVER = np.iinfo(np.int64).max
 ) = range(17)
 
 #: Whole-number settings: cores to begin with (the features' unit); whether the pool may be sized, its
-#: least and largest size, and the seconds between changes; whether execution times are known; completed jobs whose
-#: median is an estimate; which features.
+#: least and largest size, and the seconds between changes; whether execution times are known; completed
+#: jobs whose median is an estimate; which features.
 CORES, ELASTIC, FLOOR, CEILING, PERIOD, ORACLE, WINDOW, FEATURES, WHOLES = range(9)
 #: Sets of features: the papers' own, and those with more about each candidate.
 PAPER, EXTENDED = range(2)

@@ -34,6 +34,7 @@ UNIX_START_TIME = 1_704_067_200
 #: Generators that come with gridtune, imported when first asked for.
 _BUILT_IN = MappingProxyType(
     {
+        "egee": "gridtune.workload.generators.egee",
         "grid5000": "gridtune.workload.generators.grid5000",
         "lublin": "gridtune.workload.generators.lublin",
         "poisson": "gridtune.workload.generators.poisson",
