@@ -13,10 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from gridtune.errors import PolicyError
+from gridtune.simulation.shutdown.effects import GLOBALS, PER_ACTION, PER_JOB
+from gridtune.simulation.shutdown.model import View
+from gridtune.simulation.shutdown.state import SEEN
 
 __all__ = [
     "NETWORKS",
     "ActorCritic",
+    "EffectNetwork",
     "FrameStackNetwork",
     "PerceptronNetwork",
     "RecurrentNetwork",
@@ -62,6 +66,8 @@ class ActorCritic(nn.Module):
     ----------
     kind
         Its name in `NETWORKS`.
+    view
+        What it is shown of a cluster.
     lookback
         Observations before the one to decide on that it sees, too.
     sequence
@@ -71,6 +77,7 @@ class ActorCritic(nn.Module):
     """
 
     kind: ClassVar[str]
+    view: ClassVar[View] = "paper"
     lookback: int = 0
     sequence: int = 1
     state_shape: tuple[int, ...] = (0,)
@@ -83,6 +90,10 @@ class ActorCritic(nn.Module):
         """Return what it carries at the beginning: zeros of shape (episodes, *state_shape)."""
         device = next(self.parameters()).device
         return torch.zeros(episodes, *self.state_shape, device=device)
+
+    def decides(self, observations: Tensor) -> Tensor:
+        """Return where there is a choice: observations without their last axis, bool."""
+        return torch.ones(observations.shape[:-1], dtype=torch.bool, device=observations.device)
 
     def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:
         """Decide on the last L of `lookback` + L observations.
@@ -128,6 +139,48 @@ class PerceptronNetwork(ActorCritic):
 
     def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
         return Reply(self.policy(observations), self.value(observations).squeeze(-1), state)
+
+
+class EffectNetwork(ActorCritic):
+    """Scores what each reservation would do, given the state; one that does nothing of its own never wins.
+
+    The same weights score every row, so what is learnt of an effect holds for all numbers of nodes.
+    """
+
+    kind = "effects"
+    view = "effects"
+    #: Numbers that describe the state, before the rows.
+    described = GLOBALS + SEEN * PER_JOB
+
+    def __init__(self, features: int, actions: int) -> None:
+        super().__init__(features, actions)
+        if features != self.described + actions * PER_ACTION:
+            raise PolicyError(
+                f"an observation of effects of {actions} actions has {self.described + actions * PER_ACTION} "
+                f"numbers, not {features}",
+                hint='its environment needs view="effects"',
+            )
+        root, units = math.sqrt(2), DENSE_UNITS
+        situation = [_dense(self.described, units, root), nn.Tanh(), _dense(units, units, 1.0)]
+        self.situation = nn.Sequential(*situation)
+        self.effect = nn.Linear(PER_ACTION, units, bias=False)
+        self.score = nn.Sequential(nn.Tanh(), _dense(units, units, root), nn.Tanh(), _dense(units, 1, 0.01))
+        hidden = [_dense(self.described, units, root), nn.Tanh(), _dense(units, units, root), nn.Tanh()]
+        self.value = nn.Sequential(*hidden, _dense(units, 1, 1.0))
+        nn.init.orthogonal_(self.effect.weight, root)
+
+    def _rows(self, observations: Tensor) -> Tensor:
+        return observations[..., self.described :].unflatten(-1, (self.actions, PER_ACTION))
+
+    def decides(self, observations: Tensor) -> Tensor:
+        """Return where more than one reservation does something of its own."""
+        return self._rows(observations)[..., 0].sum(-1) > 1.5
+
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
+        described, rows = observations[..., : self.described], self._rows(observations)
+        mixed = self.situation(described).unsqueeze(-2) + self.effect(rows)
+        logits = self.score(mixed).squeeze(-1).masked_fill(rows[..., 0] < 0.5, -1e9)
+        return Reply(logits, self.value(described).squeeze(-1), state)
 
 
 class _Tower(nn.Module):
@@ -221,7 +274,8 @@ class RecurrentNetwork(ActorCritic):
 
 #: Networks by name.
 NETWORKS: dict[str, type[ActorCritic]] = {
-    network.kind: network for network in (FrameStackNetwork, RecurrentNetwork, PerceptronNetwork)
+    network.kind: network
+    for network in (FrameStackNetwork, RecurrentNetwork, PerceptronNetwork, EffectNetwork)
 }
 
 
@@ -234,7 +288,7 @@ def make_network(
     ----------
     kind
         `paper`: the last 20 observations through an LSTM. `recurrent`: an LSTM that remembers the whole
-        episode. `mlp`: the last observation alone.
+        episode. `mlp`: the last observation alone. `effects`: what each action would do.
     features, actions
         Numbers in an observation; number of actions.
     sequence

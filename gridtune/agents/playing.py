@@ -15,8 +15,8 @@ from gridtune.metrics.shutdown import measure_days, sum_up
 from gridtune.simulation.platform import Platform
 from gridtune.simulation.shutdown.clusters import ClusterBatch
 from gridtune.simulation.shutdown.days import Days
+from gridtune.simulation.shutdown.observing import features_of
 from gridtune.simulation.shutdown.replay import replay
-from gridtune.simulation.shutdown.state import FEATURES
 
 __all__ = ["play_days", "score_days"]
 
@@ -45,10 +45,11 @@ def play_days(
         Draws actions by the policy's probabilities; without one, always the likeliest is taken.
     """
     cluster = platform or Platform()
-    if (network.features, network.actions) != (FEATURES, cluster.nodes + 1):
+    features = features_of(network.view, cluster.nodes)
+    if (network.features, network.actions) != (features, cluster.nodes + 1):
         raise PolicyError(
             f"a policy of {network.features} features and {network.actions} actions cannot run a cluster of "
-            f"{cluster.nodes} nodes, which takes {FEATURES} and {cluster.nodes + 1}",
+            f"{cluster.nodes} nodes, which takes {features} and {cluster.nodes + 1}",
             hint="play it on a cluster with as many nodes as the one it was trained on",
         )
     longest = int(days.minutes.max(initial=0))
@@ -56,9 +57,9 @@ def play_days(
     device = next(network.parameters()).device
     for first in range(0, len(days), ABREAST):
         part = np.arange(first, min(first + ABREAST, len(days)))
-        batch = ClusterBatch(days.take(part), cluster, count=len(part), tau=tau)
+        batch = ClusterBatch(days.take(part), cluster, count=len(part), tau=tau, view=network.view)
         batch.reset(np.arange(len(part)))
-        seen = torch.zeros(network.lookback + longest, len(part), FEATURES, device=device)
+        seen = torch.zeros(network.lookback + longest, len(part), features, device=device)
         begins = torch.zeros(network.lookback + longest, len(part), dtype=torch.bool, device=device)
         begins[network.lookback] = True
         state = network.initial_state(len(part))

@@ -46,8 +46,9 @@ class PPOSettings:
         Discount factor, and λ of the advantage estimate.
     clip
         How far the probability ratio, and the value, may move within an update.
-    value_weight, entropy_weight
-        Of the value loss and of the entropy in the loss.
+    value_weight, entropy_weight, entropy_decay
+        Weights of the value loss and of the entropy in the loss; the latter falls to `entropy_decay` times
+        its beginning over `updates` updates.
     learning_rate, decay, least_learning_rate, updates
         The learning rate falls to `decay` times its beginning over `updates` updates, and not below the
         least.
@@ -65,6 +66,7 @@ class PPOSettings:
     clip: float = 0.2
     value_weight: float = 0.5
     entropy_weight: float = 0.005
+    entropy_decay: float = 1.0
     learning_rate: float = 5e-4
     decay: float = 0.1
     least_learning_rate: float = 1e-6
@@ -79,13 +81,17 @@ class PPOSettings:
         for name in ("gamma", "lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise PolicyError(f"must be between 0 and 1, but got {getattr(self, name)}", field=name)
-        for name in ("clip", "learning_rate", "decay"):
+        for name in ("clip", "learning_rate", "decay", "entropy_decay"):
             if not getattr(self, name) > 0:
                 raise PolicyError(f"must be above 0, but got {getattr(self, name)}", field=name)
 
     def learning_rate_at(self, update: int) -> float:
         """Return the learning rate of an update, counted from 0."""
         return max(self.learning_rate * self.decay ** (update / self.updates), self.least_learning_rate)
+
+    def entropy_weight_at(self, update: int) -> float:
+        """Return the entropy's weight in an update, counted from 0."""
+        return self.entropy_weight * self.entropy_decay ** (update / self.updates)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PPOSettings:
@@ -106,7 +112,7 @@ class Losses(NamedTuple):
     divergence: Tensor
 
 
-def ppo_losses(reply: Reply, batch: Minibatch, settings: PPOSettings) -> Losses:
+def ppo_losses(reply: Reply, batch: Minibatch, settings: PPOSettings, update: int = 0) -> Losses:
     """Return the clipped losses of what a network says to a minibatch, means over the steps that count.
 
     With ρ = π(a|s) / π_old(a|s): policy loss −min(ρ·A, clip(ρ, 1 ± ε)·A); value loss
@@ -128,7 +134,7 @@ def ppo_losses(reply: Reply, batch: Minibatch, settings: PPOSettings) -> Losses:
     errors = torch.maximum((values - batch.targets) ** 2, (moved - batch.targets) ** 2)
     value = (errors * weight).sum()
     entropy = (-(log_probabilities.exp() * log_probabilities).sum(-1) * weight).sum()
-    total = policy + settings.value_weight * value - settings.entropy_weight * entropy
+    total = policy + settings.value_weight * value - settings.entropy_weight_at(update) * entropy
     divergence = ((ratio - 1 - change) * weight).sum()
     return Losses(total, policy, value, entropy, divergence)
 
@@ -138,11 +144,11 @@ def minibatches_of(
 ) -> Iterator[Minibatch]:
     """Yield every minibatch of every epoch of an update, counted from 0.
 
-    Advantages are normalised over the whole rollout.
+    Advantages are normalised over all decisions of the rollout.
     """
     advantages = advantages_of(rollout, settings.gamma, settings.lam)
     targets = advantages + rollout.values[:-1]
-    counted = advantages[rollout.used]
+    counted = advantages[rollout.used & rollout.decides]
     advantages = (advantages - counted.mean()) / (counted.std(correction=0) + 1e-8)
     generator = torch.Generator().manual_seed(update_seed(settings.seed, update, "minibatches"))
     for _ in range(settings.epochs):
@@ -202,7 +208,7 @@ class PPOTrainer:
         told = []
         for batch in minibatches_of(rollout, self.network, settings, self.update_number):
             reply = self.network(batch.observations, batch.begins, batch.state)
-            losses = ppo_losses(reply, batch, settings)
+            losses = ppo_losses(reply, batch, settings, self.update_number)
             self.optimiser.zero_grad()
             losses.total.backward()
             if settings.gradient_norm is not None:

@@ -142,7 +142,7 @@ class RolloutLearner(PPOTorchLearner):
         self, *, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
         """Return the loss of a minibatch."""
-        losses = ppo_losses(fwd_out[_REPLY], batch[_MINIBATCH], self._settings)
+        losses = ppo_losses(fwd_out[_REPLY], batch[_MINIBATCH], self._settings, self._weights_seq_no)
         self._told.append(torch.stack([each.detach() for each in losses]))
         return losses.total
 

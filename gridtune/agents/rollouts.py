@@ -32,8 +32,8 @@ class Rollout:
         Shape (lookback + T + 1, N), bool: which observations begin an episode.
     actions, log_probabilities, rewards
         Shape (T, N).
-    terminated, truncated, used
-        Shape (T, N), bool.
+    terminated, truncated, used, decides
+        Shape (T, N), bool; `decides`: where the network had a choice.
     values
         Shape (T + 1, N): what the value network expected; the last row is for the bootstrap.
     states
@@ -48,6 +48,7 @@ class Rollout:
     terminated: Tensor
     truncated: Tensor
     used: Tensor
+    decides: Tensor
     values: Tensor
     states: Tensor
 
@@ -107,6 +108,7 @@ def empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
         terminated=flags,
         truncated=flags.clone(),
         used=~flags,
+        decides=~flags,
         values=torch.zeros(steps + 1, episodes, device=device),
         states=torch.zeros(steps // network.sequence, episodes, *network.state_shape, device=device),
     )
@@ -144,6 +146,7 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
         rollout.values[step] = values[0]
         if step == steps:
             break
+        rollout.decides[step] = network.decides(rollout.observations[back + step])
         actions, log_probabilities = draw(logits[0], chance[step])
         rollout.actions[step], rollout.log_probabilities[step] = actions, log_probabilities
         seen, rewards, terminated, truncated, _ = env.step(actions.cpu().numpy())
@@ -170,18 +173,25 @@ def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
     """Return generalised advantage estimates, shape (T, N).
 
     δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}: an episode that
-    is cut off goes on in expectation, one that has terminated does not.
+    is cut off goes on in expectation, one that has terminated does not. Steps without a choice are lived
+    through: rewards until the next decision, and its value, stand for their values, and λ counts decisions.
 
     References
     ----------
     J. Schulman et al., "High-dimensional continuous control using generalized advantage estimation", 2016.
     """
     goes_on = gamma * (~rollout.terminated).float()
-    errors = rollout.rewards + goes_on * rollout.values[1:] - rollout.values[:-1]
-    weights = gamma * lam * (~(rollout.terminated | rollout.truncated)).float()
-    advantages, carried = torch.zeros_like(errors), torch.zeros_like(errors[0])
-    for step in range(len(errors) - 1, -1, -1):
-        carried = (errors[step] + weights[step] * carried) * rollout.used[step]
+    weights = gamma * (~(rollout.terminated | rollout.truncated)).float()
+    weights *= torch.where(rollout.decides, lam, 1.0)
+    # What stands after an episode's end says what its last observation is worth.
+    judged = rollout.decides | ~rollout.used
+    advantages, carried = torch.zeros_like(weights), torch.zeros_like(weights[0])
+    ahead = rollout.values[-1]
+    for step in range(len(weights) - 1, -1, -1):
+        values, lived = rollout.values[step], rollout.rewards[step] + goes_on[step] * ahead
+        errors = torch.where(rollout.decides[step], lived - values, 0.0)
+        carried = (errors + weights[step] * carried) * rollout.used[step]
+        ahead = torch.where(judged[step], values, lived)
         advantages[step] = carried
     return advantages
 
@@ -194,11 +204,13 @@ def segments(
     minibatches: int,
     generator: torch.Generator,
 ) -> Iterator[Minibatch]:
-    """Shuffle the rollout's segments and yield them in `minibatches` parts."""
+    """Shuffle the rollout's segments in which something was decided; yield them in `minibatches` parts."""
     length, episodes = network.sequence, rollout.actions.shape[1]
-    count = rollout.states.shape[0] * episodes
+    decided = rollout.decides.unflatten(0, (-1, length)).any(1)
+    chosen = torch.nonzero(decided.flatten()).squeeze(-1)
     device = rollout.actions.device
-    for part in torch.randperm(count, generator=generator).to(device).tensor_split(minibatches):
+    order = torch.randperm(len(chosen), generator=generator).to(device)
+    for part in chosen[order].tensor_split(minibatches):
         if len(part) == 0:
             continue
         segment, episode = part // episodes, part % episodes
@@ -214,7 +226,7 @@ def segments(
             rollout.values[rows, episode],
             advantages[rows, episode],
             targets[rows, episode],
-            rollout.used[rows, episode],
+            (rollout.used & rollout.decides)[rows, episode],
         )
 
 

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gridtune.agents.networks import make_network
+from gridtune.agents.networks import NETWORKS, make_network
 from gridtune.agents.playing import score_days
 from gridtune.agents.ppo import PPOSettings, PPOTrainer
 from gridtune.environments.shutdown import Draw, ShutdownVectorEnv
 from gridtune.errors import PolicyError
 from gridtune.simulation.platform import Platform
 from gridtune.simulation.shutdown.days import Days
-from gridtune.simulation.shutdown.state import FEATURES
+from gridtune.simulation.shutdown.observing import features_of
 
 __all__ = ["hold_out", "train_on_days"]
 
@@ -88,7 +88,8 @@ def train_on_days(
     """
     place, cluster = Path(folder), platform or Platform()
     learnt, judged = hold_out(days)
-    env = ShutdownVectorEnv(environments, learnt, cluster, tau=tau, variant=variant, draw=draw, copy=False)
+    told_by: Any = {"tau": tau, "variant": variant, "draw": draw, "view": NETWORKS[network].view}
+    env = ShutdownVectorEnv(environments, learnt, cluster, copy=False, **told_by)
     trainer = _begin(place, env, network, settings or PPOSettings(), cluster, device)
     curve, best = place / "learning_curve.jsonl", _best_so_far(place / "learning_curve.jsonl", trainer)
     until = None if seconds is None else time.monotonic() + seconds
@@ -123,7 +124,8 @@ def _begin(
 ) -> PPOTrainer:
     if (place / "last.pt").exists():
         return PPOTrainer.resume(place / "last.pt", env, device=device)
-    made = make_network(network, FEATURES, cluster.nodes + 1, seed=settings.seed)
+    features = features_of(NETWORKS[network].view, cluster.nodes)
+    made = make_network(network, features, cluster.nodes + 1, seed=settings.seed)
     return PPOTrainer(env, made.to(device), settings)
 
 

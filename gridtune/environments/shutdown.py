@@ -18,7 +18,7 @@ from gridtune.errors import SimulationError
 from gridtune.simulation.platform import Platform
 from gridtune.simulation.shutdown.clusters import ClusterBatch
 from gridtune.simulation.shutdown.days import Days, build_days
-from gridtune.simulation.shutdown.model import Variant
+from gridtune.simulation.shutdown.model import Variant, View
 from gridtune.simulation.shutdown.observing import observation_bounds
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
@@ -69,15 +69,21 @@ class _Draws:
 
 
 def _batch(
-    days: Days | str | Path, platform: Platform | None, count: int, tau: float, variant: Variant, frames: int
+    days: Days | str | Path,
+    platform: Platform | None,
+    count: int,
+    tau: float,
+    variant: Variant,
+    frames: int,
+    view: View,
 ) -> ClusterBatch:
     known = days if isinstance(days, Days) else read_training_days(str(days))
-    return ClusterBatch(known, platform, count=count, tau=tau, variant=variant, frames=frames)
+    return ClusterBatch(known, platform, count=count, tau=tau, variant=variant, frames=frames, view=view)
 
 
 def _spaces(batch: ClusterBatch) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
     """Return one cluster's spaces of observations and actions."""
-    high = observation_bounds(int(batch.days.walltime.max(initial=0)))
+    high = observation_bounds(int(batch.days.walltime.max(initial=0)), batch.view, batch.platform.nodes)
     shape = high.shape if batch.frames == 1 else (batch.frames, *high.shape)
     seen = gym.spaces.Box(0.0, np.broadcast_to(high, shape).copy(), dtype=np.float32)
     return seen, gym.spaces.Discrete(batch.platform.nodes + 1)
@@ -101,6 +107,9 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
         See `gridtune.simulation.shutdown.clusters.ClusterBatch`.
     frames
         Observations seen at once; 1 for an agent that remembers, 20 in the paper.
+    view
+        `paper`: the authors' 48 numbers. `effects`: what each reservation would do, and more of the past, see
+        `gridtune.simulation.shutdown.effects`.
     draw
         `days`: any day is as likely as any other. `groups`: first one of the groups by share of sequential
         submissions, then a day of it, as the paper's authors do.
@@ -116,9 +125,10 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
         tau: float = 0.5,
         variant: Variant = "paper",
         frames: int = 1,
+        view: View = "paper",
         draw: Draw = "days",
     ) -> None:
-        self._batch = batch = _batch(days, platform, 1, tau, variant, frames)
+        self._batch = batch = _batch(days, platform, 1, tau, variant, frames, view)
         self._draws = _Draws(batch.days, draw)
         self.observation_space, self.action_space = _spaces(batch)
 
@@ -156,7 +166,7 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
     ----------
     num_envs
         How many clusters.
-    days, platform, tau, variant, frames, draw
+    days, platform, tau, variant, frames, view, draw
         As of `ShutdownEnv`.
     copy
         Return arrays of the caller's own. False returns the environment's memory, which the next step
@@ -177,11 +187,12 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
         tau: float = 0.5,
         variant: Variant = "paper",
         frames: int = 1,
+        view: View = "paper",
         draw: Draw = "days",
         copy: bool = True,
     ) -> None:
         self.num_envs, self._copy = num_envs, copy
-        self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames)
+        self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view)
         self._draws = _Draws(batch.days, draw)
         seen, chosen = _spaces(batch)
         self.single_observation_space, self.single_action_space = seen, chosen

@@ -5,17 +5,20 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gridtune.agents.networks import FRAMES, NETWORKS, make_network
+from gridtune.agents.networks import FRAMES, NETWORKS, EffectNetwork, make_network
 from gridtune.errors import PolicyError
+from gridtune.simulation.shutdown.effects import PER_ACTION
 
 FEATURES, ACTIONS, STEPS, EPISODES = 5, 3, 60, 4
+#: What a network of effects needs to be shown.
+EFFECTS = EffectNetwork.described + ACTIONS * PER_ACTION
 
 
 def run_of(network, seed=0, begin_at=0):
     """Return observations and begins for `STEPS` decisions; episode 1 also begins at `begin_at`."""
     generator = torch.Generator().manual_seed(seed)
     rows = network.lookback + STEPS
-    observations = torch.rand(rows, EPISODES, FEATURES, generator=generator)
+    observations = torch.rand(rows, EPISODES, network.features, generator=generator)
     begins = torch.zeros(rows, EPISODES, dtype=torch.bool)
     begins[network.lookback] = True
     begins[network.lookback + begin_at, 1] = True
@@ -31,9 +34,13 @@ def one_by_one(network, observations, begins):
     return tuple(torch.stack(part) for part in zip(*replies, strict=True))
 
 
+def some(kind):
+    return make_network(kind, EFFECTS if kind == "effects" else FEATURES, ACTIONS, seed=1)
+
+
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_run_at_once_equals_one_decision_at_a_time(kind) -> None:
-    network = make_network(kind, FEATURES, ACTIONS, seed=1)
+    network = some(kind)
     observations, begins = run_of(network, begin_at=23)
     with torch.no_grad():
         logits, values, _ = network(observations, begins, network.initial_state(EPISODES))
@@ -45,7 +52,7 @@ def test_a_run_at_once_equals_one_decision_at_a_time(kind) -> None:
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_nothing_before_an_episode_s_beginning_matters(kind) -> None:
-    network = make_network(kind, FEATURES, ACTIONS, seed=1)
+    network = some(kind)
     observations, begins = run_of(network, begin_at=30)
     changed = observations.clone()
     changed[: network.lookback + 30] = 7.0
@@ -83,6 +90,31 @@ def test_the_paper_s_network_has_the_shapes_of_the_authors_weights() -> None:
     assert network.value.out.weight.T.shape == (64, 1)
 
 
+def effects_of(rows):
+    """Return observations whose rows of actions are given, each by its first two numbers."""
+    seen = torch.zeros(1, len(rows), EFFECTS)
+    for episode, actions in enumerate(rows):
+        for action, (counts, what) in enumerate(actions):
+            at = EffectNetwork.described + action * PER_ACTION
+            seen[0, episode, at], seen[0, episode, at + 1] = counts, what
+    return seen
+
+
+def test_what_does_nothing_of_its_own_is_never_chosen_and_equal_effects_are_as_likely() -> None:
+    network = some("effects")
+    torch.nn.init.normal_(network.score[-1].weight, generator=torch.Generator().manual_seed(1))
+    seen = effects_of(
+        [[(1, 0.5), (0, 0.0), (1, 0.5)], [(0, 0.0), (1, 0.2), (1, 0.9)], [(0, 0), (1, 0.3), (0, 0)]]
+    )
+    with torch.no_grad():
+        logits = network(seen, torch.zeros(1, 3, dtype=torch.bool), network.initial_state(3)).logits[0]
+    shares = torch.softmax(logits, -1)
+    assert shares[0].tolist() == pytest.approx([0.5, 0.0, 0.5])
+    assert shares[1, 0] == 0
+    assert abs(shares[1, 1] - shares[1, 2]) > 0.01
+    assert network.decides(seen).tolist() == [[True, True, False]]
+
+
 def test_a_seed_draws_the_same_weights_and_leaves_torch_s_own_numbers_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -94,7 +126,9 @@ def test_a_seed_draws_the_same_weights_and_leaves_torch_s_own_numbers_alone() ->
 
 
 def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(PolicyError, match="one of paper, recurrent, mlp"):
+    with pytest.raises(PolicyError, match="one of paper, recurrent, mlp, effects"):
         make_network("lstm", FEATURES, ACTIONS)
     with pytest.raises(PolicyError, match="cannot learn from 4 decisions"):
         make_network("mlp", FEATURES, ACTIONS, sequence=4)
+    with pytest.raises(PolicyError, match='needs view="effects"'):
+        make_network("effects", FEATURES, ACTIONS)

@@ -12,9 +12,10 @@ from gridtune.simulation.compiled import handles_of
 from gridtune.simulation.platform import Platform
 from gridtune.simulation.shutdown.days import Days
 from gridtune.simulation.shutdown.kernels import step_batch
-from gridtune.simulation.shutdown.model import Variant, build_model
+from gridtune.simulation.shutdown.model import Variant, View, build_model
+from gridtune.simulation.shutdown.observing import features_of
 from gridtune.simulation.shutdown.outcome import Outcome
-from gridtune.simulation.shutdown.state import FEATURES, NOW, cluster_columns
+from gridtune.simulation.shutdown.state import NOW, cluster_columns
 
 __all__ = ["ClusterBatch"]
 
@@ -44,6 +45,8 @@ class ClusterBatch:
         `paper` or `exact`, see `Variant`.
     frames
         Observations that are seen at once.
+    view
+        What an observation holds: see `View`.
 
     Attributes
     ----------
@@ -55,6 +58,8 @@ class ClusterBatch:
         Shape (count,), bool: whether the last step ended the day.
     day
         Shape (count,), int64: the day that each cluster lives through.
+    features
+        Numbers in an observation.
     """
 
     def __init__(
@@ -66,12 +71,15 @@ class ClusterBatch:
         tau: float = 0.5,
         variant: Variant = "paper",
         frames: int = 1,
+        view: View = "paper",
     ) -> None:
         if count < 1 or frames < 1:
             raise SimulationError(f"at least 1 cluster and 1 frame, but got {count=} and {frames=}")
         self.days, self.platform, self.count, self.frames = days, platform or Platform(), count, frames
-        self._told = {"count": count, "tau": tau, "variant": variant, "frames": frames}
-        model = build_model(days, self.platform, tau, variant, until_done=False)
+        self._told = {"count": count, "tau": tau, "variant": variant, "frames": frames, "view": view}
+        self.view, self.features = view, features_of(view, self.platform.nodes)
+        features = self.features
+        model = build_model(days, self.platform, tau, variant, until_done=False, view=view)
         self._arena = arena = model.arena(count)
         self._columns = cluster_columns(arena, model.settings, count)
         self.actions = np.zeros(count, np.int64)
@@ -80,12 +88,12 @@ class ClusterBatch:
         self.day = np.zeros(count, np.int64)
         # Frames stand one after the other, so that any `frames` of them in a row are a view.
         self._length = 1 if frames == 1 else frames + _RUN
-        self._history = np.zeros((count, self._length, FEATURES), np.float32)
+        self._history = np.zeros((count, self._length, features), np.float32)
         self._seen = self._history.reshape(-1)
         self._place = self._length - 1
         self._restart = np.zeros(count, np.bool_)
         self._days = np.zeros(count, np.int64)
-        self._where = np.array([0, self._length * FEATURES], np.int64)
+        self._where = np.array([0, self._length * features, features], np.int64)
         # The kernel is given addresses: these arrays are never replaced, and held as long as it is called.
         self._held = (
             *(*model.settings, *model.table, *model.scales, *arena),
@@ -96,7 +104,7 @@ class ClusterBatch:
 
     @property
     def observations(self) -> Float32s:
-        """What the last step saw: shape (count, 48), or (count, frames, 48), oldest first.
+        """What the last step saw: shape (count, features), or (count, frames, features), oldest first.
 
         A view of memory that later steps overwrite: with one frame, the next one.
         """
@@ -150,7 +158,7 @@ class ClusterBatch:
             self._history[:, :past] = self._history[:, self._length - past :]
             self._place = past - 1
         self._place += 1
-        self._where[0] = self._place * FEATURES
+        self._where[0] = self._place * self.features
         if begins:
             self._history[self._restart, self._place - past : self._place] = 0
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.simulation.compiled import bare, held, kernel, section
+from gridtune.simulation.shutdown.effects import observe_effects
 from gridtune.simulation.shutdown.observing import Scales, observe
 from gridtune.simulation.shutdown.parameters import GIVEN
 from gridtune.simulation.shutdown.rules import decide
 from gridtune.simulation.shutdown.state import (
     COMPUTING,
     DAY,
-    FEATURES,
+    EFFECTS,
+    FLAGS,
     NOW,
     ON,
     PROMISE,
@@ -51,7 +53,7 @@ def step_batch(handles):
     handles
         Of the arrays (`handles_of`) of the settings, the table, the scales and the arena; of `actions`, nodes
         to keep reserved, int64; `restart`, whether to begin another day instead, bool; `days`, which, int64;
-        `observations`, float32, and `where`, int64: the `FEATURES` of cluster i are written from
+        `observations`, float32, and `where`, int64: the where[2] features of cluster i are written from
         where[0] + i · where[1] on; `rewards`, float64, and `over`, bool: filled in, 0 and False for
         clusters that begin a day.
     """
@@ -77,7 +79,11 @@ def step_batch(handles):
         else:
             rewards[index] = step_cluster(cluster, jobs, horizon, actions[index])
             over[index] = is_over(cluster, jobs, horizon)
-        observe(cluster, jobs, scale, section(observations, where[0] + index * where[1], FEATURES))
+        row = section(observations, where[0] + index * where[1], where[2])
+        if settings.whole[FLAGS] & EFFECTS:
+            observe_effects(cluster, jobs, row)
+        else:
+            observe(cluster, jobs, scale, row)
 
 
 @kernel()

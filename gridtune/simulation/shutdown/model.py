@@ -12,6 +12,7 @@ from gridtune.simulation.platform import Platform
 from gridtune.simulation.shutdown.days import Days
 from gridtune.simulation.shutdown.observing import Scales, scales
 from gridtune.simulation.shutdown.state import (
+    EFFECTS,
     EVERY_LATE_JOB,
     ON,
     REALS,
@@ -25,11 +26,14 @@ from gridtune.simulation.shutdown.state import (
     column_starts,
 )
 
-__all__ = ["Model", "Variant", "build_model"]
+__all__ = ["Model", "Variant", "View", "build_model"]
 
 #: Whom the reward blames a late job on: `paper`, as the authors' code, only where the reservation holds it
 #: back; `exact`, as their equation 5, wherever it waits.
 Variant = Literal["paper", "exact"]
+#: What an agent is shown: `paper`, the authors' 48 numbers (`observing`); `effects`, what each reservation
+#: would do, and more of the past (`effects`).
+View = Literal["paper", "effects"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,14 @@ class Model:
         return Arena(np.zeros(clusters * words, np.int64), np.zeros(clusters * (nodes + 1), np.float64))
 
 
-def build_model(days: Days, platform: Platform, tau: float, variant: Variant, until_done: bool) -> Model:
+def build_model(
+    days: Days,
+    platform: Platform,
+    tau: float,
+    variant: Variant,
+    until_done: bool,
+    view: View = "paper",
+) -> Model:
     """Return the arrays; `until_done` ends a day as soon as all its jobs have ended."""
     if not 0 <= tau < np.inf:
         raise SimulationError(f"must be at least 0, but got {tau}", field="tau")
@@ -55,6 +66,7 @@ def build_model(days: Days, platform: Platform, tau: float, variant: Variant, un
     users = int(days.user.max(initial=-1)) + 1
     starts = column_starts(platform.nodes, platform.cores_per_node, busiest, users)
     flags = (EVERY_LATE_JOB if variant == "exact" else 0) | (UNTIL_DONE if until_done else 0)
+    flags |= EFFECTS if view == "effects" else 0
     shape = [platform.nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time]
     real = np.zeros(REALS)
     real[[ON, SWITCHING_ON, SWITCHING_OFF]] = power.idle, power.switching_on, power.switching_off

@@ -11,6 +11,7 @@ from gridtune.simulation.shutdown.state import (
     COMPUTERS,
     DONE,
     FREE,
+    LAST_END,
     NEVER,
     NEXT_END,
     NEXT_SWITCH,
@@ -211,6 +212,7 @@ def _complete(cluster, jobs):
             kept += 1
     memory[RUNNING] = left
     memory[NEXT_END] = following
+    memory[LAST_END] = now
 
 
 @kernel()
@@ -234,6 +236,7 @@ def _release(cluster, jobs, job):
     memory[FREE] += jobs.cores[job]
     memory[DONE] += 1
     cluster.users[jobs.user[job]] -= 1
+    cluster.last_run[jobs.user[job]] = memory[NOW] - cluster.start[job]
 
 
 @kernel()

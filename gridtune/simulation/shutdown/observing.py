@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.simulation.compiled import kernel
+from gridtune.simulation.shutdown.effects import GLOBALS, LARGEST, PER_ACTION, PER_JOB
 from gridtune.simulation.shutdown.state import (
     BUSY,
     CANDIDATES,
@@ -21,6 +22,7 @@ from gridtune.simulation.shutdown.state import (
     NOW,
     ON,
     PROMISE,
+    SEEN,
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
@@ -28,7 +30,7 @@ from gridtune.simulation.shutdown.state import (
     WAITING,
 )
 
-__all__ = ["Scales", "observation_bounds", "observe", "scales"]
+__all__ = ["Scales", "features_of", "observation_bounds", "observe", "scales"]
 
 Float32s = npt.NDArray[np.float32]
 
@@ -58,8 +60,17 @@ def scales(longest: int) -> Scales:
     )
 
 
-def observation_bounds(longest: int) -> Float32s:
+def features_of(view: str, nodes: int) -> int:
+    """Return how many numbers an observation of a cluster of so many nodes has."""
+    if view == "paper":
+        return FEATURES
+    return GLOBALS + SEEN * PER_JOB + (nodes + 1) * PER_ACTION
+
+
+def observation_bounds(longest: int, view: str, nodes: int) -> Float32s:
     """Return the most that each number can be with walltimes up to `longest` minutes; the least is 0."""
+    if view == "effects":
+        return np.full(features_of(view, nodes), LARGEST, np.float32)
     tables = scales(longest)
     high = np.ones(FEATURES, np.float32)
     high[7] = max(1.0, tables.promise[-1])

@@ -48,7 +48,8 @@ NEVER = np.iinfo(np.int64).max
 #: What a cluster remembers in single numbers: the minute; the day; nodes reserved; the oldest waiting job
 #: and its promise; jobs that have come, that wait, that hold cores but do not run, that run, that are
 #: done; free and busy cores; nodes that compute, and nodes the authors' monitor takes for computing; next
-#: completion and next end of a switch; candidates; jobs just chosen; first unused piece of an allocation.
+#: completion and next end of a switch; candidates; jobs just chosen; first unused piece of an allocation;
+#: last completion (0: none).
 (
     NOW,
     DAY,
@@ -69,8 +70,9 @@ NEVER = np.iinfo(np.int64).max
     CANDIDATES,
     CHOSEN,
     UNUSED,
+    LAST_END,
     MEMORY,
-) = range(20)
+) = range(21)
 
 #: What is added up over a day: node-minutes by state (`ON` here: idle), idle node-minutes as the authors'
 #: monitor counts them, core-minutes of computing, nodes switched on and off.
@@ -78,8 +80,8 @@ REPORTED_IDLE, CORE_MINUTES, SWITCHED_ON, SWITCHED_OFF, TOTALS = range(5, 10)
 
 #: Whole-number settings: the cluster's shape and times, flags, and integers in the arena for each cluster.
 NODES, CORES, ON_MINUTES, OFF_MINUTES, FLAGS, WORDS, SETTINGS = range(7)
-#: Flags: penalise every late job of the queue; stop once every job is done.
-EVERY_LATE_JOB, UNTIL_DONE = 1, 2
+#: Flags: penalise every late job of the queue; stop once every job is done; show what actions would do.
+EVERY_LATE_JOB, UNTIL_DONE, EFFECTS = 1, 2, 4
 
 #: Real-number settings: for each power state of a node that computes nothing, its power as a share of the
 #: largest one that is waste (0 for sleeping); share of its walltime that a job may wait.
@@ -161,8 +163,9 @@ class Cluster(NamedTuple):
     #: Scratch: minutes, and cores that become free after so many, in order of minutes.
     minutes: Int64s
     held: Int64s
-    #: Jobs in the system, by user.
+    #: By user: jobs in the system; what the job that ended last took (-1: none has ended).
     users: Int64s
+    last_run: Int64s
     #: Reals: load of each node as the authors' monitor keeps it; sum of rewards.
     load: Float64s
     score: Float64s
@@ -181,7 +184,7 @@ def column_starts(nodes: int, cores: int, jobs: int, users: int) -> Int64s:
     slots = min(pieces, jobs)
     by_node, lists = [nodes] * 7, [SEEN, SEEN, jobs, slots, slots, slots]
     scratch = [slots + SEEN] * 2
-    lengths = [MEMORY, TOTALS, 4, 4, *by_node, *lists, *[jobs] * 3, *[pieces] * 3, *scratch, users]
+    lengths = [MEMORY, TOTALS, 4, 4, *by_node, *lists, *[jobs] * 3, *[pieces] * 3, *scratch, users, users]
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
@@ -239,6 +242,7 @@ def cluster_at(settings, arena, index):
         _column(settings, arena, base, 23),
         _column(settings, arena, base, 24),
         _column(settings, arena, base, 25),
+        _column(settings, arena, base, 26),
         section(arena.real, reals, nodes),
         section(arena.real, reals + nodes, 1),
     )

@@ -65,6 +65,7 @@ def reset_cluster(cluster, jobs, day):
         cluster.waits[job] = 0
         cluster.start[job] = cluster.piece[job] = -1
         cluster.users[jobs.user[job]] = 0
+        cluster.last_run[jobs.user[job]] = -1
     cluster.score[0] = 0.0
     memory[DAY] = day
     memory[PROMISE] = -1
