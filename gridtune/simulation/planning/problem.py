@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -294,6 +294,14 @@ def _most_at_once(slots: Slots, extend: bool, *, together: bool) -> dict[int, in
         most[site] = int(here.processors.max())
         if together:
             end = np.where(here.extensible & extend, np.inf, here.end)
-            open_at = (here.start[:, None] <= here.start) & (here.start < end[:, None])
-            most[site] = int((here.processors[:, None] * open_at).sum(axis=0).max())
+            # The most is open when some slot has just begun.
+            begun = _sum_until(here.start, here.processors, here.start)
+            most[site] = int((begun - _sum_until(end, here.processors, here.start)).max())
     return most
+
+
+def _sum_until(keys: npt.NDArray[Any], values: Ints, until: Ints) -> Ints:
+    """Return for each instant the sum of the values whose keys are not after it."""
+    order = np.argsort(keys, kind="stable")
+    sums = np.concatenate([[0], np.cumsum(values[order])])
+    return sums[np.searchsorted(keys[order], until, side="right")]

@@ -12,7 +12,7 @@ import numpy as np
 
 from gridtune.simulation.compiled import kernel
 from gridtune.simulation.planning.placing import TOGETHER, find_ready, place, take
-from gridtune.simulation.planning.state import GIVEN, INFINITE
+from gridtune.simulation.planning.state import GIVEN, INFINITE, earliest_fit
 
 __all__ = ["GREEDY", "HEFT", "MAX_MIN", "MIN_MIN", "allocation_cost", "schedule", "upward_ranks"]
 
@@ -60,16 +60,23 @@ def schedule(work, graph, offers, scheduler, cross, now):
 @kernel()
 def _by_list(work, graph, offers, mind_makespan, cross, now):
     """Give the tasks, in their order, the place where each ends first, or that lengthens the whole least."""
-    last = now
+    last, before, value, slot, site, start = now, -1, INFINITE, -1, -1, INFINITE
     for index in range(work.tasks):
         task = graph.order[index]
         find_ready(work, graph, task, now)
         floor = last if mind_makespan else now
-        value, slot, site, start = place(work, graph, offers, task, floor, cross)
+        # Room only shrinks: while a task like the one before ends as early in the same slot, that is best.
+        again = before >= 0 and slot != TOGETHER and _alike(work, graph, task, before)
+        if again:
+            base, ready = task * work.sites + site, work.ready[task * work.sites + site]
+            start = earliest_fit(work, offers, slot, graph.processors[task], graph.run[base], ready)
+            again = max(start + graph.run[base], floor) == value
+        if not again:
+            value, slot, site, start = place(work, graph, offers, task, floor, cross)
         if value == INFINITE:
             return INFINITE
         take(work, graph, offers, task, slot, site, start)
-        last = max(last, work.finish[task])
+        last, before = max(last, work.finish[task]), task
     return last
 
 
