@@ -17,6 +17,7 @@ import numpy.typing as npt
 from gridtune.simulation.batch.running import (
     Running,
     add_running,
+    bare_running,
     drop_request,
     empty_running,
     overstayed,
@@ -263,15 +264,7 @@ def _advance(replay):
 def _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest):
     """Wrap the caller's arrays into bare columns and replay the log."""
     fill = 0 if shared else 1
-    running = Running(
-        bare(slots.n),
-        bare(slots.end),
-        bare(slots.turn),
-        bare(slots.job),
-        bare(slots.requested_end),
-        bare(slots.holder),
-        bare(slots.held),
-    )
+    running = bare_running(slots)
     columns = Log(
         bare(log.submit),
         bare(log.run),

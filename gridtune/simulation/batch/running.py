@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.simulation.compiled import kernel
+from gridtune.simulation.compiled import bare, kernel
 
 __all__ = [
     "Running",
     "add_running",
+    "bare_running",
     "drop_request",
     "empty_running",
     "overstayed",
@@ -48,6 +49,20 @@ def empty_running(room: int) -> Running:
         requested_end=np.empty(room, np.int64),
         holder=np.empty(room, np.int32),
         held=np.empty(room, np.int32),
+    )
+
+
+@kernel()
+def bare_running(running):
+    """Return the same arrays as bare columns."""
+    return Running(
+        bare(running.n),
+        bare(running.end),
+        bare(running.turn),
+        bare(running.job),
+        bare(running.requested_end),
+        bare(running.holder),
+        bare(running.held),
     )
 
 

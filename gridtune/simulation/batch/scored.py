@@ -16,6 +16,7 @@ from gridtune.simulation.batch.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_E
 from gridtune.simulation.batch.running import (
     Running,
     add_running,
+    bare_running,
     drop_request,
     empty_running,
     pop_ended,
@@ -214,10 +215,7 @@ def _run(score, fill_score, run, start, known, slots, scratch, memory, flags, sh
     replay = Replay(
         jobs, flags, shared, read.submit, bare(run), read.walltime, read.processors, read,
         bare(start), bare(queue), bare(key), bare(fill_key),
-        Running(
-            bare(slots.n), bare(slots.end), bare(slots.turn), bare(slots.job),
-            bare(slots.requested_end), bare(slots.holder), bare(slots.held),
-        ),
+        bare_running(slots),
         bare(memory),
     )  # fmt: skip
     _advance(replay, score, fill_score)
