@@ -1,0 +1,380 @@
+"""The `provisioning` system: a workflow submitted to a site, on slots held for it or task by task."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.systems.logs import Kept, as_read, rule_names
+from gridtune.systems.provisioning_parameters import ProvisioningParameters
+from gridtune.systems.system import Outcome, Streams, SystemParameters, WorkloadLoader, register_system
+from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
+from gridtune.workload.workload import Workload
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gridtune.simulation.planning.plan import Plan
+    from gridtune.simulation.planning.problem import Evaluation, PlanProblem
+    from gridtune.simulation.provisioning.site import Execution, Site, SiteState
+    from gridtune.simulation.provisioning.slots import Slots
+
+__all__ = ["ProvisioningSystem"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search came to.
+
+    Attributes
+    ----------
+    costs, plans
+        Shape (k, 2) and (k, slots): of the plans that no other one it looked at dominates.
+    evaluations
+        How many it looked at.
+    seen
+        Shape (m, 2): costs of the distinct feasible ones.
+    """
+
+    costs: Floats
+    plans: Bools
+    evaluations: int
+    seen: Floats
+
+
+class Recorder:
+    """A planning problem that remembers the costs of every plan it was asked for."""
+
+    def __init__(self, problem: PlanProblem) -> None:
+        self.problem, self.workflow, self.slots = problem, problem.workflow, problem.slots
+        self._seen: dict[bytes, tuple[float, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self.problem)
+
+    def evaluate(self, population: npt.ArrayLike) -> Floats:
+        """Return costs, shape (plans, 2)."""
+        costs = self.problem.evaluate(population)
+        self._note(np.asarray(population, np.bool_), costs)
+        return costs
+
+    def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
+        """Return costs and the slots that are kept."""
+        found = self.problem.evaluate_released(population)
+        self._note(found.used, found.costs)
+        return found
+
+    def _note(self, plans: Bools, costs: Floats) -> None:
+        for plan, (cost, makespan) in zip(np.packbits(plans, axis=1), costs.tolist(), strict=True):
+            if math.isfinite(makespan):
+                self._seen[plan.tobytes()] = (cost, makespan)
+
+    @property
+    def seen(self) -> Floats:
+        """Shape (m, 2): costs of the distinct feasible plans, in the order in which they were met."""
+        return np.array(list(self._seen.values())).reshape(-1, 2)
+
+
+class ProvisioningSystem:
+    """Resource provisioning against best effort.
+
+    A workflow comes to a site at a random instant of its log. Its slots are those that the site has free
+    then; a search chooses some, a scheduler lays the workflow onto them, and what the plan needs is held
+    before any later job comes. Beside it, from the same instant, the same workflow is run by the queue.
+    """
+
+    name: ClassVar[str] = "provisioning"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = ProvisioningParameters
+
+    def __init__(self) -> None:
+        self._sites: Kept[Site] = Kept()
+        self._workflows: Kept[Workflow] = Kept()
+
+    @cached_property
+    def directions(self) -> Mapping[str, str]:
+        """Every metric's better direction."""
+        from gridtune.metrics.provisioning import PROVISIONING_METRICS  # noqa: PLC0415
+
+        return {name: metric.direction for name, metric in PROVISIONING_METRICS.items()}
+
+    @cached_property
+    def units(self) -> Mapping[str, str]:
+        """Every metric's unit."""
+        from gridtune.metrics.provisioning import PROVISIONING_METRICS  # noqa: PLC0415
+
+        return {name: metric.unit for name, metric in PROVISIONING_METRICS.items()}
+
+    def traces(self, parameters: ProvisioningParameters) -> Iterable[str]:
+        """Return the site's log, if there is one; where rules were asked for, the reader is told of them."""
+        if parameters.trace is None:
+            return ()
+        if parameters.clean in {("default",), ("none",), ()}:
+            return (parameters.trace,)
+        return (as_read(parameters.trace, parameters.clean),)
+
+    def code(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
+        """Return the checksum of the workflow's file, where it is read from one."""
+        if parameters.workflow_is_made:
+            return {}
+        file = resolve_trace(parameters.workflow)
+        try:
+            return {"workflow": hashlib.sha256(file.read_bytes()).hexdigest()}
+        except OSError as error:
+            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+
+    def prepare(self, parameters: Iterable[ProvisioningParameters]) -> None:
+        """Compile the site, the planners and the searches, on a handful of jobs and tasks."""
+        small = generate_workflow(tasks=3, depth=2, processors=1, max_processors=2)
+        known = {(each.offers, each.search, each.scheduler, each.approach): each for each in parameters}
+        for each in known.values():
+            rng = np.random.default_rng(0)
+            update: dict[str, Any] = {"population": 4, "iterations": 2, "slot_sites": (4, 4)}
+            few = each.model_copy(update=update)
+            offers, state = _offers(few, _small_site() if few.offers == "site" else None, 5, rng)
+            if state is not None:
+                state.best_effort(small)
+            if few.approach == "provisioned":
+                problem = _problem(few, small, offers, 5 if state else 0)
+                problem.plan()
+                _search(few, problem, rng)
+
+    def run(
+        self, parameters: ProvisioningParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        """Submit the workflow, both ways, and measure what comes of it."""
+        workflow = self._workflow(parameters)
+        site = self._site(parameters, load) if parameters.offers == "site" else None
+        now = _instant(parameters, site, streams)
+        offers, _ = _offers(parameters, site, now, streams("slots"))
+        queue = None if site is None else site.at(now).best_effort(workflow)
+        notes: dict[str, Any] = {"submitted": now, "workflow": workflow.name, "tasks": len(workflow)}
+        if site is not None:
+            notes |= {"jobs": len(site), "processors": site.processors}
+        metrics = _context(parameters, site, offers, workflow)
+        if parameters.approach == "best_effort":
+            if queue is None:
+                raise SimulationError("best effort needs a queue", field="approach")
+            metrics |= _measured(queue.makespan, queue.allocation_cost, queue)
+            return Outcome(metrics, notes, {"tasks": _task_table(workflow, queue)} if tables else {})
+        problem = _problem(parameters, workflow, offers, now)
+        found = _search(parameters, problem, streams("search"))
+        metrics |= _front_measures(problem, found)
+        notes["front"] = found.costs.tolist()
+        if len(found.costs) == 0:
+            return Outcome({**metrics, **_measured(math.nan, math.nan, queue), "feasible": 0.0}, notes)
+        plan = _chosen(parameters, problem, found)
+        makespan, cost = plan.makespan, plan.allocation_cost
+        if site is not None:
+            done = site.at(now).provision(plan)
+            makespan, cost = done.makespan, done.allocation_cost
+        metrics |= {**_measured(makespan, cost, queue), "slots_taken": float(plan.chosen.sum())}
+        made = _tables(workflow, plan, found, queue) if tables else {}
+        return Outcome(metrics, notes, made)
+
+    def _workflow(self, parameters: ProvisioningParameters) -> Workflow:
+        p = parameters
+        if p.workflow == "cybershake":
+            return self._workflows.get("cybershake", cybershake_workflow)
+        if p.workflow != "random":
+            key = (self.code(p)["workflow"], p.workflow_clean, p.offers)
+            read = read_workflow(resolve_trace(p.workflow), clean=p.workflow_clean)
+            return self._workflows.get(key, read.in_whole_seconds)
+        return generate_workflow(
+            seed=p.workflow_seed,
+            tasks=p.tasks,
+            depth=p.depth,
+            run_time=p.run_time,
+            processors=p.task_processors,
+            max_processors=max(p.slot_sites) if p.offers == "poisson" else p.processors or 430,
+            fan_in=p.fan_in,
+            communication=p.communication,
+            bandwidth=p.bandwidth,
+        )
+
+    def _site(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> Site:
+        (reference,) = self.traces(parameters)
+        raw, p = load(reference), parameters
+        log = (raw.checksum, p.processors, p.clean, p.first)
+        copies = (p.copy_probability, p.copy_shift, p.copy_seed, p.inflation)
+        return self._sites.get((log, copies), lambda: _build_site(raw, p))
+
+
+def _build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
+    from gridtune.simulation.provisioning.site import Site  # noqa: PLC0415
+
+    p = parameters
+    workload, _ = clean(raw, rule_names(p.clean), processors=p.processors)
+    if p.first is not None:
+        workload = workload.first(p.first)
+    size = p.processors or workload.machine_processors
+    if size is None:
+        raise SimulationError("the log does not give the site's size", field="processors")
+    if len(workload) == 0:
+        raise SimulationError(f"no job of {raw.name} is left by the selection")
+    if p.copy_probability:
+        rng = np.random.default_rng(p.copy_seed)
+        workload = workload.add_shifted_copy(p.copy_probability, p.copy_shift, rng)
+    return Site(workload, size, inflation=p.inflation)
+
+
+def _small_site() -> Site:
+    from gridtune.simulation.provisioning.site import Site  # noqa: PLC0415
+
+    seconds = np.arange(8)
+    columns = {"submit_time": seconds, "run_time": seconds % 3 + 2, "requested_processors": seconds % 2 + 1}
+    return Site(Workload(columns), 3)
+
+
+def _instant(parameters: ProvisioningParameters, site: Site | None, streams: Streams) -> int:
+    """Return when the workflow comes: the same for every configuration of a replicate."""
+    if site is None:
+        return 0
+    part = parameters.earliest + (parameters.latest - parameters.earliest) * streams("submission").random()
+    return int(part * site.span)
+
+
+def _offers(
+    parameters: ProvisioningParameters, site: Site | None, now: int, rng: np.random.Generator
+) -> tuple[Slots, SiteState | None]:
+    if site is not None:
+        state = site.at(now)
+        return state.slots(), state
+    from gridtune.simulation.provisioning.poisson import poisson_slots  # noqa: PLC0415
+
+    p = parameters
+    made = poisson_slots(
+        rng, processors=p.slot_sites, length=p.slot_length, gap=p.slot_gap, until=p.slot_until
+    )
+    return made, None
+
+
+def _problem(parameters: ProvisioningParameters, workflow: Workflow, offers: Slots, now: int) -> PlanProblem:
+    from gridtune.simulation.planning.network import Network  # noqa: PLC0415
+    from gridtune.simulation.planning.problem import PlanProblem  # noqa: PLC0415
+
+    p = parameters
+    sites = len(p.slot_sites) if p.offers == "poisson" else 1
+    network = Network.uniform(sites, latency=p.latency, bandwidth=p.bandwidth)
+    how: dict[str, Any] = {"network": network, "cross_slot": p.cross_slot, "extend": p.extend, "now": now}
+    return PlanProblem(workflow, offers, p.scheduler, **how)
+
+
+def _search(parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Found:
+    """Return the front that the search finds; a single plan where slots are taken by a simple rule."""
+    from gridtune.agents.planning.archive import Archive  # noqa: PLC0415
+    from gridtune.agents.planning.moga import Moga  # noqa: PLC0415
+
+    p, recorder = parameters, Recorder(problem)
+    if p.search in ("all", "open"):
+        rule = np.ones(len(problem), np.bool_) if p.search == "all" else problem.slots.divisible
+        plans, archive = rule[None, :], Archive(len(problem))
+        if p.release:
+            costs, plans = recorder.evaluate_released(plans)
+        else:
+            costs = recorder.evaluate(plans)
+        archive.add(costs, plans)
+        return Found(archive.costs, archive.plans, 1, recorder.seen)
+    common: dict[str, Any] = {"population": p.population, "seeding": p.seeded, "release": p.release}
+    if p.search == "moga":
+        rate = min(1.0, p.mutation / len(problem))
+        ours: dict[str, Any] = {"crossover_points": p.crossover_points, "crossover_rate": p.crossover_rate}
+        search: Any = Moga(recorder, rng, **common, **ours, mutation_rate=rate)
+    else:
+        from gridtune.agents.planning.nsga import Nsga  # noqa: PLC0415
+
+        search = Nsga(recorder, rng, **common, version=int(p.search[-1]))
+    archive = search.run(p.population * p.iterations)
+    return Found(archive.costs, archive.plans, search.evaluations, recorder.seen)
+
+
+def _chosen(parameters: ProvisioningParameters, problem: PlanProblem, found: Found) -> Plan:
+    from gridtune.agents.planning.selection import select_plan  # noqa: PLC0415
+
+    return problem.plan(found.plans[select_plan(found.costs, parameters.alpha)])
+
+
+def _context(
+    parameters: ProvisioningParameters, site: Site | None, offers: Slots, workflow: Workflow
+) -> dict[str, float]:
+    """Return what the workflow met with."""
+    load = use = math.nan
+    if site is not None:
+        load = site.offered_load
+        use = site.utilisation(int(parameters.earliest * site.span), int(parameters.latest * site.span))
+    return {
+        "slots": float(len(offers)),
+        "tasks": float(len(workflow)),
+        "jobs": 0.0 if site is None else float(len(site)),
+        "offered_load": load,
+        "utilisation": use,
+    }
+
+
+def _measured(makespan: float, cost: float, queue: Execution | None) -> dict[str, float]:
+    from gridtune.metrics.provisioning import compare  # noqa: PLC0415
+
+    theirs = (math.nan, math.nan) if queue is None else (queue.makespan, queue.allocation_cost)
+    return {"feasible": 1.0, **compare(makespan, cost, *theirs)}
+
+
+def _front_measures(problem: PlanProblem, found: Found) -> dict[str, float]:
+    """Return size and hypervolume of the front, which does not depend on how it was found."""
+    from gridtune.metrics.provisioning import front_hypervolume  # noqa: PLC0415
+
+    workflow = problem.workflow
+    everything = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
+    ideal = (workflow.work, workflow.critical_path)
+    volume = front_hypervolume(found.costs, ideal, (everything[0], 3.0 * everything[1]))
+    return {
+        "front": float(len(found.costs)),
+        "hypervolume": volume,
+        "evaluations": float(found.evaluations),
+        "feasible_plans": float(len(found.seen)),
+    }
+
+
+def _task_table(workflow: Workflow, queue: Execution, plan: Plan | None = None) -> pa.Table:
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns: dict[str, Any] = {
+        "task": list(workflow.names),
+        "level": workflow.level,
+        "processors": workflow.processors,
+        "queue_submit": queue.submit,
+        "queue_start": queue.start,
+        "queue_finish": queue.finish,
+    }
+    if plan is not None:
+        columns |= {"plan_start": plan.start, "plan_finish": plan.finish}
+    return pa.table(columns)
+
+
+def _tables(workflow: Workflow, plan: Plan, found: Found, queue: Execution | None) -> dict[str, pa.Table]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    front = {"allocation_cost": found.costs[:, 0], "makespan": found.costs[:, 1]}
+    tables = {
+        "front": pa.table({**front, "slots": found.plans.sum(axis=1)}),
+        "solutions": pa.table({"allocation_cost": found.seen[:, 0], "makespan": found.seen[:, 1]}),
+        "slots": pa.table({**plan.slots.columns(), "taken": plan.chosen, "used": plan.used}),
+    }
+    if queue is not None:
+        tables["tasks"] = _task_table(workflow, queue, plan)
+    return tables
+
+
+register_system(ProvisioningSystem())
