@@ -30,9 +30,11 @@ class ReservoirArrays(NamedTuple):
     readout
         Shape (m, p), float64: of the constant, of the r neurons and, where the readout sees them, of the d
         inputs: p = 1 + r or 1 + r + d.
+    columns
+        Shape (d,), int64: the inputs in an order in which those come first that all candidates of a
+        decision share.
     sizes
-        Shape (2,), int64: r; and how many of the inputs, the first ones, are the same for all candidates
-        of a decision.
+        Shape (2,), int64: r, and how many inputs are shared.
     leak
         Shape (1,), float64.
     """
@@ -43,6 +45,7 @@ class ReservoirArrays(NamedTuple):
     source: npt.NDArray[np.int64]
     weight: npt.NDArray[np.float64]
     readout: npt.NDArray[np.float64]
+    columns: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     leak: npt.NDArray[np.float64]
 

@@ -6,7 +6,16 @@ from math import exp, sqrt
 
 from gridtune.simulation.compiled import kernel
 
-__all__ = ["accumulate", "advance", "describe", "describe_chosen", "drive", "score_candidates", "solve"]
+__all__ = [
+    "accumulate",
+    "advance",
+    "describe",
+    "describe_chosen",
+    "drive",
+    "score_candidates",
+    "solve",
+    "values_of",
+]
 
 
 @kernel(inline="always")
@@ -22,7 +31,14 @@ def _shared_part(arrays, state, row, a, neurons, part):
         for j in range(arrays.first[a, i], arrays.first[a, i + 1]):
             total += arrays.weight[a, j] * state[a, arrays.source[a, j]]
         part[i] = total
-    for f in range(arrays.sizes[1]):
+    _feed(arrays, a, row, 0, arrays.sizes[1], neurons, part)
+
+
+@kernel(inline="always")
+def _feed(arrays, a, row, start, stop, neurons, part):
+    """Add what some of the inputs bring; most of a candidate's are zeros of a one-hot code."""
+    for place in range(start, stop):
+        f = arrays.columns[place]
         value = row[f]
         if value != 0.0:
             for i in range(neurons):
@@ -46,7 +62,7 @@ def score_candidates(arrays, state, rows, scratch, out_q):
     out_q
         Shape (n,) or more, float64: filled in, the mean over the networks.
     """
-    networks, neurons = arrays.bias.shape
+    networks = arrays.bias.shape[0]
     seen, shared = arrays.sizes[0], arrays.sizes[1]
     leak, inputs, outputs = arrays.leak[0], arrays.inputs.shape[1], arrays.readout.shape[1]
     part, drive_of = scratch[0], scratch[1]
@@ -57,12 +73,7 @@ def score_candidates(arrays, state, rows, scratch, out_q):
         for c in range(rows.shape[0]):
             for i in range(seen):
                 drive_of[i] = part[i]
-            for f in range(shared, inputs):
-                value = rows[c, f]
-                # Most inputs of a candidate are zeros of a one-hot code.
-                if value != 0.0:
-                    for i in range(seen):
-                        drive_of[i] += value * arrays.inputs[a, f, i]
+            _feed(arrays, a, rows[c], shared, inputs, seen, drive_of)
             q = arrays.readout[a, 0]
             for i in range(seen):
                 q += arrays.readout[a, 1 + i] * ((1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i]))
@@ -79,11 +90,7 @@ def advance(arrays, state, row, scratch):
     leak, part = arrays.leak[0], scratch[0]
     for a in range(networks):
         _shared_part(arrays, state, row, a, neurons, part)
-        for f in range(arrays.sizes[1], arrays.inputs.shape[1]):
-            value = row[f]
-            if value != 0.0:
-                for i in range(neurons):
-                    part[i] += value * arrays.inputs[a, f, i]
+        _feed(arrays, a, row, arrays.sizes[1], arrays.columns.size, neurons, part)
         for i in range(neurons):
             state[a, i] = (1.0 - leak) * state[a, i] + leak * _logistic(part[i])
 
@@ -111,11 +118,7 @@ def describe(arrays, state, rows, scratch, out):
         for c in range(rows.shape[0]):
             for i in range(seen):
                 drive_of[i] = part[i]
-            for f in range(arrays.sizes[1], inputs):
-                value = rows[c, f]
-                if value != 0.0:
-                    for i in range(seen):
-                        drive_of[i] += value * arrays.inputs[a, f, i]
+            _feed(arrays, a, rows[c], arrays.sizes[1], inputs, seen, drive_of)
             out[c, a, 0] = 1.0
             for i in range(seen):
                 out[c, a, 1 + i] = (1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i])
@@ -130,6 +133,18 @@ def drive(arrays, state, rows, scratch, out):
     for t in range(rows.shape[0]):
         advance(arrays, state, rows[t], scratch)
         describe_chosen(arrays, state, rows[t], out[t])
+
+
+@kernel()
+def values_of(readout, seen, out):
+    """Write the mean over the networks of their readouts' values: `seen`, shape (n, m, p); `out`, (n,)."""
+    networks, outputs = readout.shape
+    for t in range(out.size):
+        total = 0.0
+        for a in range(networks):
+            for i in range(outputs):
+                total += readout[a, i] * seen[t, a, i]
+        out[t] = total / networks
 
 
 @kernel()

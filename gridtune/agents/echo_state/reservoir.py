@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from gridtune.agents.echo_state.arrays import Floats, ReservoirArrays
 from gridtune.agents.echo_state.settings import LearnerSettings
 from gridtune.errors import PolicyError
 
-__all__ = ["draw_reservoirs", "recurrent_matrix", "spectral_radius"]
+__all__ = ["draw_network", "draw_reservoirs", "recurrent_matrix", "spectral_radius"]
+
+
+def draw_network(
+    settings: LearnerSettings, shared: Sequence[bool] | npt.NDArray[np.bool_], seed: int
+) -> ReservoirArrays:
+    """Return the networks that the settings ask for, before they have learned anything.
+
+    Parameters
+    ----------
+    settings, shared
+        As of `draw_reservoirs`.
+    seed
+        Of every weight.
+    """
+    rng = np.random.default_rng((seed, *b"network"))
+    if settings.regressor == "ffnn":
+        return _draw_feed_forward(settings, np.asarray(shared, np.bool_), rng)
+    return draw_reservoirs(settings, shared, rng)
+
+
+def _draw_feed_forward(
+    settings: LearnerSettings, common: npt.NDArray[np.bool_], rng: np.random.Generator
+) -> ReservoirArrays:
+    """Return a network of one hidden layer, its weights uniform within ±1/√inputs, its readout zeros."""
+    inputs, neurons = common.size, settings.neurons
+    bound = 1 / np.sqrt(inputs)
+    return ReservoirArrays(
+        inputs=rng.uniform(-bound, bound, (1, inputs, neurons)),
+        bias=rng.uniform(-bound, bound, (1, neurons)),
+        first=np.zeros((1, neurons + 1), np.int64),
+        source=np.zeros((1, 1), np.int64),
+        weight=np.zeros((1, 1)),
+        readout=np.zeros((1, 1 + neurons)),
+        columns=np.argsort(~common, kind="stable").astype(np.int64),
+        sizes=np.array([neurons, int(common.sum())], np.int64),
+        leak=np.array([1.0]),
+    )
 
 
 def draw_reservoirs(
-    settings: LearnerSettings, inputs: int, shared: int, rng: np.random.Generator
+    settings: LearnerSettings, shared: Sequence[bool] | npt.NDArray[np.bool_], rng: np.random.Generator
 ) -> ReservoirArrays:
     """Return reservoirs with readouts of zeros.
 
@@ -25,33 +66,38 @@ def draw_reservoirs(
     ----------
     settings
         Sizes, shares and scales.
-    inputs
-        How many numbers a candidate's row has.
     shared
-        How many of them, the first ones, all candidates of a decision share.
+        Of each input, whether all candidates of a decision share it.
     rng
         Draws every weight.
 
     Raises
     ------
     PolicyError
-        Where there are no inputs, or more are shared than there are.
+        Where there are no inputs.
     """
-    if not 0 <= shared <= inputs or inputs < 1:
-        raise PolicyError(f"shared <= inputs must hold with inputs >= 1, but got {shared=}, {inputs=}")
+    common = np.asarray(shared, np.bool_)
+    inputs = common.size
+    if inputs == 0:
+        raise PolicyError("a network needs inputs, but there are none")
     drawn = [_draw(settings, inputs, rng) for _ in range(settings.reservoirs)]
     seen = max(1, round(settings.readout_connectivity * settings.neurons))
     outputs = 1 + seen + (inputs if settings.direct else 0)
-    columns = [np.stack(column) for column in zip(*drawn, strict=True)]
+    feeding, bias, first, source, weight = (np.stack(column) for column in zip(*drawn, strict=True))
     return ReservoirArrays(
-        *columns,
+        inputs=feeding,
+        bias=bias,
+        first=first,
+        source=source,
+        weight=weight,
         readout=np.zeros((settings.reservoirs, outputs)),
-        sizes=np.array([seen, shared]),
+        columns=np.argsort(~common, kind="stable").astype(np.int64),
+        sizes=np.array([seen, int(common.sum())], np.int64),
         leak=np.array([settings.leak]),
     )
 
 
-def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
     """Return one reservoir's weights. Neurons are alike, so the first ones may well be the seen ones."""
     neurons, low = settings.neurons, -1.0 if settings.signed else 0.0
     feeding = settings.input_scale * rng.uniform(low, 1.0, (inputs, neurons))
@@ -93,7 +139,9 @@ def recurrent_matrix(arrays: ReservoirArrays, network: int) -> Floats:
     return _dense(arrays.bias.shape[1], arrays.first[network], arrays.source[network], arrays.weight[network])
 
 
-def _dense(neurons: int, first: np.ndarray, source: np.ndarray, weight: Floats) -> Floats:
+def _dense(
+    neurons: int, first: npt.NDArray[np.int64], source: npt.NDArray[np.int64], weight: Floats
+) -> Floats:
     matrix = np.zeros((neurons, neurons))
     matrix[np.repeat(np.arange(neurons), np.diff(first)), source] = weight
     return matrix

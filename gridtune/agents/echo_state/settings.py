@@ -1,4 +1,4 @@
-"""What a learner of candidate values is made of and how it learns: every parameter, with the papers' values."""
+"""What a learner of candidate values is made of and how it learns: every parameter, as the papers set it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from gridtune.errors import PolicyError
 
-__all__ = ["IMPROVED", "PAPER", "LearnerSettings", "Method", "Regressor"]
+__all__ = ["IMPROVED", "PAPER", "Inputs", "LearnerSettings", "Method", "Regressor"]
 
 Method = Literal["sarsa", "fitted_q", "counterfactual"]
 Regressor = Literal["esn", "ffnn"]
-Inputs = Literal["paper", "relative"]
+Inputs = Literal["paper", "extended", "relative"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,9 @@ class LearnerSettings:
         `esn`: an echo state network, its readout by ridge regression. `ffnn`: a feed-forward network of
         one hidden layer of sigmoid neurons, trained by back-propagation; for `sarsa` and `fitted_q`.
     inputs
-        `paper`: the rows the site gives (state and candidate). `relative`: besides, how long the candidate
-        has waited, how it compares with the others that wait, and what its organisation lacks.
+        `paper`: state and candidate as the papers describe them. `extended`: the site's larger set, with how
+        long the candidate has waited and what its organisation lacks. `relative`: besides, how it compares
+        with the others that wait, see `gridtune.agents.echo_state.relative`.
     neurons
         Of each reservoir, or of the hidden layer.
     connectivity
@@ -136,7 +137,7 @@ class LearnerSettings:
 _CHOICES = {
     "method": ("sarsa", "fitted_q", "counterfactual"),
     "regressor": ("esn", "ffnn"),
-    "inputs": ("paper", "relative"),
+    "inputs": ("paper", "extended", "relative"),
 }
 
 

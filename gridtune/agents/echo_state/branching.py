@@ -1,0 +1,197 @@
+"""What else a decision could have come to: the same moment lived through again with other candidates.
+
+A run over past jobs can be taken up at any decision: everything that changes is copied, another candidate is
+started, and the same policy goes on with the same submissions. What the branches come to differs by the
+candidate alone, so a few of them say more about it than many runs would.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridtune.agents.echo_state.compiling import kernel
+from gridtune.agents.echo_state.kernels import advance, describe, score_candidates
+from gridtune.agents.echo_state.loop import BY_VALUE, best_of, candidate_by_rule, fill_rows, live
+from gridtune.simulation.responsive.accounts import fairness_now
+from gridtune.simulation.responsive.candidates import count_candidates, start_candidate
+from gridtune.simulation.responsive.state import (
+    AREA,
+    ARRIVED,
+    BOOKED,
+    DECIDED,
+    ELASTIC,
+    HEAD,
+    NOW,
+    POOL,
+    TAIL,
+)
+from gridtune.simulation.responsive.stepping import advance_until_decision
+
+__all__ = ["copy_mind", "copy_site", "live_and_branch", "worth"]
+
+
+@kernel()
+def copy_site(source, target):
+    """Make one site's state that of another with the same jobs and settings."""
+    one, other = source.state, target.state
+    other.memory[:] = one.memory
+    head, tail = one.memory[HEAD], one.memory[TAIL]
+    other.waiting[head:tail] = one.waiting[head:tail]
+    other.heap[:] = one.heap
+    other.start[:] = one.start
+    other.service[:] = one.service
+    other.running[:] = one.running
+    other.begun[:] = one.begun
+    other.queued[:] = one.queued
+    other.recent[:] = one.recent
+    other.ordered[:] = one.ordered
+    other.options[:] = one.options
+    other.decided[:] = one.decided
+    other.time[:] = one.time
+    other.pool[:] = one.pool
+    other.fairness[:] = one.fairness
+    other.utilisation[:] = one.utilisation
+    other.number[:] = one.number
+    other.completed[:] = one.completed
+
+
+@kernel()
+def copy_mind(source, target):
+    """Make what changes of one scheduler that of another with the same networks."""
+    target.state[:] = source.state
+    target.lore.logs[:] = source.lore.logs
+    target.lore.weights[:] = source.lore.weights
+    target.lore.known[:] = source.lore.known
+
+
+@kernel()
+def _worth_of(site, trial, job, end, weight, fairness):
+    state, submit, run = trial.state, site.jobs.submit[job], site.jobs.run[job]
+    start = state.start[job]
+    begun = 0 <= start <= end
+    if begun:
+        fairness = state.fairness[state.number[job]]
+    else:
+        start = end
+    responsiveness = weight * run / (run + start - submit)
+    if site.settings.whole[ELASTIC] == 1:
+        return responsiveness
+    return responsiveness + (1.0 - weight) * fairness
+
+
+@kernel()
+def worth(site, trial, end, weight, price):
+    """Return what a branch came to by a moment: λ W + (1 − λ) F over the jobs that it was about.
+
+    They are those that waited when it branched off and those that came until `end`. Who still waits then
+    counts as if started at that moment. On an elastic site λ W, less the price of the pool's core-seconds.
+
+    Parameters
+    ----------
+    site
+        Where it branched off.
+    trial
+        The branch, which has lived up to `end`.
+    end
+        The moment, second.
+    weight, price
+        λ, and what a core-second costs.
+    """
+    memory, jobs = site.state.memory, site.jobs
+    fairness, total = fairness_now(trial), 0.0
+    for place in range(memory[HEAD], memory[TAIL]):
+        total += _worth_of(site, trial, site.state.waiting[place], end, weight, fairness)
+    job = memory[ARRIVED]
+    while job < jobs.submit.size and jobs.submit[job] <= end:
+        total += _worth_of(site, trial, job, end, weight, fairness)
+        job += 1
+    if site.settings.whole[ELASTIC] == 1:
+        now = trial.state.memory
+        total -= price * (now[AREA] - memory[AREA] + now[POOL] * (end - now[BOOKED]))
+    return total
+
+
+@kernel()
+def live_and_branch(
+    site, mind, trial, thought, none, rule, epsilon, probes, branches, horizon, weight, price, rng, out
+):
+    """Live on to the end, and at some decisions try several candidates.
+
+    Parameters
+    ----------
+    site, mind
+        Before their first decision; both move on.
+    trial, thought
+        A site and a scheduler of the same kind, for the branches: overwritten.
+    none
+        A `Diary` of no decisions.
+    rule, epsilon, rng
+        As of `live`; branches go on by the rule, and draw nothing at random.
+    probes
+        Shape (c,), int64, ascending: decisions to branch off at.
+    branches
+        Candidates to try at each: the one that the rule takes, and others drawn, each as likely.
+    horizon
+        How long branches go on, seconds.
+    weight, price
+        As of `worth`.
+    out
+        Arrays (first, seen, value): shapes (c + 1,), int64; (c · branches, m, p) and (c · branches,),
+        float64. Filled in: the branches of probe i stand from first[i] up to first[i + 1].
+    """
+    first, seen, value = out
+    memory = site.state.memory
+    rows, q = _room(mind, 64)
+    due, filled = 0, 0
+    first[0] = 0
+    while advance_until_decision(site):
+        count = count_candidates(site)
+        if count > q.size:
+            rows, q = _room(mind, 2 * count)
+        fill_rows(site, mind, rows, count)
+        if rule == BY_VALUE:
+            score_candidates(mind.arrays, mind.state, rows[:count], mind.scratch, q)
+            candidate = best_of(q, count)
+        else:
+            candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
+        if due < probes.size and probes[due] == memory[DECIDED]:
+            if count > 1:
+                chosen = _draw_branches(candidate, min(branches, count), count, rng)
+                tried = rows[chosen]
+                describe(mind.arrays, mind.state, tried, mind.scratch, seen[filled:])
+                end = memory[NOW] + horizon
+                for each in range(chosen.size):
+                    copy_site(site, trial)
+                    copy_mind(mind, thought)
+                    advance(thought.arrays, thought.state, tried[each], thought.scratch)
+                    start_candidate(trial, chosen[each])
+                    live(trial, thought, none, rule, 0.0, site.jobs.submit.size, end, rng)
+                    value[filled + each] = worth(site, trial, end, weight, price)
+                filled += chosen.size
+            due += 1
+            first[due] = filled
+        if epsilon > 0.0 and rng.random() < epsilon:
+            candidate = min(int(rng.random() * count), count - 1)
+        advance(mind.arrays, mind.state, rows[candidate], mind.scratch)
+        start_candidate(site, candidate)
+
+
+@kernel()
+def _draw_branches(taken, number, count, rng):
+    chosen = np.empty(number, np.int64)
+    chosen[0] = taken
+    drawn = 1
+    while drawn < number:
+        other = min(int(rng.random() * count), count - 1)
+        known = False
+        for place in range(drawn):
+            known = known or chosen[place] == other
+        if not known:
+            chosen[drawn] = other
+            drawn += 1
+    return chosen
+
+
+@kernel()
+def _room(mind, candidates):
+    return np.empty((candidates, mind.arrays.columns.size)), np.empty(candidates)
