@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import gymnasium
 
+from gridtune.environments.responsive import ResponsiveEnv, ResponsiveVectorEnv
 from gridtune.environments.shutdown import ShutdownEnv, ShutdownVectorEnv
 
-__all__ = ["ShutdownEnv", "ShutdownVectorEnv"]
+__all__ = ["ResponsiveEnv", "ResponsiveVectorEnv", "ShutdownEnv", "ShutdownVectorEnv"]
 
+gymnasium.register(
+    id="gridtune/Responsive-v0",
+    entry_point="gridtune.environments.responsive:ResponsiveEnv",
+    vector_entry_point="gridtune.environments.responsive:ResponsiveVectorEnv",
+)
 gymnasium.register(
     id="gridtune/Shutdown-v0",
     entry_point="gridtune.environments.shutdown:ShutdownEnv",

@@ -28,7 +28,8 @@ def readme(repository: Path) -> str:
 
 def test_readme_names_every_trace(readme: str) -> None:
     there = set(bundled_traces())
-    assert there == {"quickstart", "sessions", "mm4"} | {f"{cluster}_days" for cluster in GRID5000_CLUSTERS}
+    days = {f"{cluster}_days" for cluster in GRID5000_CLUSTERS}
+    assert there == {"quickstart", "sessions", "mm4", "egee"} | days
     assert {name for _, name in COMMAND.findall(readme)} == there
     assert {name for name, _, _ in SUMS.findall(readme)} == there
 
@@ -41,7 +42,7 @@ def test_checksums_and_sizes(readme: str) -> None:
         assert read_workload(path).checksum == of_content
 
 
-@pytest.mark.parametrize("name", ["quickstart", "sessions", "mm4", "taurus_days", "econome_days"])
+@pytest.mark.parametrize("name", ["quickstart", "sessions", "mm4", "egee", "taurus_days", "econome_days"])
 def test_commands_make_the_same_bytes(name: str, readme: str, tmp_path: Path) -> None:
     command = next(command for command, made in COMMAND.findall(readme) if made == name)
     target = tmp_path / f"{name}.swf.gz"
@@ -56,5 +57,6 @@ def test_loads_are_as_advertised() -> None:
     loads = {name: offered_load(read_workload(path)) for name, path in bundled_traces().items()}
     assert loads["quickstart"] == pytest.approx(0.85, rel=0.01)
     assert loads["sessions"] == pytest.approx(0.8, rel=0.01)
+    assert loads["egee"] == pytest.approx(0.56, rel=0.01)
     # Poisson: the load of the distributions; standard error of the sample about 1.4 %.
     assert loads["mm4"] == pytest.approx(0.7, rel=0.05)

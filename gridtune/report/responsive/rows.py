@@ -1,0 +1,114 @@
+"""A sweep's cells as rows: one for each configuration, its metrics over the replicates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from gridtune.sweep.cells import CellResult
+
+__all__ = ["NATIVE", "Row", "rows_of", "site_of"]
+
+#: The rule that stands for the site's own scheduler: one queue per VO with fair-share priorities.
+NATIVE = "fair_share"
+#: What a policy is called in tables and figures.
+_NAMES = {
+    "fcfs": "FCFS",
+    "sjf": "SJF",
+    "interactive_first": "interactive first",
+    "edf": "EDF",
+    "longest_ratio": "longest waiting ratio",
+    "fair_share": "fair share (NAT)",
+    "random": "random",
+    "recorded": "recorded waits",
+    "esn-sarsa": "ESN-SARSA",
+    "esn-fq": "ESN-FQ",
+    "ffnn-sarsa": "FFNN-SARSA",
+    "ffnn-fq": "FFNN-FQ",
+    "esn-counterfactual": "ESN counterfactual",
+}
+#: Parameters that a row's label does not repeat: its table or column says them.
+_ELSEWHERE = frozenset({"policy", "site", "estimates", "weight", "variant", "headroom"})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One configuration on one workload.
+
+    Attributes
+    ----------
+    workload
+        What the sweep calls it.
+    parameters
+        The configuration.
+    results
+        Its finished cells, a replicate each.
+    """
+
+    workload: str
+    parameters: Mapping[str, Any]
+    results: Sequence[CellResult]
+
+    @property
+    def policy(self) -> str:
+        """Which policy decides."""
+        return str(self.get("policy", "fcfs"))
+
+    @property
+    def site(self) -> str:
+        """`rigid` or `elastic`."""
+        return str(self.get("site", "rigid"))
+
+    @property
+    def estimates(self) -> str:
+        """`ORA` or `EST`."""
+        return "ORA" if self.get("estimates", "estimated") == "oracle" else "EST"
+
+    @property
+    def weight(self) -> float:
+        """λ."""
+        return float(self.get("weight", 0.5))
+
+    @property
+    def label(self) -> str:
+        """Policy, variant and pool rule, in words."""
+        name = _NAMES.get(self.policy, self.policy)
+        if self.get("variant") == "improved":
+            name += ", improved"
+        if self.get("headroom") is not None:
+            name += f", pool = {self.get('headroom'):g} × demand"
+        elif self.site == "elastic" and "-" not in self.policy:
+            name += ", fixed pool"
+        more = {key: value for key, value in self.parameters.items() if key not in _ELSEWHERE}
+        return name + "".join(f", {key}={value}" for key, value in more.items() if value is not None)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a parameter, of the configuration or its workload."""
+        return self.results[0].parameters.get(name, default)
+
+    def mean(self, metric: str) -> float:
+        """Return a metric's mean over the replicates."""
+        return float(np.mean([result.metrics[metric] for result in self.results]))
+
+    def spread(self, metric: str) -> float:
+        """Return a metric's standard deviation over the replicates; NaN of fewer than two."""
+        values = [result.metrics[metric] for result in self.results]
+        return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+
+
+def rows_of(results: Sequence[CellResult]) -> list[Row]:
+    """Return a row for each configuration with a finished cell, in the order of the sweep."""
+    held: dict[tuple[str, str], list[CellResult]] = {}
+    for result in results:
+        if result.state == "done":
+            held.setdefault((result.workload, result.configuration_id), []).append(result)
+    return [Row(cells[0].workload, cells[0].configuration, cells) for cells in held.values()]
+
+
+def site_of(rows: Sequence[Row], workload: str, site: str) -> list[Row]:
+    """Return the rows of one workload on one kind of site."""
+    return [row for row in rows if row.workload == workload and row.site == site]
