@@ -1,0 +1,119 @@
+"""The responsive system: what its parameters do, and that a part reported on stays unseen."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gridtune.errors import GridtuneError, SimulationError
+from gridtune.simulation.responsive.replay import replay
+from gridtune.simulation.responsive.site import SiteModel
+from gridtune.sweep import run_cell
+from gridtune.systems import get_system
+from gridtune.systems.responsive import site_jobs, split_log
+from gridtune.systems.responsive_parameters import ResponsiveParameters
+from gridtune.workload import read_workload
+from gridtune.workload.catalogue import resolve_trace
+
+SHARES = "1=0.53,2=0.02,3=0.17,4=0.08,5=0.01,6=0.16,other=0.03"
+
+
+def run(seed: int = 1, tables: bool = False, **parameters):
+    return run_cell("responsive", {"trace": "egee", **parameters}, seed=seed, tables=tables).outcome
+
+
+def streams(purpose: str) -> np.random.Generator:
+    return np.random.default_rng(len(purpose))
+
+
+@pytest.mark.parametrize(
+    "policy", ["fcfs", "sjf", "interactive_first", "edf", "longest_ratio", "fair_share", "random"]
+)
+@pytest.mark.parametrize("site", [{}, {"site": "elastic"}, {"site": "elastic", "headroom": 1.2}])
+def test_every_simple_rule_runs(policy, site):
+    metrics = run(policy=policy, first=600, **site).metrics
+    assert metrics["jobs"] == 300 - 2 * 37
+    assert not any(math.isnan(value) for value in metrics.values())
+    assert set(metrics) == set(get_system("responsive").directions)
+
+
+def test_the_cell_is_the_replay_of_the_last_part():
+    outcome = run(policy="sjf", estimates="oracle", shares=SHARES, tables=True)
+    parameters = ResponsiveParameters(trace="egee", shares=SHARES)
+    first, last = split_log(read_workload(resolve_trace("egee")), parameters, streams)
+    assert (len(first), len(last)) == (4750, 4750)
+    _, jobs = site_jobs(first, last, parameters)
+    starts = replay(jobs, SiteModel(oracle=True), "sjf").start
+    assert outcome.tables["jobs"]["start"].to_numpy().tolist() == starts.tolist()
+    assert outcome.tables["jobs"]["counted"].to_numpy().sum() == outcome.metrics["jobs"] == 3750
+    assert outcome.tables["decisions"].num_rows == 4750
+
+
+def test_target_shares_come_from_the_part_to_learn_on():
+    """Whatever the last part holds, the shares stay."""
+    log = read_workload(resolve_trace("egee"))
+    parameters = ResponsiveParameters(trace="egee")
+    first, last = split_log(log, parameters, streams)
+    _, jobs = site_jobs(first, last, parameters)
+    _, other = site_jobs(first, last.first(100).scale_run_time(50), parameters)
+    assert jobs.shares.tolist() == other.shares.tolist()
+    work = np.bincount(first.group, first.run_time)[1:]
+    np.testing.assert_allclose(jobs.shares, work / work.sum(), atol=2e-3)
+
+
+def test_parts_and_windows():
+    whole = run(part="all", left_out=0).metrics["jobs"]
+    train, test = (run(part=part, split=0.25, left_out=0).metrics["jobs"] for part in ("train", "test"))
+    assert (whole, train, test) == (9500, 2375, 7125)
+    windows = [run(window=f"{i}/3", left_out=0).metrics["jobs"] for i in (1, 2, 3)]
+    assert sum(windows) == 4750
+
+
+def test_interactive_jobs_gain_from_going_first():
+    told = {name: run(policy=name).metrics for name in ("fcfs", "interactive_first")}
+    assert told["interactive_first"]["interactive_delay"] < 0.2 * told["fcfs"]["interactive_delay"]
+    assert told["interactive_first"]["core_hours"] == told["fcfs"]["core_hours"]
+
+
+def test_an_elastic_site_trades_cores_for_waits():
+    fixed, sized = (
+        run(site="elastic", policy="sjf").metrics,
+        run(site="elastic", policy="sjf", headroom=1.5).metrics,
+    )
+    assert fixed["mean_pool"] == pytest.approx(81)
+    assert sized["mean_pool"] != fixed["mean_pool"]
+    assert sized["interactive_responsiveness"] > fixed["interactive_responsiveness"]
+
+
+def test_replicates_are_the_same_for_all_policies():
+    """Shaken submissions depend on the seed alone."""
+    one, same, other = (
+        run(seed=seed, policy=policy, shake=600, tables=True).tables["jobs"]["submit"].to_pylist()
+        for seed, policy in ((1, "fcfs"), (1, "sjf"), (2, "sjf"))
+    )
+    assert one == same != other
+
+
+def test_recorded_waits_need_waits():
+    with pytest.raises(SimulationError, match="records no wait"):
+        run(policy="recorded")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"shares": "1=0.5,2=0.6,other=0"}, "add up to"),
+        ({"shares": "0.5,0.5"}, "group=share"),
+        ({"headroom": 1.5}, "no effect"),
+        ({"policy": "sjf", "neurons": 50}, "neurons has no effect"),
+        ({"policy": "sjf", "variant": "improved"}, "variant has no effect"),
+        ({"policy": "recorded", "site": "elastic"}, "what happened"),
+        ({"policy": "esn-sarsa", "leak": 0.0}, "leak"),
+        ({"polcy": "sjf"}, "polcy"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong, words):
+    with pytest.raises((GridtuneError, ValueError), match=words):
+        run(**wrong)
