@@ -8,7 +8,16 @@ from gridtune.simulation.compiled import kernel
 from gridtune.simulation.dispatch.predicting import follower_of, predicted_finish
 from gridtune.simulation.dispatch.state import MACHINES, NOBODY, NOW
 
-__all__ = ["ATTRIBUTES", "MACHINE", "AttributeSet", "attribute_count", "describe"]
+__all__ = [
+    "ATTRIBUTES",
+    "LEFT",
+    "MACHINE",
+    "PREDICTED",
+    "AttributeSet",
+    "attribute_count",
+    "describe",
+    "describe_waiting",
+]
 
 #: `paper`: what the paper's brokers know. `informed`: besides, what any broker can observe of its machines.
 AttributeSet = Literal["paper", "informed"]
@@ -25,8 +34,8 @@ ATTRIBUTES = (
     "predicted seconds to its end",
     "predicted slack over the estimate",
 )
-#: The column that names the machine, the only one that is no quantity.
-MACHINE = 3
+#: Columns: seconds that the deadline leaves; the machine, the only one that is no quantity; seconds to the end.
+LEFT, MACHINE, PREDICTED = 1, 3, 7
 _OF_THE_PAPER = 4
 
 
@@ -52,21 +61,33 @@ def describe(site, belief, job, order, columns, rows):
     rows
         Shape (m, ≥ columns), float64: filled in.
     """
-    now, estimate = site.memory[NOW], site.estimate[job]
     for machine in range(site.memory[MACHINES]):
-        rows[machine, 0] = estimate
-        rows[machine, 1] = site.deadline[job] - now
-        rows[machine, 2] = site.waiting[machine] + site.running[machine]
-        rows[machine, 3] = machine
-        if columns <= _OF_THE_PAPER:
-            continue
         follower = follower_of(site, job, machine, order)
-        ending = predicted_finish(site, belief, machine, job, follower)
-        rows[machine, 4] = _estimates_before(site, machine, follower)
-        rows[machine, 5] = _left_running(site, belief, machine)
-        rows[machine, 6] = belief.factor[machine]
-        rows[machine, 7] = ending - now
-        rows[machine, 8] = (site.deadline[job] - ending) / estimate
+        _fill(site, belief, job, machine, follower, columns, rows, machine)
+
+
+@kernel()
+def describe_waiting(site, belief, job, columns, rows, row):
+    """Write a row for a job that stands in a queue already, as if it had just been put there."""
+    _fill(site, belief, job, site.machine[job], job, columns, rows, row)
+    rows[row, 2] -= 1
+
+
+@kernel()
+def _fill(site, belief, job, machine, follower, columns, rows, row):
+    now, estimate = site.memory[NOW], site.estimate[job]
+    rows[row, 0] = estimate
+    rows[row, 1] = site.deadline[job] - now
+    rows[row, 2] = site.waiting[machine] + site.running[machine]
+    rows[row, 3] = machine
+    if columns <= _OF_THE_PAPER:
+        return
+    ending = predicted_finish(site, belief, machine, job, follower)
+    rows[row, 4] = _estimates_before(site, machine, follower)
+    rows[row, 5] = _left_running(site, belief, machine)
+    rows[row, 6] = belief.factor[machine]
+    rows[row, 7] = ending - now
+    rows[row, 8] = (site.deadline[job] - ending) / estimate
 
 
 @kernel()
