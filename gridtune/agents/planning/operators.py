@@ -1,0 +1,64 @@
+"""Variation of plans: random bits, crossover in k points, mutation bit by bit, and who becomes a parent."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["cross", "mutate", "random_plans", "sample_universally"]
+
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+
+
+def random_plans(plans: int, slots: int, rng: np.random.Generator) -> Bools:
+    """Return plans of which every bit is as likely 1 as 0."""
+    return rng.integers(0, 2, (plans, slots), dtype=np.uint8).astype(np.bool_)
+
+
+def cross(parents: Bools, points: int, rate: float, rng: np.random.Generator) -> Bools:
+    """Return the children of neighbouring rows, shape as `parents`; a last one without partner is copied.
+
+    Parameters
+    ----------
+    parents
+        Shape (plans, slots).
+    points
+        Where pairs swap what follows: so many different places between bits, as far as there are.
+    rate
+        The probability that a pair is crossed at all.
+    rng
+        Where the random numbers come from.
+    """
+    children = parents.copy()
+    pairs, places = len(parents) // 2, parents.shape[1] - 1
+    points = min(points, places)
+    if pairs == 0 or points == 0:
+        return children
+    cuts = np.argsort(rng.random((pairs, places)), axis=1)[:, :points]
+    begins = np.zeros((pairs, places + 1), np.int64)
+    np.put_along_axis(begins, cuts + 1, 1, axis=1)
+    swapped = begins.cumsum(axis=1) % 2 == 1
+    swapped &= (rng.random(pairs) < rate)[:, None]
+    one, other = parents[0 : 2 * pairs : 2], parents[1 : 2 * pairs : 2]
+    children[0 : 2 * pairs : 2] = np.where(swapped, other, one)
+    children[1 : 2 * pairs : 2] = np.where(swapped, one, other)
+    return children
+
+
+def mutate(plans: Bools, rate: float, rng: np.random.Generator) -> Bools:
+    """Return plans with each bit flipped with that probability."""
+    return plans ^ (rng.random(plans.shape) < rate)
+
+
+def sample_universally(fitness: npt.NDArray[np.float64], count: int, rng: np.random.Generator) -> Ints:
+    """Return so many positions in random order, each as often as its share of the fitness, up to one more.
+
+    References
+    ----------
+    J. E. Baker, "Reducing bias and inefficiency in the selection algorithm", ICGA 1987.
+    """
+    edges = np.cumsum(fitness)
+    pointers = (rng.random() + np.arange(count)) * (edges[-1] / count)
+    chosen = np.minimum(np.searchsorted(edges, pointers, side="right"), len(fitness) - 1)
+    return rng.permutation(chosen)
