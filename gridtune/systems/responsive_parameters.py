@@ -74,7 +74,7 @@ class ResponsiveParameters(SystemParameters):
     """The parameters of one life of a site. The learner's own are its variant's where they are not given."""
 
     trace: str = Field(
-        description="the log: a file or a name that `gridtune traces list` shows; sequential jobs, VO = group",
+        description="the log: a file or a name that `gridtune traces list` shows; VO = group",
         examples=["lcg-2005", "egee"],
     )
     clean: CleanRules = Field(
@@ -135,10 +135,10 @@ class ResponsiveParameters(SystemParameters):
     patience: Annotated[float, Field(ge=0)] = Field(
         1.0, description="edf: a job is due once it has waited that many times its expected run time and run"
     )
-    headroom: Positive | None = Field(
+    headroom: Annotated[float, Field(ge=0)] | None = Field(
         None,
         description="elastic, simple rules: ask for that many times the cores that running and waiting jobs "
-        "need; default: leave the pool as it is",
+        "need; 0, and by default: leave the pool as it is",
         examples=[1.2],
     )
     weight: Share = Field(0.5, description="λ: weight of responsiveness in the reward", examples=[0.5])

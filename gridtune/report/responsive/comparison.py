@@ -58,10 +58,10 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
 
 
 _LEGEND = (
-    "Mean ± standard deviation over jobs, then the mean over replicates; by the reward, best first. W = run/(run "
-    "+ wait); ORA knows run times, EST takes the median of the class; λ weighs W in the reward. U is that of the "
-    "last decision. The published rows are of another log (" + PUBLISHED_ON + ", not public): compare the "
-    "distances between policies, not the rows."
+    "Mean ± standard deviation over jobs, then the mean over replicates; by the reward, best first. "
+    "W = run/(run + wait); ORA knows run times, EST takes the median of the class; λ weighs W in the reward. "
+    "U is that of the last decision. The published rows are of another log (" + PUBLISHED_ON + ", not "
+    "public): compare the distances between policies, not the rows."
 )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 #: Lives under one policy each: what is drawn side by side, and no more, so that lines can be told apart.
 MOST = 6
 DAY = 86_400
+#: Draws a life's jobs of one class into a panel, in a style.
+_Draw = Callable[[Any, "_Life", npt.NDArray[np.bool_], dict[str, str]], None]
 #: Delays that jobs of either class are asked to stay below, seconds.
 PROMPT = 120
 
@@ -100,60 +103,48 @@ def _named(stem: Path, what: str) -> Path:
     return stem.with_name(f"{stem.name}_{what}.png")
 
 
-def _panels(
-    lives: Mapping[str, _Life],
-    draw: Callable[[Any, _Life, npt.NDArray[np.bool_], str, str], None],
-    title: str,
-) -> Any:
+@contextmanager
+def _panels(lives: Mapping[str, _Life], where: str, draw: _Draw) -> Iterator[tuple[Any, Any]]:
     """Give a figure of two panels, interactive and batch jobs, with a curve of each life."""
     colours = series_colours(list(lives))
-    manager = figure(11, 4.4, ncols=2)
-    drawing, axes = manager.__enter__()
-    for panel, interactive in zip(axes, (True, False), strict=True):
-        for name, life in lives.items():
-            draw(panel, life, life.interactive == interactive, name, colours[name])
-        head(panel, f"{'Interactive' if interactive else 'Batch'} jobs: {title}")
-    drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
-    return manager, drawing, axes
+    with figure(11, 4.4, ncols=2) as (drawing, axes):
+        for panel, interactive in zip(axes, (True, False), strict=True):
+            for name, life in lives.items():
+                draw(panel, life, life.interactive == interactive, {"color": colours[name], "label": name})
+            head(panel, f"{'Interactive' if interactive else 'Batch'} jobs: {where}")
+        drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
+        yield drawing, axes
 
 
 def _draw_responsiveness(lives: Mapping[str, _Life], where: str, stem: Path) -> Path:
     """Draw P(W > x), as figures 4, 5 and 8 of the first paper and 2 of the second."""
 
-    def draw(panel: Any, life: _Life, mine: npt.NDArray[np.bool_], name: str, colour: str) -> None:
+    def draw(panel: Any, life: _Life, mine: npt.NDArray[np.bool_], style: dict[str, str]) -> None:
         values = np.sort(life.responsiveness[mine])
         above = 1.0 - np.arange(len(values)) / max(len(values), 1)
-        panel.step(values, above, where="post", color=colour, label=name)
+        panel.step(values, above, where="post", **style)
         panel.set_xlabel("W")
 
-    manager, drawing, axes = _panels(lives, draw, where)
-    axes[0].set_ylabel("share of jobs with a larger W")
-    path = save(drawing, _named(stem, "responsiveness"))
-    manager.__exit__(None, None, None)
-    return path
+    with _panels(lives, where, draw) as (drawing, axes):
+        axes[0].set_ylabel("share of jobs with a larger W")
+        return save(drawing, _named(stem, "responsiveness"))
 
 
 def _draw_delays(lives: Mapping[str, _Life], where: str, stem: Path) -> Path:
     """Draw P(wait ≤ x), as figures 7 and 10 of the first paper and 3 of the second."""
 
-    def draw(panel: Any, life: _Life, mine: npt.NDArray[np.bool_], name: str, colour: str) -> None:
+    def draw(panel: Any, life: _Life, mine: npt.NDArray[np.bool_], style: dict[str, str]) -> None:
         values = np.sort(life.wait[mine])
-        panel.step(
-            np.maximum(values, 1),
-            (np.arange(len(values)) + 1) / max(len(values), 1),
-            color=colour,
-            label=name,
-        )
+        share = (np.arange(len(values)) + 1) / max(len(values), 1)
+        panel.step(np.maximum(values, 1), share, where="post", **style)
         panel.set_xscale("log")
         panel.set_xlabel("delay, s (1 s and less at the left edge)")
 
-    manager, drawing, axes = _panels(lives, draw, where)
-    for panel in axes:
-        panel.axvline(PROMPT, color="#999999", linewidth=0.8, linestyle="--")
-    axes[0].set_ylabel("share of jobs that wait no longer")
-    path = save(drawing, _named(stem, "delay"))
-    manager.__exit__(None, None, None)
-    return path
+    with _panels(lives, where, draw) as (drawing, axes):
+        for panel in axes:
+            panel.axvline(PROMPT, color="#999999", linewidth=0.8, linestyle="--")
+        axes[0].set_ylabel("share of jobs that wait no longer")
+        return save(drawing, _named(stem, "delay"))
 
 
 def _draw_fairness(lives: Mapping[str, _Life], where: str, stem: Path) -> list[Path]:

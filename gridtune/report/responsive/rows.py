@@ -79,7 +79,7 @@ class Row:
         name = _NAMES.get(self.policy, self.policy)
         if self.get("variant") == "improved":
             name += ", improved"
-        if self.get("headroom") is not None:
+        if self.get("headroom"):
             name += f", pool = {self.get('headroom'):g} × demand"
         elif self.site == "elastic" and "-" not in self.policy:
             name += ", fixed pool"
