@@ -39,7 +39,7 @@ import math
 from gridtune.simulation.compiled import kernel
 from gridtune.simulation.responsive.accounts import fairness_now, service_of, utilisation_now
 from gridtune.simulation.responsive.candidates import list_options
-from gridtune.simulation.responsive.estimates import class_estimate, expected_time
+from gridtune.simulation.responsive.estimates import class_estimate
 from gridtune.simulation.responsive.state import (
     CORES,
     ELASTIC,
@@ -104,28 +104,32 @@ def fill_features(site, rows):
     options, waiting = list_options(site), memory[TAIL] - memory[HEAD]
     extended = settings.whole[FEATURES] == EXTENDED
     elastic = settings.whole[ELASTIC]
-    least = _fill_state(site, rows[0])
+    # Once for all candidates: each look into the site costs more than what is done with it.
+    oracle, batch, interactive = settings.whole[ORACLE] == 1, class_estimate(site, 0), class_estimate(site, 1)
+    run, kind, of_vo, queue = jobs.run, jobs.interactive, jobs.vo, state.waiting[memory[HEAD] : memory[TAIL]]
+    least = _fill_state(site, rows[0], oracle, batch, interactive)
+    served = _served(site) if extended else 0
     common = 4 + vos
     tail = common + vos + 1 + elastic
     if extended:
         _fill_extended_state(site, rows[0], tail)
     for place in range(waiting):
-        job = state.waiting[memory[HEAD] + place]
+        job = queue[place]
         first = place * options
         row = rows[first]
         if first > 0:
             for column in range(common):
                 row[column] = rows[0, column]
-        expected = expected_time(site, job)
-        row[common] = jobs.interactive[job]
+        expected = float(run[job]) if oracle else interactive if kind[job] == 1 else batch
+        row[common] = kind[job]
         for vo in range(vos - 1):
-            row[common + 1 + vo] = 1.0 if jobs.vo[job] == vo else 0.0
+            row[common + 1 + vo] = 1.0 if of_vo[job] == vo else 0.0
         row[common + vos] = math.log1p(expected) / TIME_SCALE
         if extended:
             if first > 0:
                 for column in range(tail, tail + 5):
                     row[column] = rows[0, column]
-            _fill_extended_candidate(site, row, tail + 5, job, expected, least)
+            _fill_extended_candidate(site, row, tail + 5, job, expected, least, served)
         for option in range(options):
             same = rows[first + option]
             if option > 0:
@@ -137,15 +141,16 @@ def fill_features(site, rows):
 
 
 @kernel()
-def _fill_state(site, row):
+def _fill_state(site, row, oracle, of_batch, of_interactive):
     """Write the state's columns; return the least expected time of a waiting job."""
     state, settings = site.state, site.settings
-    memory = state.memory
+    memory, run, kind, queue = state.memory, site.jobs.run, site.jobs.interactive, state.waiting
     waiting = memory[TAIL] - memory[HEAD]
     work, soonest = _expected_of_running(site)
     least, backlog = math.inf, 0.0
     for place in range(memory[HEAD], memory[TAIL]):
-        expected = expected_time(site, state.waiting[place])
+        job = queue[place]
+        expected = float(run[job]) if oracle else of_interactive if kind[job] == 1 else of_batch
         least = min(least, expected)
         backlog += expected
     row[0] = math.log1p(work) / WORK_SCALE
@@ -161,16 +166,19 @@ def _fill_state(site, row):
 def _expected_of_running(site):
     """Return the work that is left and the time until the first of the running jobs ends, as expected."""
     state, oracle = site.state, site.settings.whole[ORACLE] == 1
-    memory = state.memory
+    memory, heap, start, run, kind = (
+        state.memory,
+        state.heap,
+        state.start,
+        site.jobs.run,
+        site.jobs.interactive,
+    )
     batch, interactive = class_estimate(site, 0), class_estimate(site, 1)
-    work, soonest = 0.0, math.inf
+    work, soonest, now = 0.0, math.inf, memory[NOW]
     for place in range(memory[RUNNING]):
-        job = state.heap[place]
-        if oracle:
-            expected = float(site.jobs.run[job])
-        else:
-            expected = interactive if site.jobs.interactive[job] == 1 else batch
-        left = max(expected - (memory[NOW] - state.start[job]), 0.0)
+        job = heap[place]
+        expected = float(run[job]) if oracle else interactive if kind[job] == 1 else batch
+        left = max(expected - (now - start[job]), 0.0)
         work += left
         soonest = min(soonest, left)
     return work, soonest if memory[RUNNING] > 0 else 0.0
@@ -188,12 +196,18 @@ def _fill_extended_state(site, row, at):
 
 
 @kernel()
-def _fill_extended_candidate(site, row, at, job, expected, least):
+def _served(site):
+    """Return the core-seconds that all VOs have received so far."""
+    total = 0
+    for vo in range(site.settings.shares.size):
+        total += service_of(site, vo)
+    return total
+
+
+@kernel()
+def _fill_extended_candidate(site, row, at, job, expected, least, total):
     now, shares = site.state.memory[NOW], site.settings.shares
     wait, vo = now - site.jobs.submit[job], site.jobs.vo[job]
-    total = 0
-    for other in range(shares.size):
-        total += service_of(site, other)
     received = service_of(site, vo) / total if total > 0 else shares[vo]
     row[at] = math.log1p(wait) / TIME_SCALE
     row[at + 1] = expected / (expected + wait)

@@ -10,8 +10,8 @@ import math
 
 from gridtune.simulation.compiled import kernel
 from gridtune.simulation.responsive.accounts import service_of
-from gridtune.simulation.responsive.estimates import expected_time
-from gridtune.simulation.responsive.state import HEAD, NOW, RUNNING, TAIL
+from gridtune.simulation.responsive.estimates import class_estimate
+from gridtune.simulation.responsive.state import HEAD, NOW, ORACLE, RUNNING, TAIL
 
 __all__ = [
     "EDF",
@@ -53,26 +53,34 @@ def choose(site, rule, patience, rng):
         return min(int(rng.random() * waiting), waiting - 1)
     if rule == FAIR_SHARE:
         return _of_neediest(site)
+    # Taken out of the site once: each look into it costs more than what is done with it.
+    jobs, queue, now = site.jobs, site.state.waiting[memory[HEAD] : memory[TAIL]], memory[NOW]
+    submit, run, kind = jobs.submit, jobs.run, jobs.interactive
+    oracle, batch, interactive = (
+        site.settings.whole[ORACLE] == 1,
+        class_estimate(site, 0),
+        class_estimate(site, 1),
+    )
     best, least = 0, math.inf
     for place in range(waiting):
-        job = site.state.waiting[memory[HEAD] + place]
-        score = _score(site, rule, job, patience)
+        job = queue[place]
+        expected = float(run[job]) if oracle else interactive if kind[job] == 1 else batch
+        score = _score(rule, expected, kind[job], submit[job], now, patience)
         if score < least:
             best, least = place, score
     return best
 
 
 @kernel()
-def _score(site, rule, job, patience):
+def _score(rule, expected, interactive, submit, now, patience):
     """Return what a rule takes the least of."""
     if rule == INTERACTIVE_FIRST:
-        return 1.0 - site.jobs.interactive[job]
-    expected = expected_time(site, job)
+        return 1.0 - interactive
     if rule == SJF:
         return expected
     if rule == EDF:
-        return site.jobs.submit[job] + (1.0 + patience) * expected
-    return -(site.state.memory[NOW] - site.jobs.submit[job]) / expected
+        return submit + (1.0 + patience) * expected
+    return -(now - submit) / expected
 
 
 @kernel()
