@@ -5,33 +5,48 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gridtune.simulation.planning.problem import PlanProblem
-from tests.simulation.planning.twins import plain_plan, problems
+from tests.simulation.planning.twins import crowded_problem, plain_plan, problems
 
 Given = tuple[PlanProblem, npt.NDArray[np.bool_]]
 
 
 @given(given_problem=problems())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_compiled_and_plain_plans_are_equal(given_problem: Given) -> None:
     problem, population = given_problem
     costs = problem.evaluate(population)
     for mask, cost in zip(population, costs, strict=True):
-        compiled, plain = problem.plan(mask), plain_plan(problem, mask)
-        if plain is None:
-            assert not compiled.feasible
-            assert np.isposinf(cost).all()
-            continue
-        assert cost.tolist() == [plain.allocation_cost, plain.makespan]
-        assert (compiled.allocation_cost, compiled.makespan) == tuple(cost)
-        for task in range(len(problem.workflow)):
-            place = plain.placed[task]
-            part = slice(*compiled.pieces[task : task + 2])
-            pieces = zip(compiled.piece_slot[part], compiled.piece_processors[part], strict=True)
-            assert (compiled.site[task], compiled.start[task]) == (place.site, place.start)
-            assert compiled.finish[task] == plain.finish[task]
-            assert list(pieces) == place.pieces
+        assert_equal_plans(problem, mask, cost)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=100, deadline=None)
+def test_plans_that_combine_slots_are_equal(seed: int) -> None:
+    problem = crowded_problem(seed)
+    mask = np.ones(len(problem), bool)
+    assert_equal_plans(problem, mask, problem.evaluate(mask)[0])
+
+
+def assert_equal_plans(
+    problem: PlanProblem, mask: npt.NDArray[np.bool_], cost: npt.NDArray[np.float64]
+) -> None:
+    compiled, plain = problem.plan(mask), plain_plan(problem, mask)
+    if plain is None:
+        assert not compiled.feasible
+        assert np.isposinf(cost).all()
+        return
+    assert cost.tolist() == [plain.allocation_cost, plain.makespan]
+    assert (compiled.allocation_cost, compiled.makespan) == tuple(cost)
+    for task in range(len(problem.workflow)):
+        place = plain.placed[task]
+        part = slice(*compiled.pieces[task : task + 2])
+        pieces = zip(compiled.piece_slot[part], compiled.piece_processors[part], strict=True)
+        assert (compiled.site[task], compiled.start[task]) == (place.site, place.start)
+        assert compiled.finish[task] == plain.finish[task]
+        assert list(pieces) == place.pieces
 
 
 @given(given_problem=problems())

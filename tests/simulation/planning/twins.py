@@ -76,6 +76,31 @@ def problems(draw: st.DrawFn) -> tuple[PlanProblem, npt.NDArray[np.bool_]]:
     return problem, np.array([[True] * len(slots), *bits])
 
 
+def crowded_problem(seed: int) -> PlanProblem:
+    """Return a problem of wide tasks and narrow slots, most of which have to be combined."""
+    rng = np.random.default_rng(seed)
+    n, count, sites = 14, 7, int(rng.integers(1, 3))
+    slots = Slots.of(
+        rng.integers(0, 10, count),
+        rng.integers(8, 60, count),
+        rng.integers(1, 5, count),
+        site=np.arange(count) % sites,
+        divisible=rng.random(count) < 0.5,
+        extensible=np.arange(count) < 4,
+    )
+    level = np.sort(rng.integers(0, 3, n))
+    parent, child = np.nonzero((level[:, None] + 1 == level) & (rng.random((n, n)) < 0.3))
+    workflow = Workflow(
+        tuple(f"t{i}" for i in range(n)),
+        rng.integers(1, 9, n).astype(float),
+        rng.integers(1, 1 + max(int(slots.processors[:4][slots.site[:4] == 0].sum()), 1), n),
+        parent,
+        child,
+    )
+    scheduler, cross_slot = rng.choice(sorted(SCHEDULERS)), rng.choice(["narrow", "always", "always"])
+    return PlanProblem(workflow, slots, str(scheduler), cross_slot=str(cross_slot))
+
+
 def _narrowest_promise(slots: Slots, cross_slot: str) -> int:
     widest = int(slots.processors.max())
     if cross_slot == "never":
