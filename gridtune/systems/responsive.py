@@ -71,7 +71,7 @@ class ResponsiveSystem:
 
         count = np.arange(12)
         jobs = SiteJobs(count, count % 3 + 1, count % 2, count % 2, np.array([0.5, 0.5]))
-        replay(jobs, parameters_model(2, ResponsiveParameters(trace="none")), "fcfs")
+        replay(jobs, parameters_model(2, ResponsiveParameters.model_validate({"trace": "none"})), "fcfs")
         # One of each kind of learner compiles all that the others need.
         kinds = {
             (each.policy, each.variant, each.site): each for each in parameters if each.policy in LEARNED

@@ -13,7 +13,7 @@ from gridtune.systems.logs import CleanRules, Window
 from gridtune.systems.system import SystemParameters
 
 if TYPE_CHECKING:
-    from gridtune.agents.echo_state.settings import LearnerSettings
+    from gridtune.agents.echo_state.settings import LearnerSettings, Method, Regressor
 
 __all__ = ["LEARNED", "ResponsiveParameters"]
 
@@ -33,7 +33,7 @@ Policy = Literal[
     "esn-counterfactual",
 ]
 #: Learned policies: their method and regressor.
-LEARNED = {
+LEARNED: dict[str, tuple[Method, Regressor]] = {
     "esn-sarsa": ("sarsa", "esn"),
     "esn-fq": ("fitted_q", "esn"),
     "ffnn-sarsa": ("sarsa", "ffnn"),

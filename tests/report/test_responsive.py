@@ -19,7 +19,7 @@ from gridtune.report.responsive.trade_offs import non_dominated
 from gridtune.sweep import run_cell
 from gridtune.sweep.cells import CellResult
 
-FIRST = {"trace": "egee", "first": 800}
+FIRST = {"trace": "egee", "first": 800, "cores": 8}
 CONFIGURATIONS: list[dict[str, Any]] = [
     {"policy": "fair_share"},
     {"policy": "fcfs"},

@@ -123,6 +123,7 @@ def _draw_responsiveness(lives: Mapping[str, _Life], where: str, stem: Path) -> 
         values = np.sort(life.responsiveness[mine])
         above = 1.0 - np.arange(len(values)) / max(len(values), 1)
         panel.step(values, above, where="post", **style)
+        panel.set_xlim(0, 1.02)
         panel.set_xlabel("W")
 
     with _panels(lives, where, draw) as (drawing, axes):

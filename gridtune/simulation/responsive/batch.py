@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -224,11 +224,7 @@ class SiteBatch:
         if self.episode == 0:
             raise SimulationError("there are no jobs to live through")
         one = new_site(jobs.take(slice(0, self.episode)), model)
-        self._sites = Site(
-            Jobs(*(np.repeat(column[None], count, 0) for column in one.jobs)),
-            one.settings,
-            State(*(np.repeat(column[None], count, 0) for column in one.state)),
-        )
+        self._sites = Site(Jobs(*_stacked(one.jobs, count)), one.settings, State(*_stacked(one.state, count)))
         self.features = int(feature_count(one))
         self._weight, self._at_start = weight, reward == "start"
         options = len(one.settings.sizes) + 1
@@ -262,3 +258,7 @@ class SiteBatch:
         jobs: Sequence[Int64s] = (self.jobs.submit, self.jobs.run, self.jobs.vo, self.jobs.interactive)
         for mine, column in zip(self._sites.jobs, jobs, strict=True):
             mine[index] = column[first : first + self.episode]
+
+
+def _stacked(arrays: Iterable[npt.NDArray[Any]], count: int) -> list[Any]:
+    return [np.repeat(array[None], count, 0) for array in arrays]

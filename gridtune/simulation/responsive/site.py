@@ -120,21 +120,25 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
     real[[PRIOR_BATCH, PRIOR_INTERACTIVE]] = model.prior_batch, model.prior_interactive
     real[LARGEST_SHARE] = jobs.shares.max()
     sizes = pool_sizes(model)
-    by_job = [np.zeros(n, np.int64) for _ in range(3)]
-    by_vo = [np.zeros(vos, np.int64) for _ in range(4)]
-    rings = [np.zeros((2, model.window), np.int64) for _ in range(2)]
-    by_decision = [np.zeros(n, np.int64) for _ in range(3)]
-    shares_of = [np.zeros(n), np.zeros(n)]
     state = State(
-        np.zeros(MEMORY, np.int64),
-        *by_job,
-        *by_vo,
-        *rings,
-        np.zeros(len(sizes) + 1, np.int64),
-        *by_decision,
-        *shares_of,
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
+        memory=np.zeros(MEMORY, np.int64),
+        waiting=np.zeros(n, np.int64),
+        heap=np.zeros(n, np.int64),
+        start=np.zeros(n, np.int64),
+        service=np.zeros(vos, np.int64),
+        running=np.zeros(vos, np.int64),
+        begun=np.zeros(vos, np.int64),
+        queued=np.zeros(vos, np.int64),
+        recent=np.zeros((2, model.window), np.int64),
+        ordered=np.zeros((2, model.window), np.int64),
+        options=np.zeros(len(sizes) + 1, np.int64),
+        decided=np.zeros(n, np.int64),
+        time=np.zeros(n, np.int64),
+        pool=np.zeros(n, np.int64),
+        fairness=np.zeros(n),
+        utilisation=np.zeros(n),
+        number=np.zeros(n, np.int64),
+        completed=np.zeros(n, np.int64),
     )
     # One type of array for the kernels, whatever the columns came from.
     columns = [np.array(column) for column in (jobs.submit, jobs.run, jobs.vo, jobs.interactive)]
