@@ -28,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cluster", choices=CLUSTERS, default="taurus")
     parser.add_argument("--network", choices=NETWORKS, default="recurrent")
     parser.add_argument("--environments", type=int, default=16, help="days between updates (16)")
+    parser.add_argument("--steps", type=int, default=PPOSettings.steps, help="of each environment (1440)")
     parser.add_argument("--updates", type=int, default=PPOSettings.updates)
     parser.add_argument("--learning-rate", type=float, default=PPOSettings.learning_rate)
     parser.add_argument("--entropy-weight", type=float, default=PPOSettings.entropy_weight)
@@ -49,6 +50,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     settings = replace(
         PPOSettings(),
+        steps=given.steps,
         updates=given.updates,
         learning_rate=given.learning_rate,
         entropy_weight=given.entropy_weight,

@@ -178,8 +178,11 @@ class EffectNetwork(ActorCritic):
 
     def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
         described, rows = observations[..., : self.described], self._rows(observations)
-        mixed = self.situation(described).unsqueeze(-2) + self.effect(rows)
-        logits = self.score(mixed).squeeze(-1).masked_fill(rows[..., 0] < 0.5, -1e9)
+        # Few rows count, so only those are scored.
+        counts = torch.nonzero(rows[..., 0] > 0.5, as_tuple=True)
+        mixed = self.situation(described)[counts[:-1]] + self.effect(rows[counts])
+        never = torch.full(rows.shape[:-1], -1e9, device=rows.device)
+        logits = never.index_put(counts, self.score(mixed).squeeze(-1))
         return Reply(logits, self.value(described).squeeze(-1), state)
 
 

@@ -66,18 +66,27 @@ def play_days(
         for minute in range(longest):
             seen[network.lookback + minute] = torch.from_numpy(batch.observations)
             window = slice(minute, minute + network.lookback + 1)
-            logits, _, state = network(seen[window], begins[window], state)
-            reserved[part, minute] = _choose(logits[0], rng).cpu().numpy()
+            chance = None if rng is None else rng.random(len(part), np.float32)
+            who = torch.nonzero(network.decides(seen[network.lookback + minute])).squeeze(-1)
+            if len(who) == len(part):
+                logits, _, state = network(seen[window], begins[window], state)
+            else:
+                # Only networks that carry nothing from one decision to the next have minutes without one.
+                logits = network(seen[window][:, who], begins[window][:, who], state[who]).logits
+            decided = part[who.cpu().numpy()]
+            reserved[part, minute] = cluster.nodes
+            if len(who):
+                drawn = None if chance is None else chance[who.cpu().numpy()]
+                reserved[decided, minute] = _choose(logits[0], drawn).cpu().numpy()
             # A shorter day goes on without anyone looking: `replay` ends it in time.
             batch.step(reserved[part, minute])
     return reserved
 
 
-def _choose(logits: torch.Tensor, rng: np.random.Generator | None) -> torch.Tensor:
-    if rng is None:
+def _choose(logits: torch.Tensor, chance: npt.NDArray[np.float32] | None) -> torch.Tensor:
+    if chance is None:
         return logits.argmax(-1)
-    chance = torch.from_numpy(rng.random(len(logits), np.float32)).to(logits.device)
-    return draw(logits, chance)[0]
+    return draw(logits, torch.from_numpy(chance).to(logits.device))[0]
 
 
 def score_days(

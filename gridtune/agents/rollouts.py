@@ -32,6 +32,9 @@ class Rollout:
         Shape (lookback + T + 1, N), bool: which observations begin an episode.
     actions, log_probabilities, rewards
         Shape (T, N).
+    spans
+        Shape (T, N): how long each step took, in units of time; 1 where the environment does not tell
+        `minutes`.
     terminated, truncated, used, decides
         Shape (T, N), bool; `decides`: where the network had a choice.
     values
@@ -45,6 +48,7 @@ class Rollout:
     actions: Tensor
     log_probabilities: Tensor
     rewards: Tensor
+    spans: Tensor
     terminated: Tensor
     truncated: Tensor
     used: Tensor
@@ -105,6 +109,7 @@ def empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
         actions=torch.zeros(shape, dtype=torch.int64, device=device),
         log_probabilities=torch.zeros(shape, device=device),
         rewards=torch.zeros(shape, device=device),
+        spans=torch.ones(shape, device=device),
         terminated=flags,
         truncated=flags.clone(),
         used=~flags,
@@ -149,7 +154,9 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
         rollout.decides[step] = network.decides(rollout.observations[back + step])
         actions, log_probabilities = draw(logits[0], chance[step])
         rollout.actions[step], rollout.log_probabilities[step] = actions, log_probabilities
-        seen, rewards, terminated, truncated, _ = env.step(actions.cpu().numpy())
+        seen, rewards, terminated, truncated, told = env.step(actions.cpu().numpy())
+        if "minutes" in told:
+            _write(rollout.spans, step, told["minutes"])
         _write(rollout.rewards, step, rewards)
         _write(rollout.terminated, step, terminated)
         _write(rollout.truncated, step, truncated)
@@ -172,16 +179,18 @@ def draw(logits: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:
 def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
     """Return generalised advantage estimates, shape (T, N).
 
-    δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}: an episode that
-    is cut off goes on in expectation, one that has terminated does not. Steps without a choice are lived
-    through: rewards until the next decision, and its value, stand for their values, and λ counts decisions.
+    δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}, with γ to the
+    power of the time that the step took: an episode that is cut off goes on in expectation, one that has
+    terminated does not. Steps without a choice are lived through: rewards until the next decision, and its
+    value, stand for their values, and λ counts decisions.
 
     References
     ----------
     J. Schulman et al., "High-dimensional continuous control using generalized advantage estimation", 2016.
     """
-    goes_on = gamma * (~rollout.terminated).float()
-    weights = gamma * (~(rollout.terminated | rollout.truncated)).float()
+    discount = gamma**rollout.spans
+    goes_on = discount * (~rollout.terminated).float()
+    weights = discount * (~(rollout.terminated | rollout.truncated)).float()
     weights *= torch.where(rollout.decides, lam, 1.0)
     # What stands after an episode's end says what its last observation is worth.
     judged = rollout.decides | ~rollout.used

@@ -89,6 +89,7 @@ def train_on_days(
     place, cluster = Path(folder), platform or Platform()
     learnt, judged = hold_out(days)
     told_by: Any = {"tau": tau, "variant": variant, "draw": draw, "view": NETWORKS[network].view}
+    told_by["decisions"] = NETWORKS[network].view == "effects"
     env = ShutdownVectorEnv(environments, learnt, cluster, copy=False, **told_by)
     trainer = _begin(place, env, network, settings or PPOSettings(), cluster, device)
     curve, best = place / "learning_curve.jsonl", _best_so_far(place / "learning_curve.jsonl", trainer)

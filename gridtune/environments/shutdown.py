@@ -76,9 +76,19 @@ def _batch(
     variant: Variant,
     frames: int,
     view: View,
+    decisions: bool,
 ) -> ClusterBatch:
     known = days if isinstance(days, Days) else read_training_days(str(days))
-    return ClusterBatch(known, platform, count=count, tau=tau, variant=variant, frames=frames, view=view)
+    return ClusterBatch(
+        known,
+        platform,
+        count=count,
+        tau=tau,
+        variant=variant,
+        frames=frames,
+        view=view,
+        decisions=decisions,
+    )
 
 
 def _spaces(batch: ClusterBatch) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
@@ -110,6 +120,9 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
     view
         `paper`: the authors' 48 numbers. `effects`: what each reservation would do, and more of the past, see
         `gridtune.simulation.shutdown.effects`.
+    decisions
+        With `view="effects"`: step from one decision to the next; minutes in which every reservation does the
+        same pass by themselves. How many minutes a step took is told as `minutes`.
     draw
         `days`: any day is as likely as any other. `groups`: first one of the groups by share of sequential
         submissions, then a day of it, as the paper's authors do.
@@ -126,10 +139,11 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
         variant: Variant = "paper",
         frames: int = 1,
         view: View = "paper",
+        decisions: bool = False,
         draw: Draw = "days",
     ) -> None:
-        self._batch = batch = _batch(days, platform, 1, tau, variant, frames, view)
-        self._draws = _Draws(batch.days, draw)
+        self._batch = batch = _batch(days, platform, 1, tau, variant, frames, view, decisions)
+        self._draws, self._decisions = _Draws(batch.days, draw), decisions
         self.observation_space, self.action_space = _spaces(batch)
 
     @property
@@ -151,8 +165,10 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
         """Keep `action` nodes reserved for a minute."""
         batch = self._batch
         batch.actions[0] = action
+        before = batch.now[0]
         batch.step(None)
-        return batch.observations[0].copy(), float(batch.rewards[0]), bool(batch.over[0]), False, {}
+        told = {"minutes": int(batch.now[0] - before)} if self._decisions else {}
+        return batch.observations[0].copy(), float(batch.rewards[0]), bool(batch.over[0]), False, told
 
 
 class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
@@ -166,7 +182,7 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
     ----------
     num_envs
         How many clusters.
-    days, platform, tau, variant, frames, view, draw
+    days, platform, tau, variant, frames, view, decisions, draw
         As of `ShutdownEnv`.
     copy
         Return arrays of the caller's own. False returns the environment's memory, which the next step
@@ -188,12 +204,13 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
         variant: Variant = "paper",
         frames: int = 1,
         view: View = "paper",
+        decisions: bool = False,
         draw: Draw = "days",
         copy: bool = True,
     ) -> None:
         self.num_envs, self._copy = num_envs, copy
-        self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view)
-        self._draws = _Draws(batch.days, draw)
+        self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view, decisions)
+        self._draws, self._decisions = _Draws(batch.days, draw), decisions
         seen, chosen = _spaces(batch)
         self.single_observation_space, self.single_action_space = seen, chosen
         self.observation_space = batch_space(seen, num_envs)
@@ -229,6 +246,7 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
         """Keep `actions[i]` nodes of each cluster reserved for a minute."""
         batch, begins = self._batch, self._over
         told: dict[str, Any] = {}
+        before = batch.now if self._decisions else None
         if begins.any():
             for i in np.flatnonzero(begins).tolist():
                 self._day[i] = self._draws(self._rngs[i])
@@ -236,6 +254,8 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
             told = self._told(begins)
         else:
             batch.step(actions)
+        if before is not None:
+            told["minutes"], told["_minutes"] = np.where(begins, 0, batch.now - before), ~begins
         self._over = batch.over.copy()
         rewards, over, cut = batch.rewards, batch.over, self._never
         if self._copy:

@@ -42,6 +42,22 @@ def test_advantages_expect_nothing_after_a_terminal_step() -> None:
     assert advantages.tolist() == [0.75, 1.0, 0.0, 5.0]
 
 
+def test_steps_without_a_choice_are_lived_through() -> None:
+    # Step 1 decides nothing: its value of 100 counts nowhere, and λ is not taken off there.
+    rollout = rollout_of(3, [1.0, 2.0, 4.0], [1.0, 100.0, 2.0, 8.0])
+    rollout.decides[1] = False
+    advantages = advantages_of(rollout, 0.5, 0.5)[:, 0]
+    # A_2 = 4 + 4 − 2; δ_0 = 1 + 0.5·(2 + 0.5·2) − 1, A_0 = 1.5 + 0.25·(0.5·6).
+    assert advantages[[0, 2]].tolist() == [2.25, 6.0]
+
+
+def test_long_steps_are_discounted_for_as_long_as_they_take() -> None:
+    rollout = rollout_of(2, [1.0, 2.0], [1.0, 4.0, 8.0])
+    rollout.spans[0] = 3
+    # δ_1 = 2 + 4 − 4; δ_0 = 1 + 0.125·4 − 1, A_0 = 0.5 + 0.125·0.5·2.
+    assert advantages_of(rollout, 0.5, 0.5)[:, 0].tolist() == [0.625, 2.0]
+
+
 def batch_of(network, log_probability, advantage, value, target):
     shape = (1, 1)
     observations = torch.zeros(1, 1, network.features)

@@ -47,6 +47,9 @@ class ClusterBatch:
         Observations that are seen at once.
     view
         What an observation holds: see `View`.
+    decisions
+        With `view="effects"`: a step ends where there is a choice, or with the day. Minutes in which every
+        reservation does the same pass by themselves, and their rewards are added up.
 
     Attributes
     ----------
@@ -72,14 +75,18 @@ class ClusterBatch:
         variant: Variant = "paper",
         frames: int = 1,
         view: View = "paper",
+        decisions: bool = False,
     ) -> None:
         if count < 1 or frames < 1:
             raise SimulationError(f"at least 1 cluster and 1 frame, but got {count=} and {frames=}")
         self.days, self.platform, self.count, self.frames = days, platform or Platform(), count, frames
         self._told = {"count": count, "tau": tau, "variant": variant, "frames": frames, "view": view}
+        self._told["decisions"] = decisions
         self.view, self.features = view, features_of(view, self.platform.nodes)
         features = self.features
-        model = build_model(days, self.platform, tau, variant, until_done=False, view=view)
+        model = build_model(
+            days, self.platform, tau, variant, until_done=False, view=view, decisions=decisions
+        )
         self._arena = arena = model.arena(count)
         self._columns = cluster_columns(arena, model.settings, count)
         self.actions = np.zeros(count, np.int64)
@@ -111,6 +118,11 @@ class ClusterBatch:
         if self.frames == 1:
             return self._history[:, 0]
         return self._history[:, self._place - self.frames + 1 : self._place + 1]
+
+    @property
+    def now(self) -> Int64s:
+        """The minute of each cluster's day: shape (count,), int64; a copy."""
+        return self._columns["memory"][:, NOW].copy()
 
     def reset(self, days: Int64s) -> None:
         """Begin `days[i]`, shape (count,), on each cluster i."""

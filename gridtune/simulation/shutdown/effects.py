@@ -38,7 +38,7 @@ from gridtune.simulation.shutdown.state import (
     WAITING,
 )
 
-__all__ = ["GLOBALS", "LARGEST", "PER_ACTION", "PER_JOB", "observe_effects"]
+__all__ = ["GLOBALS", "LARGEST", "PER_ACTION", "PER_JOB", "has_choice", "observe_effects"]
 
 GLOBALS, PER_JOB, PER_ACTION = 34, 8, 14
 #: No number of an observation is larger.
@@ -181,29 +181,46 @@ def _most_reserved(cluster, jobs):
 
 
 @kernel()
+def _marks(cluster, jobs, reserved):
+    """Return which candidates a pass with so many nodes hidden starts, as bits by their places."""
+    choose(cluster, jobs, reserved)
+    marks = 0
+    for place in range(cluster.memory[CHOSEN]):
+        seat = 0
+        while cluster.seen[seat] != cluster.chosen[place]:
+            seat += 1
+        marks |= 1 << seat
+    return marks
+
+
+@kernel()
+def has_choice(cluster, jobs):
+    """Tell whether there are reservations that differ in what they do."""
+    memory, vacant = cluster.memory, cluster.vacant
+    if memory[CANDIDATES] == 0:
+        return vacant[ON] > 0
+    most = _most_reserved(cluster, jobs)
+    if most > vacant[SLEEPING] + vacant[SWITCHING_OFF]:
+        return True
+    marks = _marks(cluster, jobs, most)
+    for reserved in range(most):  # noqa: SIM110 (compiled)
+        if _marks(cluster, jobs, reserved) != marks:
+            return True
+    return False
+
+
+@kernel()
 def _observe_actions(cluster, jobs, row, at):
     """Write a row for each reservation; zeros for those that do what another does."""
     memory, vacant = cluster.memory, cluster.vacant
     for place in range(at, at + (cluster.nodes + 1) * PER_ACTION):
         row[place] = 0.0
     asleep = vacant[SLEEPING] + vacant[SWITCHING_OFF]
-    startable = 0
-    if memory[CANDIDATES] > 0:
-        choose(cluster, jobs, 0)
-        startable = memory[CHOSEN]
     off_before, marks_before = -1, -1
     reserved = _most_reserved(cluster, jobs)
     while reserved >= 0:
         off = max(reserved - asleep, 0)
-        marks = 0
-        if startable > 0:
-            choose(cluster, jobs, reserved)
-            for place in range(memory[CHOSEN]):
-                # Which candidates start, as bits: a job is told by its place among them.
-                seat = 0
-                while cluster.seen[seat] != cluster.chosen[place]:
-                    seat += 1
-                marks |= 1 << seat
+        marks = _marks(cluster, jobs, reserved) if memory[CANDIDATES] > 0 else 0
         if off != off_before or marks != marks_before:
             _observe_effect(cluster, jobs, row, at + reserved * PER_ACTION, reserved, off, marks)
         off_before, marks_before = off, marks

@@ -12,6 +12,7 @@ from gridtune.simulation.platform import Platform
 from gridtune.simulation.shutdown.days import Days
 from gridtune.simulation.shutdown.observing import Scales, scales
 from gridtune.simulation.shutdown.state import (
+    DECISIONS,
     EFFECTS,
     EVERY_LATE_JOB,
     ON,
@@ -57,6 +58,7 @@ def build_model(
     variant: Variant,
     until_done: bool,
     view: View = "paper",
+    decisions: bool = False,
 ) -> Model:
     """Return the arrays; `until_done` ends a day as soon as all its jobs have ended."""
     if not 0 <= tau < np.inf:
@@ -66,7 +68,9 @@ def build_model(
     users = int(days.user.max(initial=-1)) + 1
     starts = column_starts(platform.nodes, platform.cores_per_node, busiest, users)
     flags = (EVERY_LATE_JOB if variant == "exact" else 0) | (UNTIL_DONE if until_done else 0)
-    flags |= EFFECTS if view == "effects" else 0
+    if decisions and view != "effects":
+        raise SimulationError('where there is a choice is told by view="effects" only', field="decisions")
+    flags |= (EFFECTS if view == "effects" else 0) | (DECISIONS if decisions else 0)
     shape = [platform.nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time]
     real = np.zeros(REALS)
     real[[ON, SWITCHING_ON, SWITCHING_OFF]] = power.idle, power.switching_on, power.switching_off

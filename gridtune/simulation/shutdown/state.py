@@ -80,8 +80,9 @@ REPORTED_IDLE, CORE_MINUTES, SWITCHED_ON, SWITCHED_OFF, TOTALS = range(5, 10)
 
 #: Whole-number settings: the cluster's shape and times, flags, and integers in the arena for each cluster.
 NODES, CORES, ON_MINUTES, OFF_MINUTES, FLAGS, WORDS, SETTINGS = range(7)
-#: Flags: penalise every late job of the queue; stop once every job is done; show what actions would do.
-EVERY_LATE_JOB, UNTIL_DONE, EFFECTS = 1, 2, 4
+#: Flags: penalise every late job of the queue; stop once every job is done; show what actions would do; let
+#: minutes without a choice pass.
+EVERY_LATE_JOB, UNTIL_DONE, EFFECTS, DECISIONS = 1, 2, 4, 8
 
 #: Real-number settings: for each power state of a node that computes nothing, its power as a share of the
 #: largest one that is waste (0 for sleeping); share of its walltime that a job may wait.

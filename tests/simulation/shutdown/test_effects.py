@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from gridtune.errors import SimulationError
 from gridtune.simulation.platform import Platform
 from gridtune.simulation.shutdown.clusters import ClusterBatch
 from gridtune.simulation.shutdown.effects import GLOBALS, LARGEST, PER_ACTION, PER_JOB
@@ -90,6 +91,49 @@ def test_waking_and_lateness_are_told() -> None:
     assert rows[1, [4, 7, 13]].tolist() == [0.5, 1.0, 1.0]
     assert rows[3, [4, 8]].tolist() == [0.0, 1.0]
     assert rows[3, 9] == pytest.approx(0.5)
+
+
+def test_from_decision_to_decision_is_minute_by_minute_without_the_rest() -> None:
+    days = make_days([some_day(seed) for seed in range(3)], MINUTES)
+    every = ClusterBatch(days, CLUSTER, view="effects", count=3)
+    some = ClusterBatch(days, CLUSTER, view="effects", count=3, decisions=True)
+    for batch in (every, some):
+        batch.reset(np.arange(3))
+    rng, steps = np.random.default_rng(1), 0
+    actions = rng.integers(0, CLUSTER.nodes + 1, (3, MINUTES))
+    taken, earned, seen = np.zeros(3, int), [0.0] * 3, [[] for _ in range(3)]
+    for _ in range(MINUTES):
+        chosen = np.zeros(3, int)
+        for cluster in range(3):
+            choices = every.observations[cluster, GLOBALS + SEEN * PER_JOB :: PER_ACTION].sum()
+            chosen[cluster] = CLUSTER.nodes
+            if choices > 1:
+                seen[cluster].append((every.observations[cluster].copy(), earned[cluster]))
+                chosen[cluster] = actions[cluster, taken[cluster]]
+                taken[cluster] += 1
+        every.step(chosen)
+        for cluster in range(3):
+            earned[cluster] += every.rewards[cluster]
+    lived = np.zeros(3)
+    # A day's first minute is seen even if there is nothing to decide.
+    some.step(np.full(3, CLUSTER.nodes))
+    while not some.over.all():
+        lived += np.where(some.over, 0, some.rewards)
+        for cluster in np.flatnonzero(~some.over):
+            expected, reward = seen[cluster][steps]
+            np.testing.assert_array_equal(some.observations[cluster], expected)
+            assert lived[cluster] == pytest.approx(reward)
+        before = some.over.copy()
+        some.step(actions[:, steps])
+        ended = some.over & ~before
+        np.testing.assert_allclose((lived + some.rewards)[ended], every.outcome().score[ended])
+        steps += 1
+    assert steps > 10
+
+
+def test_decisions_are_told_by_effects_only() -> None:
+    with pytest.raises(SimulationError, match='told by view="effects"'):
+        ClusterBatch(make_days([some_day(0)], MINUTES), CLUSTER, decisions=True)
 
 
 def seen_at(days, minute, count):
