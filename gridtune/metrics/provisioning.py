@@ -12,10 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import numpy as np
-import numpy.typing as npt
-
-__all__ = ["HOUR", "PROVISIONING_METRICS", "ProvisioningMetric", "change", "compare", "front_hypervolume"]
+__all__ = ["HOUR", "PROVISIONING_METRICS", "ProvisioningMetric", "change", "compare"]
 
 #: Seconds.
 HOUR = 3600
@@ -79,30 +76,6 @@ def change(value: float, reference: float) -> float:
     if reference == 0 or not (math.isfinite(value) and math.isfinite(reference)):
         return math.nan
     return value / reference - 1.0
-
-
-def front_hypervolume(
-    costs: npt.NDArray[np.float64], ideal: tuple[float, float], reference: tuple[float, float]
-) -> float:
-    """Return the part of the rectangle between two points that a front dominates; NaN of an empty one.
-
-    Parameters
-    ----------
-    costs
-        Shape (k, 2), both to be small.
-    ideal, reference
-        Points that no plan is better than, and that plans are measured from.
-    """
-    width, height = reference[0] - ideal[0], reference[1] - ideal[1]
-    if not (width > 0 and height > 0):
-        return math.nan
-    inside = costs[(costs < reference).all(axis=1)]
-    area, lowest = 0.0, reference[1]
-    for cost, makespan in inside[np.lexsort((inside[:, 1], inside[:, 0]))].tolist():
-        if makespan < lowest:
-            area += (reference[0] - cost) * (lowest - makespan)
-            lowest = makespan
-    return float(area / (width * height))
 
 
 def compare(makespan: float, cost: float, makespan_queue: float, cost_queue: float) -> dict[str, float]:

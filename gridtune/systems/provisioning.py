@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ProvisioningSystem"]
 
+#: Fronts that each process keeps: a replicate's cells come one configuration after the other.
+_FRONTS = 128
+
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
@@ -103,6 +106,7 @@ class ProvisioningSystem:
     def __init__(self) -> None:
         self._sites: Kept[Site] = Kept()
         self._workflows: Kept[Workflow] = Kept()
+        self._fronts: Kept[Found] = Kept(_FRONTS)
 
     @cached_property
     def directions(self) -> Mapping[str, str]:
@@ -156,8 +160,9 @@ class ProvisioningSystem:
         self, parameters: ProvisioningParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Submit the workflow, both ways, and measure what comes of it."""
-        workflow = self._workflow(parameters)
-        site = self._site(parameters, load) if parameters.offers == "site" else None
+        traces = tuple(self.traces(parameters))
+        site = self._site(parameters, load) if traces else None
+        workflow = self._workflow(parameters, max(parameters.slot_sites) if site is None else site.processors)
         now = _instant(parameters, site, streams)
         offers, _ = _offers(parameters, site, now, streams("slots"))
         queue = None if site is None else site.at(now).best_effort(workflow)
@@ -171,7 +176,11 @@ class ProvisioningSystem:
             metrics |= _measured(queue.makespan, queue.allocation_cost, queue)
             return Outcome(metrics, notes, {"tasks": _task_table(workflow, queue)} if tables else {})
         problem = _problem(parameters, workflow, offers, now)
-        found = _search(parameters, problem, streams("search"))
+        rng = streams("search")
+        # The front does not depend on what is chosen from it: cells that differ in that alone share one.
+        stated = parameters.model_dump_json(exclude={"alpha"})
+        begun = (stated, repr(rng.bit_generator.state), tuple(load(each).checksum for each in traces))
+        found = self._fronts.get(begun, lambda: _search(parameters, problem, rng))
         metrics |= _front_measures(problem, found)
         notes["front"] = found.costs.tolist()
         if len(found.costs) == 0:
@@ -185,7 +194,7 @@ class ProvisioningSystem:
         made = _tables(workflow, plan, found, queue) if tables else {}
         return Outcome(metrics, notes, made)
 
-    def _workflow(self, parameters: ProvisioningParameters) -> Workflow:
+    def _workflow(self, parameters: ProvisioningParameters, widest: int) -> Workflow:
         p = parameters
         if p.workflow == "cybershake":
             return self._workflows.get("cybershake", cybershake_workflow)
@@ -199,7 +208,7 @@ class ProvisioningSystem:
             depth=p.depth,
             run_time=p.run_time,
             processors=p.task_processors,
-            max_processors=max(p.slot_sites) if p.offers == "poisson" else p.processors or 430,
+            max_processors=widest,
             fan_in=p.fan_in,
             communication=p.communication,
             bandwidth=p.bandwidth,
@@ -275,8 +284,8 @@ def _problem(parameters: ProvisioningParameters, workflow: Workflow, offers: Slo
 
 def _search(parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Found:
     """Return the front that the search finds; a single plan where slots are taken by a simple rule."""
+    from gridtune.agents.planning.algorithms import new_search  # noqa: PLC0415
     from gridtune.agents.planning.archive import Archive  # noqa: PLC0415
-    from gridtune.agents.planning.moga import Moga  # noqa: PLC0415
 
     p, recorder = parameters, Recorder(problem)
     if p.search in ("all", "open"):
@@ -288,17 +297,21 @@ def _search(parameters: ProvisioningParameters, problem: PlanProblem, rng: np.ra
             costs = recorder.evaluate(plans)
         archive.add(costs, plans)
         return Found(archive.costs, archive.plans, 1, recorder.seen)
-    common: dict[str, Any] = {"population": p.population, "seeding": p.seeded, "release": p.release}
-    if p.search == "moga":
-        rate = min(1.0, p.mutation / len(problem))
-        ours: dict[str, Any] = {"crossover_points": p.crossover_points, "crossover_rate": p.crossover_rate}
-        search: Any = Moga(recorder, rng, **common, **ours, mutation_rate=rate)
-    else:
-        from gridtune.agents.planning.nsga import Nsga  # noqa: PLC0415
-
-        search = Nsga(recorder, rng, **common, version=int(p.search[-1]))
+    search = new_search(p.search, recorder, rng, **_told(p, len(problem)))
     archive = search.run(p.population * p.iterations)
     return Found(archive.costs, archive.plans, search.evaluations, recorder.seen)
+
+
+def _told(parameters: ProvisioningParameters, slots: int) -> dict[str, Any]:
+    """Return what the search is told, by its own names."""
+    p = parameters
+    told: dict[str, Any] = {"population": p.population, "release": p.release}
+    if p.search == "memetic":
+        return told | {"offspring": p.population}
+    if p.search == "moga":
+        told |= {"crossover_points": p.crossover_points, "crossover_rate": p.crossover_rate}
+        told |= {"mutation_rate": min(1.0, p.mutation / slots)}
+    return told | {"seeding": p.seeded}
 
 
 def _chosen(parameters: ProvisioningParameters, problem: PlanProblem, found: Found) -> Plan:
@@ -333,12 +346,16 @@ def _measured(makespan: float, cost: float, queue: Execution | None) -> dict[str
 
 def _front_measures(problem: PlanProblem, found: Found) -> dict[str, float]:
     """Return size and hypervolume of the front, which does not depend on how it was found."""
-    from gridtune.metrics.provisioning import front_hypervolume  # noqa: PLC0415
+    from gridtune.metrics.pareto import Scale, hypervolume  # noqa: PLC0415
 
     workflow = problem.workflow
     everything = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
     ideal = (workflow.work, workflow.critical_path)
-    volume = front_hypervolume(found.costs, ideal, (everything[0], 3.0 * everything[1]))
+    # No slot of a site may be indivisible: then taking all of them costs no more than the least.
+    farthest = (float(everything[0]), 3.0 * float(everything[1]))
+    volume = math.nan
+    if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
+        volume = hypervolume(found.costs, Scale(ideal, farthest), reference=1.0)
     return {
         "front": float(len(found.costs)),
         "hypervolume": volume,

@@ -13,7 +13,7 @@ from gridtune.workload.workflows.files import WORKFLOW_SUFFIXES
 __all__ = ["SEARCHES", "ProvisioningParameters"]
 
 #: Ways to choose slots that look at many plans.
-SEARCHES = ("moga", "nsga2", "nsga3", "local")
+SEARCHES = ("moga", "memetic", "nsga2", "nsga3")
 #: Workflows that are made, not read.
 MADE = ("random", "cybershake")
 
@@ -99,10 +99,10 @@ class ProvisioningParameters(SystemParameters):
         "enough; always, where it ends sooner so",
     )
     extend: bool = Field(True, description="may tasks run past the end of extensible slots?")
-    search: Literal["moga", "nsga2", "nsga3", "local", "all", "open"] = Field(
+    search: Literal["moga", "memetic", "nsga2", "nsga3", "all", "open"] = Field(
         "moga",
-        description="how slots are chosen: moga, the paper's genetic algorithm; nsga2, nsga3; local: from "
-        "plans of simple rules to their neighbours; all: take all slots; open: those that can be divided",
+        description="how slots are chosen: moga, the paper's genetic algorithm; memetic: from plans of "
+        "simple rules to their neighbours; nsga2, nsga3; all: take all slots; open: take the divisible ones",
     )
     population: Annotated[int, Field(ge=2)] = Field(
         100, description="plans that a search looks at in one iteration"
