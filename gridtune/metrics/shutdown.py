@@ -60,6 +60,18 @@ def _table() -> dict[str, ShutdownMetric]:
         "energy_waste_reported": ShutdownMetric(
             energy, "none", "the same with idle minutes as the paper's monitor counts them", "sum"
         ),
+        "waste_bound_starts": ShutdownMetric(
+            energy,
+            "none",
+            "the least that any waste can be with the same starts; mean over days",
+            "mean",
+        ),
+        "waste_bound_within_tau": ShutdownMetric(
+            energy,
+            "none",
+            "the least with every start before τ·walltime, or before the one there is; mean over days",
+            "mean",
+        ),
         "energy_total": ShutdownMetric(energy, "min", "waste + computing + sleeping", "sum"),
         "energy_total_reported": ShutdownMetric(
             energy, "none", "reported waste + sleeping + P_computing·busy cores/cores per node", "sum"
@@ -85,6 +97,12 @@ def _table() -> dict[str, ShutdownMetric]:
             "1", "min", "mean over days of the day's mean wait/walltime of finished jobs", "mean"
         ),
         "max_stretch": ShutdownMetric("1", "min", "largest wait/walltime of a finished job", "max"),
+        "stretch_beyond_tau": ShutdownMetric(
+            "1",
+            "min",
+            "mean over days of the day's mean max(0, wait/walltime − τ), of jobs that never started too",
+            "mean",
+        ),
         "mean_wait": ShutdownMetric(minute, "min", "mean over days of the day's mean wait", "mean"),
         "mean_slowdown": ShutdownMetric(
             "1", "min", "mean over days of the day's mean (wait + run)/run of finished jobs", "mean"
@@ -124,8 +142,15 @@ def measure_days(days: Days, outcome: Outcome, platform: Platform, *, tau: float
     tau
         Share of its walltime from which on a wait counts as a violation.
     """
+    from gridtune.simulation.shutdown.bounds import (  # noqa: PLC0415
+        least_waste_of_starts,
+        least_waste_within,
+    )
+
     return {
         **_energies(outcome, platform),
+        "waste_bound_starts": least_waste_of_starts(days, outcome, platform),
+        "waste_bound_within_tau": least_waste_within(days, outcome, platform, tau),
         **_switches(outcome, platform),
         **_waits(days, outcome, platform, tau),
         "utilisation": outcome.totals[:, 6] / (platform.cores * np.maximum(outcome.minutes, 1)),
@@ -208,6 +233,7 @@ def _waits(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Colu
     return {
         "mean_stretch": mean(stretch, finished),
         "max_stretch": np.where(np.isfinite(largest), largest, np.nan),
+        "stretch_beyond_tau": mean(np.maximum(stretch - tau, 0), started | waiting),
         "mean_wait": mean(wait.astype(np.float64), finished),
         "mean_slowdown": mean((wait + run) / run, finished),
         "qos_violations": counted(late),

@@ -187,10 +187,47 @@ def test_a_row_for_each_day(days):
     assert sum(table.column("energy_waste").to_pylist()) == metrics(days)["energy_waste_total"]
 
 
+def test_what_the_tables_tell(days):
+    """Two cores of one node from minute 2 to 7; the other node sleeps all day."""
+    parameters = {"trace": str(days), "nodes": 2, "cores_per_node": 2, "subset": "train", "timeout": 0}
+    tables = run_cell("shutdown", parameters, tables=True).outcome.tables
+    jobs = tables["jobs"].to_pylist()
+    assert [(job["submit"], job["start"], job["gap"]) for job in jobs] == [
+        (1, 2, None),
+        (40, 41, 39),
+        (5, 6, None),
+    ]
+    queue = tables["queue"].to_pydict()
+    assert queue["waiting"] == [0, 1]
+    assert sum(queue["minutes"]) == 2 * 1439
+    assert queue["minutes"][1] == 3
+    first = [row for row in tables["nodes"].to_pylist() if row["node"] == 0]
+    assert tables["nodes"]["name"][0].as_py() == "train/b"
+    assert [(row["state"], row["start"], row["end"]) for row in first] == [
+        (2, 0, 5),
+        (1, 5, 6),
+        (4, 6, 16),
+        (3, 16, 19),
+        (2, 19, 1440),
+    ]
+
+
+def test_the_adaptive_rule_lets_a_job_wait_for_a_node(tmp_path):
+    """The second job waits two of the four minutes it may, and takes the first one's node."""
+    (tmp_path / "day.json").write_text(day([(1, 2, 10, 5), (4, 2, 10, 5)]))
+    at_once, patient = metrics(tmp_path, timeout=0), metrics(tmp_path, policy="adaptive")
+    assert at_once["switches_on_total"] == 2
+    assert patient["switches_on_total"] == 1
+    assert (patient["mean_wait"], patient["qos_violations"]) == (2, 0)
+    assert patient["waste_bound_starts"] == patient["energy_waste_total"] == 125 + 303
+    assert metrics(tmp_path, policy="adaptive", max_wait=2) == at_once
+
+
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
         ({"timeout": 1, "policy": "oracle"}, "timeout=1 has no effect with policy=oracle"),
+        ({"eagerness": 0.5}, "eagerness=0.5 has no effect with policy=timeout"),
         ({"max_stretch": 1}, "max_stretch=1.0 has no effect with policy=timeout"),
         ({"policy": "random", "cut": "whole"}, "days of a known length"),
         ({"window": "4/3"}, "must be `i/n`"),
@@ -211,6 +248,7 @@ def test_what_does_not_go_together_is_told(parameters, told):
         ({"policy": "timeout", "timeout": 1}, 15_821, 61.7, 16_974),
         ({"policy": "timeout", "timeout": 5}, 24_531, 55.9, 26_989),
         ({"policy": "oracle"}, 11_450, 52.9, 12_455),
+        ({"policy": "adaptive", "max_wait": 60}, 10_252, 48.6, 11_472),
     ],
 )
 def test_the_authors_figures_on_all_days(trace_dir, policy, waste, switches, test_waste):

@@ -30,8 +30,10 @@ from gridtune.simulation.shutdown.state import (
     jobs_of,
 )
 from gridtune.simulation.shutdown.stepping import (
+    act,
     add_minutes,
     is_over,
+    pass_minute,
     quiet_until,
     reset_cluster,
     step_cluster,
@@ -124,11 +126,20 @@ def replay_days(settings, table, arena, chosen, rule, numbers, actions, outcome,
                 action = actions[row, now]
             else:
                 action = decide(cluster, jobs, rule, numbers)
-            reward = step_cluster(cluster, jobs, horizon, action)
+            reward = act(cluster, jobs, action)
+            if recording:
+                _record_states(cluster, record.states[row, now])
+            pass_minute(cluster, jobs, horizon)
             if recording:
                 record.rewards[row, now] = reward
                 _record(cluster, action, record.minutes[row, now])
         _note(cluster, jobs, table.first[day], outcome, row)
+
+
+@kernel()
+def _record_states(cluster, states):
+    for node in range(cluster.nodes):
+        states[node] = COMPUTING if cluster.busy[node] > 0 else cluster.state[node]
 
 
 @kernel()

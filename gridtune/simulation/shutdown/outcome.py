@@ -10,6 +10,7 @@ import numpy.typing as npt
 __all__ = ["DayRecord", "Outcome"]
 
 Int64s = npt.NDArray[np.int64]
+Int8s = npt.NDArray[np.int8]
 Int32s = npt.NDArray[np.int32]
 Float64s = npt.NDArray[np.float64]
 
@@ -50,7 +51,11 @@ class DayRecord(NamedTuple):
         sleeping, switching off and computing, jobs waiting, and the oldest one's promise (-1: none).
     rewards
         Shape (n, minutes).
+    states
+        Shape (n, minutes, nodes): each node's state during the minute: 0 idle, 1 switching on,
+        2 sleeping, 3 switching off, 4 computing.
     """
 
     minutes: Int32s
     rewards: Float64s
+    states: Int8s

@@ -84,6 +84,7 @@ class ReferenceCluster:
         self.ready: list[ReferenceJob] = []
         self.running: list[ReferenceJob] = []
         self.node_minutes = [0] * 5
+        self.by_node = [[0] * 5 for _ in range(nodes)]
         self.reported_idle = 0
         self.core_minutes = 0
         self.switched_on = [0] * nodes
@@ -266,6 +267,7 @@ class ReferenceCluster:
         for node in range(self.nodes):
             state = self.state_of(node)
             self.node_minutes[state] += 1
+            self.by_node[node][state] += 1
             if self.powered[node] == IDLE and not self.load[node] > 0:
                 self.reported_idle += 1
         self.core_minutes += sum(self.computes(core) for core in range(len(self.owner)))

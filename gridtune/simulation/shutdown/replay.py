@@ -86,7 +86,11 @@ def replay(
         np.zeros((count, chosen_platform.nodes), np.int64),
         np.full(len(days.submit), -1, np.int64),
     )
-    told = DayRecord(np.zeros((kept, longest, RECORDED), np.int32), np.zeros((kept, longest)))
+    told = DayRecord(
+        np.zeros((kept, longest, RECORDED), np.int32),
+        np.zeros((kept, longest)),
+        np.zeros((kept, longest, chosen_platform.nodes), np.int8),
+    )
     given, actions = _as_actions(rule, count, longest)
     replay_days(
         model.settings,

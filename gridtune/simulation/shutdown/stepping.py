@@ -38,7 +38,15 @@ from gridtune.simulation.shutdown.state import (
     WAITING,
 )
 
-__all__ = ["add_minutes", "is_over", "quiet_until", "reset_cluster", "step_cluster"]
+__all__ = [
+    "act",
+    "add_minutes",
+    "is_over",
+    "pass_minute",
+    "quiet_until",
+    "reset_cluster",
+    "step_cluster",
+]
 
 
 @kernel()
@@ -76,6 +84,14 @@ def reset_cluster(cluster, jobs, day):
 @kernel()
 def step_cluster(cluster, jobs, horizon, action):
     """Keep `action` nodes reserved for the next minute; return the reward."""
+    reward = act(cluster, jobs, action)
+    pass_minute(cluster, jobs, horizon)
+    return reward
+
+
+@kernel()
+def act(cluster, jobs, action):
+    """Let the minute's decisions be taken: reserve, schedule, start; return the reward."""
     memory = cluster.memory
     _reserve(cluster, jobs, action)
     if memory[CANDIDATES] > 0:
@@ -87,13 +103,19 @@ def step_cluster(cluster, jobs, horizon, action):
             refresh_candidates(cluster)
     reward = _reward(cluster, jobs)
     cluster.score[0] += reward
+    return reward
+
+
+@kernel()
+def pass_minute(cluster, jobs, horizon):
+    """Let the minute pass, and happen what happens at its end."""
+    memory = cluster.memory
     add_minutes(cluster, 1)
     events(cluster, jobs)
     # A day that is over starts nobody.
     if memory[READY] > 0 and memory[NOW] < horizon:
         start_ready(cluster, jobs)
     refresh_promise(cluster, jobs, memory[RESERVED])
-    return reward
 
 
 @kernel()

@@ -200,6 +200,7 @@ def test_recorded_minutes_are_the_twins():
         action = policy(twin)
         twin.step(action)
         assert record.minutes[0, minute].tolist() == recorded(twin, action)
+    assert [np.bincount(states, minlength=5).tolist() for states in record.states[0].T] == twin.by_node
     assert len(twin.queue) > 0, "the day is too quiet to show anything"
 
 
