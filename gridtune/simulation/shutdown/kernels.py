@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.simulation.compiled import bare, held, kernel, section
-from gridtune.simulation.shutdown.effects import observe_effects
+from gridtune.simulation.shutdown.effects import has_choice, observe_effects
 from gridtune.simulation.shutdown.observing import Scales, observe
 from gridtune.simulation.shutdown.parameters import GIVEN
 from gridtune.simulation.shutdown.rules import decide
 from gridtune.simulation.shutdown.state import (
     COMPUTING,
     DAY,
+    DECISIONS,
     EFFECTS,
     FLAGS,
     NOW,
@@ -48,7 +49,7 @@ RECORDED = 9
 
 @kernel()
 def step_batch(handles):
-    """Step each cluster by a minute, or begin another day on it.
+    """Step each cluster by a minute, or to its next decision, or begin another day on it.
 
     Parameters
     ----------
@@ -80,12 +81,26 @@ def step_batch(handles):
             rewards[index], over[index] = 0.0, False
         else:
             rewards[index] = step_cluster(cluster, jobs, horizon, actions[index])
+            if settings.whole[FLAGS] & DECISIONS:
+                rewards[index] += _pass_time(cluster, jobs, horizon)
             over[index] = is_over(cluster, jobs, horizon)
         row = section(observations, where[0] + index * where[1], where[2])
         if settings.whole[FLAGS] & EFFECTS:
             observe_effects(cluster, jobs, row)
         else:
             observe(cluster, jobs, scale, row)
+
+
+@kernel()
+def _pass_time(cluster, jobs, horizon):
+    """Let minutes pass in which every reservation does the same; return the sum of their rewards."""
+    memory, rewards = cluster.memory, 0.0
+    while not is_over(cluster, jobs, horizon) and not has_choice(cluster, jobs):
+        until = quiet_until(cluster, jobs, horizon)
+        if until > memory[NOW]:
+            add_minutes(cluster, until - memory[NOW])
+        rewards += step_cluster(cluster, jobs, horizon, cluster.nodes)
+    return rewards
 
 
 @kernel()
