@@ -114,6 +114,7 @@ _SYSTEMS: dict[str, System] = {}
 #: Systems that come with gridtune and the modules that register them, imported when first asked for.
 _BUNDLED = {
     "batch": "gridtune.systems.batch",
+    "dispatch": "gridtune.systems.dispatch",
     "provisioning": "gridtune.systems.provisioning",
     "responsive": "gridtune.systems.responsive",
     "shutdown": "gridtune.systems.shutdown",

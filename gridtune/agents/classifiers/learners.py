@@ -50,6 +50,8 @@ class Learner(Protocol):
     attributes: AttributeSet
     #: What model selection chose last; None where there is nothing to select.
     chosen: Chosen | None
+    #: Learns from so many examples at most; None for any number.
+    memory: int | None
 
     def refresh(self, examples: Examples, *, anew: bool, rng: np.random.Generator) -> None:
         """Learn from examples; `anew`: select the model's settings anew, too."""
@@ -71,6 +73,7 @@ class _Classifier:
     attributes: AttributeSet = "paper"
     limit: int | None = 1000
     chosen: Chosen | None = None
+    memory: int | None = None
     settings: tuple[Any, ...] = (None,)
 
     def refresh(self, examples: Examples, *, anew: bool, rng: np.random.Generator) -> None:
@@ -162,9 +165,14 @@ class NaiveBayes(_Classifier):
 
 @dataclass
 class LocallyWeighted(_Classifier):
-    """Locally weighted learning; its setting is the number of neighbours."""
+    """Locally weighted learning; its setting is the number of neighbours.
+
+    Every question goes over all examples, so it keeps to the last 500.
+    """
 
     settings: tuple[Any, ...] = (None, 1, 10, 50, 100)
+    memory: int | None = 500
+    limit: int | None = 250
 
     def fit(self, table: Floats, labels: Any, weights: Floats, setting: Any) -> None:
         from gridtune.agents.classifiers.lwl import LocallyWeightedClassifier  # noqa: PLC0415
@@ -228,8 +236,9 @@ class BoostedTime:
     """
 
     attributes: AttributeSet = "informed"
-    rounds: int = 60
+    rounds: int = 30
     chosen: Chosen | None = None
+    memory: int | None = None
     ratios: Floats = field(default_factory=lambda: np.ones(0))
     model: Callable[[Floats], Floats] | None = None
 
@@ -288,14 +297,14 @@ def make_learner(name: str, machines: int, *, limit: int | None = 1000) -> Learn
     machines
         How many there are.
     limit
-        Examples that model selection judges on; None for all.
+        Examples that model selection judges on; None for all. Locally weighted learning keeps to 250.
     """
     if name == "j48":
         return J48(machines=machines, limit=limit)
     if name == "naive_bayes":
         return NaiveBayes(machines=machines, limit=limit)
     if name == "lwl":
-        return LocallyWeighted(limit=limit)
+        return LocallyWeighted()
     if name == "boosting":
         return Boosting()
     if name == "boosted_time":

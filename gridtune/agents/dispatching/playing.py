@@ -187,7 +187,8 @@ class Broker:
         """Return what is known of the jobs that have ended last, as far as it was noted where they ran."""
         ended = self.site.ended[:finished]
         known = ended[self.notes.noted[ended] == self.site.placed[ended]]
-        known = known[-(self.refreshing.memory or len(known)) :] if len(known) else known
+        limits = [each for each in (self.refreshing.memory, self.learner.memory) if each is not None]
+        known = known[max(0, len(known) - min(limits, default=len(known))) :]
         finish = self.site.finish[known]
         seconds = (finish - self.site.placed[known]).astype(np.float64)
         return Examples(
