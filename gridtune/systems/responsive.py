@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,8 +13,16 @@ import numpy as np
 from gridtune.errors import SimulationError
 from gridtune.systems.logs import Kept, as_read, rule_names
 from gridtune.systems.responsive_parameters import LEARNED, ResponsiveParameters
-from gridtune.systems.system import Outcome, Streams, SystemParameters, WorkloadLoader, register_system
+from gridtune.systems.system import (
+    DAYS_MARK,
+    Outcome,
+    Streams,
+    SystemParameters,
+    WorkloadLoader,
+    register_system,
+)
 from gridtune.workload.cleaning import clean
+from gridtune.workload.joining import joined_parts
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
@@ -23,6 +33,8 @@ if TYPE_CHECKING:
     from gridtune.simulation.responsive.site import SiteModel
 
 __all__ = ["ResponsiveSystem"]
+
+WEEK = 7 * 86_400
 
 
 class ResponsiveSystem:
@@ -56,9 +68,10 @@ class ResponsiveSystem:
 
     def traces(self, parameters: ResponsiveParameters) -> Iterable[str]:
         """Return the one log; where rules were asked for, the reader is told of them."""
+        days = DAYS_MARK if parameters.weeks else ""
         if parameters.clean in {("default",), ("none",), ()}:
-            return (parameters.trace,)
-        return (as_read(parameters.trace, parameters.clean),)
+            return (parameters.trace + days,)
+        return (as_read(parameters.trace, parameters.clean) + days,)
 
     def code(self, parameters: ResponsiveParameters) -> Mapping[str, str]:
         """Return nothing: all code is the system's own."""
@@ -119,11 +132,14 @@ class ResponsiveSystem:
         (reference,) = self.traces(parameters)
         raw = load(reference)
         p = parameters
-        return self._kept.get((raw.checksum, p.clean, p.partition, p.group, p.first), lambda: _select(raw, p))
+        return self._kept.get(
+            (raw.checksum, p.weeks, p.clean, p.partition, p.group, p.first), lambda: _select(raw, p)
+        )
 
 
 def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
-    workload, _ = clean(raw, rule_names(parameters.clean))
+    joined = _in_a_row(raw) if parameters.weeks else raw
+    workload, _ = clean(joined, rule_names(parameters.clean))
     if parameters.partition is not None:
         workload = workload.for_partition(parameters.partition)
     if parameters.group is not None:
@@ -133,6 +149,16 @@ def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
     if len(workload) < 2:
         raise SimulationError(f"{len(workload)} jobs of {raw.name} are left by the selection: at least 2")
     return workload
+
+
+def _in_a_row(joined: Workload) -> Workload:
+    """Return the logs of a joined workload one after the other, each from the next whole week on."""
+    _, first = joined_parts(joined)
+    submit, begin = joined.submit_time.copy(), 0
+    for start, end in pairwise(first.tolist()):
+        submit[start:end] += begin
+        begin = -(-(int(submit[start:end].max()) + 1) // WEEK) * WEEK
+    return replace(joined, columns={**joined.columns, "submit_time": submit}, header={})
 
 
 def split_log(

@@ -81,6 +81,11 @@ class ResponsiveParameters(SystemParameters):
         ("default",),
         description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
     )
+    weeks: bool = Field(
+        False,
+        description="the trace is a folder or archive of logs (in minutes), one after the other, "
+        "each from the next whole week on",
+    )
     partition: int | str | None = Field(None, description="only jobs of this partition (number or name)")
     group: int | None = Field(None, description="only jobs of this group")
     first: Count | None = Field(None, description="only the first so many jobs", examples=[5000])
@@ -185,6 +190,8 @@ class ResponsiveParameters(SystemParameters):
     def _belong_together(self) -> ResponsiveParameters:
         if self.headroom is not None and (self.site == "rigid" or self.policy in LEARNED):
             raise ValueError(f"headroom={self.headroom} has no effect with {self.site} and {self.policy}")
+        if self.weeks and self.partition is not None:
+            raise ValueError(f"partition={self.partition} has no effect with weeks")
         if self.policy == "recorded" and (self.site == "elastic" or self.shake):
             raise ValueError("policy=recorded is what happened: a rigid site, nothing shaken")
         if self.policy not in LEARNED:

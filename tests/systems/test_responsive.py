@@ -14,8 +14,9 @@ from gridtune.sweep import run_cell
 from gridtune.systems import get_system
 from gridtune.systems.responsive import site_jobs, split_log
 from gridtune.systems.responsive_parameters import ResponsiveParameters
-from gridtune.workload import read_workload
+from gridtune.workload import read_workload, write_workload
 from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.generators import generate_workload
 
 SHARES = "1=0.53,2=0.02,3=0.17,4=0.08,5=0.01,6=0.16,other=0.03"
 
@@ -117,3 +118,18 @@ def test_recorded_waits_need_waits():
 def test_what_makes_no_sense_is_refused(wrong, words):
     with pytest.raises((GridtuneError, ValueError), match=words):
         run(**wrong)
+
+
+def test_weeks_follow_one_another(tmp_path):
+    """Two logs in a folder: the second begins with the next whole week."""
+    (tmp_path / "weeks").mkdir()
+    for name, jobs in (("one", 40), ("two", 60)):
+        write_workload(generate_workload("egee", jobs=jobs, seed=jobs), tmp_path / "weeks" / f"{name}.swf")
+    submit = run(trace=str(tmp_path / "weeks"), weeks=True, cores=81, part="all", tables=True).tables["jobs"]
+    submit = submit["submit"].to_numpy()
+    alone = generate_workload("egee", jobs=40, seed=40).submit_time
+    assert submit[:40].tolist() == alone.tolist()
+    week = 7 * 86_400
+    begin = submit[40] - generate_workload("egee", jobs=60, seed=60).submit_time[0]
+    assert begin % week == 0
+    assert 0 <= begin - alone[-1] <= week
