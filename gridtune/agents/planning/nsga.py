@@ -85,9 +85,11 @@ class Nsga(Search):
         self._algorithm.tell(infills=asked)
 
     def _own_state(self) -> dict[str, Any]:
+        from ray import cloudpickle  # noqa: PLC0415 - pickles pymoo's decorated functions, which pickle cannot
+
         # The generator is kept apart: it is this search's.
         self._algorithm.random_state = None
-        return {"algorithm": pickle.dumps(self._algorithm)}
+        return {"algorithm": cloudpickle.dumps(self._algorithm)}
 
     def _set_own_state(self, state: dict[str, Any]) -> None:
         self._algorithm = pickle.loads(state["algorithm"])

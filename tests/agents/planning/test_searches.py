@@ -1,0 +1,157 @@
+"""What all searches promise: the truth on small problems, the same again, and nothing lost by stopping."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridtune.agents.planning.algorithms import ALGORITHMS, find_front, new_search
+from gridtune.agents.planning.enumeration import enumerate_front
+from gridtune.agents.planning.trainable import PlanSearch
+from gridtune.errors import SimulationError
+from gridtune.metrics.pareto import Scale, hypervolume, igd_plus
+from gridtune.simulation.planning.problem import PlanProblem
+from gridtune.simulation.provisioning.slots import Slots
+from tests.agents.planning.problems import small_problem
+
+SMALL: dict[str, dict[str, Any]] = {
+    "moga": {"population": 20},
+    "memetic": {"population": 20, "offspring": 10, "seeds": 6},
+    "nsga2": {"population": 20},
+    "nsga3": {"population": 20},
+}
+
+
+def test_every_algorithm_is_tested() -> None:
+    assert set(SMALL) == set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+def test_no_search_finds_what_is_not_there(algorithm: str) -> None:
+    """Each comes near the exact front of ten slots, and never beyond it."""
+    problem = small_problem(4)
+    truth = enumerate_front(problem)
+    found = find_front(algorithm, problem, np.random.default_rng(1), evaluations=400, **SMALL[algorithm])
+    assert np.array_equal(problem.evaluate(found.plans), found.costs)
+    scale = Scale.of([truth.costs, found.costs])
+    assert hypervolume(found.costs, scale) <= hypervolume(truth.costs, scale) + 1e-12
+    assert igd_plus(found.costs, truth.costs, scale) < 0.1
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_memetic_search_finds_the_whole_truth(seed: int) -> None:
+    problem = small_problem(seed)
+    truth = enumerate_front(problem)
+    found = find_front("memetic", problem, np.random.default_rng(seed), evaluations=800, **SMALL["memetic"])
+    assert found.costs.tolist() == truth.costs.tolist()
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+@pytest.mark.parametrize("release", [False, True])
+def test_stopping_and_going_on_changes_nothing(algorithm: str, release: bool) -> None:
+    problem = small_problem(5, slots=16)
+    parameters = {**SMALL[algorithm], "release": release}
+    through = new_search(algorithm, problem, np.random.default_rng(9), **parameters)
+    stopped = new_search(algorithm, problem, np.random.default_rng(9), **parameters)
+    for _ in range(3):
+        through.step()
+        stopped.step()
+    state = pickle.loads(pickle.dumps(stopped.state()))
+    resumed = new_search(algorithm, problem, np.random.default_rng(123), **parameters)
+    resumed.restore(state)
+    for _ in range(3):
+        through.step()
+        resumed.step()
+    assert (through.evaluations, through.iterations) == (resumed.evaluations, resumed.iterations)
+    assert np.array_equal(through.archive.costs, resumed.archive.costs)
+    assert np.array_equal(through.archive.plans, resumed.archive.plans)
+    assert through.rng.random() == resumed.rng.random()
+
+
+@pytest.mark.parametrize("algorithm", SMALL)
+def test_the_budget_is_kept_to_the_plan(algorithm: str) -> None:
+    asked = []
+
+    class Counting:
+        def __init__(self) -> None:
+            self.inner = small_problem(6, slots=16)
+            self.workflow, self.slots = self.inner.workflow, self.inner.slots
+
+        def __len__(self) -> int:
+            return len(self.inner)
+
+        def evaluate(self, population):
+            asked.append(len(population))
+            return self.inner.evaluate(population)
+
+        def evaluate_released(self, population):
+            asked.append(len(population))
+            return self.inner.evaluate_released(population)
+
+    find_front(algorithm, Counting(), np.random.default_rng(1), evaluations=137, **SMALL[algorithm])
+    assert sum(asked) == 137
+
+
+def test_seeds_come_first_and_only_if_asked_for() -> None:
+    problem = small_problem(7, slots=16)
+    plain = new_search("moga", problem, np.random.default_rng(1), population=20)
+    seeded = new_search("moga", problem, np.random.default_rng(1), population=20, seeding=True)
+    assert not plain._propose().all(axis=1).any()
+    assert seeded._propose()[0].all()
+
+
+def test_states_of_other_searches_are_refused() -> None:
+    problem = small_problem(1)
+    moga = new_search("moga", problem, np.random.default_rng(1))
+    with pytest.raises(SimulationError, match="of Memetic, not of Moga"):
+        moga.restore(new_search("memetic", problem, np.random.default_rng(1)).state())
+    with pytest.raises(SimulationError, match="of 12 slots, the problem has 10"):
+        moga.restore(new_search("moga", small_problem(1, slots=12), np.random.default_rng(1)).state())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "parameters", "said"),
+    [
+        ("annealing", {}, "no algorithm is named 'annealing'"),
+        ("moga", {"population": 0}, "population cannot be 0"),
+        ("moga", {"mutation_rate": 1.5}, "mutation_rate cannot be 1.5"),
+        ("moga", {"crossover_points": 0}, "crossover_points cannot be 0"),
+        ("memetic", {"drop_rate": -0.1}, "drop_rate cannot be -0.1"),
+        ("memetic", {"offspring": 0}, "offspring cannot be 0"),
+        ("nsga2", {"population": 1}, "population cannot be 1"),
+    ],
+)
+def test_parameters_that_cannot_be(algorithm: str, parameters: dict, said: str) -> None:
+    with pytest.raises(SimulationError, match=said):
+        new_search(algorithm, small_problem(1), np.random.default_rng(1), **parameters)
+
+
+def test_a_problem_without_a_plan_ends_without_one() -> None:
+    problem = small_problem(1)
+    nothing = PlanProblem(problem.workflow, Slots.of([0, 1, 2, 9, 9], 5, 8))
+    for algorithm, parameters in SMALL.items():
+        search = new_search(algorithm, nothing, np.random.default_rng(1), **parameters)
+        assert len(search.run(60)) == 0
+        assert 0 < search.evaluations <= 60
+
+
+def test_a_trainable_goes_on_from_its_checkpoint(tmp_path) -> None:
+    config = {"problem": small_problem(8, slots=16), "seed": 3, "evaluations": 100, **SMALL["memetic"]}
+    through, stopped = PlanSearch(config), PlanSearch(config)
+    stopped.train()
+    stopped.save_checkpoint(str(tmp_path))
+    resumed = PlanSearch({**config, "seed": 99})
+    resumed.load_checkpoint(str(tmp_path))
+    told: list[dict[str, Any]] = [through.train()]
+    while not told[-1]["done"]:
+        told.append(through.train())
+    last: dict[str, Any] = {"done": False}
+    while not last["done"]:
+        last = resumed.train()
+    names = ("evaluations", "plans", "allocation_cost", "makespan", "least_allocation_cost", "least_makespan")
+    assert [last[name] for name in names] == [told[-1][name] for name in names]
+    assert last["evaluations"] == 100
+    assert np.isfinite(last["makespan"])
