@@ -61,8 +61,8 @@ class Memetic(Search):
         problem: Evaluator,
         rng: np.random.Generator,
         *,
-        population: int = 100,
-        offspring: int = 50,
+        population: int = 50,
+        offspring: int = 25,
         seeds: int = 40,
         crossover_rate: float = 0.8,
         drop_rate: float = 0.5,
@@ -105,7 +105,8 @@ class Memetic(Search):
     def _child(self) -> Bools:
         """Return a plan near one of the population, or between two of them."""
         rng, count = self.rng, len(self._plans)
-        child = self._plans[rng.integers(count)].copy()
+        # The better of two: the population stands in the order in which it survives.
+        child = self._plans[rng.integers(count, size=2).min()].copy()
         if rng.random() < self.crossover_rate:
             other = self._plans[rng.integers(count)]
             if rng.random() < 0.5:
