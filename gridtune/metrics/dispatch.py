@@ -1,4 +1,4 @@
-"""Measures of dispatched jobs: in time or how late, against a reference on the same jobs, and how well foretold."""
+"""Measures of dispatched jobs: in time or how late, against a reference, and how well foretold."""
 
 from __future__ import annotations
 

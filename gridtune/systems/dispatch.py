@@ -46,6 +46,13 @@ class DispatchSystem:
 
         return {name: metric.direction for name, metric in DISPATCH_METRICS.items()}
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Every metric's unit."""
+        from gridtune.metrics.dispatch import DISPATCH_METRICS  # noqa: PLC0415
+
+        return {name: metric.unit for name, metric in DISPATCH_METRICS.items()}
+
     def traces(self, parameters: DispatchParameters) -> Iterable[str]:
         """Return the log, if there is one."""
         return () if parameters.trace is None else (as_read(parameters.trace, parameters.clean),)
@@ -62,7 +69,7 @@ class DispatchSystem:
             run = DispatchParameters.model_validate({"mode": "direct", "learner": learner, **few})
             chance = np.random.default_rng(0)
             _run(run, self._jobs(run, chance.spawn(4), None), chance.spawn(3))
-        few_jobs = DispatchParameters(batches=1, batch_jobs=5)
+        few_jobs = DispatchParameters.model_validate({"batches": 1, "batch_jobs": 5})
         chance = np.random.default_rng(0)
         _run(few_jobs, self._jobs(few_jobs, chance.spawn(4), None), chance.spawn(3))
 
@@ -141,7 +148,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     failing, selecting, learning = streams
     machines = _machines(p, jobs, failing)
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
-    assistance = cast("Assistance", "set_aside" if p.set_aside else "assist")
+    assistance: Assistance = "set_aside" if p.set_aside else "assist"
     if p.learner == "none":
         return dispatch(jobs, machines, rule=p.rule, speeds=p.believed_speeds, rng=selecting, **common)
     if p.learner == "drain":

@@ -104,13 +104,13 @@ class DispatchParameters(SystemParameters):
     )
     speeds: Literal["known", "learned", "nominal"] | None = Field(
         None,
-        description="speed factors that predictions of ends and tardiness use: the true ones, learned ones, or 1; "
-        "default: known with mode=alone, else learned",
+        description="speed factors that predictions of ends and tardiness use: the true ones, learned ones, "
+        "or 1; default: known with mode=alone, else learned",
     )
     repair_every: Count | None = Field(
         None,
-        description="after every so many arrivals: tabu search, or with mode=direct the learner's own repair; "
-        "0 for none; default: 10 with mode=direct but for the learner drain, else 0",
+        description="after every so many arrivals: tabu search, or with mode=direct the learner's own "
+        "repair; 0 for none; default: 10 with mode=direct but for the learner drain, else 0",
     )
     repair_steps: Count = Field(10, description="steps of one repair")
     refresh: Count = Field(100, description="learn again after every so many jobs; 0: only once")

@@ -16,7 +16,7 @@ __all__ = ["MixedNaiveBayes"]
 Floats = npt.NDArray[np.float64]
 
 
-class MixedNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MixedNaiveBayes(ClassifierMixin, BaseEstimator):
     """Naive Bayes with a normal distribution for each quantity and frequencies for each name.
 
     Without names it is scikit-learn's `GaussianNB`, with names alone its `CategoricalNB`: both are fitted,

@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class GrownTree:
-    """A tree before pruning, with the examples it grew from; pruned as often as wanted, at no cost to itself."""
+    """A tree before pruning, with the examples it grew from; it can be pruned again and again."""
 
     def __init__(self, table: Any, labels: Any, weights: Any, classes: int, minimum: int, seed: int) -> None:
         fitted = DecisionTreeClassifier(criterion="entropy", min_samples_leaf=minimum, random_state=seed).fit(
@@ -62,7 +62,7 @@ def grow(
     return GrownTree(table, labels, weights, classes, minimum, seed)
 
 
-class C45Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class C45Classifier(ClassifierMixin, BaseEstimator):
     """A decision tree with C4.5's pruning.
 
     The tree is scikit-learn's with the entropy criterion, so splits are binary and chosen by information

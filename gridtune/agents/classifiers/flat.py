@@ -1,4 +1,4 @@
-"""Fitted trees as arrays: scikit-learn checks and converts for longer than a few rows take to be predicted."""
+"""Fitted trees as arrays: scikit-learn checks and converts for longer than a few rows take to predict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class FlatTrees(NamedTuple):
-    """Trees whose leaves are added up: `first`, shape (trees,), names the roots; the rest has a place a node."""
+    """Trees whose leaves are added up: `first` names the roots, the other columns have a place a node."""
 
     first: npt.NDArray[np.int64]
     left: npt.NDArray[np.int64]

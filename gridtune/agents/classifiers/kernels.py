@@ -338,10 +338,7 @@ def _stump(table, labels, weights, orders, named, chosen, row, classes, out):
     best, side = np.inf, total.copy()
     few = chosen.size * 8 < table.shape[0]
     for column in range(table.shape[1]):
-        if few:
-            order = chosen[np.argsort(table[chosen, column])]
-        else:
-            order = orders[column]
+        order = chosen[np.argsort(table[chosen, column])] if few else orders[column]
         below = np.zeros(classes)
         # Of a name the examples that bear it are one side, so what lies before is forgotten at each.
         previous, started = 0.0, False

@@ -1,14 +1,14 @@
 """The learners of a dispatcher, by name: each turns finished jobs into chances of ending in time.
 
 A learner is refreshed from examples (rows of attributes, and what became of the jobs) and then asked for all
-machines of one decision at once. Answers come from plain arrays: scikit-learn fits, and is not called to predict.
+machines of one decision at once. Answers come from plain arrays: scikit-learn fits, it does not predict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -150,7 +150,8 @@ class NaiveBayes(_Classifier):
         from gridtune.agents.classifiers.kernels import mixed_bayes  # noqa: PLC0415
 
         fitted = MixedNaiveBayes((MACHINE,), known=self.machines).fit(table, labels, weights)
-        normal, named = fitted.normal_, fitted.named_.feature_log_prob_[0][:, None, :]
+        normal: Any = fitted.normal_
+        named = cast("Any", fitted.named_).feature_log_prob_[0][:, None, :]
         told = (np.log(normal.class_prior_), normal.theta_, normal.var_, named)
         arrays = [np.ascontiguousarray(each) for each in told]
         quantities, names = fitted.quantities_, fitted.names_
@@ -229,10 +230,10 @@ _HOLD_OUT = 5
 class BoostedTime:
     """A model of the time to completion: boosted trees for its mean, and the spread seen around it.
 
-    What is fitted is the logarithm of the seconds to completion over those that the queue is predicted to take
-    to drain: trees say nothing beyond what they have seen, a queue may grow beyond it. The chance of ending
-    in time is the share of held-out examples whose seconds over predicted seconds were at most what the
-    deadline leaves: quantiles, put where held-out examples say they belong (split conformal prediction).
+    What is fitted is the logarithm of the seconds to completion over those that the queue is predicted to
+    take to drain: trees say nothing beyond what they have seen, a queue may grow beyond it. The chance of
+    ending in time is the share of held-out examples whose seconds over predicted seconds were at most what
+    the deadline leaves: quantiles, put where held-out examples say they belong (split conformal prediction).
     """
 
     attributes: AttributeSet = "informed"
@@ -260,12 +261,13 @@ class BoostedTime:
         """Return predicted seconds to completion, shape (n,)."""
         if self.model is None:
             return rows[:, PREDICTED]
-        return rows[:, PREDICTED] * np.exp(self.model(rows))
+        found: Floats = rows[:, PREDICTED] * np.exp(self.model(rows))
+        return found
 
     def chances(self, rows: Floats) -> Floats:
         """Return the chance of ending in time for each row."""
         allowed = rows[:, LEFT] / self.seconds(rows)
-        kept = np.searchsorted(self.ratios, allowed, side="right")
+        kept = np.searchsorted(self.ratios, allowed, side="right").astype(np.float64)
         return (kept + 0.5) / (len(self.ratios) + 1.0)
 
     def preference(self, rows: Floats) -> Floats:
@@ -275,7 +277,7 @@ class BoostedTime:
 
 def _boosted(model: Any, rows: Floats, goal: Any) -> Callable[[Floats], Floats]:
     """Fit boosted trees and flatten them; on one thread, for several wait long on a busy machine."""
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415
 
     from gridtune.agents.classifiers.flat import flat_boosting  # noqa: PLC0415
 

@@ -18,7 +18,7 @@ __all__ = ["LocallyWeightedClassifier"]
 Floats = npt.NDArray[np.float64]
 
 
-class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
     """Locally weighted learning with decision stumps, as WEKA's LWL does by default.
 
     For each query the examples are weighted by their distance (a linear kernel that falls to nothing at the

@@ -86,5 +86,5 @@ def select(
             scores = scorer(table[kept], labels[kept], own, table[left_out])
             for column, score in enumerate(scores):
                 areas[row, column] += roc_auc_score(labels[left_out], score) / FOLDS
-    row, column = np.unravel_index(np.argmax(areas), areas.shape)
+    row, column = divmod(int(np.argmax(areas)), len(settings))
     return Chosen(weights[row], settings[column], float(areas[row, column]))

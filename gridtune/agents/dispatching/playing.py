@@ -1,7 +1,7 @@
-"""A broker that asks a learner: Algorithms 2 (assist) and 3 (direct) of the paper, refreshed as jobs end or come.
+"""A broker that asks a learner: Algorithms 2 (assist) and 3 (direct), refreshed as jobs end or come.
 
-Source: Vladušič, "Using the black-box approach with machine learning methods in order to improve job scheduling
-in GRID environments", sections 2.2 and 2.3.
+Source: Vladušič, "Using the black-box approach with machine learning methods in order to improve job
+scheduling in GRID environments", sections 2.2 and 2.3.
 """
 
 from __future__ import annotations

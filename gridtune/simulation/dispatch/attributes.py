@@ -34,7 +34,7 @@ ATTRIBUTES = (
     "predicted seconds to its end",
     "predicted slack over the estimate",
 )
-#: Columns: seconds that the deadline leaves; the machine, the only one that is no quantity; seconds to the end.
+#: Columns: seconds that the deadline leaves; the machine, the only name; predicted seconds to the end.
 LEFT, MACHINE, PREDICTED = 1, 3, 7
 _OF_THE_PAPER = 4
 

@@ -145,7 +145,7 @@ def log_jobs(
     count = min(plan.batches, (len(submit) - plan.learning_jobs) // plan.jobs)
     if count < 1:
         raise SimulationError(
-            f"{len(submit)} jobs are too few for {plan.learning_jobs} to learn from and a batch of {plan.jobs}"
+            f"{len(submit)} jobs are too few: {plan.learning_jobs} to learn from and a batch of {plan.jobs}"
         )
     kept = slice(0, plan.learning_jobs + count * plan.jobs)
     submit, length = submit[kept] - submit[0], np.maximum(1, length[kept])

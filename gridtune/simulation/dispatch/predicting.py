@@ -29,6 +29,8 @@ __all__ = [
 KNOWN, LEARNED, NOMINAL = range(3)
 #: Orders of a queue into which a job is put: last; before later due dates; before longer estimates.
 RELEASE, DUE_DATE, SHORTEST = range(3)
+#: By how much the logarithms of machines' speed factors are expected to differ.
+SPREAD = 0.25
 #: Ended jobs whose predictions are remembered.
 REMEMBERED = 200
 
@@ -40,9 +42,9 @@ class Belief(NamedTuple):
     ----------
     factor
         Shape (m,), float64: seconds per estimated second.
-    ran, told
-        Shape (m,), float64: seconds that ended jobs ran and those they were estimated at, each job
-        counting `forget` times as much as the next.
+    weight, logs, squares
+        Shape (m,), float64: of the logarithms of run time over estimate of ended jobs, each counting
+        `forget` times as much as the next on its machine, the sum of weights, the sum and that of squares.
     predicted
         Shape (n,), int64: seconds from the placing of a job to its predicted end.
     ratio
@@ -56,8 +58,9 @@ class Belief(NamedTuple):
     """
 
     factor: npt.NDArray[np.float64]
-    ran: npt.NDArray[np.float64]
-    told: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float64]
+    logs: npt.NDArray[np.float64]
+    squares: npt.NDArray[np.float64]
     predicted: npt.NDArray[np.int64]
     ratio: npt.NDArray[np.float64]
     free: npt.NDArray[np.int64]
@@ -68,9 +71,12 @@ class Belief(NamedTuple):
 def new_belief(site: Site, speeds: int, forget: float) -> Belief:
     """Return the belief before the first job: every machine has the factor 1."""
     machines = len(site.factor)
+    weight, logs, squares = np.zeros((3, machines))
     return Belief(
         np.ones(machines),
-        *np.zeros((2, machines)),
+        weight,
+        logs,
+        squares,
         np.zeros(len(site.submit), np.int64),
         np.zeros(REMEMBERED),
         np.zeros(len(site.slot), np.int64),
@@ -84,8 +90,9 @@ def bare_belief(belief):
     """Return the same belief with bare columns."""
     return Belief(
         bare(belief.factor),
-        bare(belief.ran),
-        bare(belief.told),
+        bare(belief.weight),
+        bare(belief.logs),
+        bare(belief.squares),
         bare(belief.predicted),
         bare(belief.ratio),
         bare(belief.free),
@@ -97,7 +104,7 @@ def bare_belief(belief):
 @kernel()
 def learn(site, belief):
     """Learn from the jobs that have ended since; known factors are looked up."""
-    counts = belief.counts
+    counts, first = belief.counts, belief.counts[1]
     while counts[1] < site.memory[FINISHED]:
         job = site.ended[counts[1]]
         machine = site.machine[job]
@@ -106,14 +113,43 @@ def learn(site, belief):
             belief.ratio[counts[2] % REMEMBERED] = took / belief.predicted[job]
             counts[2] += 1
         if counts[0] == LEARNED:
-            ran = float(site.finish[job] - site.start[job])
-            belief.ran[machine] = belief.forget[0] * belief.ran[machine] + ran
-            belief.told[machine] = belief.forget[0] * belief.told[machine] + float(site.estimate[job])
-            belief.factor[machine] = belief.ran[machine] / belief.told[machine]
+            kept = np.log((site.finish[job] - site.start[job]) / site.estimate[job])
+            belief.weight[machine] = belief.forget[0] * belief.weight[machine] + 1.0
+            belief.logs[machine] = belief.forget[0] * belief.logs[machine] + kept
+            belief.squares[machine] = belief.forget[0] * belief.squares[machine] + kept * kept
         counts[1] += 1
+    if counts[0] == LEARNED and counts[1] > first:
+        _estimate_factors(site, belief)
     if counts[0] == KNOWN:
         for machine in range(site.memory[MACHINES]):
             belief.factor[machine] = site.factor[machine]
+
+
+@kernel()
+def _estimate_factors(site, belief):
+    """Estimate each machine's factor from what its jobs took over their estimates.
+
+    Normal-normal shrinkage of the logarithms: a machine's mean is drawn towards that of all by as much as
+    the scatter of its jobs makes it unsure, given how much machines are expected to differ (`SPREAD`). Where
+    estimates are exact there is no scatter, and one job tells a machine's speed; where they are far off, it
+    takes many to tell machines apart. Half the scatter's variance turns the mean logarithm into a mean.
+    """
+    weight, total, scatter, seen = 0.0, 0.0, 0.0, 0.0
+    for machine in range(site.memory[MACHINES]):
+        own = belief.weight[machine]
+        if own > 0.0:
+            weight += own
+            total += belief.logs[machine]
+            scatter += belief.squares[machine] - belief.logs[machine] * belief.logs[machine] / own
+            seen += 1.0
+    overall = total / weight
+    variance = max(0.0, scatter) / max(1.0, weight - seen)
+    for machine in range(site.memory[MACHINES]):
+        own, apart = belief.weight[machine], 0.0
+        if own > 0.0:
+            apart = belief.logs[machine] / own - overall
+            apart *= SPREAD * SPREAD / (SPREAD * SPREAD + variance / own)
+        belief.factor[machine] = np.exp(overall + apart + 0.5 * variance)
 
 
 @kernel()

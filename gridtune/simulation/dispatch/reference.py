@@ -6,6 +6,7 @@ kernels. The rules are spelt out in `docs/dispatch.md`.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -171,7 +172,7 @@ class ReferenceBroker:
         self.repair_every, self.repair_steps = repair_every, repair_steps
         self.assistance, self.forget = assistance, forget
         self.factors = [1.0] * len(site.machines)
-        self.sums = [(0.0, 0.0)] * len(site.machines)
+        self.sums = [(0.0, 0.0, 0.0)] * len(site.machines)
         self.ratios: deque[float] = deque(maxlen=200)
         self.learned = 0
 
@@ -192,15 +193,27 @@ class ReferenceBroker:
                 raise ValueError(f"job {job.number} has not ended")
             if job.predicted > 0:
                 self.ratios.append((job.finish - job.placed) / job.predicted)
-            ran, told = self.sums[index]
-            ran = self.forget * ran + float(job.finish - job.start)
-            told = self.forget * told + float(job.estimate)
-            self.sums[index] = ran, told
-            if self.speeds == "learned":
-                self.factors[index] = ran / told
+            kept = math.log((job.finish - job.start) / job.estimate)
+            weight, logs, squares = (self.forget * each for each in self.sums[index])
+            self.sums[index] = weight + 1.0, logs + kept, squares + kept * kept
+        if self.speeds == "learned" and self.learned < len(self.site.ended):
+            self.estimate_factors()
         self.learned = len(self.site.ended)
         if self.speeds == "known":
             self.factors = [machine.factor for machine in self.site.machines]
+
+    def estimate_factors(self) -> None:
+        """Shrink each machine's mean logarithm towards the mean of all."""
+        known = [sums for sums in self.sums if sums[0] > 0]
+        weight = sum(each[0] for each in known)
+        overall = sum(each[1] for each in known) / weight
+        scatter = sum(squares - logs * logs / own for own, logs, squares in known)
+        variance = max(0.0, scatter) / max(1.0, weight - len(known))
+        for index, (own, logs, _) in enumerate(self.sums):
+            apart = 0.0
+            if own > 0:
+                apart = (logs / own - overall) * (0.25 * 0.25 / (0.25 * 0.25 + variance / own))
+            self.factors[index] = math.exp(overall + apart + 0.5 * variance)
 
     # Predictions ------------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ def new_site(jobs: Any, machines: Any) -> Site:
     slots = int(first_slot[-1])
     memory = np.zeros(MEMORY, np.int64)
     memory[[JOBS, MACHINES, SLOTS, CHANGES, DECIDING]] = n, m, slots, len(changes.time), NOBODY
-    return Site(
+    columns: tuple[Any, ...] = (
         *(np.array(column, np.int64) for column in (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)),
         np.array(machines.factor, np.float64),
         np.array(machines.cpus, np.int64),
@@ -136,6 +136,7 @@ def new_site(jobs: Any, machines: Any) -> Site:
         np.array(changes.value, np.float64),
         memory,
     )
+    return Site(*columns)
 
 
 @kernel()
