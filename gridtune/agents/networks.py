@@ -229,13 +229,17 @@ class FrameStackNetwork(ActorCritic):
         super().__init__(features, actions)
         self.policy, self.value = _Tower(features, actions), _Tower(features, 1)
 
+    def description(self) -> dict[str, Any]:
+        """Return what `make_network` needs to make it anew."""
+        return {**super().description(), "frames": self.lookback + 1}
+
     def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
-        length = observations.shape[0] - self.lookback
+        length, count = observations.shape[0] - self.lookback, self.lookback + 1
         frames, starts = observations, begins
         if length > 1:
             # Every decision becomes an episode of its own.
-            frames = observations.unfold(0, FRAMES, 1).permute(3, 0, 1, 2).flatten(1, 2)
-            starts = begins.unfold(0, FRAMES, 1).permute(2, 0, 1).flatten(1, 2)
+            frames = observations.unfold(0, count, 1).permute(3, 0, 1, 2).flatten(1, 2)
+            starts = begins.unfold(0, count, 1).permute(2, 0, 1).flatten(1, 2)
         # A frame counts if no later one begins an episode.
         later = starts.flip(0).cumsum(0).flip(0) - starts.long()
         seen = frames * (later == 0).unsqueeze(-1)
@@ -283,7 +287,13 @@ NETWORKS: dict[str, type[ActorCritic]] = {
 
 
 def make_network(
-    kind: str, features: int, actions: int, *, sequence: int | None = None, seed: int | None = None
+    kind: str,
+    features: int,
+    actions: int,
+    *,
+    sequence: int | None = None,
+    frames: int | None = None,
+    seed: int | None = None,
 ) -> ActorCritic:
     """Return a new network.
 
@@ -297,6 +307,8 @@ def make_network(
     sequence
         How many decisions in a row a recurrent network learns from at once; by default 48 (a thirtieth of a
         day of minutes).
+    frames
+        How many observations the network `paper` reads for each decision; by default its 20.
     seed
         Of its weights; without one they are torch's to draw.
     """
@@ -310,4 +322,8 @@ def make_network(
         if sequence < 1 or (sequence > 1 and network.sequence == 1):
             raise PolicyError(f"the network {kind!r} cannot learn from {sequence} decisions at once")
         network.sequence = sequence
+    if frames is not None:
+        if frames < 1 or (frames != network.lookback + 1 and kind != "paper"):
+            raise PolicyError(f"the network {kind!r} cannot read {frames} observations at once")
+        network.lookback = frames - 1
     return network

@@ -47,7 +47,9 @@ def train_on_days(
     *,
     platform: Platform | None = None,
     network: str = "recurrent",
+    frames: int | None = None,
     settings: PPOSettings | None = None,
+    until: int | None = None,
     environments: int = 16,
     tau: float = 0.5,
     variant: Literal["paper", "exact"] = "paper",
@@ -68,10 +70,12 @@ def train_on_days(
         and `learning_curve.jsonl`, a line for each validation.
     platform, tau, variant, draw
         See `gridtune.environments.shutdown.ShutdownVectorEnv`.
-    network
+    network, frames
         See `gridtune.agents.networks.make_network`.
     settings
         By default the paper's. A training that goes on keeps those it was begun with.
+    until
+        Stop after so many updates, if the settings have more.
     environments
         How many days are lived through between updates.
     validate_every
@@ -91,15 +95,16 @@ def train_on_days(
     told_by: Any = {"tau": tau, "variant": variant, "draw": draw, "view": NETWORKS[network].view}
     told_by["decisions"] = NETWORKS[network].view == "effects"
     env = ShutdownVectorEnv(environments, learnt, cluster, copy=False, **told_by)
-    trainer = _begin(place, env, network, settings or PPOSettings(), cluster, device)
+    trainer = _begin(place, env, network, frames, settings or PPOSettings(), cluster, device)
+    last = trainer.settings.updates if until is None else min(until, trainer.settings.updates)
     curve, best = place / "learning_curve.jsonl", _best_so_far(place / "learning_curve.jsonl", trainer)
-    until = None if seconds is None else time.monotonic() + seconds
-    done = trainer.update_number >= trainer.settings.updates
+    deadline = None if seconds is None else time.monotonic() + seconds
+    done = trainer.update_number >= last
     while not done:
         figures = trainer.update()
         number = trainer.update_number
-        late = until is not None and time.monotonic() >= until
-        done = late or number >= trainer.settings.updates
+        late = deadline is not None and time.monotonic() >= deadline
+        done = late or number >= last
         if number % validate_every and not done:
             continue
         line: dict[str, Any] = {"update": number, **figures}
@@ -121,12 +126,18 @@ def train_on_days(
 
 
 def _begin(
-    place: Path, env: ShutdownVectorEnv, network: str, settings: PPOSettings, cluster: Platform, device: str
+    place: Path,
+    env: ShutdownVectorEnv,
+    network: str,
+    frames: int | None,
+    settings: PPOSettings,
+    cluster: Platform,
+    device: str,
 ) -> PPOTrainer:
     if (place / "last.pt").exists():
         return PPOTrainer.resume(place / "last.pt", env, device=device)
     features = features_of(NETWORKS[network].view, cluster.nodes)
-    made = make_network(network, features, cluster.nodes + 1, seed=settings.seed)
+    made = make_network(network, features, cluster.nodes + 1, frames=frames, seed=settings.seed)
     return PPOTrainer(env, made.to(device), settings)
 
 

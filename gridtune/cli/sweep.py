@@ -86,7 +86,7 @@ def _dry_run(path: Path, as_json: bool) -> None:
 
     space = load_space(path)
     cells = space_cells(space)
-    adaptive = space.strategy.optuna
+    adaptive = space.strategy.adaptive
     summary: dict[str, Any] = {
         "name": space.name,
         "cells": len(cells),
@@ -105,7 +105,7 @@ def _dry_run(path: Path, as_json: bool) -> None:
         f"{summary['replicates']} replicates; workloads {', '.join(summary['workloads']) or 'none yet'}"
     )
     if adaptive is not None:
-        click.echo(f"and {adaptive.trials} configurations that Optuna will choose")
+        click.echo(f"and {adaptive.trials} configurations that {space.strategy.kind} will choose")
     for cell in cells[:_SHOWN]:
         given = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
         click.echo(f"  {cell.cell_id}  {given}  seed={cell.seed}")

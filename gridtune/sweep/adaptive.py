@@ -57,9 +57,10 @@ class AdaptiveQueue(BlockQueue):
     ) -> None:
         super().__init__([], workers=workers, timeout=timeout)
         space = planner.space
-        assert space.strategy.optuna is not None
         self._planner = planner
-        self._options: Adaptive = space.strategy.optuna
+        options = space.strategy.adaptive
+        assert options is not None
+        self._options: Adaptive = options
         self._found: dict[str, CellResult] = dict(known)
         self._cells_of: dict[str, list[Cell]] = {}
         self._asked: dict[str, Any] = {}

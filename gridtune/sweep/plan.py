@@ -83,7 +83,7 @@ def space_points(space: SearchSpace) -> list[dict[str, Any]]:
             points = random_points(dimensions, strategy.random.samples, strategy.random.seed)
         elif strategy.sobol is not None:
             points = sobol_points(dimensions, strategy.sobol.samples, strategy.sobol.seed)
-        elif strategy.optuna is not None:
+        elif strategy.adaptive is not None:
             points = []
         else:
             points = grid_points(dimensions)

@@ -11,6 +11,7 @@ from typing import Any
 from gridtune.sweep.adaptive import AdaptiveQueue, directions_of
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.cells import Cell, CellResult
+from gridtune.sweep.halving import HalvingQueue
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.plan import Planner
@@ -139,8 +140,9 @@ def _queue(
 ) -> tuple[BlockQueue, list[CellResult]]:
     """Return what is to be run, and the results there are already."""
     timeout = planner.space.timeout
-    if planner.space.strategy.optuna is not None:
-        adaptive = AdaptiveQueue(planner, found, workers=workers, timeout=timeout)
+    if planner.space.strategy.adaptive is not None:
+        kind = AdaptiveQueue if planner.space.strategy.asha is None else HalvingQueue
+        adaptive = kind(planner, found, workers=workers, timeout=timeout)
         return adaptive, [found[cell.cell_id] for cell in adaptive.cells() if cell.cell_id in found]
     missing = [cell for cell in cells if cell.cell_id not in found]
     if shuffle is None:

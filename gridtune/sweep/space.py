@@ -175,13 +175,37 @@ class Adaptive(_Part):
     sampler: Literal["tpe", "nsgaii", "random"] = "tpe"
 
 
+class Halving(Adaptive):
+    """Successive halving: as `Adaptive`, and what is spent on a configuration.
+
+    Attributes
+    ----------
+    trials
+        Configurations that are begun.
+    resource
+        A dimension with an ascending grid of numbers: what is spent, from the lowest rung to the highest.
+    reduction
+        One in so many goes on to the next rung.
+    """
+
+    resource: str
+    reduction: Annotated[int, Field(ge=2)] = 3
+    sampler: Literal["tpe", "nsgaii", "random"] = "random"
+
+
 class Strategy(_Part):
-    """Which configurations are run: exactly one of the four."""
+    """Which configurations are run: exactly one of the five."""
 
     grid: dict[str, Any] | None = None
     random: Sampling | None = None
     sobol: Sampling | None = None
     optuna: Adaptive | None = None
+    asha: Halving | None = None
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """The options of a strategy that chooses by what was found before, else None."""
+        return self.optuna or self.asha
 
     @model_validator(mode="before")
     @classmethod
@@ -199,7 +223,7 @@ class Strategy(_Part):
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(
-                f"exactly one of grid, random, sobol, optuna is needed, but got {given or 'none'}"
+                f"exactly one of {', '.join(type(self).model_fields)} is needed, but got {given or 'none'}"
             )
         if self.grid:
             raise ValueError(f"grid takes no options, but got {sorted(self.grid)}")
@@ -207,7 +231,7 @@ class Strategy(_Part):
 
     @property
     def kind(self) -> str:
-        """Which of the four it is."""
+        """Which of the five it is."""
         return next(name for name in type(self).model_fields if getattr(self, name) is not None)
 
 
@@ -271,6 +295,19 @@ class SearchSpace(_Part):
     def _list_of_objectives(cls, value: Any) -> Any:
         given = value if isinstance(value, list | tuple) else [value]
         return [{"metric": each} if isinstance(each, str) else each for each in given]
+
+    @model_validator(mode="after")
+    def _resource_ascends(self) -> SearchSpace:
+        asha = self.strategy.asha
+        if asha is not None:
+            rungs = getattr(self.dimensions.get(asha.resource), "grid", None) or ()
+            numbers = all(isinstance(each, int | float) for each in rungs)
+            if len(rungs) < 2 or not numbers or list(rungs) != sorted(rungs):
+                raise ValueError(
+                    f"strategy.asha.resource must name a dimension that is an ascending list of at least two "
+                    f"numbers, but {asha.resource!r} is {list(rungs) or 'none'}"
+                )
+        return self
 
     @property
     def source(self) -> LinedYaml:

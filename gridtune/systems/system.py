@@ -118,6 +118,7 @@ _BUNDLED = {
     "provisioning": "gridtune.systems.provisioning",
     "responsive": "gridtune.systems.responsive",
     "shutdown": "gridtune.systems.shutdown",
+    "shutdown_training": "gridtune.systems.shutdown_training",
 }
 
 

@@ -1,0 +1,219 @@
+"""The `shutdown_training` system: a cell is a training with PPO up to some update, judged on held-out days.
+
+A training whose cell asks for more updates than were made before goes on from the last checkpoint, as does
+one whose process was ended: what is random in an update follows from the seed and the update's number, so
+the result is that of a training that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from gridtune.systems.logs import Kept
+from gridtune.systems.shutdown import CLUSTERS
+from gridtune.systems.system import (
+    DAYS_MARK,
+    Outcome,
+    Streams,
+    SystemParameters,
+    WorkloadLoader,
+    register_system,
+)
+
+if TYPE_CHECKING:
+    from gridtune.simulation.shutdown.days import Days
+    from gridtune.workload.workload import Workload
+
+__all__ = ["TRAININGS_VARIABLE", "TrainingParameters", "TrainingSystem"]
+
+#: Names the folder that trainings keep their checkpoints in; by default one in the user's cache.
+TRAININGS_VARIABLE = "GRIDTUNE_TRAININGS"
+#: What a learning curve and the metrics have, drawn by probability and (with `greedy_` before it) greedily.
+_JUDGED = (
+    *("score_per_day", "energy_waste_per_day", "switches_per_day"),
+    *("mean_stretch", "qos_violations"),
+)
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class TrainingParameters(SystemParameters):
+    """The parameters of one training."""
+
+    trace: str = Field(description="the days: a folder or archive of logs", examples=["taurus_days"])
+    first: Count | None = Field(None, description="only the first so many train days")
+    cluster: Literal["taurus", "orion", "graphite", "econome"] = Field(
+        "taurus", description="shape: 14 × 12, 4 × 12, 4 × 16 or 22 × 16 nodes × cores"
+    )
+    tau: Annotated[float, Field(ge=0)] = Field(0.5, description="share of its walltime a job may wait")
+    variant: Literal["paper", "exact"] = Field("paper", description="whom the reward calls late")
+    network: Literal["paper", "recurrent", "mlp", "effects"] = Field(
+        "effects", description="what is trained, see docs/agents.md"
+    )
+    frames: Count | None = Field(
+        None, description="with network=paper: observations that are read for each decision; default 20"
+    )
+    until: Count = Field(description="updates to make", examples=[20])
+    schedule: Count = Field(
+        160, description="updates over which learning rate and entropy's weight fall; `until` at most"
+    )
+    environments: Count = Field(16, description="days that are lived through side by side")
+    steps: Count | None = Field(
+        None,
+        description="steps of each between updates; default 384 with effects (decisions), else 1440",
+    )
+    validate_every: Count = Field(10, description="updates between looks at the held-out days")
+    minibatches: Count = Field(16, description="parts that an epoch is cut into")
+    learning_rate: Positive = Field(5e-4, description="at the beginning; it falls to a tenth")
+    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.005, description="at the beginning")
+    entropy_decay: Positive = Field(1.0, description="what the entropy's weight falls to, as a share")
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.99, description="discount of a minute")
+    lam: Annotated[float, Field(ge=0, le=1)] = Field(0.95, description="λ of the advantage estimate")
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> TrainingParameters:
+        if self.until > self.schedule:
+            raise ValueError(f"until={self.until} is beyond the schedule's {self.schedule} updates")
+        if self.frames is not None and self.network != "paper":
+            raise ValueError(f"frames={self.frames} has no effect with network={self.network}")
+        return self
+
+
+class TrainingSystem:
+    """PPO on a cluster's train days: one in ten is held back, and judges."""
+
+    name: ClassVar[str] = "shutdown_training"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = TrainingParameters
+
+    def __init__(self) -> None:
+        self._kept: Kept[Days] = Kept()
+
+    @property
+    def directions(self) -> Mapping[str, str]:
+        """Every metric's better direction."""
+        from gridtune.metrics.shutdown import SHUTDOWN_METRICS  # noqa: PLC0415
+
+        judged = {name: SHUTDOWN_METRICS[name].direction for name in _JUDGED}
+        greedy = {f"greedy_{name}": direction for name, direction in judged.items()}
+        return {**judged, **greedy, "return_mean": "max", "updates": "none", "days": "none", "jobs": "none"}
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Every metric's unit."""
+        from gridtune.metrics.shutdown import SHUTDOWN_METRICS  # noqa: PLC0415
+
+        judged = {name: SHUTDOWN_METRICS[name].unit for name in _JUDGED}
+        greedy = {f"greedy_{name}": unit for name, unit in judged.items()}
+        others = {"return_mean": "1", "updates": "updates", "days": "days", "jobs": "jobs"}
+        return {**judged, **greedy, **others}
+
+    def traces(self, parameters: TrainingParameters) -> Iterable[str]:
+        """Return the one reference: the days."""
+        return (parameters.trace + DAYS_MARK,)
+
+    def code(self, parameters: TrainingParameters) -> Mapping[str, str]:
+        """Return nothing: all code is gridtune's own."""
+        return {}
+
+    def prepare(self, parameters: Iterable[TrainingParameters]) -> None:
+        """Load what is slow to load."""
+        import gridtune.agents.training  # noqa: F401, PLC0415
+
+    def run(
+        self, parameters: TrainingParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        """Train up to the update, from the last checkpoint if there is one; the notes hold the curve."""
+        import torch  # noqa: PLC0415
+
+        from gridtune.agents.ppo import PPOSettings  # noqa: PLC0415
+        from gridtune.agents.training import train_on_days  # noqa: PLC0415
+        from gridtune.simulation.platform import Platform  # noqa: PLC0415
+
+        torch.set_num_threads(1)
+        p, workload = parameters, load(*self.traces(parameters))
+        days = self._kept.get((workload.checksum, p.first), lambda: _train_days(workload, p.first))
+        seed = int(streams("training").integers(2**31))
+        folder = _folder(p, seed, workload.checksum)
+        curve = _curve(folder)
+        if curve and curve[-1]["update"] > p.until and p.until not in {line["update"] for line in curve}:
+            # It has gone on without a look at this update.
+            folder, curve = folder / f"until-{p.until}", []
+        if not curve or curve[-1]["update"] < p.until:
+            train_on_days(
+                days,
+                folder,
+                platform=Platform(*CLUSTERS[p.cluster]),
+                network=p.network,
+                frames=p.frames,
+                settings=PPOSettings(
+                    steps=p.steps or (384 if p.network == "effects" else 1440),
+                    minibatches=p.minibatches,
+                    gamma=p.gamma,
+                    lam=p.lam,
+                    entropy_weight=p.entropy_weight,
+                    entropy_decay=p.entropy_decay,
+                    learning_rate=p.learning_rate,
+                    updates=p.schedule,
+                    seed=seed,
+                ),
+                until=p.until,
+                environments=p.environments,
+                validate_every=p.validate_every,
+                tau=p.tau,
+                variant=p.variant,
+            )
+            curve = _curve(folder)
+        lived = [line for line in curve if line["update"] <= p.until]
+        return _outcome(lived, days)
+
+
+def _outcome(curve: list[dict[str, Any]], days: Days) -> Outcome:
+    last = curve[-1]
+    metrics = {name: float(last[f"sampled_{name}"]) for name in _JUDGED}
+    metrics |= {f"greedy_{name}": float(last[f"greedy_{name}"]) for name in _JUDGED}
+    counts = {"updates": float(last["update"]), "days": float(len(days)), "jobs": float(len(days.submit))}
+    told = ("return_mean", "loss_entropy", "lr", *(f"sampled_{name}" for name in _JUDGED))
+    told += tuple(f"greedy_{name}" for name in _JUDGED)
+    columns = {name.removeprefix("sampled_"): [line[name] for line in curve] for name in told}
+    notes = {"learning_curve": {"update": [line["update"] for line in curve], **columns}}
+    return Outcome({**metrics, "return_mean": float(last["return_mean"]), **counts}, notes)
+
+
+def _train_days(workload: Workload, first: int | None) -> Days:
+    import numpy as np  # noqa: PLC0415
+
+    from gridtune.simulation.shutdown.days import build_days  # noqa: PLC0415
+
+    days = build_days(workload)
+    train = np.flatnonzero(days.subset("train"))
+    return days.take(train if first is None else train[:first])
+
+
+def _folder(parameters: TrainingParameters, seed: int, checksum: str) -> Path:
+    """Return where the training keeps its checkpoints: the same for every `until`."""
+    determined = parameters.model_dump(mode="json", exclude={"until"})
+    told = json.dumps([TrainingSystem.version, determined, seed, checksum], sort_keys=True)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    home = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
+    return home / sha256(told.encode()).hexdigest()[:20]
+
+
+def _curve(folder: Path) -> list[dict[str, Any]]:
+    """Return the learning curve up to the last checkpoint; empty where there is none."""
+    file = folder / "learning_curve.jsonl"
+    if not file.exists() or not (folder / "last.pt").exists():
+        return []
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+register_system(TrainingSystem())
