@@ -1,0 +1,127 @@
+"""The provisioning system: cells on a small log and on random slots, and what parameters may not be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gridtune.errors import SweepError
+from gridtune.sweep import run_cell
+from gridtune.workload import write_workload
+from gridtune.workload.workload import Workload
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """A log of 400 jobs that crowd a site of 16 processors."""
+    rng = np.random.default_rng(4)
+    columns = {
+        "submit_time": np.sort(rng.integers(0, 200_000, 400)),
+        "run_time": rng.integers(1, 4000, 400),
+        "requested_processors": rng.integers(1, 9, 400),
+    }
+    columns["requested_time"] = columns["run_time"] * 2
+    path = tmp_path_factory.mktemp("logs") / "busy.swf"
+    write_workload(Workload(columns, machine_processors=16), path)
+    return str(path)
+
+
+SMALL = {"tasks": 20, "depth": 4, "run_time": 500, "task_processors": 3, "population": 8, "iterations": 3}
+
+
+def run(seed=1, tables=False, **parameters):
+    return run_cell("provisioning", {**SMALL, **parameters}, seed=seed, tables=tables).outcome
+
+
+@pytest.mark.parametrize("search", ["moga", "memetic", "nsga2", "nsga3", "all", "open"])
+def test_every_search_finds_a_plan_that_can_be_held(trace, search):
+    metrics = run(trace=trace, search=search, cross_slot="always").metrics
+    assert metrics["feasible"] == 1
+    assert metrics["jobs"] == 400
+    # The queue's cost is the least there can be; a change of nothing is a change of 0.
+    assert metrics["allocation_cost"] >= metrics["allocation_cost_best_effort"] * (1 - 1e-12)
+    wanted = metrics["makespan"] / metrics["makespan_best_effort"] - 1
+    assert metrics["makespan_change"] == pytest.approx(wanted)
+    assert metrics["makespan_no_worse"] == (metrics["makespan"] <= metrics["makespan_best_effort"])
+    assert 0 <= metrics["hypervolume"] <= 1 or math.isnan(metrics["hypervolume"])
+
+
+def test_taking_what_can_be_divided_costs_no_more_than_the_queue(trace):
+    for seed in range(6):
+        metrics = run(trace=trace, search="open", seed=seed).metrics
+        assert metrics["allocation_cost_change"] == pytest.approx(0, abs=1e-12)
+
+
+def test_best_effort_is_the_same_as_beside_a_plan(trace):
+    alone = run(trace=trace, approach="best_effort").metrics
+    beside = run(trace=trace, search="all").metrics
+    assert alone["makespan"] == alone["makespan_best_effort"] == beside["makespan_best_effort"]
+    assert alone["makespan_change"] == 0
+    assert run(trace=trace, approach="best_effort", seed=2).metrics["makespan"] != alone["makespan"]
+
+
+def test_alpha_trades_cost_for_makespan_on_one_front():
+    made = {"offers": "poisson", "task_processors": 1, "tasks": 60, "run_time": 100, "communication": 1}
+    effort = {"population": 40, "iterations": 8, "seed": 0}
+    by_alpha = {alpha: run(**made, **effort, alpha=alpha).metrics for alpha in (0, 0.5, 1)}
+    assert len({metrics["hypervolume"] for metrics in by_alpha.values()}) == 1
+    assert by_alpha[0]["front"] > 1
+    assert by_alpha[0]["makespan"] < by_alpha[1]["makespan"]
+    assert by_alpha[0]["allocation_cost"] > by_alpha[1]["allocation_cost"]
+    assert by_alpha[0]["makespan"] <= by_alpha[0.5]["makespan"] <= by_alpha[1]["makespan"]
+    assert all(math.isnan(metrics["makespan_change"]) for metrics in by_alpha.values())
+
+
+def test_copies_and_inflation_load_the_site(trace):
+    def load(**changes):
+        return run(trace=trace, approach="best_effort", **changes).metrics["offered_load"]
+
+    assert load(inflation=0.2) == pytest.approx(1.2 * load(), rel=0.01)
+    assert load(copy_probability=1, copy_shift=0) == pytest.approx(2 * load())
+    assert load() < load(copy_probability=0.5, copy_shift=0) < load(copy_probability=1, copy_shift=0)
+
+
+def test_equal_cells_come_out_equal_and_tables_agree(trace):
+    first, again = (run(trace=trace, tables=True, cross_slot="always") for _ in range(2))
+    assert first.metrics == pytest.approx(again.metrics, nan_ok=True)
+    assert first.notes == again.notes
+    front, slots, tasks = (first.tables[name] for name in ("front", "slots", "tasks"))
+    assert front.num_rows == first.metrics["front"] == len(first.notes["front"])
+    assert sum(slots["taken"].to_pylist()) == first.metrics["slots_taken"]
+    finish = max(tasks["plan_finish"].to_pylist())
+    assert (finish - first.notes["submitted"]) / 3600 == pytest.approx(first.metrics["makespan"])
+    assert first.tables["solutions"].num_rows == first.metrics["feasible_plans"]
+
+
+def test_a_workflow_may_come_from_a_file(trace, tmp_path):
+    path = tmp_path / "two.dax"
+    tasks = '<job id="a" runtime="100.2"/><job id="b" runtime="50"/><child ref="b"><parent ref="a"/></child>'
+    path.write_text(f"<adag>{tasks}</adag>")
+    metrics = run(trace=trace, workflow=str(path), search="all").metrics
+    assert metrics["tasks"] == 2
+    # 101 s and 50 s, of one processor each: a site counts in whole seconds.
+    assert metrics["allocation_cost_best_effort"] == 151 / 3600
+    cells = [run_cell("provisioning", {"trace": trace, "workflow": str(path), "search": "all"}).cell]
+    path.write_text(f"<adag>{tasks.replace('50', '60')}</adag>")
+    cells.append(run_cell("provisioning", {"trace": trace, "workflow": str(path), "search": "all"}).cell)
+    assert cells[0].cell_id != cells[1].cell_id
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "offers=site needs a trace"),
+        ({"offers": "poisson", "trace": "x.swf"}, "offers=poisson takes no trace"),
+        ({"offers": "poisson", "approach": "best_effort"}, "best effort needs a queue"),
+        ({"trace": "x.swf", "earliest": 0.9}, "`earliest <= latest` must hold"),
+        ({"trace": "x.swf", "tasks": 3}, "`depth <= tasks` must hold"),
+        ({"trace": "x.swf", "workflow": "montage"}, "neither random or cybershake nor a file"),
+        ({"trace": "x.swf", "alpha": 2}, "less than or equal to 1"),
+        ({"trace": "x.swf", "serach": "moga"}, "serach"),
+    ],
+)
+def test_parameters_that_cannot_be(parameters, message):
+    with pytest.raises(SweepError, match=message):
+        run_cell("provisioning", parameters)
