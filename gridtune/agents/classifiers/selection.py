@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
+
+from gridtune.metrics.dispatch import area_under_roc
 
 __all__ = ["WEIGHTS", "Chosen", "Scorer", "class_weights", "select"]
 
@@ -85,6 +86,6 @@ def select(
             own = class_weights(labels[kept], weight)
             scores = scorer(table[kept], labels[kept], own, table[left_out])
             for column, score in enumerate(scores):
-                areas[row, column] += roc_auc_score(labels[left_out], score) / FOLDS
+                areas[row, column] += area_under_roc(score, labels[left_out] == 1) / FOLDS
     row, column = divmod(int(np.argmax(areas)), len(settings))
     return Chosen(weights[row], settings[column], float(areas[row, column]))

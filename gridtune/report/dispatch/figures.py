@@ -1,0 +1,140 @@
+"""Figures: learning over batches (the paper's Figure 4), recovery from a change, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gridtune.report.dispatch.rows import Method
+from gridtune.report.style import BASELINE, MARKERS, PALETTE, figure, head, save
+
+if TYPE_CHECKING:
+    from gridtune.report.extras import Material
+
+__all__ = ["write_figures"]
+
+#: Batches that one point of the learning curve is the mean of, as in the paper.
+_SPAN = 10
+#: The fewest points worth a curve.
+_POINTS = 5
+_PAPERS = ("j48", "naive_bayes", "lwl")
+
+
+def write_figures(methods: Sequence[Method], material: Material) -> list[Path]:
+    """Write what the sweep has the material for."""
+    folder = material.directory / "plots"
+    made: list[Path] = []
+    for workload in dict.fromkeys(method.workload for method in methods):
+        own = [method for method in methods if method.workload == workload]
+        end = f"-{workload}" if len({method.workload for method in methods}) > 1 else ""
+        made += _learning(own, folder / f"learning{end}.png")
+        made += _recovery(own, folder / f"recovery{end}.png")
+        made += _calibration(own, folder / f"calibration{end}.png")
+    return made
+
+
+def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
+    """Draw moving means of the tardiness; insertion rules, which learn nothing, as their mean."""
+    learning = [each for each in methods if each.of("mode") == "direct"]
+    still = [each for each in methods if each.learner == "none" and each.of("rule") in {"edd", "erd"}]
+    if not learning or learning[0].tardiness.shape[1] < _SPAN + _POINTS - 1:
+        return
+    with figure(8.5, 4.6) as (drawing, axes):
+        for place, method in enumerate(learning):
+            late = method.tardiness.mean(axis=0)
+            moving = np.convolve(late, np.ones(_SPAN) / _SPAN, "valid")
+            axes.plot(
+                np.arange(1, len(moving) + 1),
+                moving,
+                color=PALETTE[place % len(PALETTE)],
+                marker=MARKERS[place % len(MARKERS)],
+                markersize=4,
+                label=method.label,
+            )
+        for method, style in zip(still, ("-", "--", ":", "-."), strict=False):
+            axes.axhline(
+                method.tardiness.mean(), color=BASELINE, linestyle=style, linewidth=1.2, label=method.label
+            )
+        axes.set_xlabel(f"first of the {_SPAN} batches of 1,000 jobs that a point is the mean of")
+        axes.set_ylabel("mean tardiness, s")
+        head(
+            axes,
+            "Learning from nothing",
+            f"means over {len(learning[0].replicates)} replicates; lower is better",
+        )
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        yield save(drawing, path)
+
+
+def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
+    """Draw jobs in time, with over without a learner, by batch: a panel a base selector."""
+    changed = [each for each in methods if each.of("mode") == "assist" and each.of("change_after")]
+    if not changed:
+        return
+    bases = list(dict.fromkeys(each.base for each in changed))
+    with figure(4.0 * len(bases), 4.2, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
+        for axes, base in zip(grid[0], bases, strict=True):
+            _draw_recovery(axes, [each for each in changed if each.base == base])
+            head(axes, base)
+        grid[0][0].set_ylabel("jobs in time, with a learner over without")
+        grid[0][-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        yield save(drawing, path)
+
+
+def _draw_recovery(axes: Any, methods: Sequence[Method]) -> None:
+    after = int(methods[0].of("change_after"))
+    for place, method in enumerate(methods):
+        middle = np.nanmedian(method.relative, axis=0)
+        axes.plot(
+            np.arange(1, len(middle) + 1),
+            middle,
+            color=PALETTE[place % len(PALETTE)],
+            marker=MARKERS[place % len(MARKERS)],
+            label=method.label,
+        )
+    axes.axhline(1.0, color=BASELINE, linewidth=1.0)
+    axes.axvline(after + 0.5, color="#999999", linestyle="--", linewidth=1.0)
+    axes.annotate(
+        "speeds change", (after + 0.55, 0.02), xycoords=("data", "axes fraction"), fontsize=8, color="#666666"
+    )
+    axes.set_xlabel("batch")
+    axes.set_xticks(np.arange(1, methods[0].relative.shape[1] + 1))
+
+
+def _calibration(methods: Sequence[Method], path: Path) -> Iterator[Path]:
+    """Draw the share of jobs in time over the chance that was predicted: a panel a base rule."""
+    telling = [each for each in methods if each.learner != "none" and each.reliability.shape[1] > 0]
+    telling = [each for each in telling if not each.of("change_after") and not each.of("set_aside")]
+    telling = [each for each in telling if each.of("order") in (None, "due_date")]
+    if not telling:
+        return
+    bases = list(dict.fromkeys(each.base if each.of("mode") == "assist" else "direct" for each in telling))
+    with figure(4.0 * len(bases), 4.4, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
+        for axes, base in zip(grid[0], bases, strict=True):
+            axes.plot([0, 1], [0, 1], color=BASELINE, linewidth=1.0)
+            own = [each for each in telling if base in (each.base, "direct")]
+            for place, method in enumerate(own):
+                chance, share, jobs = method.reliability
+                axes.plot(
+                    chance,
+                    share,
+                    color=PALETTE[place % len(PALETTE)],
+                    linewidth=1.0,
+                    linestyle="--" if method.learner in _PAPERS else "-",
+                )
+                axes.scatter(
+                    chance,
+                    share,
+                    s=8 + 80 * jobs / jobs.sum(),
+                    color=PALETTE[place % len(PALETTE)],
+                    marker=MARKERS[place % len(MARKERS)],
+                    label=method.label,
+                )
+            axes.set_xlabel("predicted chance of ending in time")
+            head(axes, base)
+        grid[0][0].set_ylabel("share of jobs that did")
+        grid[0][-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=0.8)
+        yield save(drawing, path)

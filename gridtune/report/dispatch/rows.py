@@ -1,0 +1,139 @@
+"""What the cells of one configuration came to, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gridtune.sweep.cells import CellResult
+
+__all__ = ["Method", "gather"]
+
+Floats = npt.NDArray[np.float64]
+
+_NAMES = {
+    "none": "alone",
+    "j48": "J48",
+    "naive_bayes": "naive Bayes",
+    "lwl": "LWL",
+    "boosting": "boosting",
+    "boosted_time": "boosted time",
+    "drain": "drain",
+    "random": "random",
+    "round_robin": "round robin",
+    "first_available": "first available",
+    "edd": "EDD",
+    "erd": "ERD",
+    "spt": "SPT",
+}
+_ORDERS = {"fifo": "last", "due_date": "by due date", "shortest": "shortest first"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A configuration and its replicates.
+
+    Attributes
+    ----------
+    workload
+        What tables are split by.
+    parameters
+        Those of the configuration.
+    replicates
+        Labels, in the order of the results.
+    in_time, reference_in_time, tardiness, reference_tardiness
+        Shape (replicates, batches): jobs in time and mean tardiness (s) by batch, and the reference's.
+    assignments
+        Shape (replicates, machines): share of the jobs.
+    reliability
+        Pooled over replicates: mean chance, share in time and jobs of each tenth of the chance.
+    """
+
+    workload: str
+    parameters: Mapping[str, Any]
+    replicates: tuple[str, ...]
+    in_time: Floats
+    reference_in_time: Floats
+    tardiness: Floats
+    reference_tardiness: Floats
+    assignments: Floats
+    reliability: Floats
+
+    def of(self, name: str, default: Any = None) -> Any:
+        """Return a parameter; its default where the sweep does not say it."""
+        return self.parameters.get(name, default)
+
+    @property
+    def learner(self) -> str:
+        """The learner's name; `none` without."""
+        return str(self.of("learner") or "none")
+
+    @property
+    def relative(self) -> Floats:
+        """Jobs in time over those of the reference, by replicate and batch; NaN where that has none."""
+        there = np.where(self.reference_in_time == 0, np.nan, self.reference_in_time)
+        found: Floats = self.in_time / there
+        return found
+
+    @property
+    def label(self) -> str:
+        """The method in words, without its base rule where a learner assists."""
+        name = _NAMES.get(self.learner, self.learner)
+        if self.learner == "none":
+            rule = str(self.of("rule", "random"))
+            return _NAMES.get(rule, rule) + (" + tabu" if self.of("repair_every") else "")
+        if self.of("mode") == "direct":
+            return f"{name}, {_ORDERS[str(self.of('order', 'fifo'))]}"
+        return name + (", sets aside" if self.of("set_aside") else "")
+
+    @property
+    def base(self) -> str:
+        """The base rule in words."""
+        rule = str(self.of("rule", "random"))
+        return _NAMES.get(rule, rule)
+
+
+def gather(results: Iterable[CellResult]) -> list[Method]:
+    """Return the methods of a sweep in the order of its results; cells that are not done are left out."""
+    groups: dict[tuple[str, str], list[CellResult]] = {}
+    for result in results:
+        if result.state == "done" and "in_time_by_batch" in result.notes:
+            groups.setdefault((result.workload, result.configuration_id), []).append(result)
+    return [_method(cells) for cells in groups.values()]
+
+
+def _method(cells: Sequence[CellResult]) -> Method:
+    def stacked(name: str) -> Floats:
+        rows = [np.asarray(cell.notes[name], np.float64) for cell in cells]
+        # Windows of a log may differ by a batch; what not all have is left out.
+        shortest = min(map(len, rows))
+        return np.array([row[:shortest] for row in rows])
+
+    bins = [cell.notes["reliability"] for cell in cells]
+    return Method(
+        cells[0].workload,
+        dict(cells[0].configuration),
+        tuple(cell.replicate for cell in cells),
+        stacked("in_time_by_batch"),
+        stacked("reference_in_time_by_batch"),
+        stacked("tardiness_by_batch"),
+        stacked("reference_tardiness_by_batch"),
+        stacked("assignments"),
+        _pooled(bins),
+    )
+
+
+def _pooled(bins: Sequence[Mapping[str, Sequence[float]]]) -> Floats:
+    """Return tenths of all cells together: shape (3, tenths with jobs)."""
+    columns = [np.concatenate([each[name] for each in bins]) for name in ("chance", "in_time", "jobs")]
+    chance, good, jobs = (np.asarray(column, np.float64) for column in columns)
+    place = np.minimum((chance * 10).astype(np.int64), 9)
+    total = np.bincount(place, jobs, 10)
+    some = total > 0
+    means = [np.bincount(place, values * jobs, 10)[some] / total[some] for values in (chance, good)]
+    return np.array([*means, total[some]])
