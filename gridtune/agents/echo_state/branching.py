@@ -130,7 +130,7 @@ def live_and_branch(
     probes
         Shape (c,), int64, ascending: decisions to branch off at.
     branches
-        Candidates to try at each: the one that the rule takes, and others drawn, each as likely.
+        Candidates to try at each: the one that is taken, and others drawn, those of higher value likelier.
     horizon
         How long branches go on, seconds.
     weight, price
@@ -154,9 +154,10 @@ def live_and_branch(
             candidate = best_of(q, count)
         else:
             candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
+            q[:count] = 0.0
         if due < probes.size and probes[due] == memory[DECIDED]:
             if count > 1:
-                chosen = _draw_branches(candidate, min(branches, count), count, rng)
+                chosen = _draw_branches(candidate, min(branches, count), count, q, rng)
                 tried = rows[chosen]
                 describe(mind.arrays, mind.state, tried, mind.scratch, seen[filled:])
                 end = memory[NOW] + horizon
@@ -177,18 +178,26 @@ def live_and_branch(
 
 
 @kernel()
-def _draw_branches(taken, number, count, rng):
+def _draw_branches(taken, number, count, q, rng):
+    """Return the candidate that is taken and others: of each two that are drawn the one of higher value."""
     chosen = np.empty(number, np.int64)
-    chosen[0] = taken
-    drawn = 1
+    chosen[0], drawn = taken, 1
     while drawn < number:
         other = min(int(rng.random() * count), count - 1)
+        rival = min(int(rng.random() * count), count - 1)
+        if q[rival] > q[other]:
+            other = rival
         known = False
         for place in range(drawn):
             known = known or chosen[place] == other
-        if not known:
-            chosen[drawn] = other
-            drawn += 1
+        # Where the best are drawn out, whoever is next to the one drawn.
+        while known:
+            other = (other + 1) % count
+            known = False
+            for place in range(drawn):
+                known = known or chosen[place] == other
+        chosen[drawn] = other
+        drawn += 1
     return chosen
 
 

@@ -50,5 +50,6 @@ def new_mind(arrays: ReservoirArrays, organisations: int, inputs: Inputs) -> Min
 
 def new_diary(decisions: int, arrays: ReservoirArrays) -> Diary:
     """Return an empty diary for so many decisions; for none, one that nothing is written into."""
+    candidate, choices = np.zeros(decisions, np.int64), np.zeros(decisions, np.int64)
     rows = np.zeros((decisions, arrays.columns.size))
-    return Diary(np.zeros(decisions, np.int64), rows, np.zeros((decisions, *arrays.readout.shape)))
+    return Diary(candidate, choices, rows, np.zeros((decisions, *arrays.readout.shape)))

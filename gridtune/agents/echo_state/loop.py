@@ -1,4 +1,4 @@
-"""The site and a network joined in compiled code: whole runs, what they showed, and what else could have been.
+"""The site and a network joined in compiled code: whole runs, and what they showed.
 
 One kernel lives from decision to decision, so that a run never leaves compiled code. Everything it is told
 and everything that changes comes as NamedTuples of arrays: a copy of them is a copy of the moment.
@@ -67,8 +67,8 @@ class Diary(NamedTuple):
 
     Attributes
     ----------
-    candidate
-        Shape (n,), int64: which candidate was taken.
+    candidate, choices
+        Shape (n,), int64: which candidate was taken, of how many.
     rows
         Shape (n, d), float64: its row.
     seen
@@ -76,6 +76,7 @@ class Diary(NamedTuple):
     """
 
     candidate: npt.NDArray[np.int64]
+    choices: npt.NDArray[np.int64]
     rows: npt.NDArray[np.float64]
     seen: npt.NDArray[np.float64]
 
@@ -160,7 +161,7 @@ def live(site, mind, diary, rule, epsilon, stop, until, rng):
         advance(mind.arrays, mind.state, rows[candidate], mind.scratch)
         if diary.candidate.size > 0:
             decision = memory[DECIDED]
-            diary.candidate[decision] = candidate
+            diary.candidate[decision], diary.choices[decision] = candidate, count
             diary.rows[decision] = rows[candidate]
             describe_chosen(mind.arrays, mind.state, rows[candidate], diary.seen[decision])
         start_candidate(site, candidate)

@@ -222,9 +222,10 @@ class Sampler:
         return RunSamples(self._diary.rows, self._diary.seen, self._rewards(decisions), first, own)
 
     def _branch(self) -> Branches:
-        arrays, settings, jobs = self._mind.arrays, self._settings, len(self._jobs)
-        number = min(settings.probes, jobs)
-        probes = np.sort(self._rng.choice(jobs, number, replace=False))
+        arrays, settings = self._mind.arrays, self._settings
+        chosen, price = self._looked_ahead(arrays)
+        number = min(settings.probes, len(chosen))
+        probes = np.sort(self._rng.choice(chosen, number, replace=False)) if number else chosen
         room = number * settings.branches
         first = np.zeros(number + 1, np.int64)
         out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room))
@@ -239,21 +240,24 @@ class Sampler:
             settings.branches,
             int(settings.horizon),
             self._weight,
-            self._price(arrays),
+            price,
             self._rng,
             out,
         )
         self._over = True
         return Branches(first, out[1][: first[-1]].copy(), out[2][: first[-1]].copy())
 
-    def _price(self, arrays: ReservoirArrays) -> float:
-        """Return what a core-second costs on an elastic site, in jobs' rewards.
+    def _looked_ahead(self, arrays: ReservoirArrays) -> tuple[Int64s, float]:
+        """Live once by the same values; return decisions with a choice, and what a core-second costs.
 
-        A core-second more at any moment lowers U of the decisions after it, of n in all together by about
-        n · U/core-seconds, and (1 − λ) U counts; both as they were under the same policy.
+        A core-second more at any moment of an elastic site's life lowers U of the decisions after it, of n
+        in all together by about n · U/core-seconds, and (1 − λ) U is what counts of it.
         """
+        (site, mind), jobs = self._new(arrays), len(self._jobs)
+        diary = new_diary(jobs, arrays)
+        live(site, mind, diary, self._rule, 0.0, NEVER, NEVER, self._rng)
+        chosen = np.flatnonzero(diary.choices > 1)
         if not self._model.elastic:
-            return 0.0
-        site, mind = self._new(arrays)
-        live(site, mind, new_diary(0, arrays), self._rule, 0.0, NEVER, NEVER, self._rng)
-        return float((1 - self._weight) * len(self._jobs) * utilisation_now(site) / max(pool_area(site), 1))
+            return chosen, 0.0
+        price = (1 - self._weight) * jobs * utilisation_now(site) / max(pool_area(site), 1)
+        return chosen, float(price)
