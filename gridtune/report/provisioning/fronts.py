@@ -111,7 +111,9 @@ def _draw_schedulers(counts: dict[str, list[int]], path: Path) -> Path:
             ends = [[mean - float(low)], [float(high) - mean]]
             colour = UNSURE if name == "all" else PALETTE[place]
             axes.bar(place, mean, 0.62, color=colour, yerr=ends, capsize=4, ecolor="#444444")
-            axes.annotate(f"{mean:.1f}", (place, mean), (0, 12), textcoords="offset points", ha="center")
+            axes.annotate(
+                f"{mean:.1f}", (place, 0), (0, 5), textcoords="offset points", ha="center", color="w"
+            )
         axes.set_xticks(range(len(names)), names)
         axes.grid(False, axis="x")
         axes.set(ylabel="plans of the merged front")

@@ -1,0 +1,152 @@
+"""The provisioning system's own tables and figures, of a handful of cells."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridtune.report.provisioning import write
+from gridtune.report.provisioning.fronts import merged_counts
+from gridtune.report.provisioning.rows import rows_of
+from gridtune.sweep import run_cell
+from gridtune.sweep.cells import CellResult
+from gridtune.workload import write_workload
+from gridtune.workload.workload import Workload
+
+SMALL = {"tasks": 20, "depth": 4, "run_time": 100, "population": 8, "iterations": 3, "task_processors": 3}
+MADE = {"offers": "poisson", "communication": 1, "task_processors": 1}
+
+
+@dataclass
+class Cells:
+    """What `Material` offers, of cells run here."""
+
+    results: list[CellResult]
+    directory: Path
+    name: str
+
+    @property
+    def summary(self) -> Any:
+        return SimpleNamespace(facts=SimpleNamespace(name=self.name))
+
+    def tables_of(self, result: CellResult) -> Any:
+        return run_cell("provisioning", result.parameters, seed=result.seed, tables=True).outcome.tables
+
+
+def cells(configurations, fixed, seeds=3, workload="site"):
+    found = []
+    for number, configuration in enumerate(configurations):
+        for seed in range(seeds):
+            parameters = {**SMALL, **fixed, **configuration}
+            outcome = run_cell("provisioning", parameters, seed=seed).outcome
+            found.append(
+                CellResult(
+                    cell_id=f"{workload}-{number}-{seed}",
+                    configuration_id=f"{workload}-{number}",
+                    workload=workload,
+                    configuration={**fixed, **configuration},
+                    replicate=f"seed {seed}",
+                    seed=seed,
+                    traces={},
+                    parameters=parameters,
+                    state="done",
+                    metrics=outcome.metrics,
+                    notes=outcome.notes,
+                )
+            )
+    return found
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    rng = np.random.default_rng(4)
+    columns = {
+        "submit_time": np.sort(rng.integers(0, 100_000, 200)),
+        "run_time": rng.integers(1, 4000, 200),
+        "requested_processors": rng.integers(1, 9, 200),
+    }
+    path = tmp_path_factory.mktemp("logs") / "busy.swf"
+    write_workload(Workload({**columns, "requested_time": columns["run_time"]}, machine_processors=16), path)
+    return {"trace": str(path), "cross_slot": "always"}
+
+
+def names(paths):
+    return {path.name for path in paths}
+
+
+QUEUED = {"approach": "best_effort"}
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "figure"),
+    [
+        ([QUEUED, {"alpha": 0.0}, {"alpha": 1.0}], "provisioning_trade_off.png"),
+        ([{"task_processors": n, "alpha": a} for n in (2, 5) for a in (0, 1)], "provisioning_task_size.png"),
+        (
+            [{"copy_probability": p, **more} for p in (0, 0.5) for more in (QUEUED, {})],
+            "provisioning_load.png",
+        ),
+        (
+            [{"copy_probability": p, "task_processors": n} for p in (0, 0.5) for n in (2, 5)],
+            "provisioning_load_and_size.png",
+        ),
+    ],
+)
+def test_each_figure_is_drawn_where_its_axes_were_searched(trace, tmp_path, dimensions, figure):
+    paths = write(Cells(cells(dimensions, trace), tmp_path, "mine"))
+    assert names(paths) == {"submissions.md", "submissions.csv", figure}
+    assert all(path.stat().st_size > 200 for path in paths)
+
+
+def test_the_table_has_changes_against_best_effort_and_what_was_published(trace, tmp_path):
+    results = cells([QUEUED, {"search": "all"}], trace)
+    write(Cells(results, tmp_path, "provisioning_cybershake"))
+    text = (tmp_path / "submissions.md").read_text()
+    assert "132.4 h (476,811 s)" in text
+    ours = [r.metrics["makespan"] for r in results[3:]]
+    theirs = [r.metrics["makespan_best_effort"] for r in results[3:]]
+    assert f"{100 * (np.mean(ours) / np.mean(theirs) - 1):+.1f} % (".replace("-", "−") in text
+    rows = list(csv.DictReader((tmp_path / "submissions.csv").open()))
+    assert [row["submissions"] for row in rows] == ["3", "3"]
+    assert float(rows[1]["makespan"]) == pytest.approx(np.mean(ours))
+
+
+def test_ratios_leave_out_submissions_without_a_plan(trace):
+    results = cells([{"search": "all"}], trace)
+    results[0].metrics["makespan"] = float("nan")
+    (row,) = rows_of(results)
+    kept = [result.metrics for result in results[1:]]
+    expected = np.mean([m["makespan"] for m in kept]) / np.mean([m["makespan_best_effort"] for m in kept])
+    assert row.percent("makespan") == pytest.approx(100 * expected)
+
+
+def test_plans_choice_and_schedulers(tmp_path):
+    dimensions = [{"scheduler": "heft", "alpha": 0.2}, {"scheduler": "heft", "alpha": 0.8}]
+    results = cells([*dimensions, {"scheduler": "greedy"}], MADE)
+    found = names(write(Cells(results, tmp_path, "mine")))
+    expected = {"provisioning_plans.png", "provisioning_choice.png", "provisioning_schedulers.png"}
+    assert found == {*expected, "submissions.md", "submissions.csv", "schedulers.csv"}
+
+
+def test_a_merged_front_counts_who_found_what():
+    results = cells([{"scheduler": "heft"}, {"scheduler": "greedy"}], MADE, seeds=1)
+    results[0].notes["front"] = [[1.0, 9.0], [3.0, 3.0], [5.0, 2.0]]
+    results[1].notes["front"] = [[2.0, 10.0], [3.0, 3.0], [9.0, 1.0]]
+    # Of greedy's plans one is dominated, and one is found by both.
+    assert merged_counts(rows_of(results)) == {"heft": [3], "greedy": [2], "all": [4]}
+
+
+def test_settings_of_the_search(tmp_path):
+    grid = [{"population": p, "iterations": i} for p in (4, 8) for i in (2, 4)]
+    grid += [{"population": 4, "iterations": 2, "crossover_points": 1, "mutation": 0}]
+    assert "provisioning_settings.png" in names(write(Cells(cells(grid, MADE), tmp_path, "mine")))
+
+
+def test_nothing_finished_writes_nothing(tmp_path):
+    assert write(Cells([], tmp_path, "mine")) == []
