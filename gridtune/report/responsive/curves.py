@@ -23,7 +23,7 @@ __all__ = ["chosen_rows", "write_curves"]
 
 Floats = npt.NDArray[np.float64]
 #: Lives under one policy each: what is drawn side by side, and no more, so that lines can be told apart.
-MOST = 6
+MOST = 5
 DAY = 86_400
 #: Draws a life's jobs of one class into a panel, in a style.
 _Draw = Callable[[Any, "_Life", npt.NDArray[np.bool_], dict[str, str]], None]
@@ -81,13 +81,17 @@ def write_curves(material: Material) -> list[Path]:
 
 
 def chosen_rows(rows: Sequence[Row]) -> list[Row]:
-    """Return one row of each policy, the native one first, then by reward: λ near 0.5, no oracle.
+    """Return one row of each policy, the native one first, then by reward: λ near 0.5, no oracle, best pool.
 
     An oracle is taken where a policy has nothing else.
     """
+
+    def preference(row: Row) -> tuple[Any, ...]:
+        return (abs(row.weight - 0.5), row.estimates == "ORA", -row.mean(f"{row.site}_reward"))
+
     by_policy: dict[tuple[Any, ...], Row] = {}
-    for row in sorted(rows, key=lambda row: (abs(row.weight - 0.5), row.estimates == "ORA")):
-        by_policy.setdefault((row.policy, row.get("variant", "paper"), row.get("headroom")), row)
+    for row in sorted(rows, key=preference):
+        by_policy.setdefault((row.policy, row.get("variant", "paper")), row)
     ranked = sorted(
         by_policy.values(),
         key=lambda row: (row.policy != NATIVE, -row.mean(f"{row.site}_reward")),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridtune.systems.responsive_parameters import LEARNING
+
 if TYPE_CHECKING:
     from gridtune.sweep.cells import CellResult
 
@@ -31,8 +33,8 @@ _NAMES = {
     "ffnn-fq": "FFNN-FQ",
     "esn-counterfactual": "ESN counterfactual",
 }
-#: Parameters that a row's label does not repeat: its table or column says them.
-_ELSEWHERE = frozenset({"policy", "site", "estimates", "weight", "variant", "headroom"})
+#: Parameters of a configuration that stand in its label; the workload's and the fixed ones do not.
+_TOLD = (*LEARNING, "patience", "median_of")
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,18 @@ class Row:
             name += f", pool = {self.get('headroom'):g} × demand"
         elif self.site == "elastic" and "-" not in self.policy:
             name += ", fixed pool"
-        more = {key: value for key, value in self.parameters.items() if key not in _ELSEWHERE}
-        return name + "".join(f", {key}={value}" for key, value in more.items() if value is not None)
+        return name + self._more
+
+    @property
+    def series(self) -> str:
+        """Policy, variant and what is known of run times: whatever the pool rule or λ."""
+        improved = ", improved" if self.get("variant") == "improved" else ""
+        return f"{_NAMES.get(self.policy, self.policy)}{improved}{self._more}, {self.estimates}"
+
+    @property
+    def _more(self) -> str:
+        more = {key: self.parameters.get(key) for key in _TOLD}
+        return "".join(f", {key}={value}" for key, value in more.items() if value is not None)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a parameter, of the configuration or its workload."""

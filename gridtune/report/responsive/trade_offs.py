@@ -38,10 +38,10 @@ def write_trade_offs(material: Material) -> list[Path]:
 
 
 def _series(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return rows by policy and what is known of run times, by λ within."""
+    """Return rows by policy and what is known of run times, by λ within; pool rules share a series."""
     held: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.weight):
-        held.setdefault(f"{row.label}, {row.estimates}", []).append(row)
+        held.setdefault(row.series, []).append(row)
     return held
 
 
@@ -94,7 +94,10 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
         ("batch_responsiveness", "W, batch"),
         (cost, words),
     )
-    series = {name: members for name, members in _series(rows).items() if len(members) > 1}
+    held: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.weight):
+        held.setdefault(f"{row.label}, {row.estimates}", []).append(row)
+    series = {name: members for name, members in held.items() if len(members) > 1}
     colours = series_colours(list(series))
     with figure(12, 4.2, ncols=3) as (drawing, axes):
         for panel, (metric, label) in zip(axes, panels, strict=True):
