@@ -71,15 +71,23 @@ def describe(trace: str, processors: int | None, plot: Path | None, as_json: boo
     """Show what is in a TRACE: sizes, times, load, arrivals, users, and what is missing.
 
     The log is read as it is: nothing is cleaned. Jobs that lack a quantity are left out of its figures
-    and counted under "missing".
+    and counted under "missing". A workflow (DAX, WfFormat) is described by its tasks.
 
     \b
     Examples:
       gridtune traces describe kth-sp2
       gridtune traces describe logs/mine.swf.gz --processors 512 --plot mine.png
+      gridtune traces describe Montage_100.dax.xml.gz
     """
+    from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
+    from gridtune.workload.workflows.describe import holds_workflow
 
+    if holds_workflow(resolve_trace(trace)):
+        if plot is not None or processors is not None:
+            raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
+        _describe_workflow(resolve_trace(trace), as_json)
+        return
     workload = _read(trace)
     statistics = describe_workload(workload, processors=processors)
     if plot is not None:
@@ -188,6 +196,20 @@ def fetch(name: str, mirror: str | None, sha256: str | None, unverified: bool) -
         )
     click.echo(f"Thanks to {entry.thanks}. Please cite {ARCHIVE_CITATION}.", err=True)
     click.echo(f"Note: {entry.caveat}.", err=True)
+
+
+def _describe_workflow(path: Path, as_json: bool) -> None:
+    from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
+    from gridtune.workload.workflows.describe import describe_workflow
+
+    # To look at it is not to run it: what cannot be is counted, not refused.
+    found = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
+    if as_json:
+        _print_json(found)
+        return
+    from gridtune.cli.traces_tables import print_tables, workflow_tables
+
+    print_tables(workflow_tables(found))
 
 
 def _read(trace: str) -> Workload:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from gridtune.workload.describe import Quantiles, WorkloadStatistics
 
-__all__ = ["catalogue_tables", "print_tables", "statistics_tables"]
+__all__ = ["catalogue_tables", "print_tables", "statistics_tables", "workflow_tables"]
 
 
 def print_tables(tables: Iterable[Table]) -> None:
@@ -126,6 +126,30 @@ def _hours(statistics: WorkloadStatistics) -> Table:
     for hour, share in enumerate(statistics.arrivals_by_hour):
         table.add_row(f"{hour:02d}", f"{100 * share:.1f} %", "█" * round(40 * share / most))
     return table
+
+
+def workflow_tables(found: Mapping[str, Any]) -> list[Table]:
+    """Return tables of a workflow's figures and of its kinds of tasks."""
+    table = _table(found["name"], "", "")
+    table.show_header = False
+    rows = {
+        "tasks, edges": f"{found['tasks']:,}, {found['edges']:,}",
+        "levels": f"{len(found['levels'])}: {', '.join(f'{tasks:,}' for tasks in found['levels'])} tasks",
+        "work": f"{found['work_processor_seconds'] / 3600:,.1f} processor-hours",
+        "longest path": f"{found['critical_path_seconds']:,.1f} s",
+        "widest task": f"{found['widest_task']:,} processors",
+        "sent between tasks": f"{found['bytes_sent'] / 1e9:,.3f} GB",
+        "to be cleaned": ", ".join(f"{count:,} by {rule}" for rule, count in found["cleaning"].items()),
+        "content": found["content"],
+    }
+    for name, text in rows.items():
+        table.add_row(name, text)
+    columns = ("tasks", "processors", "mean, s", "least, s", "most, s")
+    kinds = _table("Kinds of tasks", "kind", *columns, right=columns)
+    for kind in found["kinds"]:
+        times = [_number(kind["run_time"][name], 1) for name in ("mean", "least", "most")]
+        kinds.add_row(kind["kind"], f"{kind['tasks']:,}", f"{kind['processors']:,}", *times)
+    return [table, kinds]
 
 
 def _count(count: int) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
+from gridtune.workload.workflows.describe import describe_workflow, holds_workflow
 
 DAX = """<?xml version="1.0"?>
 <adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" jobCount="3">
@@ -188,3 +189,32 @@ def test_published_files(trace_dir):
         assert workflow.depth > 1
         assert np.isfinite(workflow.critical_path)
         assert 0 < workflow.critical_path <= workflow.work
+
+
+def test_a_workflow_is_described(tmp_path):
+    found = describe_workflow(read_workflow(written(tmp_path, "a.dax", DAX)))
+    assert (found["tasks"], found["edges"], found["levels"]) == (3, 3, [1, 1, 1])
+    assert found["work_processor_seconds"] == 1.5 + 80 + 2
+    assert found["critical_path_seconds"] == 23.5
+    assert found["bytes_sent"] == 130
+    work = {"mean": 11.0, "least": 2.0, "most": 20.0}
+    assert found["kinds"][1] == {"kind": "work", "tasks": 2, "processors": 4, "run_time": work}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "held"),
+    [
+        ("a.dax.gz", DAX, True),
+        ("a.json.xz", FILES["new.json"], True),
+        ("a.json", '{"jobs": [], "profiles": {}}', False),
+        ("a.swf", "", False),
+        ("a.json.gz", b"damaged", None),
+    ],
+)
+def test_workflows_are_told_from_logs(tmp_path, name, text, held):
+    path = tmp_path / name
+    if held is None:
+        path.write_bytes(text)
+    else:
+        written(tmp_path, name, text)
+    assert holds_workflow(path) == bool(held)
