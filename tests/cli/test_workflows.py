@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from gridtune.cli.traces import traces
 
-DAX = '<adag><job id="a" runtime="-1"/><job id="b" runtime="50"/><child ref="b"><parent ref="a"/></child></adag>'
+TASKS = '<job id="a" runtime="-1"/><job id="b" runtime="50"/>'
+DAX = f'<adag>{TASKS}<child ref="b"><parent ref="a"/></child></adag>'
 
 
 def described(path, *options):
