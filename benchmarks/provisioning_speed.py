@@ -2,7 +2,7 @@
 
     python -m benchmarks.provisioning_speed speed
     python -m benchmarks.provisioning_speed searches [--seeds 20] [--evaluations 2000]
-    python -m benchmarks.provisioning_speed parts
+    python -m benchmarks.provisioning_speed parts [--copied]
 
 `searches` sets the searches side by side, `parts` takes the memetic one apart. The CTC rows need the real
 log, in the folder that GRIDTUNE_TRACE_DIR names. Seconds are of the thread's own CPU time, so that a busy
@@ -177,6 +177,8 @@ def main() -> None:
     parser.add_argument("what", choices=("speed", "searches", "parts"))
     parser.add_argument("--seeds", type=int, default=20, help="instances of each kind (20)")
     parser.add_argument("--evaluations", type=int, default=2000, help="of each search (2000)")
+    copied_help = "shares of the CTC log's jobs that come a second time, a table for each (0 0.4)"
+    parser.add_argument("--copied", type=float, nargs="*", default=[0.0, 0.4], help=copied_help)
     given = parser.parse_args()
     print_machine()
     if given.what == "speed":
@@ -184,7 +186,7 @@ def main() -> None:
         return
     searches = SEARCHES if given.what == "searches" else PARTS
     compare("Four sites", searches, slots_problem, given.seeds, given.evaluations)
-    for copied in (0.0, 0.4):
+    for copied in given.copied:
         site = ctc_site(copied)
         if site is not None:
             busy = site.utilisation(int(0.1 * site.span), int(0.8 * site.span))
