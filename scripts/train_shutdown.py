@@ -37,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lam", type=float, default=PPOSettings.lam)
     parser.add_argument("--minibatches", type=int, default=PPOSettings.minibatches)
     parser.add_argument("--gradient-norm", type=float)
+    parser.add_argument("--initial", help="a policy to begin from: a file, or the name of a bundled one")
     parser.add_argument("--seed", type=int, default=PPOSettings.seed)
     parser.add_argument("--validate-every", type=int, default=10, help="updates between validations (10)")
     parser.add_argument("--seconds", type=float, help="how long to train at most")
@@ -66,6 +67,7 @@ def main() -> None:
         given.folder,
         platform=Platform(*CLUSTERS[given.cluster]),
         network=given.network,
+        initial=given.initial,
         settings=settings,
         environments=given.environments,
         validate_every=given.validate_every,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gridtune.agents.networks import ActorCritic, make_network
+from gridtune.agents.trained import find_policy
 from gridtune.errors import PolicyError
 
 __all__ = ["Checkpoint", "load_policy", "read_checkpoint", "write_checkpoint"]
@@ -74,8 +75,8 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def load_policy(path: str | Path) -> ActorCritic:
-    """Return the network of a checkpoint, ready to play."""
-    checkpoint = read_checkpoint(path)
+    """Return the network of a checkpoint, ready to play: of a file, or the bundled one of that name."""
+    checkpoint = read_checkpoint(find_policy(path))
     network = make_network(**checkpoint.network)
     network.load_state_dict(checkpoint.weights)
     return network.eval()

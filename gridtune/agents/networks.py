@@ -91,6 +91,21 @@ class ActorCritic(nn.Module):
         device = next(self.parameters()).device
         return torch.zeros(episodes, *self.state_shape, device=device)
 
+    def resized(self, actions: int) -> ActorCritic:
+        """Return the network with the same weights for another number of actions.
+
+        Raises
+        ------
+        PolicyError
+            If its weights are made for one number of actions.
+        """
+        if actions == self.actions:
+            return self
+        raise PolicyError(
+            f"the network {self.kind!r} has weights for {self.actions} actions and cannot take {actions}",
+            hint="play it on a cluster with as many nodes as the one it was trained on",
+        )
+
     def decides(self, observations: Tensor) -> Tensor:
         """Return where there is a choice: observations without their last axis, bool."""
         return torch.ones(observations.shape[:-1], dtype=torch.bool, device=observations.device)
@@ -168,6 +183,15 @@ class EffectNetwork(ActorCritic):
         hidden = [_dense(self.described, units, root), nn.Tanh(), _dense(units, units, root), nn.Tanh()]
         self.value = nn.Sequential(*hidden, _dense(units, 1, 1.0))
         nn.init.orthogonal_(self.effect.weight, root)
+
+    def resized(self, actions: int) -> ActorCritic:
+        """Return the network with the same weights for another number of actions: any will do."""
+        if actions == self.actions:
+            return self
+        features = self.described + actions * PER_ACTION
+        other = make_network(self.kind, features, actions).to(next(self.parameters()).device)
+        other.load_state_dict(self.state_dict())
+        return other.train(self.training)
 
     def _rows(self, observations: Tensor) -> Tensor:
         return observations[..., self.described :].unflatten(-1, (self.actions, PER_ACTION))

@@ -45,13 +45,10 @@ def play_days(
         Draws actions by the policy's probabilities; without one, always the likeliest is taken.
     """
     cluster = platform or Platform()
+    network = network.resized(cluster.nodes + 1)
     features = features_of(network.view, cluster.nodes)
-    if (network.features, network.actions) != (features, cluster.nodes + 1):
-        raise PolicyError(
-            f"a policy of {network.features} features and {network.actions} actions cannot run a cluster of "
-            f"{cluster.nodes} nodes, which takes {features} and {cluster.nodes + 1}",
-            hint="play it on a cluster with as many nodes as the one it was trained on",
-        )
+    if network.features != features:
+        raise PolicyError(f"a policy of {network.features} features cannot read the {features} of a cluster")
     longest = int(days.minutes.max(initial=0))
     reserved = np.zeros((len(days), longest), np.int64)
     device = next(network.parameters()).device

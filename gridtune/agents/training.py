@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gridtune.agents.checkpoints import load_policy
 from gridtune.agents.networks import NETWORKS, make_network
 from gridtune.agents.playing import score_days
 from gridtune.agents.ppo import PPOSettings, PPOTrainer
@@ -49,6 +50,7 @@ def train_on_days(
     network: str = "recurrent",
     frames: int | None = None,
     settings: PPOSettings | None = None,
+    initial: str | Path | None = None,
     until: int | None = None,
     environments: int = 16,
     tau: float = 0.5,
@@ -74,6 +76,8 @@ def train_on_days(
         See `gridtune.agents.networks.make_network`.
     settings
         By default the paper's. A training that goes on keeps those it was begun with.
+    initial
+        A policy to begin from instead of random weights: a checkpoint, or the name of a bundled one.
     until
         Stop after so many updates, if the settings have more.
     environments
@@ -95,7 +99,15 @@ def train_on_days(
     told_by: Any = {"tau": tau, "variant": variant, "draw": draw, "view": NETWORKS[network].view}
     told_by["decisions"] = NETWORKS[network].view == "effects"
     env = ShutdownVectorEnv(environments, learnt, cluster, copy=False, **told_by)
-    trainer = _begin(place, env, network, frames, settings or PPOSettings(), cluster, device)
+    if (place / "last.pt").exists():
+        trainer = PPOTrainer.resume(place / "last.pt", env, device=device)
+    else:
+        chosen, actions = settings or PPOSettings(), cluster.nodes + 1
+        features = features_of(NETWORKS[network].view, cluster.nodes)
+        made = make_network(network, features, actions, frames=frames, seed=chosen.seed)
+        if initial is not None:
+            made.load_state_dict(load_policy(initial).resized(actions).state_dict())
+        trainer = PPOTrainer(env, made.to(device), chosen)
     last = trainer.settings.updates if until is None else min(until, trainer.settings.updates)
     curve, best = place / "learning_curve.jsonl", _best_so_far(place / "learning_curve.jsonl", trainer)
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -123,22 +135,6 @@ def train_on_days(
         if told is not None:
             told(line)
     return place / "best.pt"
-
-
-def _begin(
-    place: Path,
-    env: ShutdownVectorEnv,
-    network: str,
-    frames: int | None,
-    settings: PPOSettings,
-    cluster: Platform,
-    device: str,
-) -> PPOTrainer:
-    if (place / "last.pt").exists():
-        return PPOTrainer.resume(place / "last.pt", env, device=device)
-    features = features_of(NETWORKS[network].view, cluster.nodes)
-    made = make_network(network, features, cluster.nodes + 1, frames=frames, seed=settings.seed)
-    return PPOTrainer(env, made.to(device), settings)
 
 
 def _best_so_far(curve: Path, trainer: PPOTrainer) -> float | None:

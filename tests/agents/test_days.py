@@ -75,7 +75,7 @@ def test_a_greedy_policy_takes_the_likeliest(days) -> None:
 
 
 def test_a_policy_of_another_cluster_is_refused(days) -> None:
-    with pytest.raises(PolicyError, match="cannot run a cluster of 4 nodes"):
+    with pytest.raises(PolicyError, match="weights for 15 actions and cannot take 5"):
         play_days(make_network("mlp", FEATURES, 15), days, CLUSTER)
 
 

@@ -115,6 +115,22 @@ def test_what_does_nothing_of_its_own_is_never_chosen_and_equal_effects_are_as_l
     assert network.decides(seen).tolist() == [[True, True, False]]
 
 
+def test_a_network_of_effects_serves_clusters_of_any_size() -> None:
+    network = some("effects")
+    torch.nn.init.normal_(network.score[-1].weight, generator=torch.Generator().manual_seed(1))
+    wider = network.resized(ACTIONS + 2)
+    seen = effects_of([[(1, 0.5), (1, 0.1), (1, 0.2)]])
+    more = torch.cat([seen, torch.zeros(1, 1, 2 * PER_ACTION)], -1)
+    begins, state = torch.zeros(1, 1, dtype=torch.bool), network.initial_state(1)
+    with torch.no_grad():
+        one, other = network(seen, begins, state), wider(more, begins, state)
+    torch.testing.assert_close(other.logits[0, 0, :ACTIONS], one.logits[0, 0])
+    assert (other.logits[0, 0, ACTIONS:] < -1e8).all()
+    assert torch.equal(other.values, one.values)
+    with pytest.raises(PolicyError, match="cannot take 4"):
+        some("mlp").resized(4)
+
+
 def test_a_seed_draws_the_same_weights_and_leaves_torch_s_own_numbers_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)

@@ -79,7 +79,9 @@ class ShutdownSystem:
         if parameters.platform is not None:
             files["platform"] = resolve_trace(parameters.platform)
         if parameters.checkpoint is not None:
-            files["checkpoint"] = Path(parameters.checkpoint)
+            from gridtune.agents.trained import find_policy  # noqa: PLC0415
+
+            files["checkpoint"] = find_policy(parameters.checkpoint)
         try:
             return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
         except OSError as error:

@@ -1,0 +1,27 @@
+"""Trained policies that come with gridtune, by name; `docs/agents.md` says how each was made.
+
+Imports nothing heavy: names are resolved where torch is not wanted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["bundled_folder", "bundled_policies", "find_policy"]
+
+
+def bundled_folder() -> Path:
+    """Return the folder of the policies that come with gridtune."""
+    return Path(__file__).parent
+
+
+def bundled_policies() -> dict[str, Path]:
+    """Return the policies that come with gridtune: name to file."""
+    files = bundled_folder().glob("shutdown-*.pt")
+    return {file.stem.removeprefix("shutdown-"): file for file in sorted(files)}
+
+
+def find_policy(name: str | Path) -> Path:
+    """Return the file of a policy: a path that exists, else the bundled policy of that name."""
+    path = Path(name)
+    return path if path.exists() else bundled_policies().get(str(name), path)
