@@ -43,9 +43,10 @@ class MixedNaiveBayes(ClassifierMixin, BaseEstimator):
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, table)
         self.names_ = np.array(sorted(self.names), np.int64)
         self.quantities_ = np.setdiff1d(np.arange(table.shape[1]), self.names_)
-        self.normal_ = GaussianNB().fit(table[:, self.quantities_], labels, weights)
-        self.classes_ = self.normal_.classes_
-        self.named_ = None
+        self.classes_ = np.unique(labels)
+        self.normal_ = self.named_ = None
+        if len(self.quantities_):
+            self.normal_ = GaussianNB().fit(table[:, self.quantities_], labels, weights)
         if len(self.names_):
             self.named_ = CategoricalNB(alpha=self.smoothing, min_categories=self.known)
             self.named_.fit(table[:, self.names_].astype(np.int64), labels, weights)
@@ -55,11 +56,14 @@ class MixedNaiveBayes(ClassifierMixin, BaseEstimator):
         """Return logarithms of class probabilities, shape (n, classes)."""
         check_is_fitted(self)
         table = validate_data(self, X, reset=False, dtype=np.float64)
-        joint = self.normal_.predict_joint_log_proba(table[:, self.quantities_])
+        joint = np.zeros((len(table), len(self.classes_)))
+        if self.normal_ is not None:
+            joint += self.normal_.predict_joint_log_proba(table[:, self.quantities_])
         if self.named_ is not None:
+            joint += self.named_.predict_joint_log_proba(table[:, self.names_].astype(np.int64))
+        if self.normal_ is not None and self.named_ is not None:
             # The prior is in both; it counts once.
-            joint = joint + self.named_.predict_joint_log_proba(table[:, self.names_].astype(np.int64))
-            joint = joint - self.named_.class_log_prior_
+            joint -= self.named_.class_log_prior_
         highest = joint.max(axis=1, keepdims=True)
         return joint - highest - np.log(np.exp(joint - highest).sum(axis=1, keepdims=True))
 
