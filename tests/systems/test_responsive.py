@@ -133,3 +133,26 @@ def test_weeks_follow_one_another(tmp_path):
     begin = submit[40] - generate_workload("egee", jobs=60, seed=60).submit_time[0]
     assert begin % week == 0
     assert 0 <= begin - alone[-1] <= week
+
+
+def test_a_learner_is_one_more_policy():
+    """Few jobs, one short training: reproducible by its seed, and the settings are noted."""
+    small = {"first": 400, "cores": 8, "neurons": 10, "pretraining_sweeps": 1, "sweeps": 1, "iterations": 1}
+    one, same, other = (run(seed=seed, policy="esn-fq", **small) for seed in (1, 1, 2))
+    assert one.metrics == same.metrics
+    assert one.metrics != other.metrics
+    assert one.notes["learner"]["method"] == "fitted_q"
+    assert one.notes["learner"]["neurons"] == 10
+    assert one.notes["training_jobs"] == 200
+
+
+@pytest.mark.real_traces
+def test_a_real_site(trace_dir, monkeypatch):
+    """LCG-2005, site 12 on 81 cores, the second half: who waits for how long under which rule."""
+    monkeypatch.setenv("GRIDTUNE_TRACE_DIR", str(trace_dir))
+    site = {"trace": "lcg-2005", "partition": 12, "cores": 81}
+    found = {policy: run(policy=policy, **site) for policy in ("fcfs", "fair_share", "interactive_first")}
+    assert found["fcfs"].notes["jobs"] == 4595
+    delays = {policy: outcome.metrics["interactive_delay"] for policy, outcome in found.items()}
+    assert delays == pytest.approx({"fcfs": 1150.4, "fair_share": 143.4, "interactive_first": 61.7}, abs=0.1)
+    assert found["fcfs"].metrics["core_hours"] == pytest.approx(7290.7, abs=0.1)
