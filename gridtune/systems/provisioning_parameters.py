@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.systems.logs import CleanRules
 from gridtune.systems.system import SystemParameters
@@ -21,6 +21,14 @@ Part = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _split(value: Any) -> Any:
+    """Take `10,20` for a list of two: the command line has no lists."""
+    return tuple(value.split(",")) if isinstance(value, str) else value
+
+
+Counts = Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=1)]
 
 
 class ProvisioningParameters(SystemParameters):
@@ -57,9 +65,7 @@ class ProvisioningParameters(SystemParameters):
     )
     latest: Part = Field(0.8, description="… to this part of it")
 
-    slot_sites: tuple[Count, ...] = Field(
-        (10, 20, 30, 40), description="with offers=poisson: processors of each site"
-    )
+    slot_sites: Counts = Field((10, 20, 30, 40), description="with offers=poisson: processors of each site")
     slot_length: Positive = Field(1000.0, description="… mean length of a slot, seconds")
     slot_gap: Positive = Field(1000.0, description="… mean time between starts of slots of a site, seconds")
     slot_until: Annotated[int, Field(ge=0)] = Field(30_000, description="… second after which none starts")

@@ -74,6 +74,12 @@ def test_alpha_trades_cost_for_makespan_on_one_front():
     assert all(math.isnan(metrics["makespan_change"]) for metrics in by_alpha.values())
 
 
+def test_sites_of_random_slots_may_be_told_in_words():
+    few = {"offers": "poisson", "task_processors": 1, "search": "all"}
+    assert run(**few, slot_sites="7,9").metrics["slots"] == run(**few, slot_sites=(7, 9)).metrics["slots"]
+    assert run(**few, slot_sites="7,9").metrics["slots"] < run(**few).metrics["slots"]
+
+
 def test_copies_and_inflation_load_the_site(trace):
     def load(**changes):
         return run(trace=trace, approach="best_effort", **changes).metrics["offered_load"]
@@ -118,6 +124,7 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
         ({"trace": "x.swf", "earliest": 0.9}, "`earliest <= latest` must hold"),
         ({"trace": "x.swf", "tasks": 3}, "`depth <= tasks` must hold"),
         ({"trace": "x.swf", "workflow": "montage"}, "neither random or cybershake nor a file"),
+        ({"offers": "poisson", "slot_sites": "7,x"}, "slot_sites.1"),
         ({"trace": "x.swf", "alpha": 2}, "less than or equal to 1"),
         ({"trace": "x.swf", "serach": "moga"}, "serach"),
     ],
