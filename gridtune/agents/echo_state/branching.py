@@ -12,7 +12,7 @@ import numpy as np
 from gridtune.agents.echo_state.compiling import kernel
 from gridtune.agents.echo_state.kernels import advance, describe, score_candidates
 from gridtune.agents.echo_state.loop import BY_VALUE, best_of, candidate_by_rule, fill_rows, live
-from gridtune.simulation.responsive.accounts import fairness_now
+from gridtune.simulation.responsive.accounts import fairness_now, pool_area
 from gridtune.simulation.responsive.candidates import count_candidates, start_candidate
 from gridtune.simulation.responsive.state import (
     AREA,
@@ -107,7 +107,7 @@ def worth(site, trial, end, weight, price):
         job += 1
     if site.settings.whole[ELASTIC] == 1:
         now = trial.state.memory
-        total -= price * (now[AREA] - memory[AREA] + now[POOL] * (end - now[BOOKED]))
+        total -= price * (now[AREA] + now[POOL] * (end - now[BOOKED]) - pool_area(site))
     return total
 
 

@@ -3,8 +3,8 @@
 A runner is a `Sampler` on a site of its own, the learner is one of `gridtune.agents.echo_state.learning`, and
 `train()` is a sweep: runners live on in step, SARSA's for `relearn` decisions at a time, the learner learns
 from all of them in turn, and they take over its readout. One runner comes to the same weights, bit for bit,
-as `gridtune.agents.echo_state.training.Trainer`; for SARSA through Ray a `relearn` of some hundred decisions is
-advisable, as each readout travels through RLlib.
+as `gridtune.agents.echo_state.training.Trainer`. For SARSA through Ray a `relearn` of some hundred decisions
+is advisable, as each readout travels through RLlib.
 
 Nothing learns by gradients, so reservoirs and readout are buffers of the module: RLlib sends and stores them.
 """

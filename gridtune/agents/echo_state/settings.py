@@ -93,9 +93,9 @@ class LearnerSettings:
     sweeps: int = 5
     iterations: int = 10
     relearn: int = 1
-    probes: int = 1500
-    branches: int = 6
-    horizon: float = 7200.0
+    probes: int = 150
+    branches: int = 4
+    horizon: float = 14400.0
     epochs: int = 20
     step: float = 0.01
 
@@ -155,6 +155,6 @@ IMPROVED = replace(
     inputs="relative",
     signed=True,
     direct=True,
-    readout_connectivity=1.0,
-    reservoirs=3,
+    ridge=10.0,
+    sweeps=3,
 )

@@ -1,0 +1,45 @@
+"""Networks in plain NumPy, written from the definition and sharing nothing with the kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def dense(arrays, network):
+    neurons = arrays.bias.shape[1]
+    matrix = np.zeros((neurons, neurons))
+    for target in range(neurons):
+        for place in range(arrays.first[network, target], arrays.first[network, target + 1]):
+            matrix[target, arrays.source[network, place]] += arrays.weight[network, place]
+    return matrix
+
+
+def next_state(arrays, state, row):
+    """x' = (1 − a) x + a σ(W x + U u + b), network by network."""
+    leak, after = arrays.leak[0], np.empty_like(state)
+    for network in range(len(state)):
+        driven = dense(arrays, network) @ state[network] + row @ arrays.inputs[network] + arrays.bias[network]
+        after[network] = (1 - leak) * state[network] + leak / (1 + np.exp(-driven))
+    return after
+
+
+def seen_of(arrays, state, row):
+    """What the readouts see: a constant, the first r neurons and, where they see them, the inputs."""
+    networks, outputs = arrays.readout.shape
+    seen = arrays.sizes[0]
+    columns = [np.ones((networks, 1)), state[:, :seen]]
+    if outputs > 1 + seen:
+        columns.append(np.tile(row, (networks, 1)))
+    return np.concatenate(columns, axis=1)
+
+
+def value(arrays, state, row):
+    return float((seen_of(arrays, next_state(arrays, state, row), row) * arrays.readout).sum(1).mean())
+
+
+def ridge(seen, target, weight, prior):
+    """argmin Σ (φ·w − y)² + weight · |w − prior|², from the stacked least-squares problem."""
+    outputs = seen.shape[1]
+    rows = np.concatenate([seen, np.sqrt(weight) * np.eye(outputs)])
+    wanted = np.concatenate([target, np.sqrt(weight) * prior])
+    return np.linalg.lstsq(rows, wanted, rcond=None)[0]
