@@ -91,6 +91,21 @@ def test_windows_equal_the_twins(site):
         assert windows(profile, now, horizon) == twin.windows(now, horizon)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_equal_the_twins_in_a_crowd(seed):
+    rng, machine = np.random.default_rng(seed), 24
+    widths = np.minimum(2 ** rng.integers(0, 5, 120) + rng.integers(0, 2, 120), machine)
+    table = np.column_stack([np.sort(rng.integers(0, 900, 120)), rng.integers(0, 150, 120), widths])
+    jobs, nested = [tuple(row) for row in table.tolist()], 0
+    for now in range(50, 950, 100):
+        profile, _, twin = fed(machine, jobs, now)
+        horizon = twin.last_reserved(now) + 1
+        found = windows(profile, now, horizon)
+        assert found == twin.windows(now, horizon)
+        nested += sum(now < begin and end < horizon for begin, end, _ in found)
+    assert nested > 20, "a crowd should have windows between reservations"
+
+
 @given(busy_sites())
 @settings(max_examples=200, deadline=None)
 def test_windows_are_all_that_is_free(site):
