@@ -86,8 +86,8 @@ class AdaptiveRule:
 
     timeout: float = 0
     max_stretch: float = 0.5
-    max_wait: float = np.inf
-    eagerness: float = 0.0
+    max_wait: float = 60
+    eagerness: float = 0.6
     max_queue: float = np.inf
     rush_timeout: float = 0
     rush_jobs: float = np.inf

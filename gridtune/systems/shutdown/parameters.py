@@ -105,12 +105,12 @@ class ShutdownParameters(SystemParameters):
         description="with policy=oracle and adaptive: share of its walltime a job is let wait; default: tau",
     )
     max_wait: Whole | None = Field(
-        None, description="with policy=adaptive: minutes that any job is let wait at most; default: no limit"
+        None, description="with policy=adaptive: minutes that any job is let wait at most; default 60"
     )
     eagerness: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None,
         description="with policy=adaptive: who could wait starts if no larger share of his cores than this "
-        "has to be switched on; default 0",
+        "has to be switched on; default 0.6",
     )
     max_queue: Whole | None = Field(
         None,
