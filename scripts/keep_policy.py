@@ -1,6 +1,6 @@
 """Keep the policy of a training, without what only training needs, as one that comes with gridtune.
 
-    python scripts/keep_policy.py results/taurus/best.pt taurus
+For example `python scripts/keep_policy.py results/taurus/best.pt taurus`.
 """
 
 import argparse
