@@ -134,7 +134,7 @@ def _draw_settings(rows: Sequence[Row], path: Path) -> Path:
             left.errorbar(x, y, spread, label=f"population {population}", capsize=3, **style)
         left.set(xscale="log", xlabel="plans looked at", ylabel="hypervolume")
         left.legend()
-        for index, (mutation, mutated) in enumerate(by_value(rows, "mutation").items()):
+        for index, (mutation, mutated) in enumerate(by_value(_crossed(rows), "mutation").items()):
             groups = by_value(mutated, "crossover_points")
             pooled = [_pooled(mine) for mine in groups.values()]
             style = {"color": PALETTE[index + 3], "marker": MARKERS[index + 3]}
@@ -143,8 +143,17 @@ def _draw_settings(rows: Sequence[Row], path: Path) -> Path:
         right.set(xlabel="crossover points", xticks=sorted(by_value(rows, "crossover_points")))
         right.legend()
         head(left, "Population and iterations", "two-point crossover, one bit flipped; 95 % intervals")
-        head(right, "Crossover and mutation", "over all populations and iterations")
+        head(right, "Crossover and mutation", "at equal populations and iterations")
         return save(drawing, path)
+
+
+def _crossed(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of those populations and iterations at which most was varied besides."""
+    alike: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        alike.setdefault((row.get("population"), row.get("iterations")), []).append(row)
+    most = max(map(len, alike.values()))
+    return [row for mine in alike.values() if len(mine) == most for row in mine]
 
 
 def _with_interval(rows: Sequence[Row]) -> tuple[list[float], npt.NDArray[np.float64]]:

@@ -1,0 +1,71 @@
+"""How long a site takes: to live through a log, go to an instant, read off its slots, run a workflow.
+
+    python -m benchmarks.provisioning_site [--rounds 50]
+
+Needs the reconstructed CTC log, in the folder that GRIDTUNE_TRACE_DIR names. Seconds are of the thread's own
+CPU time, so that a busy machine does not count.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+
+from benchmarks.logs import real
+from benchmarks.measure import arguments, print_machine, print_table
+from gridtune.simulation.planning.problem import plan
+from gridtune.simulation.provisioning.site import Site, SiteState
+from gridtune.workload.workflows import cybershake_workflow, generate_workflow
+
+NODES = 430
+
+
+def timed(run, argument=None):
+    began = time.thread_time()
+    result = run() if argument is None else run(argument)
+    return time.thread_time() - began, result
+
+
+def main() -> None:
+    """Print the table."""
+    parser = arguments(__doc__)
+    parser.set_defaults(rounds=50)
+    rounds = parser.parse_args().rounds
+    print_machine()
+    log = real("CTC (reconstructed)")
+    if log is None:
+        raise SystemExit("the CTC log is not here: set GRIDTUNE_TRACE_DIR")
+    workload, workflows = log[0], (generate_workflow(), cybershake_workflow())
+    Site(workload.first(100), NODES).at(0).best_effort(workflows[0])
+    built = [timed(lambda: Site(workload, NODES)) for _ in range(5)]
+    site = built[0][1]
+    rng, seconds, counts = np.random.default_rng(0), {}, []
+    for now in rng.uniform(0.1 * site.span, 0.8 * site.span, rounds).astype(int).tolist():
+        took, state = timed(site.at, now)
+        seconds.setdefault("go to an instant", []).append(took)
+        took, slots = timed(SiteState.slots, state)
+        seconds.setdefault("read off its slots", []).append(took)
+        counts.append(len(slots))
+        for workflow in workflows:
+            name = f"{len(workflow):,} tasks"
+            took, _ = timed(site.at(now).best_effort, workflow)
+            seconds.setdefault(f"run {name} by the queue", []).append(took)
+            made = plan(workflow, slots, now=now)
+            took, _ = timed(site.at(now).provision, made)
+            seconds.setdefault(f"hold a plan of {name}", []).append(took)
+    seconds = {f"live through {len(site):,} jobs": [took for took, _ in built], **seconds}
+    rows = [
+        (name, f"{1e3 * statistics.median(found):.3f}", f"{1e3 * max(found):.3f}", len(found))
+        for name, found in seconds.items()
+    ]
+    print_table(
+        f"A site of {NODES} processors, {min(counts)} to {max(counts)} slots on offer",
+        ("what", "median, ms", "most, ms", "measured"),
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()
