@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from gridtune.report.shutdown.lives import Life
 from gridtune.report.style import PALETTE, figure, group_thousands, head, save
@@ -42,6 +43,7 @@ def plot_cumulative(lives: Sequence[Life], workload: str, path: Path) -> list[Pa
             head(panel, f"group {group}", f"{_GROUPS[group - 1]} % sequential")
             panel.set_xlabel("days" if not tests.any() or tests.all() else "days, training then test")
             panel.set_ylim(0, 1.03)
+            panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         axes[0][0].set_ylabel("waste so far, share of the most")
         drawing.suptitle(f"Cumulative waste: {workload}", x=0.01, ha="left", fontweight="bold")
         drawing.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper")
