@@ -7,12 +7,15 @@ candidate alone, so a few of them say more about it than many runs would.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gridtune.agents.echo_state.compiling import kernel
 from gridtune.agents.echo_state.kernels import advance, describe, score_candidates
 from gridtune.agents.echo_state.loop import BY_VALUE, best_of, candidate_by_rule, fill_rows, live
-from gridtune.simulation.responsive.accounts import fairness_now, pool_area
+from gridtune.agents.echo_state.relative import neediest_of
+from gridtune.simulation.responsive.accounts import fairness_now, pool_area, service_of
 from gridtune.simulation.responsive.candidates import count_candidates, start_candidate
 from gridtune.simulation.responsive.state import (
     AREA,
@@ -21,13 +24,15 @@ from gridtune.simulation.responsive.state import (
     DECIDED,
     ELASTIC,
     HEAD,
+    LARGEST_SHARE,
     NOW,
+    OPTIONS,
     POOL,
     TAIL,
 )
 from gridtune.simulation.responsive.stepping import advance_until_decision
 
-__all__ = ["copy_mind", "copy_site", "live_and_branch", "worth"]
+__all__ = ["copy_mind", "copy_site", "live_and_branch", "live_and_weigh", "urgency", "worth"]
 
 
 @kernel()
@@ -173,6 +178,77 @@ def live_and_branch(
             first[due] = filled
         if epsilon > 0.0 and rng.random() < epsilon:
             candidate = min(int(rng.random() * count), count - 1)
+        advance(mind.arrays, mind.state, rows[candidate], mind.scratch)
+        start_candidate(site, candidate)
+
+
+@kernel()
+def urgency(site, job, weight, neediest, served):
+    """Return half the logarithm of what starting a job now instead of a moment later is worth.
+
+    Per second of that moment and per core-second that the job takes. Its W = run/(run + wait) falls by
+    run/(run + wait)² a second: λ/(run + wait)² for each of its core-seconds. Service to the organisation
+    that lacks most lifts F of all decisions until the job would have started anyway: ν of them a second,
+    each by 1/(served · max w) for a core-second, (1 − λ) of which counts.
+
+    Parameters
+    ----------
+    site, job
+        A waiting job, whose real run time is known in hindsight.
+    weight
+        λ.
+    neediest, served
+        The organisation that lacks most, and the core-seconds of all so far.
+    """
+    memory, jobs = site.state.memory, site.jobs
+    span = jobs.run[job] + memory[NOW] - jobs.submit[job]
+    worth_of_it = weight / (float(span) * span)
+    elapsed = memory[NOW] - jobs.submit[0]
+    if site.settings.whole[ELASTIC] == 0 and jobs.vo[job] == neediest and served > 0 and elapsed > 0:
+        rate = memory[DECIDED] / elapsed
+        worth_of_it += (1.0 - weight) * rate / (served * site.settings.real[LARGEST_SHARE])
+    # Nobody's urgency is nothing: a wait of thirty years stands for it.
+    return 0.5 * math.log(worth_of_it + 1e-18)
+
+
+@kernel()
+def live_and_weigh(site, mind, rule, branches, weight, rng, out):
+    """Live to the end under a rule, and note how urgent some candidates of each decision were.
+
+    Parameters
+    ----------
+    site, mind
+        Before their first decision; both move on.
+    rule, branches, weight, rng
+        As of `live_and_branch`; all candidates are as likely to be noted.
+    out
+        As of `live_and_branch`, by decision instead of by probe; and `asked`, shape (n · branches,), int64:
+        the pool sizes of the candidates.
+    """
+    first, seen, value, asked = out
+    memory = site.state.memory
+    rows, q = _room(mind, 64)
+    filled = 0
+    first[0] = 0
+    while advance_until_decision(site):
+        count, decision = count_candidates(site), memory[DECIDED]
+        if count > q.size:
+            rows, q = _room(mind, 2 * count)
+        fill_rows(site, mind, rows, count)
+        candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
+        if count > 1:
+            q[:count] = 0.0
+            chosen = _draw_branches(candidate, min(branches, count), count, q, rng)
+            describe(mind.arrays, mind.state, rows[chosen], mind.scratch, seen[filled:])
+            neediest, served = neediest_of(site), 0
+            for vo in range(site.settings.shares.size):
+                served += service_of(site, vo)
+            for each in chosen:
+                job = site.state.waiting[memory[HEAD] + each // memory[OPTIONS]]
+                value[filled] = urgency(site, job, weight, neediest, served)
+                asked[filled] = site.state.options[each % memory[OPTIONS]]
+                filled += 1
+        first[decision + 1] = filled
         advance(mind.arrays, mind.state, rows[candidate], mind.scratch)
         start_candidate(site, candidate)
 

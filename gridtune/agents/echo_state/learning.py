@@ -157,22 +157,56 @@ class BranchLearner(Learner):
     """Values that tell a decision's candidates apart as their branches did.
 
     Only differences within a decision matter for choosing, and only they are free of everything else that
-    happened, so features and values are regressed less their means over the decision's branches. Every
-    sweep's branches count.
+    happened, so features and values are regressed less their means over the decision's branches. Sweep 0
+    regresses how urgent candidates were, as hindsight tells (`branching.urgency`). That is where the values
+    begin: later sweeps hold the readout to it, on the scale that fits their branches best, and let all
+    branches so far move it.
     """
+
+    def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings) -> None:
+        super().__init__(arrays, settings)
+        self._urgency = np.zeros_like(arrays.readout)
+        # Of all branches so far: Σ value · urgency, and Σ urgency².
+        self._scale = np.zeros(2)
 
     def update(self, sweep: int, samples: Sequence[Samples]) -> dict[str, float]:
         """Learn from branches."""
-        left = total = 0.0
-        for part in samples:
-            if isinstance(part, Branches) and len(part):
-                seen, value = centred(part)
-                self._equations.add(seen, value)
-                told = np.empty(len(value))
-                values_of(self.arrays.readout, seen, told)
-                left, total = left + float(((value - told) ** 2).sum()), total + float((value**2).sum())
+        parts = [centred(part) for part in samples if isinstance(part, Branches) and len(part)]
+        explained = _explained(self.arrays.readout, parts)
+        for seen, value in parts:
+            self._equations.add(seen, value)
+            told = np.empty(len(value))
+            values_of(self._urgency, seen, told)
+            self._scale += (value * told).sum(), (told**2).sum()
+        if sweep == 0:
+            self._resolve()
+            self._urgency = self.arrays.readout.copy()
+            self._equations.begin(self._urgency)
+            self._scale[:] = 0.0
+            return {"explained": _explained(self._urgency, parts)}
+        if self._scale[1] > 0:
+            self._equations.prior[:] = max(self._scale[0], 0.0) / self._scale[1] * self._urgency
         self._resolve()
-        return {"explained": 1 - left / total if total else float("nan")}
+        return {"explained": explained}
+
+    def state(self) -> dict[str, Any]:
+        """Return what learning goes on from, as arrays by name."""
+        return {**super().state(), "urgency": self._urgency.copy(), "scale": self._scale.copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        super().restore(state)
+        self._urgency[:], self._scale[:] = state["urgency"], state["scale"]
+
+
+def _explained(readout: Floats, parts: Sequence[tuple[Floats, Floats]]) -> float:
+    """Return which share of the values' variance within decisions a readout tells."""
+    left = total = 0.0
+    for seen, value in parts:
+        told = np.empty(len(value))
+        values_of(readout, seen, told)
+        left, total = left + float(((value - told) ** 2).sum()), total + float((value**2).sum())
+    return 1 - left / total if total else float("nan")
 
 
 def centred(branches: Branches) -> tuple[Floats, Floats]:

@@ -10,9 +10,10 @@ jobs that run or wait:
 2   e'/(e' + w)
 3   column 1, less its least among the candidates
 4   column 1, less its mean over the candidates
-5   elastic sites only: ln(pool asked for/D), within ±1
-6   elastic sites only: the same where it is above 0, else 0
-7   elastic sites only: (pool asked for − pool now)/cores
+5   1 where no organisation lacks more of its target share than the candidate's
+6   elastic sites only: ln(pool asked for/D), within ±1
+7   elastic sites only: its square
+8   elastic sites only: (pool asked for − pool now)/cores
 ==  ==================================================================================================
 
 e' is a geometric mean that forgets: each completed job of the organisation and class enters with weight 1 and
@@ -28,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.agents.echo_state.compiling import kernel
+from gridtune.simulation.responsive.accounts import service_of
 from gridtune.simulation.responsive.estimates import class_estimate
 from gridtune.simulation.responsive.state import (
     CORES,
@@ -42,10 +44,18 @@ from gridtune.simulation.responsive.state import (
     TAIL,
 )
 
-__all__ = ["RELATIVE_NAMES", "Lore", "fill_relative", "learn_lore", "new_lore", "relative_count"]
+__all__ = [
+    "RELATIVE_NAMES",
+    "Lore",
+    "fill_relative",
+    "learn_lore",
+    "neediest_of",
+    "new_lore",
+    "relative_count",
+]
 
 TIME_SCALE, KEPT, PRIOR_WEIGHT = 12.0, 0.98, 3.0
-OF_JOBS, OF_POOLS = 5, 3
+OF_JOBS, OF_POOLS = 6, 3
 #: What the columns are; those of elastic sites come last.
 RELATIVE_NAMES = (
     "run time by organisation",
@@ -53,8 +63,9 @@ RELATIVE_NAMES = (
     "responsiveness now by organisation",
     "run time and wait over the least",
     "run time and wait over the mean",
+    "of the neediest organisation",
     "pool asked for over demand",
-    "surplus of the pool asked for",
+    "square of pool asked for over demand",
     "change of the pool",
 )
 
@@ -98,6 +109,20 @@ def learn_lore(site, lore):
 
 
 @kernel()
+def neediest_of(site):
+    """Return who lacks most of its target share, whether it waits or not; -1 where nobody lacks any."""
+    shares, total = site.settings.shares, 0
+    for vo in range(shares.size):
+        total += service_of(site, vo)
+    neediest, most = -1, 0.0
+    for vo in range(shares.size):
+        deficit = shares[vo] - service_of(site, vo) / total if total > 0 else 0.0
+        if deficit > most:
+            neediest, most = vo, deficit
+    return neediest
+
+
+@kernel()
 def fill_relative(site, lore, rows, count, at):
     """Write the columns from `at` on for the `count` candidates of the decision that is due."""
     state, jobs, memory = site.state, site.jobs, site.state.memory
@@ -105,6 +130,7 @@ def fill_relative(site, lore, rows, count, at):
     learn_lore(site, lore)
     batch, interactive = math.log(class_estimate(site, 0)), math.log(class_estimate(site, 1))
     least, total, waiting = math.inf, 0.0, memory[TAIL] - memory[HEAD]
+    neediest = neediest_of(site)
     for place in range(waiting):
         job = state.waiting[memory[HEAD] + place]
         vo, kind = jobs.vo[job], jobs.interactive[job]
@@ -120,6 +146,7 @@ def fill_relative(site, lore, rows, count, at):
         row[at] = math.log1p(expected) / TIME_SCALE
         row[at + 1] = math.log1p(expected + wait) / TIME_SCALE
         row[at + 2] = expected / (expected + wait)
+        row[at + 5] = 1.0 if vo == neediest else 0.0
         least = min(least, row[at + 1])
         total += row[at + 1]
     for place in range(waiting):
@@ -141,5 +168,5 @@ def _fill_pools(site, rows, count, at):
         asked = site.state.options[candidate % memory[OPTIONS]]
         ratio = min(max(math.log(asked / demand), -1.0), 1.0)
         rows[candidate, at] = ratio
-        rows[candidate, at + 1] = max(ratio, 0.0)
+        rows[candidate, at + 1] = ratio * ratio
         rows[candidate, at + 2] = (asked - memory[POOL]) / cores

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.agents.echo_state.arrays import Floats, ReservoirArrays
-from gridtune.agents.echo_state.branching import live_and_branch
+from gridtune.agents.echo_state.branching import live_and_branch, live_and_weigh
 from gridtune.agents.echo_state.inputs import as_seen, new_diary, new_mind
 from gridtune.agents.echo_state.loop import BY_VALUE, Mind, list_candidates, live, rewards_of
 from gridtune.agents.echo_state.settings import LearnerSettings
@@ -98,7 +98,7 @@ class Branches:
     seen
         Shape (b, m, p): what the readouts saw of them.
     value
-        Shape (b,): what they came to, in jobs' rewards.
+        Shape (b,): what they came to, in jobs' rewards; of sweep 0 how urgent they were.
     """
 
     first: Int64s
@@ -165,7 +165,7 @@ class Sampler:
         """
         self._mind = self._mind._replace(arrays=arrays)
         if self._settings.method == "counterfactual":
-            return self._branch()
+            return self._weigh() if self._sweep == 0 else self._branch()
         if self._settings.method == "fitted_q":
             self._live(len(self._jobs))
             return self._run()
@@ -220,6 +220,48 @@ class Sampler:
         first = np.zeros(len(decisions) + 1, np.int64)
         own = list_candidates(*self._new(self._mind.arrays), self._diary.candidate, first)
         return RunSamples(self._diary.rows, self._diary.seen, self._rewards(decisions), first, own)
+
+    def _weigh(self) -> Branches:
+        arrays, branches, jobs = self._mind.arrays, self._settings.branches, len(self._jobs)
+        first, room = np.zeros(jobs + 1, np.int64), jobs * branches
+        asked = np.zeros(room, np.int64)
+        out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room), asked)
+        live_and_weigh(self._site, self._mind, self._rule, branches, self._weight, self._rng, out)
+        self._over = True
+        noted = int(first[-1])
+        value = out[2][:noted]
+        if self._model.elastic:
+            value = value + self._pool_values(np.repeat(np.arange(jobs), np.diff(first)), asked[:noted])
+        return Branches(first, out[1][:noted], value)
+
+    def _pool_values(self, decision: Int64s, asked: Int64s) -> Floats:
+        """Return what pools turned out to be worth while they could not be changed, the newsvendor's way.
+
+        A core too few makes a job wait for about the period, which costs λ times what W falls by then; a
+        core too many costs its core-seconds. How many there should have been is known in hindsight: the
+        most jobs that were there at once.
+        """
+        jobs, state, period = self._jobs, self._site.state, self._model.period
+        now = state.time[decision]
+        submits, ends = np.sort(jobs.submit), np.sort(state.start + jobs.run)
+        present = np.arange(1, len(jobs) + 1) - np.searchsorted(ends, submits, side="right")
+        there = np.searchsorted(submits, now, "right") - np.searchsorted(ends, now, "right")
+        needed = np.array(
+            [
+                max(int(here), int(present[i:j].max(initial=0)))
+                for here, i, j in zip(
+                    there,
+                    np.searchsorted(submits, now, "right"),
+                    np.searchsorted(submits, now + period, "right"),
+                    strict=True,
+                )
+            ]
+        )
+        few = self._weight * float(np.mean(period / (jobs.run + period)))
+        used, area = utilisation_now(self._site), pool_area(self._site)
+        many = (1 - self._weight) * used * len(jobs) / max(area, 1) * period
+        lacking, idle = np.maximum(needed - asked, 0), np.maximum(asked - needed, 0)
+        return -(few * lacking + many * idle) / self._model.cores
 
     def _branch(self) -> Branches:
         arrays, settings = self._mind.arrays, self._settings

@@ -24,7 +24,8 @@ class LearnerSettings:
     method
         `sarsa`: on-policy targets while it decides (Perez et al. 2009, § 3.1 and § 3.3); `fitted_q`: the
         best candidate of the next decision, over whole runs (Perez et al. 2010, algorithm 1);
-        `counterfactual`: what each of some candidates of a decision comes to, from the same moment on.
+        `counterfactual`: first how urgent candidates were, in hindsight; then what each of some candidates
+        of a decision comes to, from the same moment on.
     regressor
         `esn`: an echo state network, its readout by ridge regression. `ffnn`: a feed-forward network of
         one hidden layer of sigmoid neurons, trained by back-propagation; for `sarsa` and `fitted_q`.
@@ -156,5 +157,5 @@ IMPROVED = replace(
     signed=True,
     direct=True,
     ridge=10.0,
-    sweeps=3,
+    sweeps=0,
 )

@@ -289,6 +289,41 @@ def test_branches_teach_to_serve_short_jobs_first() -> None:
     assert responsiveness(learned.state.start) > responsiveness(replay(later, RIGID, "fcfs").start) + 0.1
 
 
+def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
+    settings, jobs = replace(BRANCHING, branches=2), some_jobs()
+    sampler, _, (noted,) = sampled(settings, sweep=0, jobs=jobs)
+    site = sampler._site
+    assert len(noted.first) == len(jobs) + 1
+    decision = int(np.flatnonzero(np.diff(noted.first))[-1])
+    # The candidate that was taken is noted first.
+    job, now = site.state.decided[decision], site.state.time[decision]
+    end = np.minimum(site.state.start + jobs.run, now)
+    served = np.bincount(jobs.vo, np.where(site.state.number < decision, end - site.state.start, 0), 3)
+    deficit = jobs.shares - served / served.sum()
+    worth = WEIGHT / (jobs.run[job] + now - jobs.submit[job]) ** 2
+    if jobs.vo[job] == deficit.argmax():
+        rate = decision / (now - jobs.submit[0])
+        worth += (1 - WEIGHT) * rate / (served.sum() * jobs.shares.max())
+    assert noted.value[noted.first[decision]] == pytest.approx(0.5 * np.log(worth))
+
+
+def test_a_pool_is_worth_most_where_it_was_just_enough() -> None:
+    settings, jobs = replace(BRANCHING, branches=2), some_jobs()
+    sampler, _, _ = sampled(settings, ELASTIC, sweep=0, jobs=jobs)
+    state = sampler._site.state
+    decision, sizes = 20, np.arange(1, 60)
+    begin = int(state.time[decision])
+    end = state.start + jobs.run
+    most = max(
+        int(((jobs.submit <= moment) & (end > moment)).sum())
+        for moment in range(begin, begin + ELASTIC.period + 1)
+    )
+    value = sampler._pool_values(np.full(sizes.size, decision), sizes)
+    assert sizes[value.argmax()] == most
+    # Rising by what a missing core costs, then falling by what an idle one does.
+    assert np.unique(np.round(np.diff(value), 9)).size == 2
+
+
 def test_a_learner_of_each_kind_is_made() -> None:
     arrays = draw_network(SMALL, shared_inputs(3, False, "paper"), 5)
     names = [

@@ -40,7 +40,7 @@ def test_a_reservoir_is_as_the_paper_draws_it() -> None:
     assert (matrix != 0).sum() == 1000
     assert arrays.readout.shape == (1, 1 + 15)
     assert np.abs(np.linalg.eigvals(matrix)).max() == pytest.approx(PAPER.spectral_radius)
-    assert 0 <= arrays.inputs.min()
+    assert arrays.inputs.min() >= 0
     assert arrays.inputs.max() <= 1
     assert matrix.min() >= 0
     assert draw_network(replace(PAPER, signed=True), [False] * 3, seed=3).inputs.min() < -0.5
