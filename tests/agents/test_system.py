@@ -8,6 +8,7 @@ import pytest
 from gridtune.agents.checkpoints import load_policy, write_checkpoint
 from gridtune.agents.networks import make_network
 from gridtune.agents.playing import score_days
+from gridtune.agents.trained import bundled_policies
 from gridtune.environments.shutdown import read_training_days
 from gridtune.errors import GridtuneError
 from gridtune.simulation.shutdown.state import FEATURES
@@ -40,6 +41,29 @@ def test_another_network_is_another_cell(checkpoint) -> None:
     before = run(policy="ppo", checkpoint=str(checkpoint)).cell.cell_id
     write_checkpoint(checkpoint, make_network("mlp", FEATURES, 15, seed=5))
     assert run(policy="ppo", checkpoint=str(checkpoint)).cell.cell_id != before
+
+
+def test_bundled_policies_are_known_by_name_and_waste_less_than_a_timeout() -> None:
+    assert "taurus" in bundled_policies()
+    for name, file in bundled_policies().items():
+        assert file.stat().st_size < 300_000
+        days = {"trace": f"{name}_days", "cluster": name, "first": 25, "subset": "test"}
+        learnt, ruled = (
+            run_cell("shutdown", {**days, **policy}).outcome.metrics
+            for policy in (
+                {"policy": "ppo", "checkpoint": name, "greedy": True},
+                {"policy": "timeout", "timeout": 0},
+            )
+        )
+        assert learnt["energy_waste_total"] < 0.95 * ruled["energy_waste_total"]
+        assert learnt["switches_total"] < ruled["switches_total"]
+
+
+def test_a_file_goes_before_a_bundled_name(checkpoint, monkeypatch) -> None:
+    monkeypatch.chdir(checkpoint.parent)
+    checkpoint.rename("taurus")
+    assert load_policy("taurus").kind == "mlp"
+    assert load_policy(bundled_policies()["taurus"]).kind == "effects"
 
 
 @pytest.mark.parametrize(
