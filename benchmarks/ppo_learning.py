@@ -1,0 +1,118 @@
+"""Whether RLlib learns what the loop written out in torch learns: learning curves of both over several seeds.
+
+    python -m benchmarks.ppo_learning [--figure curves.png]
+
+With the same seed both train the same weights, bit for bit (`benchmarks.ppo_throughput` checks it); so that
+there is something to compare, RLlib has other seeds here. Figure and table show the mean return of a day
+while training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.measure import print_machine, print_table
+from gridtune.agents.networks import NETWORKS, make_network
+from gridtune.agents.ppo import PPOSettings, PPOTrainer
+from gridtune.environments.shutdown import ShutdownVectorEnv
+from gridtune.simulation.platform import Platform
+from gridtune.systems.shutdown import CLUSTERS
+
+#: What RLlib's seeds are moved by.
+_OTHER_SEEDS = 100
+
+
+def make_env(trace: str, cluster: str, view: Any, count: int) -> ShutdownVectorEnv:
+    platform = Platform(*CLUSTERS[cluster])
+    return ShutdownVectorEnv(count, trace, platform, view=view, decisions=view == "effects", copy=False)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--trace", default="taurus_days", help="days to train on (the bundled taurus_days)")
+    parser.add_argument("--cluster", choices=CLUSTERS, default="taurus")
+    parser.add_argument("--network", choices=NETWORKS, default="effects")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--updates", type=int, default=30)
+    parser.add_argument("--environments", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=384)
+    parser.add_argument("--figure", type=Path, help="PNG to draw the curves into")
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments()
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray  # noqa: PLC0415 - after its settings
+
+    from gridtune.agents.rllib import ppo_config  # noqa: PLC0415
+
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, address="local")
+    torch.set_num_threads(1)
+    print_machine()
+    make = partial(make_env, given.trace, given.cluster, NETWORKS[given.network].view)
+    curves: dict[str, list[list[float]]] = {"loop": [], "RLlib": []}
+    for seed in range(1, given.seeds + 1):
+        settings = PPOSettings(
+            steps=given.steps, updates=given.updates, learning_rate=1e-3, gamma=0.998, seed=seed
+        )
+        env = make(given.environments)
+        features, actions = env.single_observation_space.shape[0], env.single_action_space.n
+        network = make_network(given.network, features, int(actions), seed=seed)
+        trainer = PPOTrainer(env, network, settings)
+        curves["loop"].append([trainer.update()["return_mean"] for _ in range(given.updates)])
+        others = replace(settings, seed=_OTHER_SEEDS + seed)
+        algorithm = ppo_config(make, given.network, others, environments=given.environments).build_algo()
+        returns = [_mean_return(algorithm.train()) for _ in range(given.updates)]
+        curves["RLlib"].append([float(each) for each in returns])
+        algorithm.stop()
+    ray.shutdown()
+    told = {name: np.array(each) for name, each in curves.items()}
+    places = sorted({0, given.updates // 4, given.updates // 2, given.updates - 1})
+    rows = []
+    for place in places:
+        near = slice(max(0, place - 1), place + 2)
+        means = [np.nanmean(each[:, near], axis=1) for each in told.values()]
+        texts = [f"{each.mean():.2f} ± {each.std(ddof=1):.2f}" for each in means]
+        rows.append((str(place + 1), *texts))
+    title = f"return of a day while training, {given.network}, mean ± deviation over {given.seeds} seeds"
+    print_table(title, ("update", *told), rows)
+    if given.figure is not None:
+        draw(told, given.figure)
+
+
+def _mean_return(result: dict[str, Any]) -> float:
+    # Where no day ended there is no mean.
+    return float(result.get("env_runners", {}).get("episode_return_mean", np.nan))
+
+
+def draw(told: dict[str, np.ndarray], figure: Path) -> None:
+    """Draw each seed's curve thin and the mean thick."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    _, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for number, (name, curves) in enumerate(told.items()):
+        updates = np.arange(1, curves.shape[1] + 1)
+        for curve in curves:
+            axes.plot(updates, curve, color=f"C{number}", alpha=0.3, linewidth=0.8)
+        axes.plot(updates, np.nanmean(curves, axis=0), color=f"C{number}", linewidth=2, label=name)
+    axes.set_xlabel("update")
+    axes.set_ylabel("return of a day")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    plt.savefig(figure, dpi=120)
+
+
+if __name__ == "__main__":
+    main()
