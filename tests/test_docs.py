@@ -38,7 +38,7 @@ def tracked_text(repository: Path) -> Iterator[tuple[Path, str]]:
         pytest.skip("not a git checkout")
     for name in filter(None, listed.stdout.split("\0")):
         file = repository / name
-        if file.suffix in {".gz", ".xz", ".parquet", ".png"} or not file.is_file():
+        if file.suffix in {".gz", ".npz", ".parquet", ".png", ".pt", ".xz"} or not file.is_file():
             continue
         yield file, file.read_text(encoding="utf-8")
 
