@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridtune.errors import TrackingError
 from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text
+from gridtune.tracking.curves import LearningCurve, log_curve
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -181,6 +182,11 @@ class SweepRuns:
         if final:
             client.set_terminated(child.run_id, content.status, now_milliseconds())
             child.status = content.status
+
+    def log_curve(self, client: MlflowClient, key: str, curve: LearningCurve) -> None:
+        """Log a cell's learning curve as a run below that of its configuration, which is there."""
+        child = self._children[key]
+        log_curve(client, self.experiment_id, child.run_id, curve, child.start)
 
     def _known(self, client: MlflowClient, key: str) -> _Child | None:
         if key not in self._children and self._unsure:

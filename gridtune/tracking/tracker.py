@@ -21,6 +21,7 @@ from gridtune.report.tables import ranking_markdown
 from gridtune.sweep.cells import CellResult
 from gridtune.sweep.observing import SweepPlan, SweepResult
 from gridtune.tracking.content import configuration_content, tracked_metrics
+from gridtune.tracking.curves import LearningCurve, curves_of
 from gridtune.tracking.outbox import Outbox, Send
 from gridtune.tracking.provenance import code_tags
 from gridtune.tracking.runs import SweepRuns, now_milliseconds
@@ -280,6 +281,8 @@ class MlflowTracker:
             ranked=ranked,
         )
         self._outbox.put(content.name, lambda client: runs.log(client, content, final=final, step=step))
+        for curve in curves_of(list(self._results[key].values()), content.name) if final else ():
+            self._outbox.put(f"the curve of {curve.name}", _log_curve(runs, key, curve))
 
     def _counts(self) -> dict[str, float]:
         _, facts = self._opened()
@@ -289,6 +292,10 @@ class MlflowTracker:
             "cells_done": float(states.count("done")),
             "cells_failed": float(len(states) - states.count("done")),
         }
+
+
+def _log_curve(runs: SweepRuns, key: str, curve: LearningCurve) -> Send:
+    return lambda client: runs.log_curve(client, key, curve)
 
 
 def _upload(runs: SweepRuns, artefact: Artefact) -> Send:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,23 @@ def test_two_sweeps_into_one_fresh_store(tmp_path: Path) -> None:
         tracker.finished(cell_results())
     assert all(tracker.close().complete for tracker in trackers)
     assert len(runs_of(uri)[0]) == 2
+
+
+def test_trainings_have_a_run_of_their_own_with_their_curve_once(uri: str, tmp_path: Path) -> None:
+    curve = {"update": [5, 10], "return_mean": [-3.0, -2.0], "lr": [0.1, float("nan")]}
+    results = [
+        replace(result, notes={"learning_curve": curve}) if number < 2 else result
+        for number, result in enumerate(cell_results(failed=[(0, 1)]))
+    ]
+    for _ in range(2):
+        assert track(uri, sweep_facts(), results, tmp_path / "orders", status="FAILED").complete
+    client = connect(uri)
+    _, children = runs_of(uri)
+    parent = next(run for run in children if run.data.tags["mlflow.runName"] == "log: order0")
+    query = f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
+    (run,) = client.search_runs([parent.info.experiment_id], query)
+    assert run.data.tags["mlflow.runName"] == "log: order0: window 1/4"
+    assert run.info.status == "FINISHED"
+    history = client.get_metric_history(run.info.run_id, "return_mean")
+    assert sorted((point.step, point.value) for point in history) == [(5, -3.0), (10, -2.0)]
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "lr")] == [5]
