@@ -3,8 +3,8 @@
     python -m benchmarks.responsive_reach [--log FILE] [--seeds 10] [--policies …] [--keep results.jsonl]
 
 The site is `rl.ac.uk` of LCG-2005 (partition 12) on 81 cores: learned on the first half of its jobs, measured
-on the second. Each seed moves every submission by up to ten seconds and draws other networks; all policies of
-a seed see the same submissions. Differences are paired, with a 95 % bootstrap interval. Cells that are kept in
+on the second. Each seed moves every submission by up to ten seconds and draws other networks; all policies
+of a seed see the same submissions. Differences are paired, with a 95 % bootstrap interval. Cells that are kept in
 the file are not run again.
 """
 
@@ -36,7 +36,10 @@ RULES: dict[str, dict[str, Any]] = {
     "SJF, oracle": {"policy": "sjf", "estimates": "oracle"},
 }
 ELASTIC: dict[str, dict[str, Any]] = {
-    "elastic improved": {**LEARNED["improved"], "site": "elastic", "weight": 0.9},
+    **{
+        f"elastic improved, λ={weight}": {**LEARNED["improved"], "site": "elastic", "weight": weight}
+        for weight in (0.3, 0.5, 0.7, 0.9)
+    },
     **{
         f"fixed {cores}": {"policy": "interactive_first", "cores": cores}
         for cores in (81, 100, 120, 140, 160)
@@ -62,7 +65,7 @@ def main() -> None:
         ["", *SHOWN],
         [[name, *(f"{results[name][m].mean():.4f}" for m in SHOWN)] for name in names],
     )
-    for name in [name for name in names if name in LEARNED or name == "elastic improved"]:
+    for name in [name for name in names if name in LEARNED or name.startswith("elastic improved")]:
         differences(name, [other for other in names if other != name], results)
 
 

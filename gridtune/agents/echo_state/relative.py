@@ -11,9 +11,9 @@ jobs that run or wait:
 3   column 1, less its least among the candidates
 4   column 1, less its mean over the candidates
 5   1 where no organisation lacks more of its target share than the candidate's
-6   elastic sites only: ln(pool asked for/D), within ±1
-7   elastic sites only: its square
-8   elastic sites only: (pool asked for − pool now)/cores
+6   elastic sites only: m = (pool asked for − D)/cores
+7   elastic sites only: m where it is above 0, else 0
+8   elastic sites only: m²
 ==  ==================================================================================================
 
 e' is a geometric mean that forgets: each completed job of the organisation and class enters with weight 1 and
@@ -64,9 +64,9 @@ RELATIVE_NAMES = (
     "run time and wait over the least",
     "run time and wait over the mean",
     "of the neediest organisation",
-    "pool asked for over demand",
-    "square of pool asked for over demand",
-    "change of the pool",
+    "pool asked for less demand",
+    "surplus of the pool asked for",
+    "square of pool asked for less demand",
 )
 
 
@@ -166,7 +166,7 @@ def _fill_pools(site, rows, count, at):
     demand = memory[RUNNING] + memory[TAIL] - memory[HEAD]
     for candidate in range(count):
         asked = site.state.options[candidate % memory[OPTIONS]]
-        ratio = min(max(math.log(asked / demand), -1.0), 1.0)
-        rows[candidate, at] = ratio
-        rows[candidate, at + 1] = ratio * ratio
-        rows[candidate, at + 2] = (asked - memory[POOL]) / cores
+        margin = (asked - demand) / cores
+        rows[candidate, at] = margin
+        rows[candidate, at + 1] = max(margin, 0.0)
+        rows[candidate, at + 2] = margin * margin
