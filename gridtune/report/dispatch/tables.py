@@ -66,7 +66,7 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
     if not helped:
         return []
     changing = any(method.of("change_after") for method in helped)
-    header = ["base", "learner", *(["machines"] if changing else [])]
+    header = ["base", "learner", *(["machines"] if changing else []), "pairs"]
     header += ["jobs in time with over without, by batch", "all batches", "95 %", "smallest", "published"]
     rows = []
     for method in helped:
@@ -78,6 +78,7 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
                 method.base,
                 method.label,
                 *change,
+                str(relative.size),
                 _numbers(np.nanmedian(relative, axis=0)),
                 f"{np.median(flat):.2f}",
                 _interval(np.nanmedian(relative, axis=1)),
@@ -85,13 +86,11 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
                 _published_relative(method, changing),
             ]
         )
-    pairs = helped[0].relative.size
     number = "5" if changing else "2"
     text = (
         f"### Jobs in time (the paper's Table {number})\n\n"
-        f"Medians over {len(helped[0].replicates)} replicates, {pairs} paired batches for each row; the "
-        "interval is that of the median over replicates of a replicate's median batch. Published: one run, "
-        "by batch.\n"
+        "Medians over paired batches; the interval is that of the median over replicates of a replicate's "
+        "median batch. Published: one run, by batch.\n"
     )
     return [text, _table(header, rows), *_assignments(helped)]
 
@@ -146,6 +145,7 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
         rows.append(
             [
                 method.label,
+                str(len(late)),
                 number_text(float(late.mean())),
                 "1" if method is benchmark else f"{1 + float(found.relative):.3f}",
                 ""
@@ -155,17 +155,11 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
                 f"{published[key]:.3f}" if like_paper and key in published else "",
             ]
         )
-    header = [
-        "dispatcher",
-        "mean tardiness, s",
-        "over ERD + tabu",
-        "95 % paired",
-        "in time",
-        "published ratio",
-    ]
+    header = ["dispatcher", "n", "mean tardiness, s", "over ERD + tabu", "95 % paired", "in time"]
+    header.append("published ratio")
     text = (
-        f"### Mean tardiness (the paper's Table 6)\n\n{len(benchmark.replicates)} replicates of "
-        f"{benchmark.tardiness.shape[1]} batches. The paper's unit is not named, so ratios are compared.\n"
+        f"### Mean tardiness (the paper's Table 6)\n\nn replicates of {benchmark.tardiness.shape[1]} "
+        "batches; ratios are compared, for the paper does not name its unit.\n"
     )
     return [text, _table(header, rows)]
 

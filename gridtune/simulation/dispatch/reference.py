@@ -174,7 +174,7 @@ class ReferenceBroker:
         self.factors = [1.0] * len(site.machines)
         self.sums = [(0.0, 0.0, 0.0)] * len(site.machines)
         self.ratios: deque[float] = deque(maxlen=200)
-        self.learned = 0
+        self.learned = self.seen = 0
 
     def run(self) -> None:
         """Decide on every job."""
@@ -192,6 +192,7 @@ class ReferenceBroker:
             if job.finish is None or job.placed is None or job.start is None:
                 raise ValueError(f"job {job.number} has not ended")
             if job.predicted > 0:
+                self.seen += 1
                 self.ratios.append((job.finish - job.placed) / job.predicted)
             kept = math.log((job.finish - job.start) / job.estimate)
             weight, logs, squares = (self.forget * each for each in self.sums[index])
@@ -298,7 +299,7 @@ class ReferenceBroker:
         best = max(ends, key=lambda index: (chances[index], ends[index]))
         if chances[best] >= 0.5:
             chosen = best if chances[best] > chances[own] else own
-        elif self.assistance == "set_aside" and up:
+        elif self.assistance == "set_aside" and up and self.seen >= 30:
             chosen = max(up, key=lambda index: ends[index])
         else:
             chosen = own

@@ -65,6 +65,9 @@ RULES: dict[str, int] = {
 #: How a learner assists: not; by Algorithm 2; and sets aside whom it cannot help.
 ALONE, ASSIST, SET_ASIDE = range(3)
 ASSISTANCE: dict[str, int] = {"none": ALONE, "assist": ASSIST, "set_aside": SET_ASIDE}
+#: Ended jobs before any is set aside: who sends all to one queue because the first predictions failed would
+#: not learn better for long.
+ENOUGH = 30
 #: From this probability on a learner predicts that a job ends in time.
 PROBABLE = 0.5
 SPEEDS: dict[str, int] = {
@@ -253,4 +256,5 @@ def _assist(site, belief, job, machine, assistance):
             chosen, best, latest = other, likely, ending
     if best >= PROBABLE:
         return (chosen, best) if best > own else (machine, own)
-    return (slowest, aside) if assistance == SET_ASIDE else (machine, own)
+    known = assistance == SET_ASIDE and belief.counts[2] >= ENOUGH
+    return (slowest, aside) if known else (machine, own)

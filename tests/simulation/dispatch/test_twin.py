@@ -43,7 +43,7 @@ def cases(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     jobs = make_jobs(
         rng,
-        draw(st.integers(0, 60)),
+        draw(st.integers(0, 90)),
         draw(st.sampled_from([0, 10, 60, 200])),
         draw(st.sampled_from([0.0, 0.7])),
     )

@@ -1,0 +1,127 @@
+"""What a decision costs: insertion with tabu search, the learned drain model, and learners with their trees.
+
+    python -m benchmarks.dispatch_speed
+
+Set-up of `search_spaces/dispatch_direct.yaml`: eight machines with two processors each, 10,000 jobs to learn
+from, then batches of 1,000. Seconds are of the thread's own CPU time, so that a busy machine does not count.
+A whole run is timed, repairs and all, and divided by its jobs; for learners, without the learning itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.measure import arguments, interleave, print_machine, print_table
+from gridtune.agents.classifiers.learners import make_learner
+from gridtune.agents.dispatching.playing import Broker, Refreshing
+from gridtune.simulation.dispatch.generating import BatchPlan, Chance, draw_jobs
+from gridtune.simulation.dispatch.model import DispatchJobs, Machines
+from gridtune.simulation.dispatch.replay import dispatch
+from gridtune.systems.dispatch_parameters import TABLE_1
+
+FACTORS = np.array(TABLE_1[:8])
+MACHINES = Machines(FACTORS, np.full(8, 2))
+LEARNERS = ("j48", "naive_bayes", "lwl", "boosting", "boosted_time")
+ASKED = 2000
+
+
+def drawn(batches: int, learning: int) -> DispatchJobs:
+    plan = BatchPlan(batches, 1000, learning, 1.6, 1.6, 1000.0, float((2 / FACTORS).sum()))
+    return draw_jobs(plan, slack=1 / 3, error=0.0, chance=Chance(*np.random.default_rng(0).spawn(4)))
+
+
+def rule(jobs: DispatchJobs, **options: object) -> Callable[[], float]:
+    def run() -> float:
+        began = time.thread_time()
+        dispatch(jobs, MACHINES, rng=np.random.default_rng(1), **options)
+        return time.thread_time() - began
+
+    return run
+
+
+class _Stopwatch:
+    """A learner, with the time its answers and its learning take."""
+
+    def __init__(self, name: str) -> None:
+        self.learner = make_learner(name, 8)
+        self.attributes, self.memory, self.chosen = self.learner.attributes, self.learner.memory, None
+        self.learning = 0.0
+        self.rows: list[np.ndarray] = []
+
+    def refresh(self, *told: object, **options: object) -> None:
+        began = time.thread_time()
+        self.learner.refresh(*told, **options)
+        self.learning += time.thread_time() - began
+
+    def chances(self, rows: np.ndarray) -> np.ndarray:
+        if len(self.rows) < ASKED:
+            self.rows.append(rows.copy())
+        return self.learner.chances(rows)
+
+    def preference(self, rows: np.ndarray) -> np.ndarray:
+        return self.learner.preference(rows)
+
+
+def learned(name: str, jobs: DispatchJobs) -> list[str]:
+    """Return a row: learning once, a run's time per job, one question about all machines."""
+    watch = _Stopwatch(name)
+    broker = Broker(
+        watch,
+        direct=True,
+        rule="erd",
+        order="due_date",
+        speeds="learned",
+        repair_every=10,
+        refreshing=Refreshing(0),
+    )
+    began = time.thread_time()
+    broker.run(jobs, MACHINES, rng=np.random.default_rng(1), learning_rng=np.random.default_rng(2))
+    whole = time.thread_time() - began - watch.learning
+    began = time.thread_time()
+    for rows in watch.rows:
+        watch.learner.chances(rows)
+    asking = (time.thread_time() - began) / len(watch.rows)
+    tested = int((jobs.batch >= 0).sum())
+    return [name, f"{watch.learning:.2f}", f"{whole / tested * 1e3:.3f}", f"{asking * 1e3:.3f}"]
+
+
+def main() -> None:
+    rounds = arguments(__doc__ or "").parse_args().rounds
+    print_machine()
+    jobs = drawn(10, 0)
+    contestants = {
+        "ERD + tabu search": rule(jobs, rule="erd", repair_every=10),
+        "EDD + tabu search": rule(jobs, rule="edd", repair_every=10),
+        "ERD alone": rule(jobs, rule="erd"),
+        "drain model, shortest first": rule(jobs, rule="spt", speeds="learned"),
+        "drain model, last come last": rule(jobs, rule="erd", speeds="learned"),
+        "first available": rule(jobs, rule="first_available"),
+    }
+    for run in contestants.values():
+        run()
+    seconds = interleave(contestants, rounds)
+    benchmark = np.array(seconds["ERD + tabu search"])
+    rows = [
+        [
+            name,
+            f"{np.median(times) / len(jobs) * 1e6:.2f}",
+            f"{np.median(np.array(times) / benchmark):.2f}",
+        ]
+        for name, times in seconds.items()
+    ]
+    print_table("Compiled rules, whole runs of 10,000 jobs", ["", "µs per job", "× ERD + tabu search"], rows)
+    jobs = drawn(2, 10_000)
+    learned("naive_bayes", jobs)
+    header = ["", "learning, s", "ms per job, repairs included", "ms per question"]
+    print_table(
+        "Learners, from 10,000 examples, eight machines a question",
+        header,
+        [learned(name, jobs) for name in LEARNERS],
+    )
+
+
+if __name__ == "__main__":
+    main()

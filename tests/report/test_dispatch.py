@@ -1,0 +1,134 @@
+"""The dispatch system's tables and figures, from made-up cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridtune.report.dispatch import write
+from gridtune.report.dispatch.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
+from gridtune.report.dispatch.rows import gather
+from gridtune.sweep.cells import CellResult
+
+
+def cell(
+    number: int, parameters: dict[str, Any], ratio: float, late: float, *, batches: int = 5
+) -> CellResult:
+    """A cell with `ratio` times the reference's 100 jobs in time, and mean tardiness `late`."""
+    notes = {
+        "in_time_by_batch": [100 * ratio] * batches,
+        "reference_in_time_by_batch": [100] * batches,
+        "tardiness_by_batch": [late + number] * batches,
+        "reference_tardiness_by_batch": [1000.0 + number] * batches,
+        "assignments": [0.1] * 10,
+        "reliability": {"chance": [0.05, 0.95], "in_time": [0.1, 0.9], "jobs": [40, 60]},
+    }
+    name = "-".join(map(str, parameters.values()))
+    return CellResult(
+        f"{name}{number}",
+        name,
+        "dispatch",
+        parameters,
+        f"seed {number}",
+        number,
+        {},
+        parameters,
+        "done",
+        notes=notes,
+    )
+
+
+def material(results: list[CellResult], directory: Path) -> Any:
+    facts = SimpleNamespace(name="made up")
+    return SimpleNamespace(results=results, directory=directory, summary=SimpleNamespace(facts=facts))
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    lines = [line for line in path.read_text().splitlines() if line.startswith("| ")]
+    return [[part.strip() for part in line.strip("| ").split(" | ")] for line in lines]
+
+
+def test_assistance_beside_table_2_and_3(tmp_path):
+    told = [("j48", 1.1), ("lwl", 0.9), ("drain", 1.3)]
+    results = [
+        cell(number, {"rule": "round_robin", "mode": "assist", "learner": learner}, ratio, 500.0)
+        for learner, ratio in told
+        for number in range(4)
+    ]
+    files = write(material(results, tmp_path))
+    assert {file.name for file in files} == {"comparison.md", "calibration.png"}
+    rows = rows_of(tmp_path / "comparison.md")
+    first = next(row for row in rows if row[:2] == ["round robin", "J48"])
+    assert first[2:7] == ["20", "1.10 1.10 1.10 1.10 1.10", "1.10", "1.10 … 1.10", "1.10"]
+    assert first[7] == "0.98 0.99 1.39 1.03 1.04"
+    published = next(row for row in rows if row[0] == "LWL, published")
+    # Fastest first: the third machine, of factor 0.8, then the fifth.
+    assert published[1:4] == ["0.18", "0.15", "0.17"]
+
+
+def test_change_beside_table_5(tmp_path):
+    results = [
+        cell(
+            number, {"rule": "random", "mode": "assist", "learner": "lwl", "change_after": after}, 1.2, 500.0
+        )
+        for after in (0, 2)
+        for number in range(3)
+    ]
+    files = write(material(results, tmp_path))
+    assert "recovery.png" in {file.name for file in files}
+    rows = rows_of(tmp_path / "comparison.md")
+    changed = next(row for row in rows if "changed" in row)
+    assert changed[-1] == "1.74 0.97 0.81 1.39 1.01"
+    assert next(row for row in rows if "as they were" in row)[-1] == "1.74 0.97 1.14 0.85 1.17"
+
+
+def test_direct_beside_table_6_and_figure_4(tmp_path):
+    erd = {"mode": "alone", "rule": "erd", "repair_every": 10}
+    j48 = {"mode": "direct", "learner": "j48", "order": "due_date"}
+    drain = {"mode": "direct", "learner": "drain", "order": "shortest"}
+    results = [
+        cell(number, parameters, 1.0, late, batches=20)
+        for parameters, late in ((erd, 1000.0), (j48, 1200.0), (drain, 600.0))
+        for number in range(5)
+    ]
+    results = results[:-1]
+    files = write(material(results, tmp_path))
+    assert {file.name for file in files} == {"comparison.md", "learning.png", "calibration.png"}
+    rows = {row[0]: row for row in rows_of(tmp_path / "comparison.md")}
+    assert rows["ERD + tabu"][1:4] == ["5", "1002", "1"]
+    assert rows["ERD + tabu"][-1] == "1.000"
+    assert rows["J48, by due date"][3] == f"{1 + 200 / 1002:.3f}"
+    assert rows["J48, by due date"][-1] == f"{5067633 / 3961190:.3f}"
+    # Where a replicate is missing, the pairs that there are count.
+    assert rows["drain, shortest first"][1] == "4"
+    assert float(rows["drain, shortest first"][3]) == pytest.approx(1 - 400 / 1001.5, abs=1e-3)
+    low, high = map(float, rows["drain, shortest first"][4].split(" … "))
+    assert low <= float(rows["drain, shortest first"][3]) <= high < 1
+
+
+def test_tenths_are_pooled_by_jobs():
+    parameters = {"mode": "assist", "learner": "j48", "rule": "random"}
+    one, other = cell(0, parameters, 1.0, 1.0), cell(1, parameters, 1.0, 1.0)
+    other.notes["reliability"].update(chance=[0.05], in_time=[0.5], jobs=[120])  # type: ignore[attr-defined]
+    (method,) = gather([one, other])
+    np.testing.assert_allclose(method.reliability[2], [160, 60])
+    np.testing.assert_allclose(method.reliability[1], [(40 * 0.1 + 120 * 0.5) / 160, 0.9])
+
+
+def test_nothing_is_made_of_nothing(tmp_path):
+    failed = CellResult("a", "b", "dispatch", {}, "seed 0", 0, {}, {}, "failed", error="x")
+    assert write(material([failed], tmp_path)) == []
+
+
+def test_published_tables_are_as_the_paper_sums_them_up():
+    means = {name: np.mean(values) for name, values in TABLE_6.items()}
+    told = {"j48": 5067633, "naive_bayes": 8832449, "edd": 4691239, "erd": 3961190}
+    for name, mean in told.items():
+        assert means[name] == pytest.approx(mean, abs=1)
+    assert set(TABLE_2) == set(TABLE_5)
+    for shares in TABLE_3.values():
+        assert sum(shares) == pytest.approx(1, abs=0.03)

@@ -1,0 +1,214 @@
+"""The dispatch system: its cells, its parameters, and what learning gains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridtune.errors import GridtuneError, SweepError
+from gridtune.metrics.dispatch import DISPATCH_METRICS
+from gridtune.simulation.dispatch.generating import BatchPlan, Chance, batch_starts, draw_jobs, log_jobs
+from gridtune.sweep import run_cell
+
+SMALL = {"batches": 2, "batch_jobs": 150, "learning_jobs": 150}
+CROWDED = {"factors": (1.32, 1.26, 0.8, 1.33), "cpus": 2, "load": 1.6, "learning_load": 1.6}
+
+
+def outcome(*, seed: int = 0, tables: bool = False, **parameters: Any) -> Any:
+    return run_cell("dispatch", {**SMALL, **parameters}, seed=seed, tables=tables).outcome
+
+
+def metrics(*, seed: int = 0, **parameters: Any) -> dict[str, float]:
+    return dict(outcome(seed=seed, **parameters).metrics)
+
+
+def chance(seed: int = 0) -> Chance:
+    return Chance(*np.random.default_rng(seed).spawn(4))
+
+
+# Jobs ---------------------------------------------------------------------------------------------------
+
+
+def test_drawn_jobs_come_in_batches_at_the_load_asked_for():
+    plan = BatchPlan(3, 2000, 1000, 0.8, None, 1000.0, 9.0)
+    jobs = draw_jobs(plan, slack=1 / 3, error=0.0, chance=chance())
+    starts = batch_starts(plan)
+    for batch in range(3):
+        own = jobs.batch == batch
+        come = jobs.submit[own]
+        assert own.sum() == 2000
+        assert come.min() >= starts[batch]
+        span = (plan.period(2000, 0.8)) / 3
+        assert come.max() < starts[batch] + span
+        assert jobs.length[own].sum() / (9.0 * span) == pytest.approx(0.8, rel=0.05)
+    learning = jobs.batch == -1
+    assert learning.sum() == 1000
+    assert jobs.length[learning].sum() / (9.0 * starts[0]) == pytest.approx(0.8 / 3, rel=0.05)
+    assert (jobs.estimate == jobs.length).all()
+    spare = (jobs.deadline - jobs.submit - jobs.length) / jobs.length
+    assert spare.min() >= 0
+    assert spare.max() == pytest.approx(1 / 3, abs=0.01)
+    assert spare.mean() == pytest.approx(1 / 6, abs=0.01)
+
+
+def test_deadlines_do_not_tell_how_long_a_job_really_takes():
+    plan = BatchPlan(1, 5000, 0, 0.8, None, 1000.0, 9.0)
+    jobs = draw_jobs(plan, slack=0.0, error=0.7, chance=chance())
+    assert (jobs.deadline - jobs.submit == jobs.estimate).all()
+    off = np.log(jobs.estimate / jobs.length)
+    assert off.std() == pytest.approx(0.7, abs=0.03)
+    assert off.mean() == pytest.approx(0.0, abs=0.03)
+
+
+def test_a_logs_jobs_keep_their_pattern_and_get_the_load():
+    rng = np.random.default_rng(0)
+    submit = np.sort(rng.integers(5000, 90_000, 500))
+    length, estimate = rng.integers(0, 900, 500), rng.integers(-1, 2000, 500)
+    plan = BatchPlan(3, 100, 50, 1.2, None, 1.0, 4.0)
+    jobs = log_jobs(submit, length, estimate, plan, slack=0.3, error=0.0, chance=chance())
+    assert len(jobs) == 350
+    assert np.bincount(jobs.batch + 1).tolist() == [50, 100, 100, 100]
+    assert jobs.length.sum() / (4.0 * jobs.submit[-1]) == pytest.approx(1.2, rel=0.01)
+    gaps, there = np.diff(jobs.submit), np.diff(submit[:350])
+    assert np.corrcoef(gaps, there)[0, 1] > 0.99
+    known = estimate[:350] > 0
+    assert (jobs.estimate[known] == estimate[:350][known]).all()
+    assert (jobs.estimate[~known] == jobs.length[~known]).all()
+    with pytest.raises(GridtuneError, match="too few"):
+        log_jobs(submit[:80], length, estimate, plan, slack=0.3, error=0.0, chance=chance())
+
+
+# Cells --------------------------------------------------------------------------------------------------
+
+
+def test_alone_a_selector_is_its_own_reference():
+    found = metrics(rule="first_available")
+    assert set(found) == set(DISPATCH_METRICS)
+    assert (found["jobs"], found["batches"]) == (300, 2)
+    assert found["relative_in_time"] == found["worst_relative_in_time"] == 1.0
+    assert found["overruled_share"] == 0
+    assert metrics(rule="erd", repair_every=10, load=2.0)["relative_tardiness"] == 1.0
+
+
+def test_both_arms_meet_the_same_jobs_and_the_same_chance():
+    """What the assisted run calls its reference is the selector's own run, batch by batch."""
+    for rule in ("random", "first_available"):
+        own = outcome(rule=rule).notes
+        helped = outcome(rule=rule, mode="assist", learner="naive_bayes").notes
+        assert helped["reference_in_time_by_batch"] == own["in_time_by_batch"]
+        assert helped["reference_tardiness_by_batch"] == own["tardiness_by_batch"]
+    known = outcome(rule="erd", repair_every=10, **CROWDED).notes["tardiness_by_batch"]
+    learned = outcome(mode="direct", learner="drain", order="shortest", **CROWDED).notes
+    assert learned["reference_tardiness_by_batch"] == known
+
+
+@pytest.mark.parametrize("learner", ["j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"])
+def test_every_learner_in_both_modes(learner):
+    assisting = metrics(mode="assist", rule="random", learner=learner, set_aside=True)
+    deciding = metrics(mode="direct", rule="erd", learner=learner, order="due_date", **CROWDED)
+    for found in (assisting, deciding):
+        assert found["jobs"] == 300
+        assert 0 <= found["in_time_share"] <= 1
+        assert found["mean_tardiness"] >= 0
+        assert 0 <= found["brier"] <= 1
+    assert (deciding["moves"] > 0) == (learner != "drain")
+    assert metrics(mode="assist", rule="random", learner=learner, set_aside=True) == pytest.approx(
+        assisting, nan_ok=True
+    )
+
+
+def test_a_learned_dispatcher_is_less_late_than_insertion_with_tabu_search():
+    found = [
+        metrics(mode="direct", learner="drain", order="shortest", batch_jobs=400, seed=seed, **CROWDED)
+        for seed in range(5)
+    ]
+    assert max(each["relative_tardiness"] for each in found) < 0.9
+
+
+@pytest.mark.parametrize("rule", ["random", "round_robin", "first_available"])
+def test_a_learner_helps_every_selector(rule):
+    found = [
+        metrics(mode="assist", rule=rule, learner="drain", batch_jobs=400, batches=3, seed=seed)
+        for seed in range(5)
+    ]
+    assert np.median([each["relative_in_time"] for each in found]) > 1.05
+
+
+def test_recovery_within_a_batch_after_all_machines_changed():
+    shape = {"factors": (1.5, 1.5, 0.8, 0.8), "changed_factors": (0.8, 0.8, 1.5, 1.5), "change_after": 1}
+    told = {"mode": "assist", "rule": "first_available", "learner": "drain", "batches": 3, "batch_jobs": 400}
+    relative = []
+    for seed in range(5):
+        notes = outcome(seed=seed, **told, **shape).notes
+        there = notes["reference_in_time_by_batch"]
+        relative.append([a / b for a, b in zip(notes["in_time_by_batch"], there, strict=True)])
+    before, _, after = np.median(relative, axis=0)
+    assert after > 0.95 * before
+
+
+def test_changes_failures_and_errors_are_felt():
+    shape = {"factors": (0.8, 0.9, 1.1)}
+    calm = metrics(rule="first_available", **shape)
+    slow = metrics(rule="first_available", changed_factors=(8.0, 9.0, 11.0), change_after=1, **shape)
+    assert slow["mean_tardiness"] > 2 * calm["mean_tardiness"]
+    failing = metrics(rule="first_available", mean_up=5000, mean_down=3000, **shape)
+    assert failing["restarts"] > 10
+    assert failing["mean_tardiness"] > calm["mean_tardiness"]
+    wrong = metrics(rule="erd", estimate_error=1.0, load=1.2, **shape)
+    assert wrong["mean_tardiness"] != metrics(rule="erd", load=1.2, **shape)["mean_tardiness"]
+    worse = metrics(rule="erd", speeds="nominal", load=1.2, factors=(0.3, 3.0, 3.0))
+    assert worse["mean_tardiness"] > metrics(rule="erd", load=1.2, factors=(0.3, 3.0, 3.0))["mean_tardiness"]
+
+
+def test_a_row_for_each_job_and_notes_that_are_json():
+    found = outcome(tables=True, mode="assist", learner="drain", rule="random", first=20)
+    table = found.tables["jobs"]
+    assert table.num_rows == 150 + 20
+    assert found.metrics["jobs"] == 20
+    assert set(table["batch"].to_pylist()) == {-1, 0}
+    json.dumps(found.notes)
+
+
+def test_a_log(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    submit = np.sort(rng.integers(0, 40_000, 300))
+    lines = [
+        f"{i + 1} {submit[i]} -1 {rng.integers(1, 500)} 4 -1 -1 4 600 -1 1 1 1 -1 1 1 -1 -1"
+        for i in range(300)
+    ]
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    told = {"batches": 4, "batch_jobs": 50, "learning_jobs": 50, "factors": (0.8, 1.2), "load": 1.0}
+    found = metrics(trace=str(path), rule="edd", **told)
+    assert (found["jobs"], found["batches"]) == (200, 4)
+    half = metrics(trace=str(path), rule="edd", window="2/2", **told)
+    assert (half["jobs"], half["batches"]) == (100, 2)
+    # Estimates are the log's requested times, all alike here.
+    table = run_cell("dispatch", {"trace": str(path), **told}, tables=True).outcome.tables["jobs"]
+    assert set(table["estimate"].to_pylist()) == {600}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"learner": "j48"}, "mode=alone does not go with learner=j48"),
+        ({"mode": "assist"}, "mode=assist does not go with learner=none"),
+        ({"mode": "assist", "learner": "j48", "rule": "edd"}, "a learner assists a simple selector"),
+        ({"set_aside": True}, "set_aside=true has no effect"),
+        ({"order": "shortest"}, "order=shortest has no effect"),
+        ({"mode": "direct", "learner": "drain", "speeds": "known"}, "the learner drain learns speeds"),
+        ({"mode": "assist", "learner": "j48", "repair_every": 5}, "jobs stay where they were sent"),
+        ({"change_after": 1}, "needs changed_factors"),
+        ({"changed_factors": (1.0,), "change_after": 1}, "1 changed factors for 10 machines"),
+        ({"mean_up": 5.0}, "mean_up and mean_down go together"),
+        ({"window": "1/2"}, "no effect without a trace"),
+        ({"factors": (0.0,)}, "0.001"),
+    ],
+)
+def test_what_does_not_go_together_is_told(parameters, told):
+    with pytest.raises(SweepError, match=told):
+        metrics(**parameters)
