@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from gridtune.agents.checkpoints import load_policy
 from gridtune.agents.networks import NETWORKS, make_network
@@ -59,6 +60,7 @@ def train_on_days(
     validate_every: int = 10,
     seconds: float | None = None,
     device: str = "cpu",
+    threads: int | None = None,
     told: Callable[[dict[str, Any]], None] | None = None,
 ) -> Path:
     """Train until the settings' `updates` are made or time is up; started again, go on from there.
@@ -86,6 +88,8 @@ def train_on_days(
         Updates between validations; checkpoints are written with them.
     seconds
         How long to train at most.
+    threads
+        torch's on the CPU: the same number gives the same bits. None leaves them as they are.
     told
         Called with each line of the learning curve.
 
@@ -94,6 +98,8 @@ def train_on_days(
     Path
         The best checkpoint.
     """
+    if threads is not None:
+        torch.set_num_threads(threads)
     place, cluster = Path(folder), platform or Platform()
     learnt, judged = hold_out(days)
     told_by: Any = {"tau": tau, "variant": variant, "draw": draw, "view": NETWORKS[network].view}

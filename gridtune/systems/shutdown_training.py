@@ -132,13 +132,10 @@ class TrainingSystem:
         self, parameters: TrainingParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Train up to the update, from the last checkpoint if there is one; the notes hold the curve."""
-        import torch  # noqa: PLC0415
-
         from gridtune.agents.ppo import PPOSettings  # noqa: PLC0415
         from gridtune.agents.training import train_on_days  # noqa: PLC0415
         from gridtune.simulation.platform import Platform  # noqa: PLC0415
 
-        torch.set_num_threads(1)
         p, workload = parameters, load(*self.traces(parameters))
         days = self._kept.get((workload.checksum, p.first), lambda: _train_days(workload, p.first))
         seed = int(streams("training").integers(2**31))
@@ -168,6 +165,7 @@ class TrainingSystem:
                 until=p.until,
                 environments=p.environments,
                 validate_every=p.validate_every,
+                threads=1,
                 tau=p.tau,
                 variant=p.variant,
             )
