@@ -179,6 +179,12 @@ class ResponsiveParameters(SystemParameters):
     epochs: Count | None = Field(None, description="feed-forward: passes over the samples at each fit")
     step_size: Positive | None = Field(None, description="feed-forward: Adam's learning rate")
 
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, value: Any) -> Any:
+        """Take `12` from the command line for a number: no partition has a number for a name."""
+        return int(value) if isinstance(value, str) and value.isdecimal() else value
+
     @field_validator("shares")
     @classmethod
     def _shares_are_sound(cls, value: str | None) -> str | None:

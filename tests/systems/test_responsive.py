@@ -146,6 +146,12 @@ def test_a_learner_is_one_more_policy():
     assert one.notes["training_jobs"] == 200
 
 
+@pytest.mark.parametrize(("told", "meant"), [("12", 12), (12, 12), ("rl.ac.uk", "rl.ac.uk")])
+def test_a_partition_is_a_number_or_a_name(told, meant):
+    """The command line has only text."""
+    assert ResponsiveParameters.model_validate({"trace": "egee", "partition": told}).partition == meant
+
+
 @pytest.mark.real_traces
 def test_a_real_site(trace_dir, monkeypatch):
     """LCG-2005, site 12 on 81 cores, the second half: who waits for how long under which rule."""

@@ -40,6 +40,9 @@ def test_random_decisions_lead_to_the_same_life(jobs, model, random):
         start_candidate(site, candidate)
     assert not advance_until_decision(site)
     assert_same_life(outcome_of(site), reference)
+    # Jobs that end together are known in the order of their numbers.
+    known = site.state.decided[site.state.completed]
+    assert known.tolist() == [job.number for job in reference.done]
     assert feature_count(site) == len(
         feature_names(len(jobs.shares), elastic=model.elastic, extended=extended)
     )
