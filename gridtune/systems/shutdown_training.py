@@ -61,10 +61,8 @@ class TrainingParameters(SystemParameters):
     frames: Count | None = Field(
         None, description="with network=paper: observations that are read for each decision; default 20"
     )
-    until: Count = Field(description="updates to make", examples=[20])
-    schedule: Count = Field(
-        160, description="updates over which learning rate and entropy's weight fall; `until` at most"
-    )
+    until: Count | None = Field(None, description="updates to make; default: all of the schedule")
+    schedule: Count = Field(160, description="updates over which learning rate and entropy's weight fall")
     environments: Count = Field(16, description="days that are lived through side by side")
     steps: Count | None = Field(
         None,
@@ -80,7 +78,7 @@ class TrainingParameters(SystemParameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> TrainingParameters:
-        if self.until > self.schedule:
+        if self.until is not None and self.until > self.schedule:
             raise ValueError(f"until={self.until} is beyond the schedule's {self.schedule} updates")
         if self.frames is not None and self.network != "paper":
             raise ValueError(f"frames={self.frames} has no effect with network={self.network}")
@@ -139,12 +137,12 @@ class TrainingSystem:
         p, workload = parameters, load(*self.traces(parameters))
         days = self._kept.get((workload.checksum, p.first), lambda: _train_days(workload, p.first))
         seed = int(streams("training").integers(2**31))
-        folder = _folder(p, seed, workload.checksum)
+        folder, until = _folder(p, seed, workload.checksum), p.until or p.schedule
         curve = _curve(folder)
-        if curve and curve[-1]["update"] > p.until and p.until not in {line["update"] for line in curve}:
+        if curve and curve[-1]["update"] > until and until not in {line["update"] for line in curve}:
             # It has gone on without a look at this update.
-            folder, curve = folder / f"until-{p.until}", []
-        if not curve or curve[-1]["update"] < p.until:
+            folder, curve = folder / f"until-{until}", []
+        if not curve or curve[-1]["update"] < until:
             train_on_days(
                 days,
                 folder,
@@ -162,7 +160,7 @@ class TrainingSystem:
                     updates=p.schedule,
                     seed=seed,
                 ),
-                until=p.until,
+                until=until,
                 environments=p.environments,
                 validate_every=p.validate_every,
                 threads=1,
@@ -170,7 +168,7 @@ class TrainingSystem:
                 variant=p.variant,
             )
             curve = _curve(folder)
-        lived = [line for line in curve if line["update"] <= p.until]
+        lived = [line for line in curve if line["update"] <= until]
         return _outcome(lived, days)
 
 
