@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
         head(
             axes,
             "Learning from nothing",
-            f"means over {len(learning[0].replicates)} replicates; lower is better",
+            f"means over replicates; lower is better",
         )
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         yield save(drawing, path)
@@ -75,18 +75,34 @@ def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
     if not changed:
         return
     bases = list(dict.fromkeys(each.base for each in changed))
+    places = _places(changed)
     with figure(4.0 * len(bases), 4.2, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
         for axes, base in zip(grid[0], bases, strict=True):
-            _draw_recovery(axes, [each for each in changed if each.base == base])
+            _draw_recovery(axes, [each for each in changed if each.base == base], places)
             head(axes, base)
         grid[0][0].set_ylabel("jobs in time, with a learner over without")
-        grid[0][-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        _legend(grid[0])
         yield save(drawing, path)
 
 
-def _draw_recovery(axes: Any, methods: Sequence[Method]) -> None:
+def _places(methods: Sequence[Method]) -> dict[str, int]:
+    """Return a place in the palette for each method's name: the same in every panel."""
+    return {label: place for place, label in enumerate(dict.fromkeys(each.label for each in methods))}
+
+
+def _legend(panels: Any) -> None:
+    """Write one legend beside the last panel, of what stands in any of them."""
+    known: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            known.setdefault(label, handle)
+    panels[-1].legend(known.values(), known, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=0.8)
+
+
+def _draw_recovery(axes: Any, methods: Sequence[Method], places: Mapping[str, int]) -> None:
     after = int(methods[0].of("change_after"))
-    for place, method in enumerate(methods):
+    for method in methods:
+        place = places[method.label]
         middle = np.nanmedian(method.relative, axis=0)
         axes.plot(
             np.arange(1, len(middle) + 1),
@@ -111,12 +127,14 @@ def _calibration(methods: Sequence[Method], path: Path) -> Iterator[Path]:
     telling = [each for each in telling if each.of("order") in (None, "due_date")]
     if not telling:
         return
+    places = _places(telling)
     bases = list(dict.fromkeys(each.base if each.of("mode") == "assist" else "direct" for each in telling))
     with figure(4.0 * len(bases), 4.4, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
         for axes, base in zip(grid[0], bases, strict=True):
             axes.plot([0, 1], [0, 1], color=BASELINE, linewidth=1.0)
             own = [each for each in telling if base in (each.base, "direct")]
-            for place, method in enumerate(own):
+            for method in own:
+                place = places[method.label]
                 chance, share, jobs = method.reliability
                 axes.plot(
                     chance,
@@ -136,5 +154,5 @@ def _calibration(methods: Sequence[Method], path: Path) -> Iterator[Path]:
             axes.set_xlabel("predicted chance of ending in time")
             head(axes, base)
         grid[0][0].set_ylabel("share of jobs that did")
-        grid[0][-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=0.8)
+        _legend(grid[0])
         yield save(drawing, path)

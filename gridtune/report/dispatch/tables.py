@@ -152,7 +152,7 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
                 if method is benchmark
                 else f"{1 + float(found.relative_low):.3f} … {1 + float(found.relative_high):.3f}",
                 f"{method.in_time.sum() / _jobs(method):.3f}",
-                f"{published[key]:.3f}" if like_paper and key in published else "",
+                f"{published[key]:.3f}" if like_paper and key in published and not method.of("trace") else "",
             ]
         )
     header = ["dispatcher", "n", "mean tardiness, s", "over ERD + tabu", "95 % paired", "in time"]
