@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gridtune.errors import PolicyError, SimulationError
 from gridtune.simulation.schedule import validate_schedule
-from gridtune.systems.logs import CleanRules, Kept, Window, as_read, rule_names
+from gridtune.systems.logs import CleanRules, Kept, Partition, Window, as_read, rule_names
 from gridtune.systems.system import (
     Outcome,
     Streams,
@@ -86,7 +86,7 @@ class BatchParameters(SystemParameters):
         None, description="fair-share orders: seconds after which past use counts half", examples=[86400]
     )
 
-    partition: int | str | None = Field(None, description="only jobs of this partition (number or name)")
+    partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
     user: int | None = Field(None, description="only jobs of this user")
     group: int | None = Field(None, description="only jobs of this group")
     first: Annotated[int, Field(gt=0)] | None = Field(

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator
 from gridtune.systems.system import CLEANED_MARK
 from gridtune.workload.cleaning import DEFAULT_RULES
 
-__all__ = ["CleanRules", "Kept", "Window", "as_read", "rule_names"]
+__all__ = ["CleanRules", "Kept", "Partition", "Window", "as_read", "rule_names"]
 
 #: Prepared logs that each process keeps: a block's cells share one or two.
 _KEPT = 8
@@ -35,6 +35,13 @@ def _check_window(value: str) -> str:
     return value
 
 
+def _numbered(value: Any) -> Any:
+    """Take `12` from the command line for a number: no partition has a number for a name."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+#: A partition of a log by its number or its name.
+Partition = Annotated[int | str, BeforeValidator(_numbered)]
 #: Cleaning rules in order; `default` stands for the default ones, `none` for no rule.
 CleanRules = Annotated[tuple[str, ...], BeforeValidator(_split)]
 #: `i/n`: which part of how many; a search space's windows set it.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
 from gridtune.errors import GridtuneError
-from gridtune.systems.logs import CleanRules, Window
+from gridtune.systems.logs import CleanRules, Partition, Window
 from gridtune.systems.system import SystemParameters
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ResponsiveParameters(SystemParameters):
         description="the trace is a folder or archive of logs (in minutes), one after the other, "
         "each from the next whole week on",
     )
-    partition: int | str | None = Field(None, description="only jobs of this partition (number or name)")
+    partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
     group: int | None = Field(None, description="only jobs of this group")
     first: Count | None = Field(None, description="only the first so many jobs", examples=[5000])
     shake: Annotated[int, Field(ge=0)] = Field(
@@ -179,7 +179,6 @@ class ResponsiveParameters(SystemParameters):
     epochs: Count | None = Field(None, description="feed-forward: passes over the samples at each fit")
     step_size: Positive | None = Field(None, description="feed-forward: Adam's learning rate")
 
-    @field_validator("partition", mode="before")
     @classmethod
     def _numbers_are_numbers(cls, value: Any) -> Any:
         """Take `12` from the command line for a number: no partition has a number for a name."""

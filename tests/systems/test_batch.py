@@ -219,3 +219,8 @@ def test_streams_are_asked_for_by_purpose(log: str) -> None:
     parameters = BatchParameters(trace=log, shake=5, copy_probability=0.5, copy_shift=1)
     BatchSystem().run(parameters, streams=noted, load=load, tables=False)
     assert sorted(asked) == ["copies", "shaking", "simulation"]
+
+
+def test_a_partition_from_the_command_line_is_a_number() -> None:
+    assert BatchParameters(trace="log.swf", partition="12").partition == 12
+    assert BatchParameters(trace="log.swf", partition="rl.ac.uk").partition == "rl.ac.uk"
