@@ -63,7 +63,7 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
         head(
             axes,
             "Learning from nothing",
-            f"means over replicates; lower is better",
+            "means over replicates; lower is better",
         )
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         yield save(drawing, path)
