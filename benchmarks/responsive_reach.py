@@ -37,7 +37,12 @@ RULES: dict[str, dict[str, Any]] = {
 }
 ELASTIC: dict[str, dict[str, Any]] = {
     **{
-        f"elastic improved, λ={weight}": {**LEARNED["improved"], "site": "elastic", "weight": weight}
+        f"elastic improved, λ={weight}": {
+            **LEARNED["improved"],
+            "site": "elastic",
+            "weight": weight,
+            "reservoirs": 5,
+        }
         for weight in (0.3, 0.5, 0.7, 0.9)
     },
     **{

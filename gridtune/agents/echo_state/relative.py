@@ -12,8 +12,7 @@ jobs that run or wait:
 4   column 1, less its mean over the candidates
 5   1 where no organisation lacks more of its target share than the candidate's
 6   elastic sites only: m = (pool asked for − D)/cores
-7   elastic sites only: m where it is above 0, else 0
-8   elastic sites only: m²
+7…  elastic sites only: m − h where it is above 0, else 0; for h = 0, 0.1, 0.25, 0.5 and 1
 ==  ==================================================================================================
 
 e' is a geometric mean that forgets: each completed job of the organisation and class enters with weight 1 and
@@ -39,7 +38,6 @@ from gridtune.simulation.responsive.state import (
     NOW,
     OPTIONS,
     ORACLE,
-    POOL,
     RUNNING,
     TAIL,
 )
@@ -55,7 +53,9 @@ __all__ = [
 ]
 
 TIME_SCALE, KEPT, PRIOR_WEIGHT = 12.0, 0.98, 3.0
-OF_JOBS, OF_POOLS = 6, 3
+#: Hinges: what a core more is worth falls as more of them stand idle.
+SURPLUS = (0.0, 0.1, 0.25, 0.5, 1.0)
+OF_JOBS, OF_POOLS = 6, 1 + len(SURPLUS)
 #: What the columns are; those of elastic sites come last.
 RELATIVE_NAMES = (
     "run time by organisation",
@@ -65,8 +65,7 @@ RELATIVE_NAMES = (
     "run time and wait over the mean",
     "of the neediest organisation",
     "pool asked for less demand",
-    "surplus of the pool asked for",
-    "square of pool asked for less demand",
+    *(f"surplus of the pool asked for over {share:g}" for share in SURPLUS),
 )
 
 
@@ -168,5 +167,5 @@ def _fill_pools(site, rows, count, at):
         asked = site.state.options[candidate % memory[OPTIONS]]
         margin = (asked - demand) / cores
         rows[candidate, at] = margin
-        rows[candidate, at + 1] = max(margin, 0.0)
-        rows[candidate, at + 2] = margin * margin
+        for place in range(len(SURPLUS)):
+            rows[candidate, at + 1 + place] = max(margin - SURPLUS[place], 0.0)
