@@ -4,8 +4,8 @@
 
 The site is `rl.ac.uk` of LCG-2005 (partition 12) on 81 cores: learned on the first half of its jobs, measured
 on the second. Each seed moves every submission by up to ten seconds and draws other networks; all policies
-of a seed see the same submissions. Differences are paired, with a 95 % bootstrap interval. Cells that are kept in
-the file are not run again.
+of a seed see the same submissions. Differences are paired, with a 95 % bootstrap interval. Cells that are
+kept in the file are not run again.
 """
 
 from __future__ import annotations
