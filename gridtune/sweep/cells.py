@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -156,6 +156,22 @@ class CellResult:
             parameters=cell.parameters,
             state=state,
             **found,
+        )
+
+    def of_cell(self, cell: Cell) -> CellResult:
+        """Return the same result described as its cell is now.
+
+        What came out of a cell outlives the search space that asked for it. Another space may spell the same
+        run otherwise, by leaving out a default or by the path to a log.
+        """
+        return replace(
+            self,
+            configuration_id=cell.configuration_id,
+            workload=cell.workload,
+            configuration=dict(cell.configuration),
+            replicate=cell.replicate.label,
+            traces=dict(cell.traces),
+            parameters=cell.parameters,
         )
 
     def as_record(self) -> dict[str, Any]:

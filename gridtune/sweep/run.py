@@ -143,7 +143,7 @@ def _queue(
     if planner.space.strategy.adaptive is not None:
         kind = AdaptiveQueue if planner.space.strategy.asha is None else HalvingQueue
         adaptive = kind(planner, found, workers=workers, timeout=timeout)
-        return adaptive, [found[cell.cell_id] for cell in adaptive.cells() if cell.cell_id in found]
+        return adaptive, _results_of(adaptive.cells(), found)
     missing = [cell for cell in cells if cell.cell_id not in found]
     if shuffle is None:
         places = planner.run_order(missing)
@@ -151,7 +151,7 @@ def _queue(
     else:
         random.Random(shuffle).shuffle(missing)
     queue = BlockQueue(missing, workers=workers, timeout=timeout)
-    return queue, [found[cell.cell_id] for cell in cells if cell.cell_id in found]
+    return queue, _results_of(cells, found)
 
 
 def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[CellResult]) -> SweepPlan:
@@ -233,4 +233,9 @@ def _in_order(
             queue.cells(),
             key=lambda cell: (order[cell.cell_id][0], cell.configuration_id, order[cell.cell_id][1]),
         )
-    return [found[cell.cell_id] for cell in chosen if cell.cell_id in found]
+    return _results_of(chosen, found)
+
+
+def _results_of(cells: Iterable[Cell], found: Mapping[str, CellResult]) -> list[CellResult]:
+    """Return the results there are of these cells, in their order and as this space describes them."""
+    return [found[cell.cell_id].of_cell(cell) for cell in cells if cell.cell_id in found]
