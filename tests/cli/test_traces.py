@@ -51,7 +51,7 @@ def test_list_json(run: Run) -> None:
     kth = next(log for log in found["logs"] if log["name"] == "kth-sp2")
     assert kth["path"] is None
     assert kth["jobs"] == 28_476
-    assert set(found["generators"]) == {"grid5000", "lublin", "poisson", "sessions"}
+    assert set(found["generators"]) == {"egee", "grid5000", "lublin", "poisson", "sessions"}
 
 
 def test_describe(run: Run, tmp_path: Path) -> None:
