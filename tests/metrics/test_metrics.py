@@ -327,7 +327,7 @@ def second_by_second(schedule: Schedule, warmup: int, cooldown: int) -> dict[str
         )
     )
     everyone = range(len(rows))
-    kept = list(everyone)[warmup : len(rows) - cooldown]
+    kept = list(everyone)[warmup : max(0, len(rows) - cooldown)]
     if not kept:
         return {}
     opens = submit[kept[0]]
