@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_BETTER = {"min": "; less is better", "max": "; more is better", "none": ""}
+
 
 class SystemCommand(click.Command):
     """A command whose help goes on with the parameters of the system it is asked about."""
@@ -160,8 +162,11 @@ def _print(system: System, done: CellRun) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("metric")
     table.add_column("value", justify="right")
+    table.add_column("unit", style="dim")
     for name, value in done.outcome.metrics.items():
-        table.add_row(name, "–" if value != value else f"{value:,.6g}")  # noqa: PLR0124 (NaN)
+        unit = system.metrics[name].unit if name in system.metrics else "1"
+        told = "–" if value != value else f"{value:,.6g}"  # noqa: PLR0124 (NaN)
+        table.add_row(name, told, "" if unit == "1" else unit)
     console.print(table)
 
 
@@ -181,7 +186,11 @@ def _system_help(system: System) -> str:
         if field.examples:
             lines.append(f"      such as {' or '.join(f'{name}={_text(each)}' for each in field.examples)}")
     lines += ["", "Metrics:"]
-    lines.append(click.wrap_text(", ".join(system.directions), 100, "  ", "  "))
+    for name, metric in system.metrics.items():
+        lines.append(
+            f"  {name}  ({'ratio' if metric.unit == '1' else metric.unit}{_BETTER[metric.direction]})"
+        )
+        lines.append(click.wrap_text(metric.formula, 100, "      ", "      "))
     return "\n".join(lines)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from gridtune.metrics.measure import Measure
 
 if TYPE_CHECKING:
     from gridtune.simulation.dispatch.model import DispatchJobs
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DISPATCH_METRICS",
-    "DispatchMetric",
     "area_under_roc",
     "dispatch_notes",
     "measure_dispatch",
@@ -30,45 +30,30 @@ Bools = npt.NDArray[np.bool_]
 _BINS = 10
 
 
-@dataclass(frozen=True)
-class DispatchMetric:
-    """A measure of the jobs of all batches; learning jobs do not count.
-
-    Attributes
-    ----------
-    unit, direction, formula
-        `direction` is the better one: `min`, `max`, or `none` where it is no goal.
-    """
-
-    unit: str
-    direction: str
-    formula: str
-
-
 #: Every measure, by name. C: end, d: deadline, s: submission; p: predicted chance of ending in time.
-DISPATCH_METRICS: Mapping[str, DispatchMetric] = MappingProxyType(
+DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
-        "mean_tardiness": DispatchMetric("s", "min", "mean of max(0, C − d)"),
-        "in_time_share": DispatchMetric("1", "max", "jobs with C ≤ d over jobs"),
-        "relative_in_time": DispatchMetric(
+        "mean_tardiness": Measure("s", "min", "mean of max(0, C − d)"),
+        "in_time_share": Measure("1", "max", "jobs with C ≤ d over jobs"),
+        "relative_in_time": Measure(
             "1", "max", "median over batches of jobs in time over those of the reference"
         ),
-        "relative_tardiness": DispatchMetric("1", "min", "mean tardiness over that of the reference"),
-        "worst_relative_in_time": DispatchMetric("1", "max", "smallest of these over batches"),
-        "in_time": DispatchMetric("jobs", "max", "jobs with C ≤ d"),
-        "max_tardiness": DispatchMetric("s", "min", "largest max(0, C − d)"),
-        "tardiness_p95": DispatchMetric("s", "min", "95 % quantile of max(0, C − d)"),
-        "mean_response": DispatchMetric("s", "min", "mean of C − s"),
-        "overruled_share": DispatchMetric("1", "none", "decisions other than the base selector's"),
-        "aroc": DispatchMetric("1", "max", "area under the ROC curve of p against ending in time"),
-        "brier": DispatchMetric("1", "min", "mean of (p − [C ≤ d])²"),
-        "calibration_error": DispatchMetric(
+        "relative_tardiness": Measure("1", "min", "mean tardiness over that of the reference"),
+        "worst_relative_in_time": Measure("1", "max", "smallest of these over batches"),
+        "in_time": Measure("jobs", "max", "jobs with C ≤ d"),
+        "max_tardiness": Measure("s", "min", "largest max(0, C − d)"),
+        "tardiness_p95": Measure("s", "min", "95 % quantile of max(0, C − d)"),
+        "mean_response": Measure("s", "min", "mean of C − s"),
+        "overruled_share": Measure("1", "none", "decisions other than the base selector's"),
+        "aroc": Measure("1", "max", "area under the ROC curve of p against ending in time"),
+        "brier": Measure("1", "min", "mean of (p − [C ≤ d])²"),
+        "calibration_error": Measure(
             "1", "min", "mean over jobs of |mean p − share in time| of its tenth of p"
         ),
-        "moves": DispatchMetric("jobs", "none", "jobs moved from queue to queue, learning jobs too"),
-        "restarts": DispatchMetric("jobs", "none", "jobs thrown back by failures, learning jobs too"),
-        "jobs": DispatchMetric("jobs", "none", "jobs of all batches"),
-        "batches": DispatchMetric("batches", "none", "batches"),
+        "moves": Measure("jobs", "none", "jobs moved from queue to queue, learning jobs too"),
+        "restarts": Measure("jobs", "none", "jobs thrown back by failures, learning jobs too"),
+        "jobs": Measure("jobs", "none", "jobs of all batches"),
+        "batches": Measure("batches", "none", "batches"),
     }
 )
 

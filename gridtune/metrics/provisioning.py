@@ -9,64 +9,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["HOUR", "PROVISIONING_METRICS", "ProvisioningMetric", "change", "compare"]
+from gridtune.metrics.measure import Measure
+
+__all__ = ["HOUR", "PROVISIONING_METRICS", "change", "compare"]
 
 #: Seconds.
 HOUR = 3600
 
 
-@dataclass(frozen=True)
-class ProvisioningMetric:
-    """A measure of a submission; `direction` is the better one, or `none` where it is no goal."""
-
-    unit: str
-    direction: str
-    formula: str
-
-
 #: Every measure by name.
-PROVISIONING_METRICS: Mapping[str, ProvisioningMetric] = MappingProxyType(
+PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
-        "makespan": ProvisioningMetric("h", "min", "end of the last task − submission of the workflow"),
-        "allocation_cost": ProvisioningMetric("SU", "min", "Σ price × processors × hours paid + fixed"),
-        "makespan_best_effort": ProvisioningMetric("h", "none", "the same, by the queue"),
-        "allocation_cost_best_effort": ProvisioningMetric("SU", "none", "Σ processors × run time"),
-        "makespan_change": ProvisioningMetric(
-            "1", "min", "makespan / that of best effort − 1, of the same submission"
-        ),
-        "allocation_cost_change": ProvisioningMetric("1", "min", "allocation cost / that of best effort − 1"),
-        "makespan_no_worse": ProvisioningMetric(
-            "1", "max", "1 if the makespan is at most best effort's, else 0"
-        ),
-        "cost_within_tenth": ProvisioningMetric(
+        "makespan": Measure("h", "min", "end of the last task − submission of the workflow"),
+        "allocation_cost": Measure("SU", "min", "Σ price × processors × hours paid + fixed"),
+        "makespan_best_effort": Measure("h", "none", "the same, by the queue"),
+        "allocation_cost_best_effort": Measure("SU", "none", "Σ processors × run time"),
+        "makespan_change": Measure("1", "min", "makespan / that of best effort − 1, of the same submission"),
+        "allocation_cost_change": Measure("1", "min", "allocation cost / that of best effort − 1"),
+        "makespan_no_worse": Measure("1", "max", "1 if the makespan is at most best effort's, else 0"),
+        "cost_within_tenth": Measure(
             "1", "max", "1 if the allocation cost is at most 1.1 × best effort's, else 0"
         ),
-        "both_no_worse": ProvisioningMetric(
-            "1", "max", "1 if neither makespan nor cost is above best effort's, else 0"
-        ),
-        "feasible": ProvisioningMetric("1", "max", "1 if a plan was found that holds all tasks, else 0"),
-        "front": ProvisioningMetric("plans", "none", "plans that no other plan that was looked at dominates"),
-        "hypervolume": ProvisioningMetric(
+        "both_no_worse": Measure("1", "max", "1 if neither makespan nor cost is above best effort's, else 0"),
+        "feasible": Measure("1", "max", "1 if a plan was found that holds all tasks, else 0"),
+        "front": Measure("plans", "none", "plans that no other plan that was looked at dominates"),
+        "hypervolume": Measure(
             "1",
             "max",
             "area that the front dominates, of the rectangle from (least cost, longest path) to (cost, 3 × "
             "makespan) of taking all slots",
         ),
-        "evaluations": ProvisioningMetric("plans", "none", "plans that were looked at"),
-        "feasible_plans": ProvisioningMetric("plans", "none", "distinct ones among them that hold all tasks"),
-        "slots": ProvisioningMetric("slots", "none", "slots on offer"),
-        "slots_taken": ProvisioningMetric("slots", "none", "slots in the plan"),
-        "offered_load": ProvisioningMetric(
-            "1", "none", "Σ processors × requested time / (site × time) of the log"
-        ),
-        "utilisation": ProvisioningMetric(
+        "evaluations": Measure("plans", "none", "plans that were looked at"),
+        "feasible_plans": Measure("plans", "none", "distinct ones among them that hold all tasks"),
+        "slots": Measure("slots", "none", "slots on offer"),
+        "slots_taken": Measure("slots", "none", "slots in the plan"),
+        "offered_load": Measure("1", "none", "Σ processors × requested time / (site × time) of the log"),
+        "utilisation": Measure(
             "1", "none", "share of the site that the log's jobs hold, over the times at which workflows come"
         ),
-        "jobs": ProvisioningMetric("jobs", "none", "jobs of the log; 0 where slots are made at random"),
-        "tasks": ProvisioningMetric("tasks", "none", "tasks of the workflow"),
+        "jobs": Measure("jobs", "none", "jobs of the log; 0 where slots are made at random"),
+        "tasks": Measure("tasks", "none", "tasks of the workflow"),
     }
 )
 

@@ -11,15 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import get_args
 
 from gridtune.errors import MetricError
 from gridtune.metrics.columns import JobColumns
+from gridtune.metrics.measure import Direction
 
 __all__ = ["METRICS", "Direction", "Metric", "MetricFunction", "get_metric", "metric", "register_metric"]
 
-#: Which way is better; "none" for counts and quantities that are no goal.
-Direction = Literal["min", "max", "none"]
 #: Computes the metric of the jobs kept; NaN where it is not defined.
 MetricFunction = Callable[[JobColumns], float]
 

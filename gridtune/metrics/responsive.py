@@ -7,18 +7,19 @@ the beginning and drains at the end. Decisions are those of the jobs that count.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.metrics.measure import Measure
+
 if TYPE_CHECKING:
     from gridtune.simulation.responsive.jobs import SiteJobs
     from gridtune.simulation.responsive.outcome import SiteOutcome
 
-__all__ = ["LEFT_OUT", "PROMPT", "RESPONSIVE_METRICS", "ResponsiveMetric", "counted_jobs", "measure_site"]
+__all__ = ["LEFT_OUT", "PROMPT", "RESPONSIVE_METRICS", "counted_jobs", "measure_site"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,47 +30,36 @@ LEFT_OUT, LARGEST_LEFT_OUT = 500, 0.125
 PROMPT = 120
 
 
-@dataclass(frozen=True)
-class ResponsiveMetric:
-    """A measure of a site's life; `direction` is the better one, or `none` where it is no goal."""
-
-    unit: str
-    direction: str
-    formula: str
-
-
-def _by_class(kind: str) -> dict[str, ResponsiveMetric]:
+def _by_class(kind: str) -> dict[str, Measure]:
     return {
-        f"{kind}_responsiveness": ResponsiveMetric(
-            "1", "max", f"mean W over {kind} jobs, W = run/(run + wait)"
-        ),
-        f"{kind}_responsiveness_std": ResponsiveMetric("1", "min", f"standard deviation of W, {kind} jobs"),
-        f"{kind}_above_09": ResponsiveMetric("1", "max", f"share of the {kind} jobs with W > 0.9"),
-        f"{kind}_delay": ResponsiveMetric("s", "min", f"mean wait, {kind} jobs"),
-        f"{kind}_delay_std": ResponsiveMetric("s", "min", f"standard deviation of the wait, {kind} jobs"),
-        f"{kind}_prompt": ResponsiveMetric("1", "max", f"share of the {kind} jobs that wait less than 2 min"),
+        f"{kind}_responsiveness": Measure("1", "max", f"mean W over {kind} jobs, W = run/(run + wait)"),
+        f"{kind}_responsiveness_std": Measure("1", "min", f"standard deviation of W, {kind} jobs"),
+        f"{kind}_above_09": Measure("1", "max", f"share of the {kind} jobs with W > 0.9"),
+        f"{kind}_delay": Measure("s", "min", f"mean wait, {kind} jobs"),
+        f"{kind}_delay_std": Measure("s", "min", f"standard deviation of the wait, {kind} jobs"),
+        f"{kind}_prompt": Measure("1", "max", f"share of the {kind} jobs that wait less than 2 min"),
     }
 
 
 #: Every measure by name.
-RESPONSIVE_METRICS: Mapping[str, ResponsiveMetric] = MappingProxyType(
+RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
         **_by_class("interactive"),
         **_by_class("batch"),
-        "responsiveness": ResponsiveMetric("1", "max", "mean W over all jobs"),
-        "fairness": ResponsiveMetric("1", "max", "mean F over decisions, F = 1 − maxₖ (wₖ − Sₖ)₊/maxₖ wₖ"),
-        "fairness_least": ResponsiveMetric("1", "max", "least F of a decision"),
-        "utilisation": ResponsiveMetric("1", "max", "mean U over decisions"),
-        "utilisation_last": ResponsiveMetric("1", "max", "U at the last decision"),
-        "rigid_reward": ResponsiveMetric("1", "max", "mean over jobs of R_s = λ·W + (1 − λ)·F"),
-        "elastic_reward": ResponsiveMetric("1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U"),
-        "core_hours": ResponsiveMetric(
+        "responsiveness": Measure("1", "max", "mean W over all jobs"),
+        "fairness": Measure("1", "max", "mean F over decisions, F = 1 − maxₖ (wₖ − Sₖ)₊/maxₖ wₖ"),
+        "fairness_least": Measure("1", "max", "least F of a decision"),
+        "utilisation": Measure("1", "max", "mean U over decisions"),
+        "utilisation_last": Measure("1", "max", "U at the last decision"),
+        "rigid_reward": Measure("1", "max", "mean over jobs of R_s = λ·W + (1 − λ)·F"),
+        "elastic_reward": Measure("1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U"),
+        "core_hours": Measure(
             "core·h", "min", "pool's size integrated from the first to the last submission"
         ),
-        "mean_pool": ResponsiveMetric("cores", "none", "the same / time from first to last submission"),
-        "jobs": ResponsiveMetric("jobs", "none", "jobs that count"),
-        "jobs_interactive": ResponsiveMetric("jobs", "none", "interactive jobs that count"),
-        "jobs_batch": ResponsiveMetric("jobs", "none", "batch jobs that count"),
+        "mean_pool": Measure("cores", "none", "the same / time from first to last submission"),
+        "jobs": Measure("jobs", "none", "jobs that count"),
+        "jobs_interactive": Measure("jobs", "none", "interactive jobs that count"),
+        "jobs_batch": Measure("jobs", "none", "batch jobs that count"),
     }
 )
 

@@ -15,119 +15,116 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.metrics.measure import Measure
+
 if TYPE_CHECKING:
     from gridtune.simulation.platform import Platform
     from gridtune.simulation.shutdown.days import Days
     from gridtune.simulation.shutdown.outcome import Outcome
 
-__all__ = ["SHUTDOWN_METRICS", "ShutdownMetric", "measure_days", "sum_up"]
+__all__ = ["SHUTDOWN_METRICS", "ShutdownMeasure", "measure_days", "sum_up"]
 
 Floats = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class ShutdownMetric:
+class ShutdownMeasure(Measure):
     """A measure of a set of days.
 
     Attributes
     ----------
-    unit, direction, formula
-        `direction` is the better one: `min`, `max`, or `none` where it is no goal.
     over_days
         How the days' values become one: `sum`, `mean` (of the days that have one), `max`.
     of
         The day's measure it is made of, where that is called otherwise.
     """
 
-    unit: str
-    direction: str
-    formula: str
     over_days: str
     of: str | None = None
 
 
-def _table() -> dict[str, ShutdownMetric]:
+def _table() -> dict[str, ShutdownMeasure]:
     energy, switch, minute = "W·min", "switches", "min"
     total = "waste_total"
     return {
-        f"energy_{total}": ShutdownMetric(
+        f"energy_{total}": ShutdownMeasure(
             energy, "min", "P_idle·idle + P_on·switching on + P_off·switching off", "sum", "energy_waste"
         ),
-        "energy_waste_per_day": ShutdownMetric(
+        "energy_waste_per_day": ShutdownMeasure(
             energy, "min", "the same, mean over days", "mean", "energy_waste"
         ),
-        "energy_waste_reported": ShutdownMetric(
+        "energy_waste_reported": ShutdownMeasure(
             energy, "none", "the same with idle minutes as the paper's monitor counts them", "sum"
         ),
-        "waste_bound_starts": ShutdownMetric(
+        "waste_bound_starts": ShutdownMeasure(
             energy,
             "none",
             "the least that any waste can be with the same starts; mean over days",
             "mean",
         ),
-        "waste_bound_within_tau": ShutdownMetric(
+        "waste_bound_within_tau": ShutdownMeasure(
             energy,
             "none",
             "the least with every start before τ·walltime, or before the one there is; mean over days",
             "mean",
         ),
-        "energy_total": ShutdownMetric(energy, "min", "waste + computing + sleeping", "sum"),
-        "energy_total_reported": ShutdownMetric(
+        "energy_total": ShutdownMeasure(energy, "min", "waste + computing + sleeping", "sum"),
+        "energy_total_reported": ShutdownMeasure(
             energy, "none", "reported waste + sleeping + P_computing·busy cores/cores per node", "sum"
         ),
-        "energy_idle": ShutdownMetric(energy, "min", "P_idle·node-minutes on with no busy core", "sum"),
-        "energy_switching_on": ShutdownMetric(energy, "min", "P_on·node-minutes", "sum"),
-        "energy_switching_off": ShutdownMetric(energy, "min", "P_off·node-minutes", "sum"),
-        "energy_computing": ShutdownMetric(
+        "energy_idle": ShutdownMeasure(energy, "min", "P_idle·node-minutes on with no busy core", "sum"),
+        "energy_switching_on": ShutdownMeasure(energy, "min", "P_on·node-minutes", "sum"),
+        "energy_switching_off": ShutdownMeasure(energy, "min", "P_off·node-minutes", "sum"),
+        "energy_computing": ShutdownMeasure(
             energy, "none", "P_idle·node-minutes + (P_computing − P_idle)·busy share of their cores", "sum"
         ),
-        "energy_sleeping": ShutdownMetric(energy, "none", "P_sleeping·node-minutes", "sum"),
-        "switches_total": ShutdownMetric(
+        "energy_sleeping": ShutdownMeasure(energy, "none", "P_sleeping·node-minutes", "sum"),
+        "switches_total": ShutdownMeasure(
             switch, "min", "nodes switched off + nodes switched on", "sum", "switches"
         ),
-        "switches_per_day": ShutdownMetric(switch, "min", "the same, mean over days", "mean", "switches"),
-        "switches_on_total": ShutdownMetric(switch, "min", "nodes switched on", "sum", "switches_on"),
-        "switches_off_total": ShutdownMetric(switch, "min", "nodes switched off", "sum", "switches_off"),
-        "node_wear_max": ShutdownMetric(
+        "switches_per_day": ShutdownMeasure(switch, "min", "the same, mean over days", "mean", "switches"),
+        "switches_on_total": ShutdownMeasure(switch, "min", "nodes switched on", "sum", "switches_on"),
+        "switches_off_total": ShutdownMeasure(switch, "min", "nodes switched off", "sum", "switches_off"),
+        "node_wear_max": ShutdownMeasure(
             switch, "min", "most switches of one node in a day", "max", "wear_max"
         ),
-        "node_wear_mean": ShutdownMetric(switch, "min", "switches per node and day", "mean", "wear_mean"),
-        "mean_stretch": ShutdownMetric(
+        "node_wear_mean": ShutdownMeasure(switch, "min", "switches per node and day", "mean", "wear_mean"),
+        "mean_stretch": ShutdownMeasure(
             "1", "min", "mean over days of the day's mean wait/walltime of finished jobs", "mean"
         ),
-        "max_stretch": ShutdownMetric("1", "min", "largest wait/walltime of a finished job", "max"),
-        "stretch_beyond_tau": ShutdownMetric(
+        "max_stretch": ShutdownMeasure("1", "min", "largest wait/walltime of a finished job", "max"),
+        "stretch_beyond_tau": ShutdownMeasure(
             "1",
             "min",
             "mean over days of the day's mean max(0, wait/walltime − τ), of jobs that never started too",
             "mean",
         ),
-        "mean_wait": ShutdownMetric(minute, "min", "mean over days of the day's mean wait", "mean"),
-        "mean_slowdown": ShutdownMetric(
+        "mean_wait": ShutdownMeasure(minute, "min", "mean over days of the day's mean wait", "mean"),
+        "mean_slowdown": ShutdownMeasure(
             "1", "min", "mean over days of the day's mean (wait + run)/run of finished jobs", "mean"
         ),
-        "qos_violations": ShutdownMetric("jobs", "min", "jobs started with wait/walltime ≥ τ", "sum"),
-        "mean_qos_delay": ShutdownMetric(
+        "qos_violations": ShutdownMeasure("jobs", "min", "jobs started with wait/walltime ≥ τ", "sum"),
+        "mean_qos_delay": ShutdownMeasure(
             minute, "min", "mean over days of the mean wait − τ·walltime of those jobs, 0 if none", "mean"
         ),
-        "qos_violations_all": ShutdownMetric(
+        "qos_violations_all": ShutdownMeasure(
             "jobs", "min", "the same with jobs that never started, as if they did at the day's end", "sum"
         ),
-        "mean_qos_delay_all": ShutdownMetric(minute, "min", "the same with those jobs", "mean"),
-        "utilisation": ShutdownMetric("1", "none", "busy core-minutes/(cores·minutes)", "mean"),
-        "score": ShutdownMetric("1", "max", "sum of rewards", "sum"),
-        "score_per_day": ShutdownMetric("1", "max", "the same, mean over days", "mean", "score"),
-        "jobs": ShutdownMetric("jobs", "none", "jobs submitted before the day's end, or at it", "sum"),
-        "jobs_started": ShutdownMetric("jobs", "max", "jobs started", "sum"),
-        "jobs_finished": ShutdownMetric("jobs", "max", "jobs ended within their day", "sum"),
-        "jobs_rejected": ShutdownMetric("jobs", "none", "jobs wider than the cluster", "sum"),
-        "days": ShutdownMetric("days", "none", "days lived through", "sum"),
+        "mean_qos_delay_all": ShutdownMeasure(minute, "min", "the same with those jobs", "mean"),
+        "utilisation": ShutdownMeasure("1", "none", "busy core-minutes/(cores·minutes)", "mean"),
+        "score": ShutdownMeasure("1", "max", "sum of rewards", "sum"),
+        "score_per_day": ShutdownMeasure("1", "max", "the same, mean over days", "mean", "score"),
+        "jobs": ShutdownMeasure("jobs", "none", "jobs submitted before the day's end, or at it", "sum"),
+        "jobs_started": ShutdownMeasure("jobs", "max", "jobs started", "sum"),
+        "jobs_finished": ShutdownMeasure("jobs", "max", "jobs ended within their day", "sum"),
+        "jobs_rejected": ShutdownMeasure("jobs", "none", "jobs wider than the cluster", "sum"),
+        "days": ShutdownMeasure("days", "none", "days lived through", "sum"),
     }
 
 
 #: Every measure of a set of days, by name.
-SHUTDOWN_METRICS: Mapping[str, ShutdownMetric] = MappingProxyType(_table())
+SHUTDOWN_METRICS: Mapping[str, ShutdownMeasure] = MappingProxyType(_table())
 
 
 def measure_days(days: Days, outcome: Outcome, platform: Platform, *, tau: float = 0.5) -> Columns:

@@ -91,7 +91,7 @@ class SweepFacts:
         space = plan.space
         system = get_system(space.system)
         objectives = tuple(
-            ObjectiveFacts(each.metric, direction, _unit(system.units.get(each.metric, "")))
+            ObjectiveFacts(each.metric, direction, _unit(system.metrics[each.metric].unit))
             for each, direction in zip(space.objective, plan.directions, strict=True)
         )
         repeats = space.replicates
@@ -151,15 +151,15 @@ class SweepFacts:
     def with_objective(self, metric: str) -> Self:
         """Return the same facts with another metric to rank by, in the direction that is its own."""
         system = get_system(self.system)
-        direction = system.directions.get(metric)
-        if direction is None:
-            near = difflib.get_close_matches(metric, system.directions, n=3)
+        described = system.metrics.get(metric)
+        if described is None:
+            near = difflib.get_close_matches(metric, system.metrics, n=3)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
             raise MetricError(f"the system {self.system!r} has no metric {metric!r}", hint=hint)
-        if direction == "none":
+        if described.direction == "none":
             raise MetricError(f"{metric!r} is no goal: neither more nor less of it is better")
-        unit = _unit(system.units.get(metric, ""))
-        return replace(self, objectives=(ObjectiveFacts(metric, direction, unit),))
+        objective = ObjectiveFacts(metric, described.direction, _unit(described.unit))
+        return replace(self, objectives=(objective,))
 
 
 def _unit(unit: str) -> str:

@@ -29,7 +29,7 @@ _LARGEST_FINITE = 10_000
 
 def directions_of(space: SearchSpace, system: System) -> list[str]:
     """Return "min" or "max" for each objective: as the space says, else the metric's own."""
-    return [each.direction or system.directions[each.metric] for each in space.objective]
+    return [each.direction or system.metrics[each.metric].direction for each in space.objective]
 
 
 class AdaptiveQueue(BlockQueue):

@@ -62,11 +62,11 @@ def check_space(space: SearchSpace) -> System:
     _check_conditions(space)
     _check_values(space, system)
     for index, objective in enumerate(space.objective):
-        if objective.metric not in system.directions:
+        if objective.metric not in system.metrics:
             message = f"{system.name} has no metric {objective.metric!r}"
-            hint = guess(objective.metric, system.directions)
+            hint = guess(objective.metric, system.metrics)
             raise space.fault(message, "objective", index, "metric", hint=hint)
-        if objective.direction is None and system.directions[objective.metric] not in {"min", "max"}:
+        if objective.direction is None and system.metrics[objective.metric].direction == "none":
             message = f"{objective.metric!r} has no direction that is better"
             hint = f"say which: {{metric: {objective.metric}, direction: min}}"
             raise space.fault(message, "objective", index, hint=hint)

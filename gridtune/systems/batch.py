@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from gridtune.errors import PolicyError, SimulationError
 from gridtune.simulation.schedule import validate_schedule
-from gridtune.systems.logs import CleanRules, Kept, Partition, Window, as_read, rule_names
+from gridtune.systems.logs import CleanRules, Kept, Partition, Window, log_reference, rule_names
 from gridtune.systems.system import (
     Outcome,
     Streams,
@@ -24,6 +23,9 @@ from gridtune.systems.system import (
 )
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from gridtune.metrics.measure import Described
 
 __all__ = ["BatchParameters", "BatchSystem"]
 
@@ -171,25 +173,16 @@ class BatchSystem:
     def __init__(self) -> None:
         self._kept: Kept[Workload] = Kept()
 
-    @cached_property
-    def directions(self) -> Mapping[str, str]:
-        """Every metric's better direction."""
+    @property
+    def metrics(self) -> Mapping[str, Described]:
+        """Every measure with its unit, better direction and formula."""
         from gridtune.metrics import METRICS  # noqa: PLC0415
 
-        return {name: metric.direction for name, metric in METRICS.items()}
-
-    @cached_property
-    def units(self) -> Mapping[str, str]:
-        """Every metric's unit."""
-        from gridtune.metrics import METRICS  # noqa: PLC0415
-
-        return {name: metric.unit for name, metric in METRICS.items()}
+        return METRICS
 
     def traces(self, parameters: BatchParameters) -> Iterable[str]:
         """Return the one log a replay reads; where rules were asked for, the reader is told of them."""
-        if parameters.clean in {("default",), ("none",), ()}:
-            return (parameters.trace,)
-        return (as_read(parameters.trace, parameters.clean),)
+        return (log_reference(parameters.trace, parameters.clean),)
 
     def code(self, parameters: BatchParameters) -> Mapping[str, str]:
         """Return the sources' checksums of the user's own orders that the replay runs."""

@@ -15,6 +15,7 @@ from gridtune.workload.cleaning import clean
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gridtune.metrics.measure import Described
     from gridtune.simulation.dispatch.generating import BatchPlan
     from gridtune.simulation.dispatch.model import Changes, DispatchJobs, Machines
     from gridtune.simulation.dispatch.replay import Assistance, DispatchOutcome, Rule
@@ -40,18 +41,11 @@ class DispatchSystem:
     Parameters: ClassVar[type[SystemParameters]] = DispatchParameters
 
     @property
-    def directions(self) -> Mapping[str, str]:
-        """Every metric's better direction."""
+    def metrics(self) -> Mapping[str, Described]:
+        """Every measure with its unit, better direction and formula."""
         from gridtune.metrics.dispatch import DISPATCH_METRICS  # noqa: PLC0415
 
-        return {name: metric.direction for name, metric in DISPATCH_METRICS.items()}
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Every metric's unit."""
-        from gridtune.metrics.dispatch import DISPATCH_METRICS  # noqa: PLC0415
-
-        return {name: metric.unit for name, metric in DISPATCH_METRICS.items()}
+        return DISPATCH_METRICS
 
     def traces(self, parameters: DispatchParameters) -> Iterable[str]:
         """Return the log, if there is one."""

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator
 from gridtune.systems.system import CLEANED_MARK
 from gridtune.workload.cleaning import DEFAULT_RULES
 
-__all__ = ["CleanRules", "Kept", "Partition", "Window", "as_read", "rule_names"]
+__all__ = ["CleanRules", "Kept", "Partition", "Window", "as_read", "log_reference", "rule_names"]
 
 #: Prepared logs that each process keeps: a block's cells share one or two.
 _KEPT = 8
@@ -62,6 +62,11 @@ def as_read(trace: str, clean: tuple[str, ...]) -> str:
     A lenient rule can only take care of a faulty line while the file is read.
     """
     return f"{trace}{CLEANED_MARK}{','.join(rule_names(clean))}"
+
+
+def log_reference(trace: str, clean: tuple[str, ...]) -> str:
+    """Return the reference of a log; the reader is told of rules only where they were asked for by name."""
+    return trace if clean in {("default",), ("none",), ()} else as_read(trace, clean)
 
 
 class Kept(Generic[T]):

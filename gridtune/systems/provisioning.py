@@ -6,14 +6,13 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.systems.logs import Kept, as_read, rule_names
+from gridtune.systems.logs import Kept, log_reference, rule_names
 from gridtune.systems.provisioning_parameters import ProvisioningParameters
 from gridtune.systems.system import Outcome, Streams, SystemParameters, WorkloadLoader, register_system
 from gridtune.workload.catalogue import resolve_trace
@@ -24,6 +23,7 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gridtune.metrics.measure import Described
     from gridtune.simulation.planning.plan import Plan
     from gridtune.simulation.planning.problem import Evaluation, PlanProblem
     from gridtune.simulation.provisioning.site import Execution, Site, SiteState
@@ -108,27 +108,16 @@ class ProvisioningSystem:
         self._workflows: Kept[Workflow] = Kept()
         self._fronts: Kept[Found] = Kept(_FRONTS)
 
-    @cached_property
-    def directions(self) -> Mapping[str, str]:
-        """Every metric's better direction."""
+    @property
+    def metrics(self) -> Mapping[str, Described]:
+        """Every measure with its unit, better direction and formula."""
         from gridtune.metrics.provisioning import PROVISIONING_METRICS  # noqa: PLC0415
 
-        return {name: metric.direction for name, metric in PROVISIONING_METRICS.items()}
-
-    @cached_property
-    def units(self) -> Mapping[str, str]:
-        """Every metric's unit."""
-        from gridtune.metrics.provisioning import PROVISIONING_METRICS  # noqa: PLC0415
-
-        return {name: metric.unit for name, metric in PROVISIONING_METRICS.items()}
+        return PROVISIONING_METRICS
 
     def traces(self, parameters: ProvisioningParameters) -> Iterable[str]:
         """Return the site's log, if there is one; where rules were asked for, the reader is told of them."""
-        if parameters.trace is None:
-            return ()
-        if parameters.clean in {("default",), ("none",), ()}:
-            return (parameters.trace,)
-        return (as_read(parameters.trace, parameters.clean),)
+        return () if parameters.trace is None else (log_reference(parameters.trace, parameters.clean),)
 
     def code(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
         """Return the checksum of the workflow's file, where it is read from one."""

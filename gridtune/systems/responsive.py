@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.logs import Kept, as_read, rule_names
+from gridtune.systems.logs import Kept, log_reference, rule_names
 from gridtune.systems.responsive_parameters import LEARNED, ResponsiveParameters
 from gridtune.systems.system import (
     DAYS_MARK,
@@ -28,6 +27,7 @@ from gridtune.workload.workload import Workload
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gridtune.metrics.measure import Described
     from gridtune.simulation.responsive.jobs import SiteJobs
     from gridtune.simulation.responsive.outcome import SiteOutcome
     from gridtune.simulation.responsive.site import SiteModel
@@ -52,26 +52,17 @@ class ResponsiveSystem:
     def __init__(self) -> None:
         self._kept: Kept[Workload] = Kept()
 
-    @cached_property
-    def directions(self) -> Mapping[str, str]:
-        """Every metric's better direction."""
+    @property
+    def metrics(self) -> Mapping[str, Described]:
+        """Every measure with its unit, better direction and formula."""
         from gridtune.metrics.responsive import RESPONSIVE_METRICS  # noqa: PLC0415
 
-        return {name: metric.direction for name, metric in RESPONSIVE_METRICS.items()}
-
-    @cached_property
-    def units(self) -> Mapping[str, str]:
-        """Every metric's unit."""
-        from gridtune.metrics.responsive import RESPONSIVE_METRICS  # noqa: PLC0415
-
-        return {name: metric.unit for name, metric in RESPONSIVE_METRICS.items()}
+        return RESPONSIVE_METRICS
 
     def traces(self, parameters: ResponsiveParameters) -> Iterable[str]:
         """Return the one log; where rules were asked for, the reader is told of them."""
         days = DAYS_MARK if parameters.weeks else ""
-        if parameters.clean in {("default",), ("none",), ()}:
-            return (parameters.trace + days,)
-        return (as_read(parameters.trace, parameters.clean) + days,)
+        return (log_reference(parameters.trace, parameters.clean) + days,)
 
     def code(self, parameters: ResponsiveParameters) -> Mapping[str, str]:
         """Return nothing: all code is the system's own."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -28,6 +29,7 @@ from gridtune.systems.system import (
 )
 
 if TYPE_CHECKING:
+    from gridtune.metrics.measure import Described
     from gridtune.simulation.shutdown.days import Days
     from gridtune.workload.workload import Workload
 
@@ -95,24 +97,21 @@ class TrainingSystem:
     def __init__(self) -> None:
         self._kept: Kept[Days] = Kept()
 
-    @property
-    def directions(self) -> Mapping[str, str]:
-        """Every metric's better direction."""
+    @cached_property
+    def metrics(self) -> Mapping[str, Described]:
+        """Those of held-out days, drawn by probability and greedily, and the training's own."""
+        from gridtune.metrics.measure import Measure  # noqa: PLC0415
         from gridtune.metrics.shutdown import SHUTDOWN_METRICS  # noqa: PLC0415
 
-        judged = {name: SHUTDOWN_METRICS[name].direction for name in _JUDGED}
-        greedy = {f"greedy_{name}": direction for name, direction in judged.items()}
-        return {**judged, **greedy, "return_mean": "max", "updates": "none", "days": "none", "jobs": "none"}
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Every metric's unit."""
-        from gridtune.metrics.shutdown import SHUTDOWN_METRICS  # noqa: PLC0415
-
-        judged = {name: SHUTDOWN_METRICS[name].unit for name in _JUDGED}
-        greedy = {f"greedy_{name}": unit for name, unit in judged.items()}
-        others = {"return_mean": "1", "updates": "updates", "days": "days", "jobs": "jobs"}
-        return {**judged, **greedy, **others}
+        judged: dict[str, Described] = {name: SHUTDOWN_METRICS[name] for name in _JUDGED}
+        return {
+            **judged,
+            **{f"greedy_{name}": measure for name, measure in judged.items()},
+            "return_mean": Measure("1", "max", "mean over train days of the last update of their rewards"),
+            "updates": Measure("updates", "none", "updates made"),
+            "days": Measure("days", "none", "train days, with those held back"),
+            "jobs": Measure("jobs", "none", "jobs of these days"),
+        }
 
     def traces(self, parameters: TrainingParameters) -> Iterable[str]:
         """Return the one reference: the days."""

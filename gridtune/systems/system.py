@@ -10,7 +10,7 @@ import difflib
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,9 @@ from pydantic import BaseModel, ConfigDict
 
 from gridtune.errors import SweepError
 from gridtune.workload.workload import Workload
+
+if TYPE_CHECKING:
+    from gridtune.metrics.measure import Described
 
 __all__ = [
     "CLEANED_MARK",
@@ -80,13 +83,8 @@ class System(Protocol):
     Parameters: ClassVar[type[SystemParameters]]
 
     @property
-    def directions(self) -> Mapping[str, str]:
-        """Metric names to the direction that is better, "min" or "max"; "none" for what is no goal."""
-        ...
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Metric names to units; "1" for a ratio."""
+    def metrics(self) -> Mapping[str, Described]:
+        """Every metric by name: its unit, the direction that is better, its formula."""
         ...
 
     def traces(self, parameters: Any) -> Iterable[str]:

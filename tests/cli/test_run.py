@@ -139,6 +139,7 @@ def test_a_systems_help_teaches_its_parameters(gridtune) -> None:
     assert code == 0
     for words in ("processors  (whole number; default none)", "such as", "bounded_slowdown_mean", "window"):
         assert words in out
+    assert "wait_mean  (s; less is better)\n      mean over i of wᵢ" in out
 
 
 def test_a_plugins_order_runs(gridtune, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from gridtune.metrics.measure import Described, Measure
 from gridtune.systems.system import (
     Outcome,
     Streams,
@@ -37,8 +38,11 @@ class ToySystem:
     name: ClassVar[str] = "toy"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ToyParameters
-    directions: ClassVar[Mapping[str, str]] = {"loss": "min", "gain": "max", "size": "none"}
-    units: ClassVar[Mapping[str, str]] = {"loss": "s", "gain": "1", "size": "jobs"}
+    metrics: ClassVar[Mapping[str, Described]] = {
+        "loss": Measure("s", "min", "(x − 3)² + noise"),
+        "gain": Measure("1", "max", "−loss"),
+        "size": Measure("jobs", "none", "jobs of the log"),
+    }
 
     def traces(self, parameters: ToyParameters) -> Iterable[str]:
         return () if parameters.trace is None else (parameters.trace,)

@@ -26,8 +26,10 @@ def test_a_bundled_system_is_a_system() -> None:
         system = get_system(name)
         assert isinstance(system, System)
         assert system.name == name
-        assert set(system.directions.values()) <= {"min", "max", "none"}
-        assert set(system.units) == set(system.directions)
+        for metric in system.metrics.values():
+            assert metric.direction in {"min", "max", "none"}
+            assert metric.unit
+            assert metric.formula
 
 
 def test_a_misspelt_name_is_guessed() -> None:

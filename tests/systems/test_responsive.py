@@ -37,7 +37,7 @@ def test_every_simple_rule_runs(policy, site):
     metrics = run(policy=policy, first=600, **site).metrics
     assert metrics["jobs"] == 300 - 2 * 37
     assert not any(math.isnan(value) for value in metrics.values())
-    assert set(metrics) == set(get_system("responsive").directions)
+    assert set(metrics) == set(get_system("responsive").metrics)
 
 
 def test_the_cell_is_the_replay_of_the_last_part():

@@ -23,6 +23,7 @@ from gridtune.systems.system import (
 from gridtune.workload.catalogue import resolve_trace
 
 if TYPE_CHECKING:
+    from gridtune.metrics.measure import Described
     from gridtune.simulation.platform import Platform
     from gridtune.simulation.shutdown.days import Days
     from gridtune.workload.workload import Workload
@@ -53,18 +54,11 @@ class ShutdownSystem:
         self._kept: Kept[Days] = Kept()
 
     @property
-    def directions(self) -> Mapping[str, str]:
-        """Every metric's better direction."""
+    def metrics(self) -> Mapping[str, Described]:
+        """Every measure with its unit, better direction and formula."""
         from gridtune.metrics.shutdown import SHUTDOWN_METRICS  # noqa: PLC0415
 
-        return {name: metric.direction for name, metric in SHUTDOWN_METRICS.items()}
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Every metric's unit."""
-        from gridtune.metrics.shutdown import SHUTDOWN_METRICS  # noqa: PLC0415
-
-        return {name: metric.unit for name, metric in SHUTDOWN_METRICS.items()}
+        return SHUTDOWN_METRICS
 
     def traces(self, parameters: ShutdownParameters) -> Iterable[str]:
         """Return the one reference: the days and, where they are not the usual, rules and units."""
