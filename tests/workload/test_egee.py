@@ -33,7 +33,7 @@ def test_the_published_table(seed: int) -> None:
     assert np.median(run[~short]) == pytest.approx(15_615, rel=0.01)
     assert run[~short].std() == pytest.approx(78_755, rel=0.02)
     assert offered_load(workload) == pytest.approx(0.56, rel=1e-3)
-    assert offered_load(site(seed)) == pytest.approx(0.53, abs=0.08)
+    assert offered_load(site(seed)) == pytest.approx(0.56, abs=0.04)
     assert (workload.processors == 1).all()
     # "More than seven weeks" of use to 0.56 would be more work than the table has.
     assert 40 < np.ptp(workload.submit_time) / 86_400 < 60
@@ -93,7 +93,7 @@ def test_a_fair_share_site_is_near_the_native_one() -> None:
                 (wait[short] < 120).mean(),
             ]
         )
-    assert np.mean(found, 0) == pytest.approx([0.628, 0.418, 0.830, 0.265, 0.7, 0.63], abs=0.12)
+    assert np.mean(found, 0) == pytest.approx([0.628, 0.418, 0.830, 0.265, 0.7, 0.63], abs=0.06)
 
 
 @pytest.mark.parametrize(

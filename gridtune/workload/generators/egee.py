@@ -45,7 +45,7 @@ LONGEST = 2_000_000
 #: What they ask for: the largest asks for less than it was promised, which leaves the published F near 0.7.
 DEMAND = (0.34, 0.03, 0.24, 0.115, 0.02, 0.215, 0.04)
 #: Seconds between beginnings of bursts, for each job of the workload.
-USUAL_GAP = 41 * 86_400 / 9_500
+USUAL_GAP = 45 * 86_400 / 9_500
 #: Users of each VO.
 USERS = 6
 
@@ -86,19 +86,19 @@ def egee(
     processors: int = 81,
     load: float | None = None,
     interactive: float = 0.4716,
-    interactive_tail: float = 1.1,
-    batch_tail: float = 1.05,
-    largest_interactive: int = 100,
-    largest_batch: int = 180,
-    interactive_gap: float = 60.0,
-    batch_gap: float = 60.0,
-    similarity: float = 0.75,
-    shortness: float = 0.55,
-    following: float = 0.7,
-    following_time: float = 86_400.0,
-    kinship: float = 0.2,
-    night: float = 0.4,
-    weekend: float = 0.5,
+    interactive_tail: float = 0.7,
+    batch_tail: float = 1.0,
+    largest_interactive: int = 120,
+    largest_batch: int = 140,
+    interactive_gap: float = 6.0,
+    batch_gap: float = 37.0,
+    similarity: float = 0.73,
+    shortness: float = 0.7,
+    following: float = 0.58,
+    following_time: float = 50_000.0,
+    kinship: float = 0.4,
+    night: float = 0.2,
+    weekend: float = 0.2,
 ) -> dict[str, npt.NDArray[np.int64]]:
     """Return a grid site's short and long sequential jobs, of seven VOs (field `group`), in bursts.
 
@@ -113,7 +113,7 @@ def egee(
         Cores of the site.
     load
         Offered load, Σ run time / (cores · (last − first submission)); None leaves bursts
-        beginning over the published site's 41 days for 9,500 jobs, a load of about 0.5 on its 81 cores.
+        beginning over 45 days for 9,500 jobs, a load of about 0.56 on 81 cores.
     interactive
         Share of jobs that are interactive.
     interactive_tail, batch_tail, largest_interactive, largest_batch
