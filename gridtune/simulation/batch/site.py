@@ -245,10 +245,6 @@ def run_best_effort(
         if ending[0][1] < 0:
             return submit, start
         now = ending[0][0]
-        # The log's jobs of the time between come first; those of that very instant after the ends.
-        while job < len(jobs.submit) and jobs.submit[job] < now:
-            profile, _ = _place(profile, jobs.submit[job], jobs.length[job], jobs.processors[job])
-            job += 1
         while ending[0][0] == now and ending[0][1] >= 0:
             task = heappop(ending)[1]
             for e in range(tasks.offsets[task], tasks.offsets[task + 1]):

@@ -1,14 +1,18 @@
-"""Plans evaluated by Ray actors: the same as here, in the same order."""
+"""Plans evaluated by Ray actors, searches run by Tune: the same as here, in the same order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from ray import tune
 
 from gridtune.agents.planning.algorithms import find_front
 from gridtune.agents.planning.ray_evaluation import RayEvaluator
+from gridtune.agents.planning.selection import select_plan
+from gridtune.agents.planning.trainable import PlanSearch
 from gridtune.sweep.cluster import ray_session
 from tests.agents.planning.problems import small_problem
 
@@ -37,3 +41,23 @@ def test_actors_change_nothing(cluster: None) -> None:
         ]
     assert np.array_equal(fronts[0].costs, fronts[1].costs)
     assert np.array_equal(spread.evaluate(population), problem.evaluate(population))  # closed: here
+
+
+def test_tune_sweeps_a_searchs_parameters(cluster: None, tmp_path: Path) -> None:
+    problem = small_problem(9, slots=19)
+    space = {"problem": problem, "seed": 4, "algorithm": "moga", "evaluations": 120, "alpha": 0.25}
+    space["population"] = tune.grid_search([20, 40])
+    checkpoints = tune.CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=True)
+    run = tune.RunConfig(storage_path=str(tmp_path), checkpoint_config=checkpoints, verbose=0)
+    found = tune.Tuner(PlanSearch, param_space=space, run_config=run).fit()
+    assert len(found) == 2
+    for result in found:
+        assert result.error is None
+        assert result.checkpoint is not None
+        population = result.config["population"]
+        rng = np.random.default_rng(4)
+        front = find_front("moga", problem, rng, evaluations=120, population=population)
+        chosen = front.costs[select_plan(front.costs, 0.25)]
+        assert result.metrics["evaluations"] == 120
+        assert result.metrics["training_iteration"] == 120 // population
+        assert (result.metrics["allocation_cost"], result.metrics["makespan"]) == tuple(chosen)
