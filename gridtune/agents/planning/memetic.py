@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from gridtune.agents.planning.archive import crowding_order
 from gridtune.agents.planning.evaluator import Evaluator
-from gridtune.agents.planning.search import Search
+from gridtune.agents.planning.search import Search, check
 from gridtune.agents.planning.seeds import heuristic_plans
-from gridtune.errors import SimulationError
 
 __all__ = ["Memetic"]
 
@@ -70,13 +69,12 @@ class Memetic(Search):
         release: bool = True,
     ) -> None:
         super().__init__(problem, rng, release=release)
-        for name, value in (("population", population), ("offspring", offspring), ("seeds", seeds)):
-            if value < 1:
-                raise SimulationError(f"{name} cannot be {value}", field=name)
-        rates = {"crossover_rate": crossover_rate, "drop_rate": drop_rate, "swap_rate": swap_rate}
-        for name, rate in rates.items():
-            if not 0 <= rate <= 1:
-                raise SimulationError(f"{name} cannot be {rate}", field=name)
+        check("population", population, population >= 1)
+        check("offspring", offspring, offspring >= 1)
+        check("seeds", seeds, seeds >= 1)
+        check("crossover_rate", crossover_rate, 0 <= crossover_rate <= 1)
+        check("drop_rate", drop_rate, 0 <= drop_rate <= 1)
+        check("swap_rate", swap_rate, 0 <= swap_rate <= 1)
         self.population, self.offspring, self.seeds = population, offspring, seeds
         self.crossover_rate, self.drop_rate, self.swap_rate = crossover_rate, drop_rate, swap_rate
         # What is paid only as far as it is used costs nothing to have; it still is a candidate to go.

@@ -15,9 +15,8 @@ import numpy.typing as npt
 from gridtune.agents.planning.evaluator import Evaluator
 from gridtune.agents.planning.kernels import dominators, niche_counts
 from gridtune.agents.planning.operators import cross, mutate, random_plans, sample_universally
-from gridtune.agents.planning.search import Search
+from gridtune.agents.planning.search import Search, check
 from gridtune.agents.planning.seeds import heuristic_plans
-from gridtune.errors import SimulationError
 
 __all__ = ["Moga", "shared_fitness"]
 
@@ -95,10 +94,10 @@ class Moga(Search):
     ) -> None:
         super().__init__(problem, rng, release=release)
         rate = 1.0 / len(problem) if mutation_rate is None else mutation_rate
-        _check("population", population, population >= 1)
-        _check("crossover_points", crossover_points, crossover_points >= 1)
-        _check("crossover_rate", crossover_rate, 0 <= crossover_rate <= 1)
-        _check("mutation_rate", rate, 0 <= rate <= 1)
+        check("population", population, population >= 1)
+        check("crossover_points", crossover_points, crossover_points >= 1)
+        check("crossover_rate", crossover_rate, 0 <= crossover_rate <= 1)
+        check("mutation_rate", rate, 0 <= rate <= 1)
         self.population, self.seeding = population, seeding
         self.crossover_points, self.crossover_rate, self.mutation_rate = (
             crossover_points,
@@ -125,8 +124,3 @@ class Moga(Search):
 
     def _set_own_state(self, state: dict[str, Any]) -> None:
         self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()
-
-
-def _check(name: str, value: float, sound: bool) -> None:
-    if not sound:
-        raise SimulationError(f"{name} cannot be {value}", field=name)

@@ -12,7 +12,7 @@ from gridtune.agents.planning.archive import Archive
 from gridtune.agents.planning.evaluator import Evaluator
 from gridtune.errors import SimulationError
 
-__all__ = ["Search"]
+__all__ = ["Search", "check"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -114,3 +114,9 @@ class Search(ABC):
         self.archive.costs, self.archive.plans = state["costs"].copy(), state["plans"].copy()
         self.evaluations, self.iterations = state["evaluations"], state["iterations"]
         self._set_own_state(state["own"])
+
+
+def check(name: str, value: float, sound: bool) -> None:
+    """Refuse a parameter that is not sound, by name."""
+    if not sound:
+        raise SimulationError(f"{name} cannot be {value}", field=name)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.report.rows import by_configuration
+
 if TYPE_CHECKING:
     from gridtune.sweep.cells import CellResult
 
@@ -100,11 +102,8 @@ class Method:
 
 def gather(results: Iterable[CellResult]) -> list[Method]:
     """Return the methods of a sweep in the order of its results; cells that are not done are left out."""
-    groups: dict[tuple[str, str], list[CellResult]] = {}
-    for result in results:
-        if result.state == "done" and "in_time_by_batch" in result.notes:
-            groups.setdefault((result.workload, result.configuration_id), []).append(result)
-    return [_method(cells) for cells in groups.values()]
+    told = (result for result in results if "in_time_by_batch" in result.notes)
+    return [_method(cells) for cells in by_configuration(told)]
 
 
 def _method(cells: Sequence[CellResult]) -> Method:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from gridtune.report.rows import ConfigurationRow, by_configuration
 from gridtune.systems.responsive_parameters import LEARNING
 
 if TYPE_CHECKING:
@@ -37,23 +35,8 @@ _NAMES = {
 _TOLD = (*LEARNING, "patience", "median_of")
 
 
-@dataclass(frozen=True)
-class Row:
-    """One configuration on one workload.
-
-    Attributes
-    ----------
-    workload
-        What the sweep calls it.
-    parameters
-        The configuration.
-    results
-        Its finished cells, a replicate each.
-    """
-
-    workload: str
-    parameters: Mapping[str, Any]
-    results: Sequence[CellResult]
+class Row(ConfigurationRow):
+    """One configuration on one workload."""
 
     @property
     def policy(self) -> str:
@@ -98,27 +81,11 @@ class Row:
         more = {key: self.parameters.get(key) for key in _TOLD}
         return "".join(f", {key}={value}" for key, value in more.items() if value is not None)
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a parameter, of the configuration or its workload."""
-        return self.results[0].parameters.get(name, default)
-
-    def mean(self, metric: str) -> float:
-        """Return a metric's mean over the replicates."""
-        return float(np.mean([result.metrics[metric] for result in self.results]))
-
-    def spread(self, metric: str) -> float:
-        """Return a metric's standard deviation over the replicates; NaN of fewer than two."""
-        values = [result.metrics[metric] for result in self.results]
-        return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
-
 
 def rows_of(results: Sequence[CellResult]) -> list[Row]:
     """Return a row for each configuration with a finished cell, in the order of the sweep."""
-    held: dict[tuple[str, str], list[CellResult]] = {}
-    for result in results:
-        if result.state == "done":
-            held.setdefault((result.workload, result.configuration_id), []).append(result)
-    return [Row(cells[0].workload, cells[0].configuration, cells) for cells in held.values()]
+    grouped = by_configuration(results)
+    return [Row(cells[0].workload, cells[0].configuration, cells) for cells in grouped]
 
 
 def site_of(rows: Sequence[Row], workload: str, site: str) -> list[Row]:

@@ -1,0 +1,70 @@
+"""A sweep's finished cells as rows, one for each configuration: what reports of single systems build on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gridtune.sweep.cells import CellResult
+
+__all__ = ["ConfigurationRow", "by_configuration"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ConfigurationRow:
+    """One configuration on one workload.
+
+    Attributes
+    ----------
+    workload
+        What the sweep calls it.
+    parameters
+        The configuration.
+    results
+        Its finished cells, a replicate each.
+    """
+
+    workload: str
+    parameters: Mapping[str, Any]
+    results: Sequence[CellResult]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a parameter, of the configuration, its workload or the whole sweep."""
+        return self.results[0].parameters.get(name, default)
+
+    def values(self, metric: str) -> Floats:
+        """Return a metric of each replicate, NaN where it is not defined."""
+        return np.array([result.metrics.get(metric, np.nan) for result in self.results])
+
+    def mean(self, metric: str) -> float:
+        """Return a metric's mean over the replicates that have it; NaN of none."""
+        found = self._known(metric)
+        return float(found.mean()) if len(found) else float("nan")
+
+    def spread(self, metric: str) -> float:
+        """Return a metric's standard deviation over the replicates that have it; NaN of fewer than two."""
+        found = self._known(metric)
+        return float(found.std(ddof=1)) if len(found) > 1 else float("nan")
+
+    def _known(self, metric: str) -> Floats:
+        found = self.values(metric)
+        return found[~np.isnan(found)]
+
+
+def by_configuration(results: Iterable[CellResult]) -> list[list[CellResult]]:
+    """Return the finished cells of each workload and configuration, in the order of the sweep."""
+    held: dict[tuple[str, str], list[CellResult]] = {}
+    for result in results:
+        if result.state == "done":
+            held.setdefault((result.workload, result.configuration_id), []).append(result)
+    return list(held.values())
