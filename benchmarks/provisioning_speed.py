@@ -1,12 +1,14 @@
 """How fast plans are evaluated, and how good a front each search reaches with the same number of evaluations.
 
     python -m benchmarks.provisioning_speed speed
+    python -m benchmarks.provisioning_speed spread
     python -m benchmarks.provisioning_speed searches [--seeds 20] [--evaluations 2000]
     python -m benchmarks.provisioning_speed parts [--copied]
 
-`searches` sets the searches side by side, `parts` takes the memetic one apart. The CTC rows need the real
-log, in the folder that GRIDTUNE_TRACE_DIR names. Seconds are of the thread's own CPU time, so that a busy
-machine does not count.
+`spread` deals one population out to threads and to Ray actors. `searches` sets the searches side by side,
+`parts` takes the memetic one apart. The CTC rows need the real log, in the folder that GRIDTUNE_TRACE_DIR
+names. Seconds are of the thread's own CPU time, so that a busy machine does not count; those of `spread` are
+of the clock.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,6 +66,15 @@ def seconds_of(run: Callable[[], object]) -> Callable[[], float]:
         began = time.thread_time()
         run()
         return time.thread_time() - began
+
+    return timed
+
+
+def clock_of(run: Callable[[], object]) -> Callable[[], float]:
+    def timed() -> float:
+        began = time.perf_counter()
+        run()
+        return time.perf_counter() - began
 
     return timed
 
@@ -136,6 +148,34 @@ def speed(rounds: int) -> None:
     print_table("CPU seconds, one core", ["", "seconds", "aim"], rows)
 
 
+def spread(rounds: int, workers: int = 2) -> None:
+    """Time one large population by the clock: in one thread, in several, by as many Ray actors."""
+    from gridtune.agents.planning.ray_evaluation import RayEvaluator  # noqa: PLC0415
+    from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
+
+    site = ctc_site(0.4)
+    if site is None:
+        return
+    offers = site.at(int(0.5 * site.span)).slots()
+    rng, rows = np.random.default_rng(1), []
+    kinds = {"100 tasks": (generate_workflow(rng=rng), 20_000), "8,039 tasks": (cybershake_workflow(), 1_000)}
+    with ray_session(None, workers=workers, cpus=1):
+        for what, (workflow, count) in kinds.items():
+            given = {"cross_slot": "narrow", "now": int(offers.start.min())}
+            problem, threaded = (PlanProblem(workflow, offers, **given, threads=k) for k in (1, workers))
+            plans = rng.random((count, len(offers))) < 0.5
+            with RayEvaluator(problem, workers) as actors:
+                runs = {"1 thread": problem, f"{workers} threads": threaded, f"{workers} actors": actors}
+                timed = {name: clock_of(partial(one.evaluate, plans)) for name, one in runs.items()}
+                for run in timed.values():
+                    run()
+                seconds = interleave(timed, rounds)
+            medians = [f"{statistics.median(seconds[name]):.3f}" for name in runs]
+            rows.append([f"{count:,} plans of {what}, {len(offers)} slots", *medians])
+    header = ["", "1 thread", f"{workers} threads", f"{workers} Ray actors"]
+    print_table("Seconds by the clock", header, rows)
+
+
 def compare(
     title: str,
     searches: Mapping[str, tuple[str, dict[str, Any]]],
@@ -174,7 +214,7 @@ def compare(
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("what", choices=("speed", "searches", "parts"))
+    parser.add_argument("what", choices=("speed", "spread", "searches", "parts"))
     parser.add_argument("--seeds", type=int, default=20, help="instances of each kind (20)")
     parser.add_argument("--evaluations", type=int, default=2000, help="of each search (2000)")
     copied_help = "shares of the CTC log's jobs that come a second time, a table for each (0 0.4)"
@@ -183,6 +223,9 @@ def main() -> None:
     print_machine()
     if given.what == "speed":
         speed(given.rounds)
+        return
+    if given.what == "spread":
+        spread(given.rounds)
         return
     searches = SEARCHES if given.what == "searches" else PARTS
     compare("Four sites", searches, slots_problem, given.seeds, given.evaluations)
