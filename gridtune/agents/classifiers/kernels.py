@@ -96,36 +96,23 @@ def prune(
     if left[node] < 0:
         return as_leaf
     low, high = _parted(rows, table, feature[node], threshold[node])
-    errors = prune(
-        left[node],
-        low,
-        table,
-        labels,
-        weights,
-        left,
-        right,
-        feature,
-        threshold,
-        counts,
-        confidence,
-        z,
-        raising,
-    )
-    errors += prune(
-        right[node],
-        high,
-        table,
-        labels,
-        weights,
-        left,
-        right,
-        feature,
-        threshold,
-        counts,
-        confidence,
-        z,
-        raising,
-    )
+    errors = 0.0
+    for child, part in ((left[node], low), (right[node], high)):
+        errors += prune(
+            child,
+            part,
+            table,
+            labels,
+            weights,
+            left,
+            right,
+            feature,
+            threshold,
+            counts,
+            confidence,
+            z,
+            raising,
+        )
     branch, as_branch = -1, np.inf
     if raising:
         branch = left[node] if counts[left[node]].sum() >= counts[right[node]].sum() else right[node]
