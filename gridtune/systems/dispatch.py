@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gridtune.simulation.dispatch.generating import BatchPlan
     from gridtune.simulation.dispatch.model import Changes, DispatchJobs, Machines
     from gridtune.simulation.dispatch.replay import Assistance, DispatchOutcome, Rule
+    from gridtune.workload.workload import Workload
 
 __all__ = ["DispatchSystem"]
 
@@ -76,34 +77,43 @@ class DispatchSystem:
         p = parameters
         log = None if p.trace is None else load(*self.traces(p))
         purposes = ("arrivals", "lengths", "estimates", "deadlines")
-        jobs = self._jobs(p, [streams(purpose) for purpose in purposes], log)
+        part = None if log is None else _part(p, log)
+        jobs = self._jobs(p, [streams(purpose) for purpose in purposes], part)
         # Both arms draw from streams of the same purposes, each from its beginning.
         drawn = ("failures", "selector", "learning")
         outcome = _run(p, jobs, [streams(purpose) for purpose in drawn])
         reference = _run(_reference(p), jobs, [streams(purpose) for purpose in drawn])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
-        if log is not None:
-            notes["cleaning"] = dict(log.cleaning)
+        if part is not None:
+            unknown = int((part.requested_time[: len(jobs)] < 1).sum())
+            notes |= {"cleaning": dict(part.cleaning), "without_requested_time": unknown}
         made = {"jobs": _job_table(jobs, outcome)} if tables else {}
         return Outcome(measure_dispatch(jobs, outcome, reference), notes, made)
 
     @staticmethod
-    def _jobs(p: DispatchParameters, streams: list[np.random.Generator], log: Any) -> DispatchJobs:
+    def _jobs(
+        p: DispatchParameters, streams: list[np.random.Generator], log: Workload | None
+    ) -> DispatchJobs:
         from gridtune.simulation.dispatch.generating import Chance, draw_jobs, log_jobs  # noqa: PLC0415
 
         plan, chance = _plan(p), Chance(*streams)
         if log is None:
             jobs = draw_jobs(plan, slack=p.slack, error=p.estimate_error, chance=chance)
         else:
-            workload, _ = clean(log, ("sort_submits",))
-            if p.window is not None:
-                number, count = map(int, p.window.split("/"))
-                workload = workload.windows(count)[number - 1]
-            columns = (workload.submit_time, workload.run_time, workload.requested_time)
+            columns = (log.submit_time, log.run_time, log.requested_time)
             jobs = log_jobs(*columns, plan, slack=p.slack, error=p.estimate_error, chance=chance)
         if p.first is not None:
             jobs = jobs.take(np.arange(len(jobs)) < (jobs.batch < 0).sum() + p.first)
         return jobs
+
+
+def _part(p: DispatchParameters, log: Workload) -> Workload:
+    """Return the part of a log that is run, in order of submission."""
+    workload, _ = clean(log, ("sort_submits",))
+    if p.window is None:
+        return workload
+    number, count = map(int, p.window.split("/"))
+    return workload.windows(count)[number - 1]
 
 
 def _plan(p: DispatchParameters) -> BatchPlan:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridtune.errors import GridtuneError, SweepError
+from gridtune.errors import GridtuneError, SimulationError, SweepError
 from gridtune.metrics.dispatch import DISPATCH_METRICS
 from gridtune.simulation.dispatch.generating import BatchPlan, Chance, batch_starts, draw_jobs, log_jobs
 from gridtune.sweep import run_cell
@@ -67,7 +67,7 @@ def test_deadlines_do_not_tell_how_long_a_job_really_takes():
 def test_a_logs_jobs_keep_their_pattern_and_get_the_load():
     rng = np.random.default_rng(0)
     submit = np.sort(rng.integers(5000, 90_000, 500))
-    length, estimate = rng.integers(0, 900, 500), rng.integers(-1, 2000, 500)
+    length, estimate = rng.integers(0, 900, 500), rng.integers(1, 2000, 500)
     plan = BatchPlan(3, 100, 50, 1.2, None, 1.0, 4.0)
     jobs = log_jobs(submit, length, estimate, plan, slack=0.3, error=0.0, chance=chance())
     assert len(jobs) == 350
@@ -75,11 +75,26 @@ def test_a_logs_jobs_keep_their_pattern_and_get_the_load():
     assert jobs.length.sum() / (4.0 * jobs.submit[-1]) == pytest.approx(1.2, rel=0.01)
     gaps, there = np.diff(jobs.submit), np.diff(submit[:350])
     assert np.corrcoef(gaps, there)[0, 1] > 0.99
-    known = estimate[:350] > 0
-    assert (jobs.estimate[known] == estimate[:350][known]).all()
-    assert (jobs.estimate[~known] == jobs.length[~known]).all()
+    assert (jobs.estimate == estimate[:350]).all()
     with pytest.raises(GridtuneError, match="too few"):
         log_jobs(submit[:80], length, estimate, plan, slack=0.3, error=0.0, chance=chance())
+
+
+def test_a_log_without_requested_times_does_not_tell_the_broker_its_run_times():
+    rng = np.random.default_rng(0)
+    submit, length = np.arange(4000) * 10, rng.integers(100, 900, 4000)
+    estimate = np.where(np.arange(4000) % 2, -1, 5000)
+    plan = BatchPlan(1, 4000, 0, 1.0, None, 1.0, 4.0)
+    with pytest.raises(SimulationError, match="2000 of 4000 jobs have no requested time") as refused:
+        log_jobs(submit, length, estimate, plan, slack=0.0, error=0.0, chance=chance())
+    assert refused.value.field == "requested_time"
+    assert "missing_walltime" in str(refused.value)
+    jobs = log_jobs(submit, length, estimate, plan, slack=0.0, error=0.5, chance=chance())
+    off = np.log(jobs.estimate / np.where(estimate < 1, length, 5000))
+    for half in (off[::2], off[1::2]):
+        assert half.std() == pytest.approx(0.5, abs=0.03)
+        assert half.mean() == pytest.approx(0.0, abs=0.03)
+    assert (jobs.deadline - jobs.submit == jobs.estimate).all()
 
 
 # Cells --------------------------------------------------------------------------------------------------
@@ -190,6 +205,24 @@ def test_a_log(tmp_path: Path):
     # Estimates are the log's requested times, all alike here.
     table = run_cell("dispatch", {"trace": str(path), **told}, tables=True).outcome.tables["jobs"]
     assert set(table["estimate"].to_pylist()) == {600}
+
+
+def test_a_log_without_requested_times(tmp_path: Path):
+    lines = [f"{i + 1} {30 * i} -1 {50 + i} 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1" for i in range(100)]
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    told = {"trace": str(path), "batches": 1, "batch_jobs": 40, "learning_jobs": 40, "load": 1.0}
+    # By default each gets the log's largest run time, which tells nothing about the single job.
+    found = run_cell("dispatch", told, tables=True).outcome
+    assert set(found.tables["jobs"]["estimate"].to_pylist()) == {149}
+    assert found.notes["without_requested_time"] == 0
+    assert found.notes["cleaning"]["missing_walltime"] == 100
+    with pytest.raises(SimulationError, match="80 of 80 jobs have no requested time"):
+        run_cell("dispatch", {**told, "clean": "none"})
+    unsure = run_cell("dispatch", {**told, "clean": "none", "estimate_error": 0.5}, tables=True).outcome
+    assert unsure.notes["without_requested_time"] == 80
+    table = unsure.tables["jobs"]
+    assert np.mean(np.equal(table["estimate"], table["length"])) < 0.1
 
 
 @pytest.mark.parametrize(

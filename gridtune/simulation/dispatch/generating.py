@@ -137,10 +137,17 @@ def log_jobs(
     Parameters
     ----------
     submit, length, estimate
-        Shape (n,), int64, in order of submission: seconds of the log's columns; an estimate that is unknown
-        (below 1) is the length.
+        Shape (n,), int64, in order of submission: seconds of the log's columns; an estimate below 1 is
+        unknown.
     plan, slack, error, chance
-        As in `draw_jobs`; the plan's mean length and learning load are not used.
+        As in `draw_jobs`; the plan's mean length and learning load are not used. Where an estimate is
+        unknown, it is the length times the error, as for drawn jobs.
+
+    Raises
+    ------
+    SimulationError
+        If the jobs are too few; or if estimates are unknown and there is no error: the broker would be told
+        how long these jobs really take.
     """
     count = min(plan.batches, (len(submit) - plan.learning_jobs) // plan.jobs)
     if count < 1:
@@ -152,8 +159,18 @@ def log_jobs(
     span = length.sum() / (plan.capacity * plan.load)
     submit = np.rint(submit * (span / max(1, submit[-1]))).astype(np.int64)
     batch = np.concatenate([np.full(plan.learning_jobs, -1), np.repeat(np.arange(count), plan.jobs)])
-    known = np.where(estimate[kept] < 1, length, estimate[kept])
-    return _with_deadlines(submit, length, batch.astype(np.int64), known, slack, error, chance)
+    told = estimate[kept]
+    unknown = told < 1
+    if unknown.any() and not error:
+        raise SimulationError(
+            f"{unknown.sum()} of {len(told)} jobs have no requested time, and their run times are not "
+            "for the broker to know",
+            field="requested_time",
+            hint="the cleaning rule missing_walltime, one of the default ones, gives them the log's largest; "
+            "or make estimates of their run times with estimate_error=0.5",
+        )
+    told = np.where(unknown, length, told)
+    return _with_deadlines(submit, length, batch.astype(np.int64), told, slack, error, chance)
 
 
 def _with_deadlines(
