@@ -128,7 +128,8 @@ def _plan(p: DispatchParameters) -> BatchPlan:
 def _reference(p: DispatchParameters) -> DispatchParameters:
     """Return the parameters of what a run is compared with."""
     alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": "fifo"}
-    if p.mode == "assist" or (p.mode == "alone" and p.rule in _SIMPLE):
+    # A selector whose queues are repaired has edited queues, too.
+    if p.mode == "assist" or (p.mode == "alone" and p.rule in _SIMPLE and not p.repairs):
         return p.model_copy(update=alone)
     return p.model_copy(update={**alone, **_BENCHMARK})
 

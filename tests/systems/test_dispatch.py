@@ -109,6 +109,14 @@ def test_alone_a_selector_is_its_own_reference():
     assert metrics(rule="erd", repair_every=10, load=2.0)["relative_tardiness"] == 1.0
 
 
+def test_where_queues_are_edited_the_reference_is_erd_with_tabu_search():
+    known = outcome(rule="erd", repair_every=10, **CROWDED).notes
+    for edited in ({"rule": "random", "repair_every": 3}, {"rule": "spt"}):
+        found = outcome(**edited, **CROWDED)
+        assert found.notes["reference_tardiness_by_batch"] == known["tardiness_by_batch"]
+        assert found.metrics["relative_tardiness"] != 1.0
+
+
 def test_both_arms_meet_the_same_jobs_and_the_same_chance():
     """What the assisted run calls its reference is the selector's own run, batch by batch."""
     for rule in ("random", "first_available"):
