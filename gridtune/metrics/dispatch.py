@@ -44,13 +44,19 @@ DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
         "max_tardiness": Measure("s", "min", "largest max(0, C − d)"),
         "tardiness_p95": Measure("s", "min", "95 % quantile of max(0, C − d)"),
         "mean_response": Measure("s", "min", "mean of C − s"),
-        "overruled_share": Measure("1", "none", "decisions other than the base selector's"),
+        "overruled_share": Measure(
+            "1",
+            "none",
+            "jobs that an assisting learner sent elsewhere than the selector, over jobs",
+        ),
         "aroc": Measure("1", "max", "area under the ROC curve of p against ending in time"),
         "brier": Measure("1", "min", "mean of (p − [C ≤ d])²"),
         "calibration_error": Measure(
             "1", "min", "mean over jobs of |mean p − share in time| of its tenth of p"
         ),
-        "moves": Measure("jobs", "none", "jobs moved from queue to queue, learning jobs too"),
+        "moves": Measure(
+            "moves", "none", "times that a waiting job was moved to another machine, learning jobs too"
+        ),
         "restarts": Measure("jobs", "none", "jobs thrown back by failures, learning jobs too"),
         "jobs": Measure("jobs", "none", "jobs of all batches"),
         "batches": Measure("batches", "none", "batches"),

@@ -38,7 +38,7 @@ class DispatchSystem:
     """
 
     name: ClassVar[str] = "dispatch"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = DispatchParameters
 
     @property

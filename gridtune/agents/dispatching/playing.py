@@ -135,7 +135,8 @@ class Broker:
         while job != NOBODY:
             self._refresh_if_due()
             machine, chance = self._choose(job, own)
-            self.chance[job], self.overruled[job] = chance, machine != own
+            # Whoever decides alone overrules nobody, neither when a job comes nor in a repair.
+            self.chance[job], self.overruled[job] = chance, not self.direct and machine != own
             if self.direct and self.repair_every and (job + 1) % self.repair_every == 0:
                 self._repair(job, machine)
                 job = machine = NOBODY

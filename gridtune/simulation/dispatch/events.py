@@ -171,11 +171,11 @@ def place(site, job, machine, follower):
     """Send a job that is in no queue to a machine, before a waiting job or (NOBODY) at the queue's end.
 
     It starts at once if it stands first and a processor is free. A job that comes is decided by this; one
-    that was taken out counts as moved.
+    that was taken out counts as moved if it goes to another machine.
     """
     if site.memory[DECIDING] == job:
         site.memory[DECIDING] = NOBODY
-    else:
+    elif site.machine[job] != machine:
         site.memory[MOVES] += 1
     site.placed[job] = site.memory[NOW]
     enqueue(site, job, machine, follower)

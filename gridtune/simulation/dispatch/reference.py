@@ -127,7 +127,7 @@ class ReferenceSite:
 
     def place(self, job: ReferenceJob, index: int, position: int) -> None:
         """Put a job into a queue at a position."""
-        self.moves += job.machine is not None
+        self.moves += job.machine is not None and job.machine != index
         job.machine, job.placed = index, self.now
         self.machines[index].queue.insert(position, job)
         self.start_waiting(self.machines[index])

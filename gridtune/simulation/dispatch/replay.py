@@ -89,9 +89,10 @@ class DispatchOutcome:
         Shape (n,), float64: probability that it would end in time, as predicted when it was placed last;
         NaN where nobody predicted it.
     overruled
-        Shape (n,), bool: whether a learner sent it elsewhere than the base selector would have.
+        Shape (n,), bool: whether an assisting learner sent it elsewhere than the base selector would have;
+        a learner that decides by itself overrules nobody.
     restarts, moves
-        Jobs thrown back by failures, and jobs moved from queue to queue.
+        Jobs thrown back by failures; moves of jobs from one machine's queue to another's.
     """
 
     machine: Int64s

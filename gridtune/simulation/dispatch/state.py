@@ -24,7 +24,7 @@ NOBODY = -1
 
 #: What a site remembers in single numbers. Its size: jobs, machines, processors of all machines, changes.
 #: Then the second; jobs that have come, that have ended; changes made; the job that waits for a decision
-#: (or NOBODY); jobs thrown back by a failure; jobs moved from queue to queue.
+#: (or NOBODY); jobs thrown back by a failure; moves of jobs to other machines' queues.
 (
     JOBS,
     MACHINES,

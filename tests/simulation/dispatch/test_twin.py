@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
+from gridtune.simulation.dispatch.events import advance, place, take_out
 from gridtune.simulation.dispatch.model import (
     Changes,
     DispatchJobs,
@@ -23,6 +24,7 @@ from gridtune.simulation.dispatch.reference import (
     ReferenceSite,
 )
 from gridtune.simulation.dispatch.replay import ASSISTANCE, RULES, SPEEDS, dispatch
+from gridtune.simulation.dispatch.state import MOVES, NOBODY, new_site
 
 FACTORS = (0.5, 0.8, 1.0, 1.25, 1.5, 3.0)
 KINDS = ("speed", "failure", "repair")
@@ -155,6 +157,30 @@ def test_a_later_estimate_or_length_changes_nothing_before_it():
             after = dispatch(changed, machines, rule=rule, speeds="learned", rng=np.random.default_rng(1))
             placed = jobs.submit < before.finish[job]
             assert (before.machine[placed] == after.machine[placed]).all()
+
+
+def test_a_job_moves_only_if_its_machine_changes():
+    """Taken out and put back is no move, in the kernels and in the twin."""
+    column = np.zeros(2, np.int64)
+    jobs = DispatchJobs(column, column + 5, column + 5, column + 9, column)
+    machines = Machines(np.ones(2), np.ones(2, np.int64))
+    site = new_site(jobs, machines)
+    own = ReferenceSite(
+        [ReferenceJob(number, 0, 5, 5, 9) for number in range(2)],
+        [ReferenceMachine(1.0, 1) for _ in range(2)],
+    )
+    for number in range(2):
+        assert advance(site) == number
+        place(site, number, 0, NOBODY)
+        job = own.next_job()
+        assert job is not None
+        own.place(job, 0, number)
+    for machine, moves in ((0, 0), (1, 1)):
+        take_out(site, 1)
+        place(site, 1, machine, NOBODY)
+        own.machines[0].queue.remove(own.jobs[1])
+        own.place(own.jobs[1], machine, 0)
+        assert (site.memory[MOVES], own.moves) == (moves, moves)
 
 
 @pytest.mark.parametrize(
