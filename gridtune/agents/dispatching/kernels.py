@@ -11,14 +11,13 @@ from gridtune.simulation.compiled import bare, kernel
 from gridtune.simulation.dispatch.attributes import describe, describe_waiting
 from gridtune.simulation.dispatch.events import advance, place, take_out
 from gridtune.simulation.dispatch.predicting import (
-    RELEASE,
     bare_belief,
     follower_of,
     learn,
     most_tardy_job,
     queue_tardiness,
 )
-from gridtune.simulation.dispatch.selecting import EDD, insertion, select_simply, tabu_search
+from gridtune.simulation.dispatch.selecting import EDD, ORDERS, insertion, select_simply, tabu_search
 from gridtune.simulation.dispatch.state import ARRIVED, MACHINES, NOBODY, NOW, bare_site
 
 __all__ = ["Notes", "next_question", "next_repair"]
@@ -88,7 +87,9 @@ def next_question(held_site, held_belief, notes, job, machine):
         else:
             machine, follower, _ = insertion(site, belief, job, told[RULE])
         taught = job >= told[UNTAUGHT]
-        describe(site, belief, job, told[ORDER] if taught else RELEASE, columns, notes.rows)
+        # What is learned from has to tell where a job stood: where its own rule puts it.
+        order = told[ORDER] if taught else ORDERS[told[RULE]]
+        describe(site, belief, job, order, columns, notes.rows)
         if taught:
             return job, machine
         _send(site, notes, job, machine, follower)

@@ -157,6 +157,18 @@ def test_examples_are_rows_as_of_placing_and_what_became_of_the_jobs():
     assert len(once.shown) == 1
 
 
+@pytest.mark.parametrize("rule", ["edd", "erd", "spt"])
+def test_learning_jobs_are_described_where_their_rule_puts_them(rule):
+    """With speeds and lengths known, a job ends when its row predicts, or later if others go before it."""
+    jobs = some_jobs(1.5)
+    learner = Told(lambda rows: np.full(len(rows), 0.9))
+    run(Broker(learner, direct=True, rule=rule, refreshing=Refreshing(0)), jobs)
+    ((examples, _),) = learner.shown
+    later = examples.seconds - examples.rows[:, PREDICTED]
+    assert later.min() == 0
+    assert (later.max() > 0) == (rule != "erd")
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_learns_and_helps(name):
     """On machines that differ, under little load: more in time than at random, from seed to same seed."""
