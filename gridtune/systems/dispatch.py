@@ -139,7 +139,7 @@ def _machines(p: DispatchParameters, jobs: DispatchJobs, chance: np.random.Gener
     from gridtune.simulation.dispatch.model import Machines, failures, no_changes, speed_changes  # noqa: PLC0415
 
     changes: Changes = no_changes()
-    if p.change_after and p.change_after < p.batches and p.changed_factors is not None:
+    if p.change_after and p.changed_factors is not None:
         changes += speed_changes(int(batch_starts(_plan(p))[p.change_after]), p.changed_factors)
     if p.mean_up is not None and p.mean_down is not None:
         horizon = int(jobs.submit.max(initial=0))

@@ -27,6 +27,8 @@ Factors = Annotated[
     BeforeValidator(_numbers),
     Field(min_length=1),
 ]
+#: Learners that need no training before they advise, or are none.
+_UNTRAINED = ("none", "drain")
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -70,9 +72,11 @@ class DispatchParameters(SystemParameters):
 
     factors: Factors = Field(TABLE_1, description="speed factor of each machine; above 1 is slower")
     cpus: Annotated[int, Field(gt=0, le=1024)] = Field(1, description="processors of each machine")
-    changed_factors: Factors | None = Field(None, description="speed factors after a change")
+    changed_factors: Factors | None = Field(
+        None, description="speed factors after a change; goes with change_after"
+    )
     change_after: Count = Field(
-        0, description="with changed_factors: batches before the change; 0 for no change"
+        0, description="with changed_factors: batches before the change, fewer than all; 0 for no change"
     )
     mean_up: Positive | None = Field(
         None, description="machines fail: mean seconds from a repair to the next failure"
@@ -113,7 +117,10 @@ class DispatchParameters(SystemParameters):
         "repair; 0 for none; default: 10 with mode=direct but for the learner drain, else 0",
     )
     repair_steps: Count = Field(10, description="steps of one repair")
-    refresh: Count = Field(100, description="learn again after every so many jobs; 0: only once")
+    refresh: Count = Field(
+        100,
+        description="learn again after every so many jobs; 0: only once, after the learning jobs",
+    )
     refresh_on: Literal["finished", "arrivals"] = Field("finished", description="which jobs that counts")
     memory: Annotated[int, Field(gt=0)] | None = Field(
         10_000, description="learn from the last so many ended jobs; none for all"
@@ -136,6 +143,11 @@ class DispatchParameters(SystemParameters):
             raise ValueError(f"mode={self.mode} does not go with learner={self.learner}")
         if self.mode == "assist" and inserts:
             raise ValueError(f"a learner assists a simple selector, not rule={self.rule}")
+        if not (self.learning_jobs or self.refresh or self.learner in _UNTRAINED):
+            raise ValueError(
+                f"with refresh=0 and learning_jobs=0 the learner {self.learner} would never learn: "
+                "set one of them"
+            )
         if self.set_aside and self.mode != "assist":
             raise ValueError(f"set_aside=true has no effect with mode={self.mode}")
         if self.order != "fifo" and self.mode != "direct":
@@ -162,6 +174,13 @@ class DispatchParameters(SystemParameters):
     def _machines_and_jobs(self) -> DispatchParameters:
         if self.change_after and self.changed_factors is None:
             raise ValueError(f"change_after={self.change_after} needs changed_factors")
+        # A space that compares runs with and without the change says change_after=0 for the latter.
+        if self.changed_factors is not None and "change_after" not in self.model_fields_set:
+            raise ValueError("changed_factors has no effect without change_after (0: no change)")
+        if self.change_after >= self.batches:
+            raise ValueError(
+                f"change_after={self.change_after} leaves none of batches={self.batches} to come after it"
+            )
         if self.changed_factors is not None and len(self.changed_factors) != len(self.factors):
             raise ValueError(f"{len(self.changed_factors)} changed factors for {len(self.factors)} machines")
         if (self.mean_up is None) != (self.mean_down is None):

@@ -233,6 +233,14 @@ def test_a_log_without_requested_times(tmp_path: Path):
     assert np.mean(np.equal(table["estimate"], table["length"])) < 0.1
 
 
+def test_what_only_looks_as_if_it_did_not_go_together_runs():
+    """Drain learns by itself; and change_after=0 is the arm without the change, of a space that has both."""
+    few = {"learning_jobs": 0, "batch_jobs": 30}
+    assert metrics(mode="direct", learner="drain", refresh=0, **few)["jobs"] == 60
+    same = metrics(changed_factors=(1.0,) * 10, change_after=0, **few)
+    assert same == pytest.approx(metrics(**few), nan_ok=True)
+
+
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
@@ -245,6 +253,16 @@ def test_a_log_without_requested_times(tmp_path: Path):
         ({"mode": "assist", "learner": "j48", "repair_every": 5}, "jobs stay where they were sent"),
         ({"change_after": 1}, "needs changed_factors"),
         ({"changed_factors": (1.0,), "change_after": 1}, "1 changed factors for 10 machines"),
+        ({"changed_factors": (1.0,) * 10}, "changed_factors has no effect without change_after"),
+        ({"changed_factors": (1.0,) * 10, "change_after": 2}, "change_after=2 leaves none of batches=2"),
+        (
+            {"mode": "direct", "learner": "j48", "refresh": 0, "learning_jobs": 0},
+            "refresh=0 and learning_jobs=0 the learner j48 would never learn",
+        ),
+        (
+            {"mode": "assist", "learner": "boosted_time", "refresh": 0, "learning_jobs": 0},
+            "the learner boosted_time would never learn",
+        ),
         ({"mean_up": 5.0}, "mean_up and mean_down go together"),
         ({"window": "1/2"}, "no effect without a trace"),
         ({"factors": (0.0,)}, "0.001"),
