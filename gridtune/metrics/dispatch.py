@@ -109,8 +109,8 @@ def dispatch_notes(
 ) -> dict[str, Any]:
     """Return what tables and figures need besides: JSON-serialisable.
 
-    Jobs in time and mean tardiness by batch, of the run and its reference; the share of jobs that each
-    machine got; and how chances held (see `reliability`).
+    Jobs, and jobs in time and mean tardiness of the run and its reference, by batch; the share of jobs that
+    each machine got; and how chances held (see `reliability`).
     """
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
@@ -119,6 +119,7 @@ def dispatch_notes(
     chance = outcome.chance[tested]
     foretold = ~np.isnan(chance)
     return {
+        "jobs_by_batch": sizes.tolist(),
         "in_time_by_batch": by_batch(jobs, late == 0).tolist(),
         "reference_in_time_by_batch": by_batch(jobs, late_there == 0).tolist(),
         "tardiness_by_batch": (by_batch(jobs, late) / sizes).tolist(),

@@ -52,6 +52,7 @@ def test_five_jobs_by_hand():
     assert found["brier"] == pytest.approx((0.1**2 + 0.2**2 + 0.05**2 + 0.2**2) / 4)
     assert (found["moves"], found["restarts"]) == (2, 1)
     notes = dispatch_notes(JOBS, ours, theirs, 3)
+    assert notes["jobs_by_batch"] == [2, 2]
     assert notes["in_time_by_batch"] == [1, 2]
     assert notes["reference_in_time_by_batch"] == [0, 1]
     assert notes["tardiness_by_batch"] == [5.0, 0.0]

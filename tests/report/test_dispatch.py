@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,17 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridtune.report.dispatch import write
+from gridtune.report.dispatch import figures, write
 from gridtune.report.dispatch.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
 from gridtune.report.dispatch.rows import gather
 from gridtune.sweep.cells import CellResult
 
 
 def cell(
-    number: int, parameters: dict[str, Any], ratio: float, late: float, *, batches: int = 5
+    number: int, parameters: dict[str, Any], ratio: float, late: float, *, batches: int = 5, jobs: int = 1000
 ) -> CellResult:
     """A cell with `ratio` times the reference's 100 jobs in time, and mean tardiness `late`."""
     notes = {
+        "jobs_by_batch": [jobs] * batches,
         "in_time_by_batch": [100 * ratio] * batches,
         "reference_in_time_by_batch": [100] * batches,
         "tardiness_by_batch": [late + number] * batches,
@@ -108,6 +110,55 @@ def test_direct_beside_table_6_and_figure_4(tmp_path):
     assert float(rows["drain, shortest first"][3]) == pytest.approx(1 - 400 / 1001.5, abs=1e-3)
     low, high = map(float, rows["drain, shortest first"][4].split(" … "))
     assert low <= float(rows["drain, shortest first"][3]) <= high < 1
+
+
+def test_batches_without_a_job_in_time_make_no_pair(tmp_path):
+    """Of 4 × 5 batches of J48 the first replicate's and every first have none; of LWL's none has any."""
+    told = {"rule": "random", "mode": "assist", "change_after": 2}
+    some = [cell(number, {**told, "learner": "j48"}, 1.2, 500.0) for number in range(4)]
+    none = [cell(number, {**told, "learner": "lwl"}, 1.2, 500.0) for number in range(4)]
+    for number, each in enumerate(some):
+        each.notes["reference_in_time_by_batch"] = [0] * 5 if number == 0 else [0, *[100] * 4]  # type: ignore[index]
+    for each in none:
+        each.notes["reference_in_time_by_batch"] = [0] * 5  # type: ignore[index]
+    write(material([*some, *none], tmp_path))
+    rows = rows_of(tmp_path / "comparison.md")
+    j48 = next(row for row in rows if row[1] == "J48")
+    assert j48[3:8] == ["12", "– 1.20 1.20 1.20 1.20", "1.20", "1.20 … 1.20", "1.20"]
+    lwl = next(row for row in rows if row[1] == "LWL")
+    assert lwl[3:8] == ["0", "– – – – –", "–", "–", "–"]
+
+
+def test_shares_and_means_go_by_the_jobs_that_there_were(tmp_path):
+    """`first` cuts the last batch: 1,000 jobs at 100 s and 500 at 400 s are 200 s late on average."""
+    erd = {"mode": "alone", "rule": "erd", "repair_every": 10, "first": 1500}
+    results = [cell(number, erd, 1.0, 0.0, batches=2) for number in range(2)]
+    for each in results:
+        each.notes.update(  # type: ignore[attr-defined]
+            jobs_by_batch=[1000, 500], tardiness_by_batch=[100.0, 400.0], in_time_by_batch=[500, 100]
+        )
+    write(material(results, tmp_path))
+    row = next(row for row in rows_of(tmp_path / "comparison.md") if row[0] == "ERD + tabu")
+    assert (row[2], row[5]) == ("200.0", "0.400")
+
+
+def test_results_of_version_1_tell_the_jobs_of_all_batches_only():
+    old = cell(0, {"mode": "alone", "rule": "erd", "batch_jobs": 200}, 1.0, 1.0)
+    del old.notes["jobs_by_batch"]  # type: ignore[attr-defined]
+    (method,) = gather([replace(old, metrics={"jobs": 1000.0})])
+    np.testing.assert_array_equal(method.jobs, [[200.0] * 5])
+
+
+def test_the_learning_curve_says_how_large_its_batches_are(tmp_path, monkeypatch):
+    labels = []
+    monkeypatch.setattr(figures, "save", lambda drawing, path: labels.append(drawing.axes[0].get_xlabel()))
+    told = {"mode": "direct", "learner": "j48", "order": "due_date"}
+    results = [cell(number, told, 1.0, 500.0, batches=20, jobs=200) for number in range(2)]
+    list(figures._learning(gather(results), tmp_path / "learning.png"))
+    results[0].notes["jobs_by_batch"] = [200] * 19 + [50]  # type: ignore[index]
+    list(figures._learning(gather(results), tmp_path / "learning.png"))
+    assert "batches of 200 jobs" in labels[0]
+    assert "batches of up to 200 jobs" in labels[1]
 
 
 def test_tenths_are_pooled_by_jobs():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridtune.report.dispatch.rows import Method
+from gridtune.report.dispatch.rows import Method, medians
 from gridtune.report.style import BASELINE, MARKERS, PALETTE, figure, head, save
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
             axes.axhline(
                 method.tardiness.mean(), color=BASELINE, linestyle=style, linewidth=1.2, label=method.label
             )
-        axes.set_xlabel(f"first of the {_SPAN} batches of 1,000 jobs that a point is the mean of")
+        axes.set_xlabel(f"first of the {_SPAN} batches of {_sizes(learning)} that a point is the mean of")
         axes.set_ylabel("mean tardiness, s")
         head(
             axes,
@@ -67,6 +67,13 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
         )
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         yield save(drawing, path)
+
+
+def _sizes(methods: Sequence[Method]) -> str:
+    """Return how large batches are, in words."""
+    sizes = np.concatenate([method.jobs.ravel() for method in methods])
+    fewest, most = int(sizes.min()), int(sizes.max())
+    return f"{most:,} jobs" if fewest == most else f"up to {most:,} jobs"
 
 
 def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
@@ -103,7 +110,7 @@ def _draw_recovery(axes: Any, methods: Sequence[Method], places: Mapping[str, in
     after = int(methods[0].of("change_after"))
     for method in methods:
         place = places[method.label]
-        middle = np.nanmedian(method.relative, axis=0)
+        middle = medians(method.relative, axis=0)
         axes.plot(
             np.arange(1, len(middle) + 1),
             middle,

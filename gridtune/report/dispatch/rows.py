@@ -14,7 +14,7 @@ from gridtune.report.rows import by_configuration
 if TYPE_CHECKING:
     from gridtune.sweep.cells import CellResult
 
-__all__ = ["Method", "gather"]
+__all__ = ["Method", "gather", "medians"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,6 +50,8 @@ class Method:
         Labels, in the order of the results.
     in_time, reference_in_time, tardiness, reference_tardiness
         Shape (replicates, batches): jobs in time and mean tardiness (s) by batch, and the reference's.
+    jobs
+        Shape (replicates, batches): jobs of each batch.
     assignments
         Shape (replicates, machines): share of the jobs.
     reliability
@@ -63,6 +65,7 @@ class Method:
     reference_in_time: Floats
     tardiness: Floats
     reference_tardiness: Floats
+    jobs: Floats
     assignments: Floats
     reliability: Floats
 
@@ -80,6 +83,12 @@ class Method:
         """Jobs in time over those of the reference, by replicate and batch; NaN where that has none."""
         there = np.where(self.reference_in_time == 0, np.nan, self.reference_in_time)
         found: Floats = self.in_time / there
+        return found
+
+    @property
+    def late(self) -> Floats:
+        """Mean tardiness of a replicate's jobs, s: shape (replicates,)."""
+        found: Floats = (self.tardiness * self.jobs).sum(axis=1) / self.jobs.sum(axis=1)
         return found
 
     @property
@@ -106,25 +115,41 @@ def gather(results: Iterable[CellResult]) -> list[Method]:
     return [_method(cells) for cells in by_configuration(told)]
 
 
+def medians(values: Floats, axis: int) -> Floats:
+    """Return a matrix's medians along an axis of what is not NaN; NaN, without a warning, where all is."""
+    known = (row[~np.isnan(row)] for row in (values if axis == 1 else values.T))
+    return np.array([np.median(row) if row.size else np.nan for row in known])
+
+
 def _method(cells: Sequence[CellResult]) -> Method:
-    def stacked(name: str) -> Floats:
-        rows = [np.asarray(cell.notes[name], np.float64) for cell in cells]
+    def stacked(rows: Sequence[Sequence[float]]) -> Floats:
         # Windows of a log may differ by a batch; what not all have is left out.
         shortest = min(map(len, rows))
-        return np.array([row[:shortest] for row in rows])
+        return np.array([row[:shortest] for row in rows], np.float64)
+
+    def noted(name: str) -> Floats:
+        return stacked([cell.notes[name] for cell in cells])
 
     bins = [cell.notes["reliability"] for cell in cells]
     return Method(
         cells[0].workload,
         dict(cells[0].configuration),
         tuple(cell.replicate for cell in cells),
-        stacked("in_time_by_batch"),
-        stacked("reference_in_time_by_batch"),
-        stacked("tardiness_by_batch"),
-        stacked("reference_tardiness_by_batch"),
-        stacked("assignments"),
+        noted("in_time_by_batch"),
+        noted("reference_in_time_by_batch"),
+        noted("tardiness_by_batch"),
+        noted("reference_tardiness_by_batch"),
+        stacked([_batch_sizes(cell) for cell in cells]),
+        noted("assignments"),
         _pooled(bins),
     )
+
+
+def _batch_sizes(cell: CellResult) -> Sequence[float]:
+    """Return the jobs of each batch; the system's version 1 noted only the jobs of all."""
+    batches = len(cell.notes["in_time_by_batch"])
+    sizes: Sequence[float] = cell.notes.get("jobs_by_batch") or [cell.metrics["jobs"] / batches] * batches
+    return sizes
 
 
 def _pooled(bins: Sequence[Mapping[str, Sequence[float]]]) -> Floats:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gridtune.metrics.inference import bootstrap_interval, paired_difference
 from gridtune.report.dispatch.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
-from gridtune.report.dispatch.rows import Method
+from gridtune.report.dispatch.rows import Method, medians
 from gridtune.report.labels import number_text
 
 if TYPE_CHECKING:
@@ -47,14 +47,23 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _number(value: Any, digits: int = 2) -> str:
+    return "–" if np.isnan(value) else f"{value:.{digits}f}"
+
+
 def _numbers(values: Iterable[float], digits: int = 2) -> str:
-    return " ".join("–" if np.isnan(value) else f"{value:.{digits}f}" for value in values)
+    return " ".join(_number(value, digits) for value in values)
 
 
-def _interval(values: Floats, digits: int = 2) -> str:
+def _between(low: Any, high: Any, digits: int = 2) -> str:
+    """Return an interval; nothing can be said of one where a bound is NaN."""
+    return "–" if np.isnan(low) or np.isnan(high) else f"{low:.{digits}f} … {high:.{digits}f}"
+
+
+def _interval(values: Floats) -> str:
     """Return the median's bootstrap interval over replicates, each of which counts as one."""
     found = bootstrap_interval(values, rng=np.random.default_rng(_SEED), statistic="median")
-    return f"{float(found.low):.{digits}f} … {float(found.high):.{digits}f}"
+    return _between(found.low, found.high)
 
 
 # Assistance -------------------------------------------------------------------------------------------
@@ -71,18 +80,19 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
     rows = []
     for method in helped:
         relative = method.relative
-        flat = relative[~np.isnan(relative)]
+        # Where no job of the reference was in time there is nothing to be over.
+        pairs = relative[~np.isnan(relative)]
         change = [("changed" if method.of("change_after") else "as they were")] if changing else []
         rows.append(
             [
                 method.base,
                 method.label,
                 *change,
-                str(relative.size),
-                _numbers(np.nanmedian(relative, axis=0)),
-                f"{np.median(flat):.2f}",
-                _interval(np.nanmedian(relative, axis=1)),
-                f"{flat.min():.2f}",
+                str(pairs.size),
+                _numbers(medians(relative, axis=0)),
+                _number(np.median(pairs) if pairs.size else np.nan),
+                _interval(medians(relative, axis=1)),
+                _number(pairs.min() if pairs.size else np.nan),
                 _published_relative(method, changing),
             ]
         )
@@ -136,7 +146,6 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
     published = {name: np.mean(values) / np.mean(TABLE_6["erd"]) for name, values in TABLE_6.items()}
     rows = []
     for method in rows_of:
-        late = method.tardiness.mean(axis=1)
         found = _paired(method, benchmark)
         key = method.learner if method.learner != "none" else str(method.of("rule"))
         like_paper = method.of("order") in (None, "due_date") and (
@@ -145,13 +154,11 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
         rows.append(
             [
                 method.label,
-                str(len(late)),
-                number_text(float(late.mean())),
-                "1" if method is benchmark else f"{1 + float(found.relative):.3f}",
-                ""
-                if method is benchmark
-                else f"{1 + float(found.relative_low):.3f} … {1 + float(found.relative_high):.3f}",
-                f"{method.in_time.sum() / _jobs(method):.3f}",
+                str(len(method.late)),
+                number_text(float(method.late.mean())),
+                "1" if method is benchmark else _number(1 + found.relative, 3),
+                "" if method is benchmark else _between(1 + found.relative_low, 1 + found.relative_high, 3),
+                f"{method.in_time.sum() / method.jobs.sum():.3f}",
                 f"{published[key]:.3f}" if like_paper and key in published and not method.of("trace") else "",
             ]
         )
@@ -168,15 +175,11 @@ def _edits(method: Method) -> bool:
     return method.of("mode") == "direct" or method.of("rule") in {"edd", "erd", "spt"}
 
 
-def _jobs(method: Method) -> float:
-    return float(method.of("batch_jobs", 1000)) * method.in_time.size
-
-
 def _paired(method: Method, benchmark: Method) -> Any:
     """Compare a replicate's mean tardiness with the benchmark's on the replicates that both have."""
     shared = [label for label in method.replicates if label in benchmark.replicates]
     sides = []
     for each in (method, benchmark):
-        late = dict(zip(each.replicates, each.tardiness.mean(axis=1), strict=True))
+        late = dict(zip(each.replicates, each.late, strict=True))
         sides.append(np.array([late[label] for label in shared]))
     return paired_difference(*sides, rng=np.random.default_rng(_SEED))
