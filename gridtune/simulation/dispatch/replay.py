@@ -86,8 +86,8 @@ class DispatchOutcome:
     machine, placed, start, finish
         Shape (n,), int64: where it ran, second of the last decision about it, of its start and of its end.
     chance
-        Shape (n,), float64: probability that it would end in time, as predicted when it was placed last;
-        NaN where nobody predicted it.
+        Shape (n,), float64: probability that it would end in time, as predicted when it came or when a
+        learner's repair placed it last (tabu search predicts none); NaN where nobody predicted it.
     overruled
         Shape (n,), bool: whether an assisting learner sent it elsewhere than the base selector would have;
         a learner that decides by itself overrules nobody.
