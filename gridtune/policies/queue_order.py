@@ -8,6 +8,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from gridtune.errors import PolicyError
@@ -65,7 +66,8 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
     Raises
     ------
     PolicyError
-        If the name is taken by another function, or a parameter has no numeric default.
+        If the name is taken by another function, a parameter has no numeric default, or the function
+        reads a field that a job does not have.
 
     Examples
     --------
@@ -82,6 +84,7 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
             raise PolicyError(f"a queue order named {name!r} is registered already", field=name)
         if not name or any(sign in name for sign in "(),= "):
             raise PolicyError(f"{name!r} is no name for a queue order", hint="letters, digits, '-' and '_'")
+        _check_fields(function)
         text = (inspect.getdoc(function) or "").split("\n")[0]
         _ORDERS[name] = QueueOrder(name, function, text, _defaults(name, function), _is_static(function))
         return function
@@ -156,15 +159,54 @@ def _same_source(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     )
 
 
+def _check_fields(function: Callable[..., float]) -> None:
+    """Refuse a function that reads `job.FIELD` for a field there is not, with the line it stands on.
+
+    The compiler would find it too, but names types and its own files. Where the source is not to be had,
+    it is left to do so.
+    """
+    tree, first_line = _source_tree(function)
+    job = next(iter(inspect.signature(function).parameters), None)
+    for node in () if tree is None else ast.walk(tree):
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+            continue
+        if node.value.id != job or node.attr in JobView._fields:
+            continue
+        raise PolicyError(
+            f"a job has no field {node.attr!r}{_instead_of(node.attr)}",
+            # The name alone: a plug-in of a sweep runs from a copy in the user's cache.
+            path=Path(function.__code__.co_filename).name,
+            line=first_line + node.lineno - 1,
+            hint=f"the fields are {', '.join(JobView._fields)}",
+        )
+
+
+def _instead_of(name: str) -> str:
+    """Return what there is instead of a field that a job does not have, if anything."""
+    if "run" in name:
+        return ": a policy never sees run times"
+    alike = [each for each in JobView._fields if each.startswith(name) or name.startswith(each)]
+    near = alike or difflib.get_close_matches(name, JobView._fields, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
+    """Return a function's parsed source, None where it is not to be had, and the file's line it begins on."""
+    try:
+        lines, first_line = inspect.getsourcelines(function)
+        return ast.parse(textwrap.dedent("".join(lines))), first_line
+    except (OSError, TypeError, SyntaxError):
+        return None, 1
+
+
 def _is_static(function: Callable[..., float]) -> bool:
     """Tell whether a function provably reads only what does not change while a job waits.
 
     Proven from its source: every use of the job must be `job.FIELD` with an unchanging field. Where the
     source is not to be had or the job is handed on, the order counts as changing, which is only slower.
     """
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
+    tree, _ = _source_tree(function)
+    if tree is None:
         return False
     job = next(iter(inspect.signature(function).parameters))
     fixed = set(JobView._fields) - CHANGING_FIELDS

@@ -94,6 +94,42 @@ def test_bad_references(reference, message):
         get_queue_order(reference)
 
 
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        ("run_time", "a job has no field 'run_time': a policy never sees run times"),
+        ("wait_time", "a job has no field 'wait_time'; did you mean 'wait'?"),
+        ("colour", "a job has no field 'colour'\n"),
+    ],
+)
+def test_a_field_that_a_job_has_not_is_told_with_its_line(tmp_path, read, told):
+    plugin = tmp_path / "my_orders.py"
+    lines = (
+        "import gridtune as gt",
+        "",
+        "",
+        f"@gt.queue_order('test-reads-{read}')",
+        "def f(job, scale=1.0):",
+    )
+    plugin.write_text("\n".join([*lines, "    old = job.wait", f"    return scale * job.{read} - old", ""]))
+    with pytest.raises(PolicyError) as failed:
+        load_plugin(plugin)
+    assert str(failed.value).startswith(f"my_orders.py:7: {told}")
+    assert "submit_time, walltime, processors" in str(failed.value)
+    assert f"test-reads-{read}" not in queue_order_names()
+
+
+@pytest.mark.parametrize("fault", ["undefined_name", "sorted([1, 'a'])[0]", "len('a' + 1)"])
+def test_the_compilers_reason_is_told_without_its_own_files(tmp_path, fault):
+    plugin, name = tmp_path / "my_orders.py", f"test-{len(fault)}-letters"
+    plugin.write_text(f"import gridtune as gt\n@gt.queue_order('{name}')\ndef f(job):\n    return {fault}\n")
+    load_plugin(plugin)
+    with pytest.raises(PolicyError, match=f"'{name}' does not compile: ") as failed:
+        gt.simulate(gt.generate_workload("poisson", jobs=10, seed=1), order=name)
+    for word in ("nopython", "JobView(int64", "File ", "During"):
+        assert word not in str(failed.value)
+
+
 def test_what_does_not_compile_says_so():
     @queue_order("test-uncompilable")
     def uncompilable(job):

@@ -47,13 +47,20 @@ def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> A
 
     try:
         return cfunc(SCORE)(score)
-    except NumbaError as error:
-        reason = str(error).strip().splitlines()
+    # Some faults in a function end in an assertion within numba itself.
+    except (NumbaError, AssertionError) as error:
         raise PolicyError(
-            f"queue order {name!r} does not compile: {' '.join(reason)[:600]}",
-            field=name,
+            f"queue order {name!r} does not compile: {_reason(error)}",
             hint="plain arithmetic and `math` functions of the job's fields compile; see docs/simulation.md",
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what the compiler objects to, without where within itself it noticed."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.startswith(("Failed in nopython mode", "- "))]
+    ends = (place for place, line in enumerate(told) if line.startswith(("During:", 'File "')))
+    return " ".join(told[: next(ends, len(told))])[:300] or type(error).__name__
 
 
 @kernel()
