@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
     from gridtune.sweep.runner import CellRun
     from gridtune.systems.system import System
 
@@ -181,7 +179,7 @@ def _system_help(system: System) -> str:
     ]
     for name, field in system.Parameters.model_fields.items():
         default = "required" if field.is_required() else f"default {_text(field.default)}"
-        lines.append(f"  {name}  ({_kind(field)}; {default})")
+        lines.append(f"  {name}  ({_kind(field.annotation)}; {default})")
         lines.append(click.wrap_text(field.description or "", 100, "      ", "      "))
         if field.examples:
             lines.append(f"      such as {' or '.join(f'{name}={_text(each)}' for each in field.examples)}")
@@ -196,22 +194,29 @@ def _system_help(system: System) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
-        return ",".join(map(str, value))
+        return ",".join(map(str, value)) or "empty"
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _kind(field: FieldInfo) -> str:
-    """Return a parameter's type in a person's words."""
+_KINDS: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+_MANY: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "words"}
+
+
+def _kind(annotation: Any) -> str:
+    """Return a parameter's type in a person's words; that it can be left out shows in its default."""
+    import types
     import typing
 
-    annotation = field.annotation
-    names = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-    parts = []
-    for part in typing.get_args(annotation) or (annotation,):
-        base = typing.get_args(part)[0] if typing.get_origin(part) is typing.Annotated else part
-        if base is type(None) or base is Ellipsis:
-            continue
-        parts.append(names.get(base, str(base)))
-    if typing.get_origin(annotation) is tuple:
-        return "words, comma-separated"
-    return " or ".join(parts)
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _kind(parts[0])
+    if origin is typing.Literal:
+        return " or ".join(map(str, parts))
+    if origin is tuple:
+        item = typing.get_args(parts[0])[0] if typing.get_origin(parts[0]) is typing.Annotated else parts[0]
+        return f"{_MANY.get(item, 'values')}, comma-separated"
+    if origin in {typing.Union, types.UnionType}:
+        stated = [part for part in parts if part is not type(None)]
+        return "number or name" if set(stated) == {int, str} else " or ".join(map(_kind, stated))
+    # A system of a user's own may take what ours do not.
+    return _KINDS.get(annotation, getattr(annotation, "__name__", "value"))

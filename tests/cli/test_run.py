@@ -142,6 +142,30 @@ def test_a_systems_help_teaches_its_parameters(gridtune) -> None:
     assert "wait_mean  (s; less is better)\n      mean over i of wᵢ" in out
 
 
+@pytest.mark.parametrize(
+    "system", ["batch", "dispatch", "provisioning", "responsive", "shutdown", "shutdown_training"]
+)
+def test_a_systems_help_speaks_of_no_python_types(gridtune, system: str) -> None:
+    code, out, _ = gridtune("run", system, "--help")
+    assert code == 0
+    parameters = out.partition("Parameters:")[2].partition("Metrics:")[0]
+    lines = [line for line in parameters.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert len(lines) > 15
+    for line in lines:
+        assert not [word for word in ("typing", "Annotated", "FieldInfo", "|", "[", "<") if word in line], (
+            line
+        )
+        assert "default )" not in line
+
+
+def test_a_systems_help_names_types_in_words(gridtune) -> None:
+    told = gridtune("run", "dispatch", "--help")[1]
+    assert "changed_factors  (numbers, comma-separated; default none)" in told
+    assert "speeds  (known or learned or nominal; default none)" in told
+    assert "clean  (words, comma-separated; default default)" in told
+    assert "partition  (number or name; default none)" in gridtune("run", "responsive", "--help")[1]
+
+
 def test_a_plugins_order_runs(gridtune, tmp_path: Path) -> None:
     plugin = tmp_path / "cli_test_orders.py"
     plugin.write_text(
