@@ -65,6 +65,8 @@ class Study:
         How tracking ended; None if it was off.
     sweep
         What the sweep came to; None if it was only reported.
+    report
+        Where tables and figures are; None for the sweep's folder.
     """
 
     directory: Path
@@ -75,6 +77,12 @@ class Study:
     files: Sequence[Path]
     tracking: TrackingOutcome | None = None
     sweep: SweepResult | None = None
+    report: Path | None = None
+
+    @property
+    def report_folder(self) -> Path:
+        """Where tables and figures are."""
+        return self.report or self.directory
 
     @property
     def counts(self) -> dict[str, int]:
@@ -94,6 +102,7 @@ class Study:
             **{state: self.counts.get(state, 0) for state in ("done", "failed", "timed_out", "lost")},
             "best": {best.stratum: _best_dict(best) for best in self.summary.best},
             "directory": str(self.directory),
+            "report": str(self.report_folder),
             "results": str(self.directory / RESULTS_NAME),
             "files": [str(path) for path in self.files],
         }
@@ -221,6 +230,9 @@ def report_study(
 ) -> Study:
     """Make the report of a sweep again from what is stored, without running a cell.
 
+    With another objective or baseline than the sweep's own, rankings and their figures go into a folder of
+    their own within the sweep's, and the sweep's own report stays as it is.
+
     Parameters
     ----------
     results
@@ -235,18 +247,26 @@ def report_study(
     Raises
     ------
     GridtuneError
-        If there are no results, or no cell has the metric.
+        If there are no results, no cell has the metric, no configuration is the baseline, or another report
+        than the sweep's own is to be tracked.
     """
     path = _table_path(Path(results))
     folder = path.parent
     table = pq.read_table(path)
-    facts = SweepFacts.read(folder)
-    if objective is not None:
-        facts = facts.with_objective(objective)
-    if baseline is not None:
-        facts = replace(facts, baseline=baseline)
+    own = SweepFacts.read(folder)
+    facts = _asked(own, table, objective, baseline)
+    other = own.folder_of(facts)
+    if other and tracking:
+        raise SweepError(
+            "the store holds the sweep's own report, not one of another objective or baseline",
+            hint="track without --objective and --baseline",
+        )
     journal = read_journal(folder / JOURNAL_NAME)
     cells = [journal[cell_id] for cell_id in table["cell_id"].to_pylist() if cell_id in journal]
+    if other:
+        summary = summarise(table, facts)
+        files = write_report(summary, folder / other)
+        return Study(folder, facts, cells, table, summary, files, report=folder / other)
     study = _written(folder, summarise(table, facts), cells, table)
     if not tracking:
         return study
@@ -261,6 +281,20 @@ def report_study(
     finally:
         outcome = tracker.close(status)
     return replace(study, tracking=outcome)
+
+
+def _asked(
+    own: SweepFacts, table: pa.Table, objective: str | None, baseline: Mapping[str, Any] | None
+) -> SweepFacts:
+    """Return what a report is about: the sweep's own facts with what is asked for instead."""
+    facts = own
+    if objective is not None:
+        facts = facts.with_objective(objective)
+        if f"metric.{objective}" not in table.column_names:
+            raise SweepError(f"no cell has the metric {objective!r}")
+    if baseline is not None:
+        facts = facts.with_baseline(baseline, table)
+    return facts
 
 
 def print_study(study: Study, console: Console, *, limit: int | None = 30) -> None:
@@ -286,7 +320,7 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30) -> No
     if failed:
         first = (failed[0].error or failed[0].state).strip().splitlines()[-1]
         console.print(f"{len(failed)} cells have no result; the first: {first}", style="red", markup=False)
-    lines = [f"tables and figures: {study.directory}/"]
+    lines = [f"tables and figures: {study.report_folder}/"]
     if study.tracking is not None:
         lines.append(study.tracking.message)
         if study.tracking.complete:

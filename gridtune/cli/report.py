@@ -42,7 +42,9 @@ def report(
 ) -> None:
     """Print the ranking of a sweep that has been run, and write its tables and figures again.
 
-    RESULTS is a sweep's folder, such as results/quickstart. No cell is run.
+    RESULTS is a sweep's folder, such as results/quickstart. No cell is run. With --objective or
+    --baseline the rankings go into a folder of their own in it, such as
+    results/quickstart/report-utilisation, and the sweep's own stay as they are.
 
     \b
     Examples:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gridtune.errors import MetricError, SweepError
+from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
 from gridtune.sweep.observing import SweepPlan
 from gridtune.systems.system import get_system
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["FACTS_FILE", "ObjectiveFacts", "SweepFacts"]
 
 #: The file in a sweep's folder.
 FACTS_FILE = "sweep.json"
 _SCHEMA = 1
+#: Values of a parameter that an error lists.
+_LISTED = 12
 
 
 @dataclass(frozen=True)
@@ -160,6 +167,64 @@ class SweepFacts:
             raise MetricError(f"{metric!r} is no goal: neither more nor less of it is better")
         objective = ObjectiveFacts(metric, described.direction, _unit(described.unit))
         return replace(self, objectives=(objective,))
+
+    def with_baseline(self, baseline: Mapping[str, Any], table: pa.Table) -> Self:
+        """Return the same facts with another configuration to compare with.
+
+        Parameters
+        ----------
+        baseline
+            Parameters that make a configuration the baseline.
+        table
+            The sweep's cells, one row each.
+
+        Raises
+        ------
+        SweepError
+            If the sweep has no such parameter, no such value of it, or no configuration with all of them.
+        """
+        rows = table.select([name for name in table.column_names if name.startswith(PARAMETER_PREFIX)])
+        chosen = {name: _value_in(table, name, value) for name, value in baseline.items()}
+        if not any(_has_all(row, chosen) for row in rows.to_pylist()):
+            told = ", ".join(f"{name}={value_text(value)}" for name, value in chosen.items())
+            raise SweepError(f"no configuration has {told} at once")
+        return replace(self, baseline=chosen)
+
+    def folder_of(self, other: SweepFacts) -> str:
+        """Return the name of the folder for a report that is not this, the sweep's own; "" for the own one.
+
+        Parameters
+        ----------
+        other
+            What the report is about: the same sweep with another objective, another baseline or both.
+        """
+        parts = []
+        if other.objectives != self.objectives:
+            parts += [each.metric for each in other.objectives]
+        if dict(other.baseline) != dict(self.baseline):
+            parts += [f"{name}={value_text(value)}" for name, value in other.baseline.items()]
+        return re.sub(r"[^\w.=-]+", "-", "-".join(["report", *parts])).strip("-") if parts else ""
+
+
+def _value_in(table: pa.Table, name: str, value: Any) -> Any:
+    """Return the value of a parameter that was meant, as the sweep's table has it."""
+    known = parameter_names(table)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+        raise SweepError(f"the sweep has no parameter {name!r}", hint=hint)
+    values = distinct(table[PARAMETER_PREFIX + name].to_pylist())
+    for each in values:
+        # As tables print it: a sampled number is told to six digits.
+        if each == value or value_text(each) == value_text(value):
+            return each
+    more = f", … and {len(values) - _LISTED} more" if len(values) > _LISTED else ""
+    listed = ", ".join("null" if each is None else value_text(each) for each in values[:_LISTED])
+    raise SweepError(f"no configuration has {name}={value_text(value)}", hint=f"{name} has {listed}{more}")
+
+
+def _has_all(row: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
+    return all(row[PARAMETER_PREFIX + name] == value for name, value in chosen.items())
 
 
 def _unit(unit: str) -> str:
