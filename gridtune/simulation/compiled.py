@@ -4,7 +4,7 @@ Two things numba does not do by itself:
 
 - Its cache on disk watches the file a function stands in, not the files of the helpers it calls, so an
   edited helper would leave its callers stale. `kernel` ties the cache of a function to every source file of
-  its folder.
+  its folder and of the simulators, whose helpers kernels elsewhere call.
 - It counts references to each array it takes out of a tuple, with atomic operations that cost more than the
   work of a small helper (measured: three quarters of an EASY replay). A *bare* column is the address of an
   array's data with its element type: a NamedTuple of them is passed and read for nothing. The price: it
@@ -32,15 +32,15 @@ __all__ = ["bare", "handles_of", "held", "kernel", "section", "source_stamp"]
 
 @cache
 def source_stamp(folder: Path) -> str:
-    """Return a digest of all Python sources of a folder."""
+    """Return a digest of all Python sources of a folder and of those within it."""
     digest = hashlib.sha256()
-    for source in sorted(folder.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in sorted(folder.rglob("*.py")):
+        digest.update(str(source.relative_to(folder)).encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
 def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function without the interpreter; cache its machine code until its folder changes."""
+    """Compile a function without the interpreter; cache its machine code until its sources change."""
 
     def compile_with_cache(function: Callable[..., Any]) -> Any:
         folder = Path(function.__code__.co_filename).parent

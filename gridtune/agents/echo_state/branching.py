@@ -11,10 +11,10 @@ import math
 
 import numpy as np
 
-from gridtune.agents.echo_state.compiling import kernel
 from gridtune.agents.echo_state.kernels import advance, describe, score_candidates
 from gridtune.agents.echo_state.loop import BY_VALUE, best_of, candidate_by_rule, fill_rows, live
 from gridtune.agents.echo_state.relative import neediest_of
+from gridtune.simulation.compiled import kernel
 from gridtune.simulation.responsive.accounts import fairness_now, pool_area, service_of
 from gridtune.simulation.responsive.candidates import count_candidates, start_candidate
 from gridtune.simulation.responsive.state import (

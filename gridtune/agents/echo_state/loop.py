@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.agents.echo_state.arrays import ReservoirArrays
-from gridtune.agents.echo_state.compiling import kernel
 from gridtune.agents.echo_state.kernels import advance, describe_chosen, score_candidates
 from gridtune.agents.echo_state.relative import Lore, fill_relative
+from gridtune.simulation.compiled import kernel
 from gridtune.simulation.responsive.candidates import count_candidates, start_candidate
 from gridtune.simulation.responsive.features import feature_count, fill_features
 from gridtune.simulation.responsive.rules import choose, demanded
-from gridtune.simulation.responsive.state import DECIDED, ELASTIC, OPTIONS
+from gridtune.simulation.responsive.state import DECIDED, ELASTIC, NOW, OPTIONS
 from gridtune.simulation.responsive.stepping import advance_until_decision
 
 __all__ = [
@@ -145,7 +145,7 @@ def live(site, mind, diary, rule, epsilon, stop, until, rng):
     while memory[DECIDED] < stop:
         if not advance_until_decision(site):
             return False
-        if memory[0] > until:
+        if memory[NOW] > until:
             return True
         count = count_candidates(site)
         if count > q.size:

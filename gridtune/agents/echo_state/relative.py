@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.agents.echo_state.compiling import kernel
+from gridtune.simulation.compiled import kernel
 from gridtune.simulation.responsive.accounts import service_of
 from gridtune.simulation.responsive.estimates import class_estimate
 from gridtune.simulation.responsive.state import (

@@ -108,6 +108,12 @@ class LearnerSettings:
         _require(self.branches >= 2, "branches", "at least 2", self)
         for name in ("pretraining_sweeps", "sweeps"):
             _require(getattr(self, name) >= 0, name, "at least 0", self)
+        _require(
+            self.pretraining_sweeps + self.sweeps >= 1,
+            "sweeps",
+            "at least 1 where there is no pretraining",
+            self,
+        )
         for name in ("connectivity", "readout_connectivity", "leak", "learning_rate"):
             _require(0 < getattr(self, name) <= 1, name, "in (0, 1]", self)
         for name in ("epsilon", "discount"):
