@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.systems.logs import Kept, log_reference, rule_names
 from gridtune.systems.provisioning_parameters import ProvisioningParameters
+from gridtune.systems.provisioning_search import Found, measure_front, search_front
 from gridtune.systems.system import Outcome, Streams, SystemParameters, WorkloadLoader, register_system
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import clean
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gridtune.metrics.measure import Described
     from gridtune.simulation.planning.plan import Plan
-    from gridtune.simulation.planning.problem import Evaluation, PlanProblem
+    from gridtune.simulation.planning.problem import PlanProblem
     from gridtune.simulation.provisioning.site import Execution, Site, SiteState
     from gridtune.simulation.provisioning.slots import Slots
 
@@ -36,59 +36,6 @@ _FRONTS = 128
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What a search came to.
-
-    Attributes
-    ----------
-    costs, plans
-        Shape (k, 2) and (k, slots): of the plans that no other one it looked at dominates.
-    evaluations
-        How many it looked at.
-    seen
-        Shape (m, 2): costs of the distinct feasible ones.
-    """
-
-    costs: Floats
-    plans: Bools
-    evaluations: int
-    seen: Floats
-
-
-class Recorder:
-    """A planning problem that remembers the costs of every plan it was asked for."""
-
-    def __init__(self, problem: PlanProblem) -> None:
-        self.problem, self.workflow, self.slots = problem, problem.workflow, problem.slots
-        self._seen: dict[bytes, tuple[float, float]] = {}
-
-    def __len__(self) -> int:
-        return len(self.problem)
-
-    def evaluate(self, population: npt.ArrayLike) -> Floats:
-        """Return costs, shape (plans, 2)."""
-        costs = self.problem.evaluate(population)
-        self._note(np.asarray(population, np.bool_), costs)
-        return costs
-
-    def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
-        """Return costs and the slots that are kept."""
-        found = self.problem.evaluate_released(population)
-        self._note(found.used, found.costs)
-        return found
-
-    def _note(self, plans: Bools, costs: Floats) -> None:
-        for plan, (cost, makespan) in zip(np.packbits(plans, axis=1), costs.tolist(), strict=True):
-            if math.isfinite(makespan):
-                self._seen[plan.tobytes()] = (cost, makespan)
-
-    @property
-    def seen(self) -> Floats:
-        """Shape (m, 2): costs of the distinct feasible plans, in the order in which they were met."""
-        return np.array(list(self._seen.values())).reshape(-1, 2)
 
 
 class ProvisioningSystem:
@@ -143,7 +90,7 @@ class ProvisioningSystem:
             if few.approach == "provisioned":
                 problem = _problem(few, small, offers, 5 if state else 0)
                 problem.plan()
-                _search(few, problem, rng)
+                search_front(few, problem, rng)
 
     def run(
         self, parameters: ProvisioningParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -164,13 +111,17 @@ class ProvisioningSystem:
                 raise SimulationError("best effort needs a queue", field="approach")
             metrics |= _measured(queue.makespan, queue.allocation_cost, queue)
             return Outcome(metrics, notes, {"tasks": _task_table(workflow, queue)} if tables else {})
+        if _out_of_reach(parameters, workflow, offers):
+            none = dict.fromkeys(("front", "evaluations", "feasible_plans", "feasible"), 0.0)
+            undefined = _measured(math.nan, math.nan, queue)
+            return Outcome({**metrics, **undefined, **none, "hypervolume": math.nan}, notes)
         problem = _problem(parameters, workflow, offers, now)
         rng = streams("search")
         # The front does not depend on what is chosen from it: cells that differ in that alone share one.
         stated = parameters.model_dump_json(exclude={"alpha"})
         begun = (stated, repr(rng.bit_generator.state), tuple(load(each).checksum for each in traces))
-        found = self._fronts.get(begun, lambda: _search(parameters, problem, rng))
-        metrics |= _front_measures(problem, found)
+        found = self._fronts.get(begun, lambda: search_front(parameters, problem, rng))
+        metrics |= measure_front(problem, found)
         notes["front"] = found.costs.tolist()
         if len(found.costs) == 0:
             return Outcome({**metrics, **_measured(math.nan, math.nan, queue), "feasible": 0.0}, notes)
@@ -188,9 +139,11 @@ class ProvisioningSystem:
         if p.workflow == "cybershake":
             return self._workflows.get("cybershake", cybershake_workflow)
         if p.workflow != "random":
-            key = (self.code(p)["workflow"], p.workflow_clean, p.offers)
-            read = read_workflow(resolve_trace(p.workflow), clean=p.workflow_clean)
-            return self._workflows.get(key, read.in_whole_seconds)
+            key = (self.code(p)["workflow"], p.workflow_clean)
+            return self._workflows.get(key, lambda: _read_workflow(p))
+        if p.task_processors > widest:
+            message = f"cannot be {p.task_processors:g} on a site of {widest} processors"
+            raise SimulationError(message, field="task_processors")
         return generate_workflow(
             seed=p.workflow_seed,
             tasks=p.tasks,
@@ -209,6 +162,11 @@ class ProvisioningSystem:
         log = (raw.checksum, p.processors, p.clean, p.first)
         copies = (p.copy_probability, p.copy_shift, p.copy_seed, p.inflation)
         return self._sites.get((log, copies), lambda: _build_site(raw, p))
+
+
+def _read_workflow(parameters: ProvisioningParameters) -> Workflow:
+    path = resolve_trace(parameters.workflow)
+    return read_workflow(path, clean=parameters.workflow_clean).in_whole_seconds()
 
 
 def _build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
@@ -260,6 +218,17 @@ def _offers(
     return made, None
 
 
+def _out_of_reach(parameters: ProvisioningParameters, workflow: Workflow, offers: Slots) -> bool:
+    """Whether a task that a site could hold is wider than all that was offered of any, by chance."""
+    from gridtune.simulation.planning.problem import most_at_once  # noqa: PLC0415
+
+    p = parameters
+    if p.offers == "site" or workflow.widest > max(p.slot_sites):
+        return False
+    held = most_at_once(offers, extend=p.extend, together=p.cross_slot != "never")
+    return workflow.widest > max(held.values(), default=0)
+
+
 def _problem(parameters: ProvisioningParameters, workflow: Workflow, offers: Slots, now: int) -> PlanProblem:
     from gridtune.simulation.planning.network import Network  # noqa: PLC0415
     from gridtune.simulation.planning.problem import PlanProblem  # noqa: PLC0415
@@ -269,38 +238,6 @@ def _problem(parameters: ProvisioningParameters, workflow: Workflow, offers: Slo
     network = Network.uniform(sites, latency=p.latency, bandwidth=p.bandwidth)
     how: dict[str, Any] = {"network": network, "cross_slot": p.cross_slot, "extend": p.extend, "now": now}
     return PlanProblem(workflow, offers, p.scheduler, **how)
-
-
-def _search(parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Found:
-    """Return the front that the search finds; a single plan where slots are taken by a simple rule."""
-    from gridtune.agents.planning.algorithms import new_search  # noqa: PLC0415
-    from gridtune.agents.planning.archive import Archive  # noqa: PLC0415
-
-    p, recorder = parameters, Recorder(problem)
-    if p.search in ("all", "open"):
-        rule = np.ones(len(problem), np.bool_) if p.search == "all" else problem.slots.divisible
-        plans, archive = rule[None, :], Archive(len(problem))
-        if p.release:
-            costs, plans = recorder.evaluate_released(plans)
-        else:
-            costs = recorder.evaluate(plans)
-        archive.add(costs, plans)
-        return Found(archive.costs, archive.plans, 1, recorder.seen)
-    search = new_search(p.search, recorder, rng, **_told(p, len(problem)))
-    archive = search.run(p.population * p.iterations)
-    return Found(archive.costs, archive.plans, search.evaluations, recorder.seen)
-
-
-def _told(parameters: ProvisioningParameters, slots: int) -> dict[str, Any]:
-    """Return what the search is told, by its own names."""
-    p = parameters
-    told: dict[str, Any] = {"population": p.population, "release": p.release}
-    if p.search == "memetic":
-        return told | {"offspring": p.population}
-    if p.search == "moga":
-        told |= {"crossover_points": p.crossover_points, "crossover_rate": p.crossover_rate}
-        told |= {"mutation_rate": min(1.0, p.mutation / slots)}
-    return told | {"seeding": p.seeded}
 
 
 def _chosen(parameters: ProvisioningParameters, problem: PlanProblem, found: Found) -> Plan:
@@ -331,26 +268,6 @@ def _measured(makespan: float, cost: float, queue: Execution | None) -> dict[str
 
     theirs = (math.nan, math.nan) if queue is None else (queue.makespan, queue.allocation_cost)
     return {"feasible": 1.0, **compare(makespan, cost, *theirs)}
-
-
-def _front_measures(problem: PlanProblem, found: Found) -> dict[str, float]:
-    """Return size and hypervolume of the front, which does not depend on how it was found."""
-    from gridtune.metrics.pareto import Scale, hypervolume  # noqa: PLC0415
-
-    workflow = problem.workflow
-    everything = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
-    ideal = (workflow.work, workflow.critical_path)
-    # No slot of a site may be indivisible: then taking all of them costs no more than the least.
-    farthest = (float(everything[0]), 3.0 * float(everything[1]))
-    volume = math.nan
-    if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
-        volume = hypervolume(found.costs, Scale(ideal, farthest), reference=1.0)
-    return {
-        "front": float(len(found.costs)),
-        "hypervolume": volume,
-        "evaluations": float(found.evaluations),
-        "feasible_plans": float(len(found.seen)),
-    }
 
 
 def _task_table(workflow: Workflow, queue: Execution, plan: Plan | None = None) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -144,7 +145,26 @@ class ProvisioningParameters(SystemParameters):
         if not (self.workflow_is_made or self._is_file()):
             made = " or ".join(MADE)
             raise ValueError(f"workflow={self.workflow!r} is neither {made} nor a file of a known suffix")
+        for names, choice in self._without_effect():
+            for name in names:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} has no effect with {choice}")
         return self
+
+    def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:
+        """Yield names of parameters that decide nothing, and the choice that makes it so."""
+        if self.offers == "site":
+            yield ("slot_sites", "slot_length", "slot_gap", "slot_until"), "offers=site"
+        else:
+            yield ("processors", "first", "clean", "copy_probability", "inflation"), "offers=poisson"
+        if self.workflow != "random":
+            yield ("tasks", "depth", "run_time", "task_processors", "fan_in"), f"workflow={self.workflow}"
+        if self.approach == "best_effort":
+            return  # what is fixed for a whole sweep may be said of best effort, too
+        if self.search != "moga":
+            yield ("crossover_points", "crossover_rate", "mutation"), f"search={self.search}"
+        if self.search in ("memetic", "all", "open"):
+            yield ("seeded",), f"search={self.search}"
 
     @property
     def workflow_is_made(self) -> bool:

@@ -191,8 +191,8 @@ def parameters_model(cores: int, parameters: ResponsiveParameters) -> SiteModel:
     return SiteModel(
         cores=cores,
         elastic=parameters.site == "elastic",
-        floor=min(parameters.floor, cores),
-        largest=max(parameters.largest or 2 * cores, cores),
+        floor=parameters.floor if "floor" in parameters.model_fields_set else min(parameters.floor, cores),
+        largest=parameters.largest or 2 * cores,
         step=parameters.step,
         period=parameters.period,
         oracle=parameters.estimates == "oracle",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -64,6 +65,20 @@ LEARNING = (
     "epochs",
     "step_size",
 )
+
+#: … of them those that a method, and those that a network, has no use for.
+_OF_OTHER_METHODS: dict[Method, tuple[str, ...]] = {
+    "sarsa": ("iterations", "probes", "branches", "horizon"),
+    "fitted_q": ("learning_rate", "relearn", "probes", "branches", "horizon"),
+    "counterfactual": ("learning_rate", "discount", "iterations", "relearn"),
+}
+_OF_THE_OTHER_NETWORK: dict[Regressor, tuple[str, ...]] = {
+    "esn": ("epochs", "step_size"),
+    "ffnn": (
+        *("connectivity", "readout_connectivity", "spectral_radius", "leak", "input_scale"),
+        *("reservoirs", "ridge"),
+    ),
+}
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
@@ -179,11 +194,6 @@ class ResponsiveParameters(SystemParameters):
     epochs: Count | None = Field(None, description="feed-forward: passes over the samples at each fit")
     step_size: Positive | None = Field(None, description="feed-forward: Adam's learning rate")
 
-    @classmethod
-    def _numbers_are_numbers(cls, value: Any) -> Any:
-        """Take `12` from the command line for a number: no partition has a number for a name."""
-        return int(value) if isinstance(value, str) and value.isdecimal() else value
-
     @field_validator("shares")
     @classmethod
     def _shares_are_sound(cls, value: str | None) -> str | None:
@@ -193,23 +203,39 @@ class ResponsiveParameters(SystemParameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> ResponsiveParameters:
-        if self.headroom is not None and (self.site == "rigid" or self.policy in LEARNED):
-            raise ValueError(f"headroom={self.headroom} has no effect with {self.site} and {self.policy}")
         if self.weeks and self.partition is not None:
             raise ValueError(f"partition={self.partition} has no effect with weeks")
         if self.policy == "recorded" and (self.site == "elastic" or self.shake):
             raise ValueError("policy=recorded is what happened: a rigid site, nothing shaken")
-        if self.policy not in LEARNED:
-            given = [name for name in (*LEARNING, "variant") if name in self.model_fields_set]
-            given = [name for name in given if getattr(self, name) not in (None, "paper")]
-            if given:
-                raise ValueError(f"{given[0]} has no effect with policy={self.policy}")
-            return self
-        try:
-            self.learner()
-        except GridtuneError as fault:
-            raise ValueError(str(fault)) from None
+        if self.policy in LEARNED:
+            try:
+                self.learner()
+            except GridtuneError as fault:
+                raise ValueError(str(fault)) from None
+        for names, choice in self._without_effect():
+            for name in names:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} has no effect with {choice}")
         return self
+
+    def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:
+        """Yield names of parameters that decide nothing, and the choice that makes it so."""
+        if self.site == "rigid":
+            yield ("floor", "largest", "step", "period", "headroom"), "site=rigid"
+        if self.estimates == "oracle":
+            yield ("median_of",), "estimates=oracle"
+        policy = f"policy={self.policy}"
+        if self.policy != "edf":
+            yield ("patience",), policy
+        if self.policy not in LEARNED:
+            yield (*LEARNING, "variant"), policy
+            return
+        yield ("headroom",), policy
+        method, regressor = LEARNED[self.policy]
+        yield _OF_OTHER_METHODS[method], policy
+        yield _OF_THE_OTHER_NETWORK[regressor], policy
+        if method == "counterfactual" and not self.learner().sweeps:
+            yield ("probes", "branches", "horizon", "epsilon"), f"{policy} and sweeps=0"
 
     def target_shares(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Return the groups that have a share of their own, and all shares, the others' last."""

@@ -36,7 +36,7 @@ def window_mask(submit_time: IntArray, start: float, end: float) -> npt.NDArray[
 def cut_points(jobs: int, windows: int) -> list[int]:
     """Return the `windows + 1` positions that cut `jobs` into runs of nearly equal length."""
     if not 1 <= windows <= jobs:
-        raise WorkloadError(f"{jobs} jobs cannot be cut into {windows} windows")
+        raise WorkloadError(f"{jobs} jobs cannot be cut into {windows} windows", field="window")
     return [jobs * i // windows for i in range(windows + 1)]
 
 

@@ -145,7 +145,11 @@ def test_a_merged_front_counts_who_found_what():
 def test_settings_of_the_search(tmp_path):
     grid = [{"population": p, "iterations": i} for p in (4, 8) for i in (2, 4)]
     grid += [{"population": 4, "iterations": 2, "crossover_points": 1, "mutation": 0}]
-    assert "provisioning_settings.png" in names(write(Cells(cells(grid, MADE), tmp_path, "mine")))
+    finished = cells(grid, MADE)
+    assert "provisioning_settings.png" in names(write(Cells(finished, tmp_path, "mine")))
+    # A cell is missing here and another there: what both have is compared.
+    some = [cell for cell in finished if cell.cell_id not in ("site-0-0", "site-1-2")]
+    assert "provisioning_settings.png" in names(write(Cells(some, tmp_path, "mine")))
 
 
 def test_nothing_finished_writes_nothing(tmp_path):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gridtune.errors import SweepError
+from gridtune.errors import SimulationError, SweepError
 from gridtune.sweep import run_cell
 from gridtune.workload import write_workload
 from gridtune.workload.workload import Workload
@@ -105,13 +105,14 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
     path = tmp_path / "two.dax"
     tasks = '<job id="a" runtime="100.2"/><job id="b" runtime="50"/><child ref="b"><parent ref="a"/></child>'
     path.write_text(f"<adag>{tasks}</adag>")
-    metrics = run(trace=trace, workflow=str(path), search="all").metrics
+    given = {"trace": trace, "workflow": str(path), "search": "all"}
+    metrics = run_cell("provisioning", given, seed=1).outcome.metrics
     assert metrics["tasks"] == 2
     # 101 s and 50 s, of one processor each: a site counts in whole seconds.
     assert metrics["allocation_cost_best_effort"] == 151 / 3600
-    cells = [run_cell("provisioning", {"trace": trace, "workflow": str(path), "search": "all"}).cell]
+    cells = [run_cell("provisioning", given).cell]
     path.write_text(f"<adag>{tasks.replace('50', '60')}</adag>")
-    cells.append(run_cell("provisioning", {"trace": trace, "workflow": str(path), "search": "all"}).cell)
+    cells.append(run_cell("provisioning", given).cell)
     assert cells[0].cell_id != cells[1].cell_id
 
 
@@ -126,9 +127,35 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
         ({"trace": "x.swf", "workflow": "montage"}, "neither random or cybershake nor a file"),
         ({"offers": "poisson", "slot_sites": "7,x"}, "slot_sites.1"),
         ({"trace": "x.swf", "alpha": 2}, "less than or equal to 1"),
+        (
+            {"trace": "x.swf", "search": "memetic", "mutation": 3},
+            "mutation has no effect with search=memetic",
+        ),
+        ({"trace": "x.swf", "search": "open", "seeded": True}, "seeded has no effect with search=open"),
+        ({"trace": "x.swf", "slot_gap": 5}, "slot_gap has no effect with offers=site"),
+        ({"offers": "poisson", "copy_probability": 0.5}, "copy_probability has no effect"),
+        ({"trace": "x.swf", "workflow": "cybershake", "tasks": 50}, "tasks has no effect"),
         ({"trace": "x.swf", "serach": "moga"}, "serach"),
     ],
 )
 def test_parameters_that_cannot_be(parameters, message):
     with pytest.raises(SweepError, match=message):
         run_cell("provisioning", parameters)
+
+
+def test_slots_that_happen_to_be_too_narrow_are_no_plan_and_no_failure():
+    """A task that a site could hold, where no slots wide enough are on offer: counted, not left out."""
+    told = {"offers": "poisson", "slot_sites": "8,16", "slot_until": 3000, "cross_slot": "never"}
+    few = {"tasks": 5, "depth": 2, "run_time": 100, "population": 10, "iterations": 4}
+    found = [run(**told, **few, task_processors=10, seed=seed).metrics for seed in range(1, 7)]
+    assert {metrics["feasible"] for metrics in found} == {0, 1}
+    for metrics in found:
+        assert metrics["evaluations"] in {0, 40}
+        if metrics["feasible"] == 0:
+            assert metrics["front"] == 0
+            assert math.isnan(metrics["makespan"])
+
+
+def test_tasks_wider_than_the_site_name_their_parameter(trace):
+    with pytest.raises(SimulationError, match="field task_processors"):
+        run(trace=trace, task_processors=1000)

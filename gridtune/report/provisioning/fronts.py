@@ -162,8 +162,15 @@ def _with_interval(rows: Sequence[Row]) -> tuple[list[float], npt.NDArray[np.flo
 
 
 def _pooled(rows: Sequence[Row]) -> tuple[float, tuple[float, float]]:
-    """Return the mean hypervolume of the submissions, averaged over rows, and its distances to the ends."""
-    values = np.nanmean([row.values("hypervolume") for row in rows], axis=0)
+    """Return the mean hypervolume of the submissions that all rows have, and its distances to the ends."""
+    by_submission: dict[str, list[float]] = {}
+    for row in rows:
+        for result, value in zip(row.results, row.values("hypervolume"), strict=True):
+            if not np.isnan(value):
+                by_submission.setdefault(result.replicate, []).append(float(value))
+    values = np.array([np.mean(each) for each in by_submission.values() if len(each) == len(rows)])
+    if len(values) == 0:
+        return float("nan"), (float("nan"), float("nan"))
     low, high = bootstrap_interval(values, rng=np.random.default_rng(0))
-    mean = float(np.nanmean(values))
+    mean = float(values.mean())
     return mean, (mean - float(low), float(high) - mean)

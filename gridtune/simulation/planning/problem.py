@@ -19,7 +19,7 @@ from gridtune.simulation.planning.state import Graph, Offers, Outcome, size_of, 
 from gridtune.simulation.provisioning.slots import Slots
 from gridtune.workload.workflows import Workflow
 
-__all__ = ["CROSS_SLOT", "SCHEDULERS", "Evaluation", "PlanProblem", "plan"]
+__all__ = ["CROSS_SLOT", "SCHEDULERS", "Evaluation", "PlanProblem", "most_at_once", "plan"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -126,7 +126,7 @@ class PlanProblem:
 
     def _check_widths(self) -> None:
         """Refuse a task that no site could hold even if all its slots were taken."""
-        held = _most_at_once(self.slots, self.extend, together=self.cross_slot != "never")
+        held = most_at_once(self.slots, extend=self.extend, together=self.cross_slot != "never")
         if self.workflow.widest > max(held.values()):
             task = int(np.argmax(self.workflow.processors))
             site = max(held, key=lambda one: held[one])
@@ -286,7 +286,7 @@ def _by_task(first: Ints, slot: Ints, processors: Ints) -> tuple[Ints, Ints, Int
     return slot[places], processors[places], offsets
 
 
-def _most_at_once(slots: Slots, extend: bool, *, together: bool) -> dict[int, int]:
+def most_at_once(slots: Slots, *, extend: bool, together: bool) -> dict[int, int]:
     """Return the most processors that a task could have of each site, at some time."""
     most = {}
     for site in np.unique(slots.site).tolist():

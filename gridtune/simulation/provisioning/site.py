@@ -246,11 +246,12 @@ def _check_jobs(workload: Workload, processors: int) -> None:
     if processors < 1:
         raise SimulationError(f"a site of {processors} processors", field="processors")
     faults = (
-        (np.diff(workload.submit_time, prepend=workload.submit_time[:1]) < 0, "is not in submit order"),
-        (workload.run_time < 0, "has no run time"),
-        (workload.processors > processors, f"is wider than the site's {processors} processors"),
+        (np.diff(workload.submit_time, prepend=workload.submit_time[:1]) < 0, "is not in submit order", None),
+        (workload.run_time < 0, "has no run time", None),
+        (workload.processors > processors, f"is wider than the site's {processors} processors", "processors"),
     )
-    for bad, what in faults:
+    for bad, what, field in faults:
         if bad.any():
             row = int(np.argmax(bad))
-            raise SimulationError(f"job {int(workload.job_id[row])} (row {row}) {what}", path=workload.source)
+            told = f"job {int(workload.job_id[row])} (row {row}) {what}"
+            raise SimulationError(told, path=workload.source, field=field)

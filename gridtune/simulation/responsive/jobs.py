@@ -132,7 +132,8 @@ def build_jobs(
         wide = int((workload.processors > 1).sum())
         raise SimulationError(
             f"{wide} of {len(workload)} jobs of {workload.name} use more than one processor",
-            hint="this site runs sequential jobs",
+            field="trace",
+            hint="this site runs sequential jobs: a log such as lcg-2005 or egee, or a partition of one",
         )
     if len(shares) != len(vos) + 1:
         raise SimulationError(
