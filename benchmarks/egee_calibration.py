@@ -5,6 +5,8 @@ python -m benchmarks.egee_calibration
 
 from __future__ import annotations
 
+import argparse
+
 import numpy as np
 
 from gridtune.metrics.responsive import measure_site
@@ -34,6 +36,7 @@ PUBLISHED = (0.628, 0.418, 0.830, 0.265, 2756, 8844, 13041, 26726, 0.63, 0.7)
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     workloads = [generate_workload("egee", jobs=JOBS, seed=seed, load=0.56) for seed in range(SEEDS)]
     first = workloads[0].run_time
     for name, run in (("interactive", first[first < 900]), ("batch", first[first >= 900])):

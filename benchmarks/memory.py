@@ -8,6 +8,7 @@ is told to give large blocks back at once, or memory freed earlier would be used
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import sys
@@ -42,6 +43,7 @@ def measure(backfill: str, jobs: int) -> tuple[str, ...]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     if not Path("/proc/self/clear_refs").exists():
         raise SystemExit("this system does not tell a process's highest use of memory")
     name, value = ALLOCATOR

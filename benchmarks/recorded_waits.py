@@ -8,6 +8,7 @@ same jobs under our EASY, its variants and plain queueing, and sets the waits be
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 import numpy as np
@@ -45,7 +46,11 @@ def row(name: str, waits: np.ndarray, recorded: np.ndarray, run: np.ndarray) -> 
 
 
 def main() -> None:
-    workload = gt.read_workload(resolve_trace(sys.argv[1] if len(sys.argv) > 1 else "kth-sp2"))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "log", nargs="?", default="kth-sp2", help="a log that records waits, or a catalogued trace (kth-sp2)"
+    )
+    workload = gt.read_workload(resolve_trace(parser.parse_args().log))
     known = workload.wait_time >= 0
     if not known.any():
         sys.exit(f"{workload.name} records no waits")

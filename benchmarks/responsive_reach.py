@@ -49,7 +49,10 @@ ELASTIC: dict[str, dict[str, Any]] = {
         f"fixed {cores}": {"policy": "interactive_first", "cores": cores}
         for cores in (81, 100, 120, 140, 160)
     },
-    "elastic, demand × 1.2": {"policy": "interactive_first", "site": "elastic", "headroom": 1.2},
+    **{
+        f"demand × {headroom}": {"policy": "interactive_first", "site": "elastic", "headroom": headroom}
+        for headroom in (1.2, 1.5, 2.0, 2.6, 3.0)
+    },
 }
 SHOWN = ("rigid_reward", "interactive_responsiveness", "responsiveness", "fairness", "core_hours")
 

@@ -1,6 +1,6 @@
 """How fast the shutdown simulator steps: vectorised, single, replayed, and in plain Python.
 
-    python -m benchmarks.shutdown_speed [DAYS]
+    python -m benchmarks.shutdown_speed [--rounds N] [DAYS]
 
 DAYS is a folder or archive of days; by default the bundled ones that are like Taurus's. Seconds are of the
 thread's own CPU time, so that a busy machine does not count. The paper's authors' simulator makes about
@@ -9,13 +9,12 @@ thread's own CPU time, so that a busy machine does not count. The paper's author
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.measure import interleave, print_machine, print_table, rate
+from benchmarks.measure import arguments, interleave, print_machine, print_table, rate
 from gridtune.environments import ShutdownEnv, ShutdownVectorEnv
 from gridtune.environments.shutdown import read_training_days
 from gridtune.simulation.shutdown.clusters import ClusterBatch
@@ -24,7 +23,6 @@ from gridtune.simulation.shutdown.reference import ReferenceCluster, ReferenceJo
 from gridtune.simulation.shutdown.replay import replay
 
 AUTHORS = 2800
-ROUNDS = 5
 STEPS = 1_000_000
 
 
@@ -94,7 +92,12 @@ def plain_python(days: Days) -> tuple[int, Callable[[], float]]:
 
 
 def main() -> None:
-    days = read_training_days(sys.argv[1] if len(sys.argv) > 1 else "taurus_days", "all")
+    parser = arguments(__doc__.partition("\n")[0])
+    parser.add_argument(
+        "days", nargs="?", default="taurus_days", help="folder or archive of days (the bundled taurus_days)"
+    )
+    options = parser.parse_args()
+    days = read_training_days(options.days, "all")
     print_machine()
     print(f"{days}, random actions unless a rule is named.")
     contestants = {
@@ -114,7 +117,7 @@ def main() -> None:
     runs = {name: run for name, (_, run) in contestants.items()}
     for run in runs.values():
         run()
-    seconds = interleave(runs, ROUNDS)
+    seconds = interleave(runs, options.rounds)
     rows = []
     for name, (steps, _) in contestants.items():
         median = float(np.median(seconds[name]))

@@ -43,13 +43,17 @@ SHOWN = (
 
 def arguments() -> argparse.Namespace:
     """Return what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trace", help="the days: a folder or archive of logs, or the name of a bundled trace")
     parser.add_argument("--checkpoint", required=True, help="file of a policy, or the name of a bundled one")
-    parser.add_argument("--cluster", choices=CLUSTERS, default="taurus")
-    parser.add_argument("--subset", choices=("all", "train", "test"), default="test")
+    parser.add_argument("--cluster", choices=CLUSTERS, default="taurus", help="its nodes (taurus)")
+    parser.add_argument(
+        "--subset", choices=("all", "train", "test"), default="test", help="which of the days (test)"
+    )
     parser.add_argument("--repeats", type=int, default=4, help="times that actions are drawn (4)")
-    parser.add_argument("--tau", type=float, default=0.5)
+    parser.add_argument("--tau", type=float, default=0.5, help="share of its walltime a job may wait (0.5)")
     return parser.parse_args()
 
 

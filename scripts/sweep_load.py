@@ -6,6 +6,7 @@
 The study is written down in search_spaces/load.yaml. Started again, it runs only what is missing.
 """
 
+import argparse
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ import gridtune as gt
 SPACE = Path(__file__).resolve().parent.parent / "search_spaces" / "load.yaml"
 
 if __name__ == "__main__":
+    raw = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=__doc__, formatter_class=raw).parse_args()
     # A cluster job's own folder goes away with it; results go where GRIDTUNE_HOME says, else here.
     os.chdir(os.environ.get("GRIDTUNE_HOME", "."))
     study = gt.run_sweep(SPACE)

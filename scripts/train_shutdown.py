@@ -9,6 +9,7 @@ Started again, it goes on where it stopped. The folder then holds the best polic
 import argparse
 import json
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -22,27 +23,37 @@ from gridtune.systems.shutdown import CLUSTERS
 
 def arguments() -> argparse.Namespace:
     """Return what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trace", help="the days: a folder or archive of logs, or the name of a bundled trace")
     parser.add_argument("folder", help="where the policy and its learning curve go")
-    parser.add_argument("--cluster", choices=CLUSTERS, default="taurus")
-    parser.add_argument("--network", choices=NETWORKS, default="recurrent")
-    parser.add_argument("--environments", type=int, default=16, help="days between updates (16)")
-    parser.add_argument("--steps", type=int, default=PPOSettings.steps, help="of each environment (1440)")
-    parser.add_argument("--updates", type=int, default=PPOSettings.updates)
-    parser.add_argument("--learning-rate", type=float, default=PPOSettings.learning_rate)
-    parser.add_argument("--entropy-weight", type=float, default=PPOSettings.entropy_weight)
-    parser.add_argument("--entropy-decay", type=float, default=PPOSettings.entropy_decay)
-    parser.add_argument("--gamma", type=float, default=PPOSettings.gamma)
-    parser.add_argument("--lam", type=float, default=PPOSettings.lam)
-    parser.add_argument("--minibatches", type=int, default=PPOSettings.minibatches)
-    parser.add_argument("--gradient-norm", type=float)
     parser.add_argument("--initial", help="a policy to begin from: a file, or the name of a bundled one")
-    parser.add_argument("--seed", type=int, default=PPOSettings.seed)
-    parser.add_argument("--validate-every", type=int, default=10, help="updates between validations (10)")
-    parser.add_argument("--seconds", type=float, help="how long to train at most")
-    parser.add_argument("--device", default="cpu", help="where the network is: cpu or cuda")
-    parser.add_argument("--threads", type=int, default=1, help="torch's threads on the CPU (1)")
+    parser.add_argument("--gradient-norm", type=float, help="longest gradient (as long as it is)")
+    parser.add_argument("--seconds", type=float, help="how long to train at most (all updates)")
+
+    def option(name: str, kind: type, default: Any, told: str, **more: Any) -> None:
+        parser.add_argument(name, type=kind, default=default, help=f"{told} ({default})", **more)
+
+    option("--cluster", str, "taurus", "whose nodes and watts", choices=CLUSTERS)
+    option("--network", str, "recurrent", "kind of policy", choices=NETWORKS)
+    option("--environments", int, 16, "days between updates")
+    option("--steps", int, PPOSettings.steps, "minutes of each environment between updates")
+    option("--updates", int, PPOSettings.updates, "how often the policy is updated")
+    option("--learning-rate", float, PPOSettings.learning_rate, "step size of the first update")
+    option(
+        "--entropy-weight", float, PPOSettings.entropy_weight, "weight of the policy's entropy in the loss"
+    )
+    option(
+        "--entropy-decay", float, PPOSettings.entropy_decay, "share of that weight left at the last update"
+    )
+    option("--gamma", float, PPOSettings.gamma, "discount of rewards, per step")
+    option("--lam", float, PPOSettings.lam, "λ of generalised advantage estimation")
+    option("--minibatches", int, PPOSettings.minibatches, "parts of each pass over what was collected")
+    option("--seed", int, PPOSettings.seed, "of everything drawn")
+    option("--validate-every", int, 10, "updates between validations")
+    option("--device", str, "cpu", "where the network is: cpu or cuda")
+    option("--threads", int, 1, "torch's threads on the CPU")
     return parser.parse_args()
 
 
