@@ -18,9 +18,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from gridtune.errors import SweepError
+from gridtune.report.derived import add_derived, replace_derived
 from gridtune.report.extras import Material, write_extras
 from gridtune.report.facts import FACTS_FILE, SweepFacts
-from gridtune.report.schedules import ScheduleFiles, read_schedules, write_schedules
+from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules, write_schedules
 from gridtune.report.summary import Best, Summary, summarise, write_report
 from gridtune.report.tables import print_ranking, report_console
 from gridtune.sweep.journal import read_journal
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Study", "print_study", "report_study", "run_sweep"]
 
+#: The folder in a sweep's that holds its schedules.
+_SCHEDULES = "schedules"
 
 #: What a study prints.
 Output = Literal["screen", "quiet", "json"]
@@ -67,6 +70,8 @@ class Study:
         What the sweep came to; None if it was only reported.
     report
         Where tables and figures are; None for the sweep's folder.
+    earlier
+        Cells in the journal that the space no longer has.
     """
 
     directory: Path
@@ -78,6 +83,7 @@ class Study:
     tracking: TrackingOutcome | None = None
     sweep: SweepResult | None = None
     report: Path | None = None
+    earlier: int = 0
 
     @property
     def report_folder(self) -> Path:
@@ -99,6 +105,7 @@ class Study:
         held: dict[str, Any] = {
             "name": self.facts.name,
             "cells": len(self.results),
+            "earlier": self.earlier,
             **{state: self.counts.get(state, 0) for state in ("done", "failed", "timed_out", "lost")},
             "best": {best.stratum: _best_dict(best) for best in self.summary.best},
             "directory": str(self.directory),
@@ -206,7 +213,10 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
             # The runs are on their way while the figures are drawn.
             tracker.publish(summary, seconds=sweep.seconds)
         study = _written(sweep.path.parent, summary, sweep.results, sweep.table)
-        schedules = write_schedules(study.summary, study.results, study.directory / "schedules")
+        schedules = write_schedules(study.summary, study.results, study.directory / _SCHEDULES)
+        drawn = _paths(schedules, study.directory)
+        # What an earlier space of the same name left would pass for this one's.
+        replace_derived(study.directory, [*study.files, *drawn])
         if tracker:
             progress.stage("tracking", 0)
             tracker.store(_artefacts(study, schedules))
@@ -217,7 +227,8 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
     finally:
         # Whatever happened, no run of the tracking store is left as running.
         outcome = tracker.close(status) if tracker else None
-    return replace(study, files=[*study.files, *_paths(schedules)], tracking=outcome, sweep=sweep)
+    files = [*study.files, *drawn]
+    return replace(study, files=files, tracking=outcome, sweep=sweep, earlier=sweep.earlier)
 
 
 def report_study(
@@ -254,7 +265,7 @@ def report_study(
     folder = path.parent
     table = pq.read_table(path)
     own = SweepFacts.read(folder)
-    facts = _asked(own, table, objective, baseline)
+    facts = own.asked(table, objective=objective, baseline=baseline)
     other = own.folder_of(facts)
     if other and tracking:
         raise SweepError(
@@ -263,11 +274,15 @@ def report_study(
         )
     journal = read_journal(folder / JOURNAL_NAME)
     cells = [journal[cell_id] for cell_id in table["cell_id"].to_pylist() if cell_id in journal]
+    earlier = len(journal) - len(cells)
     if other:
         summary = summarise(table, facts)
         files = write_report(summary, folder / other)
-        return Study(folder, facts, cells, table, summary, files, report=folder / other)
-    study = _written(folder, summarise(table, facts), cells, table)
+        add_derived(folder, files)
+        return Study(folder, facts, cells, table, summary, files, report=folder / other, earlier=earlier)
+    study = replace(_written(folder, summarise(table, facts), cells, table), earlier=earlier)
+    schedules = read_schedules(folder / _SCHEDULES)
+    add_derived(folder, [*study.files, *_paths(schedules, folder)])
     if not tracking:
         return study
     tracker = _tracker(tracking_uri, None)
@@ -276,25 +291,11 @@ def report_study(
     status = "FAILED"
     try:
         tracker.publish(study.summary)
-        tracker.store(_artefacts(study, read_schedules(folder / "schedules")))
+        tracker.store(_artefacts(study, schedules))
         status = "FINISHED" if study.complete else "FAILED"
     finally:
         outcome = tracker.close(status)
     return replace(study, tracking=outcome)
-
-
-def _asked(
-    own: SweepFacts, table: pa.Table, objective: str | None, baseline: Mapping[str, Any] | None
-) -> SweepFacts:
-    """Return what a report is about: the sweep's own facts with what is asked for instead."""
-    facts = own
-    if objective is not None:
-        facts = facts.with_objective(objective)
-        if f"metric.{objective}" not in table.column_names:
-            raise SweepError(f"no cell has the metric {objective!r}")
-    if baseline is not None:
-        facts = facts.with_baseline(baseline, table)
-    return facts
 
 
 def print_study(study: Study, console: Console, *, limit: int | None = 30) -> None:
@@ -320,7 +321,11 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30) -> No
     if failed:
         first = (failed[0].error or failed[0].state).strip().splitlines()[-1]
         console.print(f"{len(failed)} cells have no result; the first: {first}", style="red", markup=False)
-    lines = [f"tables and figures: {study.report_folder}/"]
+    lines = []
+    if study.earlier:
+        cells = "cell of an earlier space stays" if study.earlier == 1 else "cells of an earlier space stay"
+        lines.append(f"{study.earlier} {cells} in the journal, not in the tables")
+    lines += [f"tables and figures: {study.report_folder}/"]
     if study.tracking is not None:
         lines.append(study.tracking.message)
         if study.tracking.complete:
@@ -358,22 +363,23 @@ def _tracker(uri: str | None, console: Console | None) -> MlflowTracker:
 
 
 def _written(folder: Path, summary: Summary, results: Sequence[CellResult], table: pa.Table) -> Study:
-    files = [*write_report(summary, folder), *write_extras(Material(summary, table, results, folder))]
+    csv_path = folder / "results.csv"
+    pa_csv.write_csv(table, csv_path)
+    material = Material(summary, table, results, folder)
+    files = [csv_path, *write_report(summary, folder), *write_extras(material)]
     return Study(folder, summary.facts, results, table, summary, files)
 
 
-def _paths(schedules: Sequence[ScheduleFiles]) -> list[Path]:
-    return [path for each in schedules for path in (*each.tables.values(), each.figure) if path is not None]
+def _paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:
+    found = [path for each in schedules for path in (*each.tables.values(), each.figure) if path is not None]
+    return [*found, folder / _SCHEDULES / INDEX_FILE] if found else []
 
 
 def _artefacts(study: Study, schedules: Sequence[ScheduleFiles]) -> list[Artefact]:
     """Return the files to track: the sweep's own, and the schedules with their configurations' runs."""
     from gridtune.tracking.tracker import Artefact  # noqa: PLC0415
 
-    csv_path = study.directory / "results.csv"
-    pa_csv.write_csv(study.table, csv_path)
-    own = [study.directory / RESULTS_NAME, csv_path, study.directory / FACTS_FILE]
-    found = [Artefact(path) for path in own]
+    found = [Artefact(study.directory / name) for name in (RESULTS_NAME, FACTS_FILE)]
     found += [Artefact(path, "plots" if path.suffix == ".png" else "") for path in study.files]
     for each in schedules:
         if each.figure is not None:

@@ -155,6 +155,21 @@ class SweepFacts:
         draft.replace(path)
         return path
 
+    def asked(
+        self, table: pa.Table, *, objective: str | None = None, baseline: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Return what a report is about: these facts with what is asked for instead.
+
+        Raises
+        ------
+        GridtuneError
+            If the sweep's table of cells has no such metric or no such configuration.
+        """
+        facts = self if objective is None else self.with_objective(objective)
+        if objective is not None and f"metric.{objective}" not in table.column_names:
+            raise SweepError(f"no cell has the metric {objective!r}")
+        return facts if baseline is None else facts.with_baseline(baseline, table)
+
     def with_objective(self, metric: str) -> Self:
         """Return the same facts with another metric to rank by, in the direction that is its own."""
         system = get_system(self.system)

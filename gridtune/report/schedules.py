@@ -19,12 +19,12 @@ from gridtune.sweep.cells import CellResult
 from gridtune.sweep.runner import run_cell
 from gridtune.sweep.workloads import Workloads
 
-__all__ = ["ScheduleFiles", "read_schedules", "write_schedules"]
+__all__ = ["INDEX_FILE", "ScheduleFiles", "read_schedules", "write_schedules"]
 
 #: The table that a system gives its schedule as.
 _TABLE = "schedule"
 #: Which file is whose.
-_INDEX = "index.json"
+INDEX_FILE = "index.json"
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
 
 def read_schedules(directory: Path) -> list[ScheduleFiles]:
     """Return what `write_schedules` wrote into a folder; [] where it wrote nothing."""
-    path = directory / _INDEX
+    path = directory / INDEX_FILE
     if not path.exists():
         return []
     held = json.loads(path.read_text(encoding="utf-8"))
@@ -120,7 +120,7 @@ def _write_index(found: Sequence[ScheduleFiles], directory: Path) -> None:
         }
         for each in found
     ]
-    (directory / _INDEX).write_text(json.dumps(held, indent=2) + "\n", encoding="utf-8")
+    (directory / INDEX_FILE).write_text(json.dumps(held, indent=2) + "\n", encoding="utf-8")
 
 
 def _best_and_baseline(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -91,6 +91,8 @@ class SweepResult:
         How many cells were run this time.
     seconds
         Wall-clock seconds this time took.
+    earlier
+        Cells in the journal that the space does not have: those of an earlier one of the same name.
     """
 
     plan: SweepPlan
@@ -99,6 +101,7 @@ class SweepResult:
     path: Path
     ran: int
     seconds: float
+    earlier: int = 0
 
     @property
     def counts(self) -> Mapping[str, int]:

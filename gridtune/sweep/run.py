@@ -123,9 +123,11 @@ def run_space(
             )
         tell("writing results", 0)
         results = _in_order(planner, cells, queue, found)
+        earlier = len(journal.results.keys() - {result.cell_id for result in results})
     table = results_table(results)
     write_table(table, folder / RESULTS_NAME)
-    result = SweepResult(plan, results, table, folder / RESULTS_NAME, ran, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    result = SweepResult(plan, results, table, folder / RESULTS_NAME, ran, seconds, earlier)
     for observer in observers:
         observer.ended(result)
     return result

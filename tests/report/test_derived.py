@@ -1,0 +1,96 @@
+"""A folder that a sweep of another space wrote into before: nothing derived of it stays, the rest does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gridtune.report.derived import DERIVED_FILE, add_derived, replace_derived
+from gridtune.report.tables import report_console
+from gridtune.study import print_study, report_study, run_sweep
+from gridtune.sweep.cells import CellResult
+from gridtune.sweep.journal import Journal
+from gridtune.sweep.run import space_cells
+
+
+def write(folder: Path, *names: str) -> list[Path]:
+    paths = [folder / name for name in names]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    return paths
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} - {DERIVED_FILE}
+
+
+def test_only_what_is_listed_and_not_written_again_goes(tmp_path: Path) -> None:
+    write(tmp_path, "journal.jsonl", "notes.txt", "plots/mine.png")
+    old = write(tmp_path, "ranking-old.csv", "plots/old.png", "schedules/old.parquet", "ranking.md")
+    add_derived(tmp_path, old[:2])
+    add_derived(tmp_path, old[2:])
+    removed = replace_derived(tmp_path, write(tmp_path, "ranking.md", "ranking-new.csv"))
+    assert set(removed) == set(old[:3])
+    assert names(tmp_path) == {
+        "journal.jsonl",
+        "notes.txt",
+        "plots/mine.png",
+        "ranking.md",
+        "ranking-new.csv",
+    }
+    assert not (tmp_path / "schedules").exists()
+
+
+def test_nothing_outside_the_folder_is_removed(tmp_path: Path) -> None:
+    (outside,) = write(tmp_path, "outside.txt")
+    folder = tmp_path / "sweep"
+    write(folder, "a.csv")
+    (folder / DERIVED_FILE).write_text(json.dumps({"files": ["../outside.txt", "gone.csv", "a.csv"]}))
+    assert replace_derived(folder, []) == [folder / "a.csv"]
+    assert outside.exists()
+
+
+def test_a_list_that_cannot_be_read_removes_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "a.csv", DERIVED_FILE)
+    assert replace_derived(tmp_path, []) == []
+    assert names(tmp_path) == {"a.csv"}
+
+
+SPACE = {
+    "name": "changing",
+    "fixed": {"trace": "quickstart", "first": 200},
+    "dimensions": {"order": ["fcfs", "sjf"]},
+    "objective": "wait_mean",
+}
+
+
+def finished(folder: Path, space: dict[str, object]) -> None:
+    """Write every cell of a space into the journal, so that its sweep runs none."""
+    with Journal(folder / "journal.jsonl") as journal:
+        journal.append(
+            CellResult.of(cell, "done", metrics={"wait_mean": 1.0, "makespan": 2.0}, notes={}, seconds=0.1)
+            for cell in space_cells(space)
+        )
+
+
+def test_a_changed_space_leaves_no_mixture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    finished(tmp_path, SPACE)
+    run_sweep(SPACE, directory=tmp_path, tracking=False, output="quiet")
+    before = names(tmp_path)
+    assert {"results.csv", "ranking-wait_mean.csv", "plots/ranking-wait_mean.png"} <= before
+    assert "schedules/quickstart-best.parquet" in before
+    (tmp_path / "ranking-mine.csv").write_text("mine")
+    other = SPACE | {"objective": "makespan", "fixed": {"trace": "mm4", "first": 200}}
+    finished(tmp_path, other)
+    run_sweep(other, directory=tmp_path, tracking=False)
+    after = names(tmp_path)
+    assert not [name for name in after if "wait_mean" in name or "quickstart" in name]
+    assert {"ranking-mine.csv", "ranking-makespan.csv", "results.csv", "journal.jsonl"} <= after
+    assert "quickstart" not in (tmp_path / "results.csv").read_text()
+    told = "2 cells of an earlier space stay in the journal, not in the tables"
+    assert told in capsys.readouterr().out
+    print_study(report_study(tmp_path), report_console())
+    assert told in capsys.readouterr().out
