@@ -100,4 +100,13 @@ def main(args: Sequence[str] | None = None, **extra: Any) -> None:
         # The reader of our output has gone (`| head`): nothing is left to say, not even at exit.
         sys.stderr.close()
         code = 0
+    except OSError as fault:
+        click.echo(f"error: {_told(fault)}", err=True)
+        code = EXIT_BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(fault: OSError) -> str:
+    """Return what the operating system refused, the file first where it names one."""
+    reason = (fault.strerror or str(fault) or type(fault).__name__).lower()
+    return reason if fault.filename is None else f"{fault.filename}: {reason}"

@@ -64,9 +64,13 @@ GUESSED = {
 @click.option("--plugin", "plugins", multiple=True, help="Python file with queue orders of your own.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the schedule as Parquet.")
 @click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw use and queue length as PNG."
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw use and queue length (.png, .svg, .pdf).",
 )
-@click.option("--gantt", type=click.Path(dir_okay=False, path_type=Path), help="Draw who ran where, as PNG.")
+@click.option(
+    "--gantt", type=click.Path(dir_okay=False, path_type=Path), help="Draw who ran where (.png, .svg, .pdf)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every metric.")
 def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Replay LOG on a machine and print how its jobs fared.
@@ -84,6 +88,9 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
     """
     from gridtune.policies import load_plugin
 
+    for name in ("plot", "gantt"):
+        if options[name] is not None:
+            _check_figure(name, options[name])
     for plugin in plugins:
         load_plugin(plugin)
     workload, cleaning = _workload(log, options)
@@ -104,6 +111,18 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
         click.echo(json.dumps(_report(schedule, cleaning, metrics, seconds), indent=2))
         return
     _print(schedule, cleaning, metrics, seconds)
+
+
+def _check_figure(option: str, path: Path) -> None:
+    """Refuse a figure's suffix that nothing can be drawn as, before anything is simulated."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in known:
+        given = f"the suffix {path.suffix!r}" if path.suffix else "a name without suffix"
+        raise click.BadParameter(
+            f"{path}: a figure cannot have {given}; give .png, .svg or .pdf", param_hint=f"--{option}"
+        )
 
 
 def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, int]]:

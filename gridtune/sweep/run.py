@@ -11,6 +11,7 @@ from typing import Any
 from gridtune.sweep.adaptive import AdaptiveQueue, directions_of
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.cells import Cell, CellResult
+from gridtune.sweep.folder import check_writable
 from gridtune.sweep.halving import HalvingQueue
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
@@ -86,12 +87,14 @@ def run_space(
     SpaceError
         If the space is malformed, or the system refuses a configuration.
     SweepError
-        If another process runs the same sweep, Ray is not to be had, or workers keep dying.
+        If nothing can be written into the folder, another process runs the same sweep, Ray is not to be
+        had, or workers keep dying.
     """
     began = time.monotonic()
     known_space = as_space(space)
     system = check_space(known_space)
     folder = Path(directory) if directory is not None else default_directory(known_space)
+    check_writable(folder)
     tell = stage or (lambda what, busy: None)
     tell("reading traces", 0)
     planner = Planner(known_space, system, Workloads(known_space.base))

@@ -1,0 +1,39 @@
+"""Whether a folder can be written into, found out before hours are spent on what is to be written there."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from gridtune.errors import SweepError
+
+__all__ = ["check_writable"]
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder and a file in it, and take both away again.
+
+    Permissions alone do not tell: the superuser has all of them, and still cannot write everywhere.
+
+    Raises
+    ------
+    SweepError
+        If nothing can be written there.
+    """
+    made: list[Path] = []
+    try:
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as fault:
+        reason = (fault.strerror or type(fault).__name__).lower()
+        raise SweepError(
+            f"nothing can be written into this folder: {reason}", path=folder, hint="give another with --out"
+        ) from None
+    finally:
+        for each in made:
+            # What somebody else has put something into meanwhile stays.
+            with contextlib.suppress(OSError):
+                each.rmdir()
