@@ -53,6 +53,15 @@ ELASTIC: dict[str, dict[str, Any]] = {
         f"demand × {headroom}": {"policy": "interactive_first", "site": "elastic", "headroom": headroom}
         for headroom in (1.2, 1.5, 2.0, 2.6, 3.0)
     },
+    **{
+        f"elastic improved, demand × {headroom}": {
+            **LEARNED["improved"],
+            "site": "elastic",
+            "reservoirs": 5,
+            "headroom": headroom,
+        }
+        for headroom in (1.2, 1.5, 2.0, 2.6, 3.0)
+    },
 }
 SHOWN = ("rigid_reward", "interactive_responsiveness", "responsiveness", "fairness", "core_hours")
 

@@ -235,7 +235,8 @@ def _learned(
 
     settings = parameters.learner()
     policy = train(training, model, settings, weight=parameters.weight, rng=rng)
-    return outcome_of(play(policy, jobs, model)), {"learner": settings.to_dict()}
+    lived = play(policy, jobs, model, headroom=parameters.headroom or 0.0)
+    return outcome_of(lived), {"learner": settings.to_dict()}
 
 
 def _tables(jobs: SiteJobs, outcome: SiteOutcome, counted: slice) -> dict[str, pa.Table]:

@@ -157,8 +157,8 @@ class ResponsiveParameters(SystemParameters):
     )
     headroom: Annotated[float, Field(ge=0)] | None = Field(
         None,
-        description="elastic, simple rules: ask for that many times the cores that running and waiting jobs "
-        "need; 0, and by default: leave the pool as it is",
+        description="elastic: ask for that many times the cores that running and waiting jobs need; 0, and "
+        "by default: simple rules leave the pool as it is, learners choose it",
         examples=[1.2],
     )
     weight: Share = Field(0.5, description="λ: weight of responsiveness in the reward", examples=[0.5])
@@ -230,7 +230,6 @@ class ResponsiveParameters(SystemParameters):
         if self.policy not in LEARNED:
             yield (*LEARNING, "variant"), policy
             return
-        yield ("headroom",), policy
         method, regressor = LEARNED[self.policy]
         yield _OF_OTHER_METHODS[method], policy
         yield _OF_THE_OTHER_NETWORK[regressor], policy

@@ -19,7 +19,7 @@ from gridtune.simulation.responsive.candidates import count_candidates, start_ca
 from gridtune.simulation.responsive.features import feature_count, fill_features
 from gridtune.simulation.responsive.rules import choose, demanded
 from gridtune.simulation.responsive.state import DECIDED, ELASTIC, NOW, OPTIONS
-from gridtune.simulation.responsive.stepping import advance_until_decision
+from gridtune.simulation.responsive.stepping import advance_until_decision, start_job
 
 __all__ = [
     "BY_VALUE",
@@ -31,6 +31,7 @@ __all__ = [
     "fill_rows",
     "list_candidates",
     "live",
+    "live_on_demanded_pool",
     "rewards_of",
 ]
 
@@ -103,14 +104,17 @@ def best_of(q, count):
 def candidate_by_rule(site, rule, patience, headroom, rng):
     """Return the candidate that a simple rule takes; on an elastic site with the pool nearest to demand."""
     place = choose(site, rule, patience, rng)
-    options = site.state.memory[OPTIONS]
-    if options == 1:
-        return place
-    wanted, nearest = demanded(site, headroom), 0
-    for option in range(1, options):
+    return place * site.state.memory[OPTIONS] + _nearest_option(site, demanded(site, headroom))
+
+
+@kernel()
+def _nearest_option(site, wanted):
+    """Return which of the pool sizes that may be asked for is nearest to the one that is wanted."""
+    nearest = 0
+    for option in range(1, site.state.memory[OPTIONS]):
         if abs(site.state.options[option] - wanted) < abs(site.state.options[nearest] - wanted):
             nearest = option
-    return place * options + nearest
+    return nearest
 
 
 @kernel()
@@ -166,6 +170,34 @@ def live(site, mind, diary, rule, epsilon, stop, until, rng):
             describe_chosen(mind.arrays, mind.state, rows[candidate], diary.seen[decision])
         start_candidate(site, candidate)
     return True
+
+
+@kernel()
+def live_on_demanded_pool(site, mind, headroom):
+    """Live to the end: values choose the job, as of the pool size nearest to demand; the rule the pool.
+
+    Parameters
+    ----------
+    site, mind
+        An elastic site before its first decision, and who values; both move on.
+    headroom
+        The pool asked for, in times of the cores that running and waiting jobs need.
+    """
+    memory, width = site.state.memory, mind.arrays.columns.size
+    rows, q = np.empty((64, width)), np.empty(64)
+    while advance_until_decision(site):
+        count = count_candidates(site)
+        if count > q.size:
+            rows, q = np.empty((2 * count, width)), np.empty(2 * count)
+        fill_rows(site, mind, rows, count)
+        score_candidates(mind.arrays, mind.state, rows[:count], mind.scratch, q)
+        size, options = demanded(site, headroom), memory[OPTIONS]
+        best = _nearest_option(site, size)
+        for candidate in range(best, count, options):
+            if q[candidate] > q[best]:
+                best = candidate
+        advance(mind.arrays, mind.state, rows[best], mind.scratch)
+        start_job(site, best // options, size)
 
 
 @kernel()

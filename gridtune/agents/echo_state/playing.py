@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.agents.echo_state.inputs import as_seen, new_diary, new_mind
-from gridtune.agents.echo_state.loop import BY_VALUE, live
+from gridtune.agents.echo_state.loop import BY_VALUE, live, live_on_demanded_pool
 from gridtune.agents.echo_state.policy import QPolicy
 from gridtune.errors import PolicyError
 from gridtune.simulation.responsive.jobs import SiteJobs
@@ -15,16 +15,28 @@ from gridtune.simulation.responsive.state import NEVER, Site
 __all__ = ["play"]
 
 
-def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel) -> Site:
+def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float = 0.0) -> Site:
     """Live through all jobs, always taking the candidate of the highest value; return the site at its end.
 
     Among equals the job submitted first is taken. Nothing is drawn at random, and nothing is learned.
 
+    Parameters
+    ----------
+    policy
+        What was learned.
+    jobs, model
+        What to live through, and where.
+    headroom
+        Elastic: values choose the job alone, and the pool asked for is so many times the cores that running
+        and waiting jobs need. 0: values choose both.
+
     Raises
     ------
     PolicyError
-        Where the site is not of the kind that the policy was learned for.
+        Where the site is not of the kind that the policy was learned for, or headroom is not for it.
     """
+    if not 0 <= headroom < np.inf or (headroom and not model.elastic):
+        raise PolicyError(f"a pool cannot follow demand with {headroom}", field="headroom")
     found = len(jobs.shares), model.elastic
     if found != (policy.organisations, policy.elastic):
         kinds = [
@@ -35,5 +47,8 @@ def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel) -> Site:
     inputs = policy.settings.inputs
     site = new_site(jobs, as_seen(model, inputs))
     mind = new_mind(policy.arrays, policy.organisations, inputs)
+    if headroom:
+        live_on_demanded_pool(site, mind, headroom)
+        return site
     live(site, mind, new_diary(0, policy.arrays), BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
     return site

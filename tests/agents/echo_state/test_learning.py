@@ -25,6 +25,7 @@ from gridtune.agents.echo_state.settings import IMPROVED, PAPER
 from gridtune.agents.echo_state.training import Trainer, train
 from gridtune.errors import PolicyError
 from gridtune.simulation.responsive.candidates import count_candidates, start_candidate
+from gridtune.simulation.responsive.outcome import outcome_of
 from gridtune.simulation.responsive.replay import replay
 from gridtune.simulation.responsive.site import new_site
 from gridtune.simulation.responsive.state import NEVER
@@ -252,6 +253,25 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path) -> None:
     (tmp_path / "text.npz").write_text("no arrays")
     with pytest.raises(PolicyError, match=r"text\.npz"):
         load_policy(tmp_path / "text.npz")
+
+
+def test_a_pool_may_follow_demand_while_values_choose_the_job() -> None:
+    jobs = some_jobs()
+    policy = train(jobs, ELASTIC, replace(SMALL, sweeps=0), rng=np.random.default_rng(0))
+    policy.arrays.readout[:] = 0.0  # all values alike: the job submitted first goes first
+    for headroom in (0.8, 1.5):
+        lived, ruled = (
+            play(policy, jobs, ELASTIC, headroom=headroom),
+            replay(jobs, ELASTIC, "fcfs", headroom=headroom),
+        )
+        assert_array_equal(lived.state.start, ruled.start)
+        assert_array_equal(outcome_of(lived).pool, ruled.pool)
+    trained = train(jobs, ELASTIC, BRANCHING, weight=1.0, rng=np.random.default_rng(0))
+    first, ours = (play(each, jobs, ELASTIC, headroom=0.8) for each in (policy, trained))
+    assert (first.state.start - jobs.submit).mean() > (ours.state.start - jobs.submit).mean()
+    for site, headroom in ((RIGID, 1.0), (ELASTIC, -1.0), (ELASTIC, float("nan"))):
+        with pytest.raises(PolicyError, match="headroom"):
+            play(policy, jobs, site, headroom=headroom)
 
 
 def test_a_policy_is_for_its_own_kind_of_site() -> None:
