@@ -44,7 +44,13 @@ class SystemCommand(click.Command):
 @click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The cell's seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the schedule as Parquet.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Write the cell's tables as Parquet: a single one to FILE.parquet, else NAME.parquet each into the "
+    "folder PATH.",
+)
 @click.option(
     "--plugin",
     "plugins",
@@ -78,13 +84,16 @@ def run(
 
     load_plugins(map(read_plugin, plugins))
     chosen = get_system(system)
-    done = run_cell(system, _parse(chosen, parameters), seed=seed, tables=out is not None)
     if out is not None:
-        _write(done, out)
+        _check_out(out)
+    done = run_cell(system, _parse(chosen, parameters), seed=seed, tables=out is not None)
+    # Told before the tables are written: the run may have taken hours, and a disk can be full.
     if as_json:
         click.echo(json.dumps(_report(chosen, done), allow_nan=False))
     else:
         _print(chosen, done)
+    if out is not None:
+        _write(done, out)
 
 
 def _parse(system: System, given: tuple[str, ...]) -> dict[str, Any]:
@@ -115,14 +124,37 @@ def _parse(system: System, given: tuple[str, ...]) -> dict[str, Any]:
     return parameters
 
 
+def _check_out(out: Path) -> None:
+    """Refuse, before the cell is run, what no table can be written to."""
+    from gridtune.errors import SweepError
+    from gridtune.sweep.folder import check_writable
+
+    single = _is_file(out)
+    if out.exists() and out.is_dir() == single:
+        told = "a folder of this name is in the way" if single else "this file is in the way of a folder"
+        raise SweepError(told, path=out, hint="--out takes FILE.parquet or a folder")
+    check_writable(out.parent if single else out)
+
+
+def _is_file(out: Path) -> bool:
+    return out.suffix == ".parquet"
+
+
 def _write(done: CellRun, out: Path) -> None:
+    """Write the tables; a file's name that was given for several of them is the folder's, without suffix."""
     from gridtune.errors import SweepError
     from gridtune.sweep.results import write_table
 
-    if len(done.outcome.tables) != 1:
-        raise SweepError(f"the system makes {len(done.outcome.tables)} tables, --out takes one")
-    (table,) = done.outcome.tables.values()
-    write_table(table, out)
+    tables = done.outcome.tables
+    if not tables:
+        raise SweepError(f"the cell has no tables, so nothing is written to {out}")
+    if _is_file(out) and len(tables) == 1:
+        write_table(next(iter(tables.values())), out)
+        return
+    folder = out.with_suffix("") if _is_file(out) else out
+    for name, table in tables.items():
+        write_table(table, folder / f"{name}.parquet")
+    click.echo(f"tables in {folder}/: {', '.join(tables)}", err=True)
 
 
 def _report(system: System, done: CellRun) -> dict[str, Any]:
@@ -171,7 +203,7 @@ def _print(system: System, done: CellRun) -> None:
 def _system_help(system: System) -> str:
     """Return a system's parameters with type, default, meaning and an example."""
     lines = [
-        f"Usage: gridtune run {system.name} [KEY=VALUE]... [--seed N] [--json] [--out FILE]",
+        f"Usage: gridtune run {system.name} [KEY=VALUE]... [--seed N] [--json] [--out PATH]",
         "",
         *(f"  {line.strip()}" for line in (type(system).__doc__ or "").strip().splitlines()),
         "",

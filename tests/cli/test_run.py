@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -102,6 +103,49 @@ def test_run_writes_the_schedule(gridtune, tmp_path: Path) -> None:
     code, _, _ = gridtune("run", "batch", "trace=quickstart", "first=50", "--out", str(out), "--json")
     assert code == 0
     assert pq.read_table(out).num_rows == 50
+
+
+def test_several_tables_go_into_a_folder(gridtune, tmp_path: Path) -> None:
+    args = ("run", "shutdown", "trace=quickstart", "policy=timeout", "--json")
+    for name in ("tables", "tables.parquet"):
+        code, out, err = gridtune(*args, "--out", str(tmp_path / name))
+        assert code == 0, err
+        assert json.loads(out)["metrics"]
+        files = {path.stem for path in (tmp_path / "tables").iterdir()}
+        assert len(files) > 1
+        assert f"tables in {tmp_path / 'tables'}/: " in err
+        assert not (tmp_path / "tables.parquet").exists()
+        shutil.rmtree(tmp_path / "tables")
+
+
+def test_one_table_goes_into_a_folder_too(gridtune, tmp_path: Path) -> None:
+    code, _, _ = gridtune("run", "batch", "trace=quickstart", "first=50", "--out", str(tmp_path / "tables"))
+    assert code == 0
+    assert pq.read_table(tmp_path / "tables" / "schedule.parquet").num_rows == 50
+
+
+def test_where_tables_go_is_checked_before_the_run(gridtune, tmp_path: Path) -> None:
+    (tmp_path / "folder.parquet").mkdir()
+    (tmp_path / "file").write_text("")
+    for name in ("folder.parquet", "file", "file/below", "file/below.parquet"):
+        code, out, err = gridtune("run", "batch", "trace=no-such-log", "--out", str(tmp_path / name))
+        assert (code, out) == (2, "")
+        assert "no-such-log" not in err
+        assert str(tmp_path / name.split("/")[0]) in err
+
+
+def test_a_table_that_cannot_be_written_does_not_cost_the_metrics(
+    gridtune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "schedule.parquet")
+
+    monkeypatch.setattr("gridtune.sweep.results.write_table", full)
+    out = str(tmp_path / "schedule.parquet")
+    code, told, err = gridtune("run", "batch", "trace=quickstart", "first=50", "--out", out, "--json")
+    assert code == 2
+    assert json.loads(told)["metrics"]["jobs"] == 50
+    assert "schedule.parquet: no space left on device" in err
 
 
 def test_a_parameter_can_be_left_out_by_name(gridtune) -> None:
