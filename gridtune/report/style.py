@@ -22,6 +22,7 @@ __all__ = [
     "UNSURE",
     "WORSE",
     "figure",
+    "group_thousands",
     "head",
     "save",
     "series_colours",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from gridtune.report.responsive import write
+from gridtune.report.responsive import curves, trade_offs, write
+from gridtune.report.responsive.alike import groups_alike, joined
 from gridtune.report.responsive.comparison import comparison_csv, comparison_markdown
 from gridtune.report.responsive.curves import chosen_rows
 from gridtune.report.responsive.published import PUBLISHED
@@ -145,3 +147,83 @@ def test_all_of_it_is_written(results, tmp_path) -> None:
 
 def test_nothing_comes_of_nothing(tmp_path) -> None:
     assert write(Cells([], tmp_path)) == []  # type: ignore[arg-type]
+
+
+def test_series_that_lie_on_each_other_have_one_name() -> None:
+    shapes = {"a": np.array([0.0, 1.0]), "b": np.array([0.009, 1.0]), "c": np.array([0.02, 1.0])}
+    assert groups_alike(shapes, 1.0) == {"a": ["a", "b"], "c": ["c"]}
+    assert groups_alike(shapes, 0.5) == {"a": ["a"], "b": ["b"], "c": ["c"]}
+    assert groups_alike({"a": np.zeros(2), "b": np.zeros(3)}, 1.0) == {"a": ["a"], "b": ["b"]}
+    assert joined(["SJF, EST"]) == "SJF, EST"
+    assert joined(["SJF, EST", "interactive first, EST"]) == "SJF = interactive first, EST"
+    assert joined(["SJF, EST", "EDF, ORA", "EDF, EST"]) == "SJF, EST = EDF"
+    pooled = ["SJF, pool = 1.2 × demand, EST", "EDF, pool = 1.2 × demand, EST"]
+    assert joined(pooled) == "SJF = EDF, pool = 1.2 × demand, EST"
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Catch figures as they are saved, by file name."""
+    caught: dict[str, Any] = {}
+
+    def save(drawing: Any, path: Path) -> Path:
+        caught[path.name] = drawing
+        return path
+
+    for module in (trade_offs, curves):
+        monkeypatch.setattr(module, "save", save)
+    return caught
+
+
+def alike(results: list[CellResult], names: list[str]) -> list[CellResult]:
+    """Add policies that do just what `sjf` does with λ 0."""
+    model = [result for result in results if result.configuration_id == "3"]
+    return results + [
+        replace(
+            result,
+            cell_id=f"{name}-{result.seed}",
+            configuration_id=name,
+            configuration={**result.configuration, "policy": name},
+            parameters={**result.parameters, "policy": name},
+        )
+        for name in names
+        for result in model
+    ]
+
+
+def legend(drawing: Any) -> list[str]:
+    return [text.get_text().replace("\n", " ") for text in drawing.legends[0].get_texts()]
+
+
+def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> None:
+    more = alike(results, ["interactive_first", "edf", "longest_ratio", "random"])
+    trade_offs.write_trade_offs(Cells(more, tmp_path))  # type: ignore[arg-type]
+    drawing = figures["responsive_1_elastic_front.png"]
+    front = next(line for line in drawing.axes[0].lines if line.get_label() == "not dominated")
+    assert front.get_drawstyle() == "steps-post"
+    told = legend(figures["responsive_1_rigid_front.png"])
+    assert "interactive first = EDF = longest waiting ratio = random, EST" in told
+    assert len(told) == 6
+    # More rules than can be told apart: six have a colour of their own.
+    shown = trade_offs._most_telling({str(n): [row] for n, row in enumerate(rows_of(more))}, [])
+    assert len(shown) == 6
+
+
+def test_curves_that_coincide_are_one_line(results, figures, tmp_path) -> None:
+    # Both λ of sjf are one policy; the other name for it lives the same life.
+    chosen = [result for result in alike(results, ["interactive_first"]) if result.configuration_id != "2"]
+    material = Cells(chosen, tmp_path)
+    run = material.tables_of
+    material.tables_of = lambda result: run(  # type: ignore[method-assign]
+        replace(result, parameters={**result.parameters, "policy": "sjf"})
+        if result.parameters["policy"] == "interactive_first"
+        else result
+    )
+    curves.write_curves(material)  # type: ignore[arg-type]
+    for name in ("responsiveness", "delay"):
+        told = legend(figures[f"responsive_1_rigid_{name}.png"])
+        assert [label for label in told if "SJF" in label] == [
+            label for label in told if "interactive first" in label
+        ]
+    above, below = figures["responsive_1_elastic_pool.png"].axes
+    assert above.get_position().y0 > below.get_position().y1

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gridtune.report.responsive.rows import Row, rows_of, site_of
-from gridtune.report.style import MARKERS, figure, head, save, series_colours
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.report.responsive.alike import groups_alike, wrapped
+from gridtune.report.responsive.rows import NATIVE, Row, rows_of, site_of
+from gridtune.report.style import MARKERS, figure, group_thousands, head, save, series_colours
 
 if TYPE_CHECKING:
     from gridtune.report.extras import Material
 
 __all__ = ["write_trade_offs"]
 
+Floats = npt.NDArray[np.float64]
+#: More series than these would share colours.
+_MOST = 6
+_OTHERS = "other rules"
+_EXPLAINED = "means over replicates; rules joined by = lie on each other"
 _COST = {
     "rigid": ("fairness", "mean F", True),
     "elastic": ("core_hours", "core-hours", False),
@@ -59,32 +68,53 @@ def non_dominated(rows: Sequence[Row], cost: str, more_is_better: bool) -> list[
 
 def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
     cost, words, more_is_better = _COST[site]
-    series = _series(rows)
-    colours = series_colours(list(series))
+    front = non_dominated(rows, cost, more_is_better)
+    groups = _told_apart(_series(rows), cost)
+    shown = _most_telling(groups, front)
+    colours = series_colours(list(shown))
     with figure(9.5, 5) as (drawing, axes):
-        for index, (name, members) in enumerate(series.items()):
-            axes.plot(
-                [row.mean(cost) for row in members],
-                [row.mean("responsiveness") for row in members],
-                linestyle="none",
-                marker=MARKERS[index // len(MARKERS) % len(MARKERS)],
-                color=colours[name],
-                label=name,
-            )
-        front = non_dominated(rows, cost, more_is_better)
-        axes.plot(
-            [row.mean(cost) for row in front],
-            [row.mean("responsiveness") for row in front],
-            color="#222222",
-            linewidth=1,
-            zorder=1,
-            label="not dominated",
-        )
+        for members in (members for name, members in groups.items() if name not in shown):
+            look: dict[str, Any] = {"color": "#CFCFCF", "marker": "o", "zorder": 2, "label": _OTHERS}
+            axes.plot(*_points(members, cost).T, linestyle="none", **look)
+        for index, (name, members) in enumerate(shown.items()):
+            # Each smaller than those before it, so that what it lies on is seen.
+            look = {"color": colours[name], "marker": MARKERS[index], "markersize": 8.5 - index * 0.7}
+            axes.plot(*_points(members, cost).T, linestyle="none", zorder=3 + index, label=name, **look)
+        # Between two points of the front the worse of them is what can be had, so they are joined by steps.
+        steps = _points(front, cost)[:: -1 if more_is_better else 1]
+        where = "pre" if more_is_better else "post"
+        axes.step(*steps.T, where=where, color="#222222", linewidth=1, zorder=1, label="not dominated")
+        group_thousands(axes.xaxis)
         axes.set_xlabel(words)
         axes.set_ylabel("mean W over all jobs")
-        head(axes, f"Responsiveness against {words}: {workload}, {site}")
+        head(axes, f"Responsiveness against {words}: {workload}, {site}", _EXPLAINED)
         _legend(drawing, axes)
         return save(drawing, path)
+
+
+def _points(rows: Sequence[Row], cost: str) -> Floats:
+    """Return cost and W of each row, shape (n, 2)."""
+    return np.array([[row.mean(cost), row.mean("responsiveness")] for row in rows])
+
+
+def _told_apart(series: Mapping[str, list[Row]], cost: str) -> dict[str, list[Row]]:
+    """Return the series that a figure can tell apart, those that lie on each other under one name."""
+    shapes = {name: _points(members, cost) for name, members in series.items()}
+    spans = np.ptp(np.concatenate(list(shapes.values())), axis=0)
+    groups = groups_alike(shapes, spans)
+    return {wrapped(names): [row for name in names for row in series[name]] for names in groups.values()}
+
+
+def _most_telling(groups: Mapping[str, list[Row]], front: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return as many groups as can be told apart: those on the front, the native rule, then the best."""
+
+    def preference(name: str) -> tuple[Any, ...]:
+        rows = groups[name]
+        best = max(row.mean("responsiveness") for row in rows)
+        native = any(row.policy == NATIVE for row in rows)
+        return (not any(row in front for row in rows), not native, -best)
+
+    return {name: groups[name] for name in sorted(groups, key=preference)[:_MOST]}
 
 
 def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
@@ -119,4 +149,8 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
 
 
 def _legend(drawing: Any, axes: Any) -> None:
-    drawing.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
+    handles, labels = axes.get_legend_handles_labels()
+    entries = dict(zip(labels, handles, strict=True))
+    # What stays in the background is named last.
+    labels = sorted(entries, key=lambda label: label == _OTHERS)
+    drawing.legend([entries[label] for label in labels], labels, loc="outside right upper")
