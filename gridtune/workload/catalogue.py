@@ -227,7 +227,8 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
 
     Tried in this order: the path itself; the path in `base`; in the bundled `traces/`; in
     `$GRIDTUNE_TRACE_DIR`; in the cache of fetched logs; the name of a bundled trace; the name (or file
-    name) of a catalogued log in `$GRIDTUNE_TRACE_DIR` with its subfolders, or in the cache.
+    name) of a catalogued log in `$GRIDTUNE_TRACE_DIR` with its subfolders, or in the cache; the name of any
+    other file in a subfolder of `$GRIDTUNE_TRACE_DIR`.
 
     Parameters
     ----------
@@ -239,7 +240,8 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     Raises
     ------
     TraceError
-        If nothing is found, or a catalogued log is found with other content than was published.
+        If nothing is found, or several files of that name, or a catalogued log with other content than was
+        published.
     """
     path = Path(reference).expanduser()
     own = trace_folder()
@@ -253,6 +255,8 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     entry = _catalogued(name)
     if entry is None:
         if found := next((candidate for candidate in candidates if candidate.is_dir()), None):
+            return found
+        if found := _within(own, name):
             return found
         raise _not_found(name, base)
     for candidate in _copies(entry):
@@ -278,6 +282,17 @@ def _copies(entry: CatalogueEntry) -> Iterator[Path]:
     cached = cache_folder() / entry.file_name
     if cached.is_file():
         yield cached
+
+
+def _within(folder: Path | None, name: str) -> Path | None:
+    """Return the one file of that name in a subfolder."""
+    if folder is None or Path(name).name != name or not name:
+        return None
+    found = sorted(path for path in folder.rglob("*") if path.name == name and path.is_file())
+    if len(found) > 1:
+        told = " and ".join(str(path.relative_to(folder)) for path in found[:2])
+        raise TraceError(f"{len(found)} files are named {name!r} in {folder}: {told}", hint="give the path")
+    return found[0] if found else None
 
 
 def _not_found(name: str, base: Path | None) -> TraceError:

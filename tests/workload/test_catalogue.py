@@ -64,6 +64,19 @@ def test_the_users_own_folder(nowhere: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert resolve_trace("mine.swf.gz") == mine
 
 
+def test_any_file_in_a_subfolder_of_the_users_own(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRIDTUNE_TRACE_DIR", str(nowhere / "mine"))
+    mine = small_trace(nowhere / "mine" / "logs" / "ours.swf.gz")
+    assert resolve_trace("ours.swf.gz") == mine
+    small_trace(nowhere / "mine" / "older" / "ours.swf.gz")
+    with pytest.raises(
+        TraceError, match=r"2 files are named 'ours\.swf\.gz' .* logs/ours\.swf\.gz and older"
+    ):
+        resolve_trace("ours.swf.gz")
+    with pytest.raises(TraceError, match="no trace"):
+        resolve_trace("nearby/ours.swf.gz")
+
+
 def test_the_cache(nowhere: Path) -> None:
     assert cache_folder() == nowhere / "cache"
     mine = small_trace(cache_folder() / "HPC2N-2002-2.2-cln.swf.gz")
