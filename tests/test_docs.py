@@ -11,6 +11,7 @@ import click
 import pytest
 
 from gridtune.cli.main import cli
+from gridtune.sweep.space import read_space
 
 PAGES = ("README.md", "CHANGELOG.md", "docs", "benchmarks", "traces", "search_spaces", "scripts")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -105,3 +106,11 @@ def test_shell_scripts_stop_at_the_first_error(repository: Path) -> None:
         assert file.stat().st_mode & 0o111, f"{file.name} is not executable"
         assert "\nset -euo pipefail\n" in file.read_text(encoding="utf-8"), file.name
         subprocess.run(["bash", "-n", str(file)], check=True)
+
+
+def test_every_bundled_study_is_listed_with_its_question(repository: Path) -> None:
+    page = (repository / "docs" / "search_spaces.md").read_text(encoding="utf-8")
+    for path in sorted((repository / "search_spaces").glob("*.yaml")):
+        space = read_space(path)
+        name = f"[`{space.name}`](../search_spaces/{path.name})"
+        assert f"| `{space.system}` | {name} | {space.description} |" in page
