@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from gridtune.report.extras import Material, write_extras
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.shutdown.lives import drawn, lives_of
+from gridtune.report.shutdown import nodes, waste
+from gridtune.report.shutdown.lives import GROUPS, drawn, lives_of
 from gridtune.report.shutdown.published import DAYS, OVERALL
 from gridtune.report.summary import summarise
 from gridtune.sweep import run_cell, space_cells
@@ -81,13 +84,55 @@ def test_tables_and_figures_are_written(material):
     told = Path(files[0]).read_text()
     assert "| (48) | (66,005) | (39.7) | (62.7) | (659, 777, 496, 129, 28) |" in told
     row = next(line for line in told.splitlines() if line.startswith("| T(0) |"))
-    waste = [
+    wasted = [
         result.metrics["energy_waste_total"]
         for result in material.results
         if result.parameters.get("timeout") == 0
     ]
-    assert f"{sum(waste) / 12:,.0f} (8,996)" in row
+    assert f"{sum(wasted) / 12:,.0f} (8,996)" in row
     assert "| the paper's agent | (72.3) | (6,285) | (28.1) | (0.54) |" in told
+
+
+def saved(monkeypatch, module):
+    """Catch a module's figures instead of saving them."""
+    caught = []
+    monkeypatch.setattr(module, "save", lambda drawing, path: caught.append(drawing) or path)
+    return caught
+
+
+def with_groups(life, groups):
+    days = life.tables["days"]
+    place = days.column_names.index("group")
+    tables = {**life.tables, "days": days.set_column(place, "group", pa.array(groups))}
+    return replace(life, tables=tables)
+
+
+def test_cumulative_waste_fits_a_page_and_leaves_single_days_out(material, monkeypatch):
+    (lives,) = lives_of(material).values()
+    caught = saved(monkeypatch, waste)
+    groups = [1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 5]
+    waste.plot_cumulative([with_groups(life, groups) for life in lives], "orion", Path("x.png"))
+    panels = [panel for panel in caught[0].axes if panel.get_visible()]
+    assert [panel.get_title(loc="left") for panel in panels] == [f"group {n}" for n in (1, 2, 3, 4)]
+    assert len({round(panel.get_subplotspec().rowspan.start) for panel in panels}) == 2
+    width, height = caught[0].get_size_inches()
+    assert width < 9
+    assert width < 1.5 * height
+    alone = [with_groups(life, [1, 2, 3, 4, 5, *[5] * 7]) for life in lives]
+    assert waste.plot_cumulative(alone, "orion", Path("x.png")) == [Path("x.png")]
+    assert [panel.get_title(loc="left") for panel in caught[1].axes] == ["group 5"]
+
+
+def test_a_days_nodes_are_titled_by_the_day(material, monkeypatch):
+    (lives,) = lives_of(material).values()
+    caught = saved(monkeypatch, nodes)
+    nodes.plot_nodes(lives, "orion, all days", Path("x.png"))
+    day = int(lives[0].column("nodes", "day")[0])
+    jobs = lives[0].tables["jobs"].to_pylist()
+    count = sum(job["day"] == day and job["part"] == 0 for job in jobs)
+    group = lives[0].tables["days"].to_pylist()[day]["group"]
+    told = caught[0].get_suptitle()
+    assert told == f"One day: orion, all days, {count} jobs, {GROUPS[group - 1]} % sequential"
 
 
 def test_published_tables_are_of_one_piece():

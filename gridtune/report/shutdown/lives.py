@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from gridtune.report.extras import Material
     from gridtune.sweep.cells import CellResult
 
-__all__ = ["Life", "drawn", "lives_of"]
+__all__ = ["GROUPS", "Column", "Life", "drawn", "lives_of"]
 
 Column = npt.NDArray[Any]
+#: The paper's groups of days by their share of sequential submissions, per cent.
+GROUPS = ("[0, 25)", "[25, 50)", "[50, 75)", "[75, 100)", "100")
 #: Policies that the paper or this project tells side by side: all that figures show, where there are two.
 _ORDER = ("T(0)", "T(1)", "T(5)", "OR*", "adaptive", "PPO")
 #: Policies in a table, and in a figure.

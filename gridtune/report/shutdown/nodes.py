@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gridtune.report.shutdown.lives import Life
+from gridtune.report.shutdown.lives import GROUPS, Life
 from gridtune.report.style import figure, head, save
 
 __all__ = ["plot_nodes", "plot_reservations"]
@@ -69,14 +69,24 @@ def plot_nodes(lives: Sequence[Life], workload: str, path: Path) -> list[Path]:
             panel.set_yticks([0, nodes - 1], ["node 1", f"{nodes}"])
             panel.grid(False)
             panel.set_title(life.label, fontsize=10, pad=3)
-        axes[-1, 0].set_xlabel("hours")
+        axes[-1, 0].set_xlabel(f"hours of the day {lives[0].column('nodes', 'name')[0]}")
         axes[-1, 0].set_xlim(*_awake(lives))
         for kind in (4, 0, 1, 3, 2):
             axes[0, 0].bar([0], [0], color=_COLOURS[kind], label=_STATES[kind])
-        day = lives[0].column("nodes", "name")[0]
-        drawing.suptitle(f"One day's nodes: {day}", x=0.01, ha="left", fontweight="bold")
+        drawing.suptitle(
+            f"One day: {workload}, {_kind_of_day(lives[0])}", x=0.01, ha="left", fontweight="bold"
+        )
         drawing.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper")
         return [save(drawing, path)]
+
+
+def _kind_of_day(life: Life) -> str:
+    """Return how busy the day of the nodes is, and how many of its jobs come close after others."""
+    day = int(life.column("nodes", "day")[0])
+    # The nodes are of the first part alone, whatever was joined.
+    jobs = int(((life.column("jobs", "day") == day) & (life.column("jobs", "part") == 0)).sum())
+    group = int(life.column("days", "group")[day])
+    return f"{jobs} jobs, {GROUPS[group - 1]} % sequential"
 
 
 def _awake(lives: Sequence[Life]) -> tuple[float, float]:

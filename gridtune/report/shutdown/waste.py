@@ -6,48 +6,58 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gridtune.report.shutdown.lives import Life
+from gridtune.report.shutdown.lives import GROUPS, Column, Life
 from gridtune.report.style import PALETTE, figure, group_thousands, head, save
 
 __all__ = ["plot_cumulative", "plot_groups"]
 
-_GROUPS = ("[0, 25)", "[25, 50)", "[50, 75)", "[75, 100)", "100")
-#: Table 2's bins, in per cent; jobs whose gap is below this many minutes are sequential.
+#: Jobs that come fewer minutes than this after another are sequential.
 _SEQUENTIAL = 5
 
 
 def plot_cumulative(lives: Sequence[Life], workload: str, path: Path) -> list[Path]:
-    """Draw waste over days, added up, by group of days and as a share of the most there is."""
+    """Draw waste over days, added up, by group of days and as a share of the most there is.
+
+    A group of a single day has nothing to add up and is left out.
+    """
     groups = lives[0].column("days", "group").astype(int)
-    present = [group for group in range(1, 6) if (groups == group).any()]
     tests = np.array(["test" in PurePosixPath(name).parts for name in lives[0].column("days", "day")])
-    with figure(3.1 * len(present) + 1.6, 3.9, ncols=len(present), squeeze=False, sharey=True) as (
-        drawing,
-        axes,
-    ):
-        for panel, group in zip(axes[0], present, strict=True):
+    present = [group for group in range(1, 6) if (groups == group).sum() > 1]
+    if not present:
+        return []
+    columns = len(present) if len(present) < 3 else 2 if len(present) == 4 else 3
+    rows = -(-len(present) // columns)
+    size = 3.2 * columns + 1.4, 3.1 * rows + 0.5
+    with figure(*size, rows, ncols=columns, squeeze=False, sharey=True) as (drawing, axes):
+        for panel in axes.flat[len(present) :]:
+            panel.set_visible(False)
+        for panel, group in zip(axes.flat, present, strict=False):
             order = np.flatnonzero(groups == group)
-            order = order[np.argsort(tests[order], kind="stable")]
-            sums = {life.label: np.cumsum(life.column("days", "energy_waste")[order]) for life in lives}
-            most = max(each[-1] for each in sums.values())
-            days = np.arange(1, len(order) + 1)
-            for life in lives:
-                share = sums[life.label] / most
-                marker = life.marker if len(days) == 1 else None
-                panel.plot(days, share, label=life.label, color=life.colour, marker=marker)
-            border = int((~tests[order]).sum())
-            if 0 < border < len(order):
-                panel.axvline(border, color="#666666", linestyle="--", linewidth=1)
-            head(panel, f"group {group}", f"{_GROUPS[group - 1]} % sequential")
-            panel.set_xlabel("days" if not tests.any() or tests.all() else "days, training then test")
-            panel.set_ylim(0, 1.03)
-            panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        axes[0][0].set_ylabel("waste so far, share of the most")
+            _add_up(panel, lives, order[np.argsort(tests[order], kind="stable")], tests)
+            head(panel, f"group {group}", f"{GROUPS[group - 1]} % sequential")
+        for panel in axes[:, 0]:
+            panel.set_ylabel("waste so far, share of the most")
         drawing.suptitle(f"Cumulative waste: {workload}", x=0.01, ha="left", fontweight="bold")
-        drawing.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper")
+        drawing.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper")
         return [save(drawing, path)]
+
+
+def _add_up(panel: Axes, lives: Sequence[Life], order: Column, tests: Column) -> None:
+    """Draw each policy's waste, added up over the days in this order; a line parts train from test days."""
+    sums = {life.label: np.cumsum(life.column("days", "energy_waste")[order]) for life in lives}
+    most = max(each[-1] for each in sums.values())
+    days = np.arange(1, len(order) + 1)
+    for life in lives:
+        panel.plot(days, sums[life.label] / most, label=life.label, color=life.colour)
+    border = int((~tests[order]).sum())
+    if 0 < border < len(order):
+        panel.axvline(border, color="#666666", linestyle="--", linewidth=1)
+    panel.set_xlabel("days" if not tests.any() or tests.all() else "days, training then test")
+    panel.set_ylim(0, 1.03)
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
 
 
 def plot_groups(lives: Sequence[Life], workload: str, path: Path) -> list[Path]:
@@ -73,7 +83,7 @@ def plot_groups(lives: Sequence[Life], workload: str, path: Path) -> list[Path]:
             counts = np.bincount(group[chosen], minlength=6)[1:]
             panel.bar(range(1, 6), counts, bottom=bottom, color=colour, label=name, width=0.7)
             bottom += counts
-        panel.set_xticks(range(1, 6), [f"{n}\n{each} %" for n, each in enumerate(_GROUPS, start=1)])
+        panel.set_xticks(range(1, 6), [f"{n}\n{each} %" for n, each in enumerate(GROUPS, start=1)])
         panel.set_xlabel("group of days, by share of sequential submissions")
         panel.set_ylabel("jobs")
         group_thousands(panel.yaxis)
