@@ -105,7 +105,9 @@ def get_queue_order(reference: str | QueueOrder) -> QueueOrder:
     name, _, rest = reference.strip().partition("(")
     name = name.strip()
     if name not in _ORDERS:
-        near = difflib.get_close_matches(name, _ORDERS, n=1)
+        # Two letters that changed places are the likeliest slip; difflib counts them as two.
+        swapped = [known for known in _ORDERS if sorted(known) == sorted(name)]
+        near = swapped or difflib.get_close_matches(name, _ORDERS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(queue_order_names())}"
         raise PolicyError(f"no queue order is named {name!r}", hint=hint)
     order = _ORDERS[name]

@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from gridtune.errors import SweepError
+from gridtune.sweep.space_errors import refusal_hint
 from gridtune.systems.system import Streams, System, SystemParameters
 
 __all__ = [
@@ -229,11 +230,16 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
     try:
         return system.Parameters.model_validate(dict(parameters))
     except ValidationError as refused:
-        told = "; ".join(
-            f"{'.'.join(map(str, each['loc'])) or 'together'}: {each['msg'].removeprefix('Value error, ')}"
-            for each in refused.errors()
-        )
-        raise SweepError(f"system {system.name!r} refuses its parameters: {told}") from None
+        faults = refused.errors()
+        # What is wrong with several parameters together stands at no place.
+        places = [f"{'.'.join(map(str, each['loc']))}: " if each["loc"] else "" for each in faults]
+        messages = [each["msg"].removeprefix("Value error, ") for each in faults]
+        told = "; ".join(place + message for place, message in zip(places, messages, strict=True))
+        hints = (refusal_hint(each, each["input"]) for each in faults)
+        raise SweepError(
+            f"system {system.name!r} refuses its parameters: {told}",
+            hint=next((hint for hint in hints if hint), None),
+        ) from None
 
 
 def _identity(system: System, parameters: SystemParameters, traces: Mapping[str, str]) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridtune.errors import GridtuneError, TraceError
+from gridtune.errors import GridtuneError, SpaceError, TraceError
 from gridtune.sweep.cells import Cell, Replicate, cell_id_of, configuration_id_of
 from gridtune.sweep.dimensions import active_part, grid_points, random_points, sobol_points
 from gridtune.sweep.space import Replicates, SearchSpace
-from gridtune.sweep.space_check import check_configuration
+from gridtune.sweep.space_check import check_configuration, faulty_value
 from gridtune.sweep.workloads import Workloads
 from gridtune.systems.system import System, SystemParameters
 
@@ -77,20 +77,20 @@ def space_points(space: SearchSpace) -> list[dict[str, Any]]:
 
     For an adaptive strategy that is the baseline alone.
     """
+    return _with_baseline(space, _strategy_points(space))
+
+
+def _strategy_points(space: SearchSpace) -> list[dict[str, Any]]:
     strategy, dimensions = space.strategy, space.dimensions
     try:
         if strategy.random is not None:
-            points = random_points(dimensions, strategy.random.samples, strategy.random.seed)
-        elif strategy.sobol is not None:
-            points = sobol_points(dimensions, strategy.sobol.samples, strategy.sobol.seed)
-        elif strategy.adaptive is not None:
-            points = []
-        else:
-            points = grid_points(dimensions)
+            return random_points(dimensions, strategy.random.samples, strategy.random.seed)
+        if strategy.sobol is not None:
+            return sobol_points(dimensions, strategy.sobol.samples, strategy.sobol.seed)
+        return [] if strategy.adaptive is not None else grid_points(dimensions)
     except GridtuneError as fault:
         place = str(fault.field or "dimensions").split(".")
         raise space.fault(fault.message, *place, hint=fault.hint) from None
-    return _with_baseline(space, points)
 
 
 def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -138,10 +138,19 @@ class Planner:
 
         The order is that of the results: by workload, then point, then replicate.
         """
-        chosen = list(space_points(self.space) if points is None else points)
+        if points is not None:
+            return self._cells(list(points))
+        try:
+            return self._cells(space_points(self.space))
+        except SpaceError as fault:
+            given = {**self.space.fixed, **self.strata[0].parameters}
+            blamed = faulty_value(self.space, self.system, given, _strategy_points(self.space))
+            raise (blamed or fault) from None
+
+    def _cells(self, points: Sequence[Mapping[str, Any]]) -> list[Cell]:
         cells: dict[str, Cell] = {}
         for stratum in self.strata:
-            for point in chosen:
+            for point in points:
                 for cell in self._configuration(stratum, point):
                     cells.setdefault(cell.cell_id, cell)
         return list(cells.values())

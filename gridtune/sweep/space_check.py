@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,17 @@ from gridtune.errors import GridtuneError, SpaceError
 from gridtune.sweep.dimensions import in_order
 from gridtune.sweep.plugins import Plugin, load_plugins, read_plugin
 from gridtune.sweep.space import SearchSpace, parse_space, read_space
-from gridtune.sweep.space_errors import guess
+from gridtune.sweep.space_errors import guess, refusal_hint
 from gridtune.systems.system import System, SystemParameters, get_system, system_names
 
-__all__ = ["as_space", "check_configuration", "check_space", "load_space", "read_plugins"]
+__all__ = [
+    "as_space",
+    "check_configuration",
+    "check_space",
+    "faulty_value",
+    "load_space",
+    "read_plugins",
+]
 
 
 def load_space(path: str | Path) -> SearchSpace:
@@ -130,7 +137,7 @@ def _check_values(space: SearchSpace, system: System) -> None:
         except ValidationError as refused:
             for each in refused.errors():
                 if each["loc"][:1] == (name,):
-                    raise space.fault(_told(each, value), *place) from None
+                    raise space.fault(_told(each, value), *place, hint=refusal_hint(each, value)) from None
 
 
 def _stated_values(space: SearchSpace) -> list[tuple[tuple[str | int, ...], str, Any]]:
@@ -140,7 +147,7 @@ def _stated_values(space: SearchSpace) -> list[tuple[tuple[str | int, ...], str,
         stated += [(("workloads", index, name), name, workload[name]) for name in workload if name != "label"]
     for name, dimension in space.dimensions.items():
         stated += [
-            (("dimensions", name, dimension.kind, index), name, value)
+            (_place_of_value(space, name, index), name, value)
             for index, value in enumerate(dimension.extremes)
         ]
     # Null in the baseline also says that a conditional dimension does not apply there.
@@ -150,6 +157,14 @@ def _stated_values(space: SearchSpace) -> list[tuple[tuple[str | int, ...], str,
         if value is not None or name not in space.dimensions or not space.dimensions[name].when
     ]
     return stated
+
+
+def _place_of_value(space: SearchSpace, name: str, index: int) -> tuple[str | int, ...]:
+    """Return where the file has a dimension's value: a plain list names no kind."""
+    content = space.source.content
+    written = content.get("dimensions", {}).get(name) if isinstance(content, Mapping) else None
+    kind = () if isinstance(written, list | tuple) else (space.dimensions[name].kind,)
+    return ("dimensions", name, *kind, index)
 
 
 def _told(error: Any, value: Any) -> str:
@@ -182,3 +197,47 @@ def check_configuration(
         raise space.fault(message, "dimensions", *([name] if name else []), hint=hint) from None
     except GridtuneError as refused:
         raise space.fault(refused.message, "dimensions", hint=refused.hint) from None
+
+
+def faulty_value(
+    space: SearchSpace, system: System, given: Mapping[str, Any], points: Iterable[Mapping[str, Any]]
+) -> SpaceError | None:
+    """Return the fault of the first listed value that every configuration with it is refused for.
+
+    Some checks see whole configurations only, so a misspelt value shows as a refused configuration, or as a
+    baseline that is nowhere; the value's own place tells more.
+
+    Parameters
+    ----------
+    space, system
+        What is searched.
+    given
+        Parameters that every configuration has.
+    points
+        What the configurations have beside them.
+
+    Returns
+    -------
+    SpaceError or None
+        None where no single value is at fault, or every configuration is refused.
+    """
+    outcomes = [(point, _refusal(system, {**given, **point})) for point in points]
+    if all(refusal for _, refusal in outcomes):
+        return None
+    for name, dimension in space.dimensions.items():
+        for index, value in enumerate(dimension.grid or dimension.choice or ()):
+            told = [refusal for point, refusal in outcomes if name in point and point[name] is value]
+            if told and all(told):
+                return space.fault(str(told[0]), *_place_of_value(space, name, index))
+    return None
+
+
+def _refusal(system: System, parameters: Mapping[str, Any]) -> str | None:
+    try:
+        system.Parameters.model_validate(dict(parameters))
+    except ValidationError as refused:
+        error = refused.errors()[0]
+        return _told(error, error["input"])
+    except GridtuneError as refused:
+        return refused.message
+    return None

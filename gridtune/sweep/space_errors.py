@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -13,16 +14,34 @@ from pydantic import BaseModel, ValidationError
 from gridtune.errors import SpaceError
 from gridtune.sweep.yaml_lines import LinedYaml, YamlPath
 
-__all__ = ["guess", "space_error"]
+__all__ = ["guess", "refusal_hint", "space_error"]
 
 
 def guess(word: str, known: Iterable[str]) -> str:
     """Return a hint: the known word that was probably meant, or all of them."""
     words = list(known)
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {near[0]!r}?"
+    near = _nearest(word, words)
+    if near is not None:
+        return f"did you mean {near!r}?"
     return f"one of {', '.join(words)}" if words else "nothing can be given here"
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    # Two letters that changed places are the likeliest slip; difflib counts them as two.
+    swapped = [each for each in known if sorted(each) == sorted(word)]
+    near = swapped or difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return near[0] if near else None
+
+
+def refusal_hint(error: Mapping[str, Any], value: Any) -> str | None:
+    """Return what to do about a value that pydantic refused, as far as its error tells."""
+    if error["type"] not in {"literal_error", "string_type"}:
+        return None
+    if isinstance(value, bool):
+        return f"YAML reads a bare `{'yes' if value else 'no'}` as {str(value).lower()}: quote it"
+    choices = re.findall(r"'([^']*)'", error.get("ctx", {}).get("expected", ""))
+    near = _nearest(str(value), choices)
+    return None if near is None else f"did you mean {near!r}?"
 
 
 def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYaml) -> SpaceError:
@@ -38,6 +57,7 @@ def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYam
         message = f"the key {place[-1]!r} is missing"
     elif first["type"] not in {"value_error"}:
         message = f"{message[:1].lower()}{message[1:]}, but got {first['input']!r}"
+        hint = refusal_hint(first, first["input"])
     more = fault.error_count() - 1
     if more:
         message += f" (and {more} more fault{'s' if more > 1 else ''})"

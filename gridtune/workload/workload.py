@@ -283,13 +283,20 @@ class Workload:
         near = difflib.get_close_matches(name, self.partition_names.values(), n=1)
         hint = f"did you mean {near[0]!r}?" if near else None
         if not self.partition_names:
+            known = (self.partition != UNKNOWN).any()
             hint = "this log does not name its partitions; give the number"
+            hint = hint if known else "this log has no partitions"
         raise WorkloadError(f"no partition is named {name!r}", path=self.source, hint=hint)
 
     def _having(self, name: str, value: int) -> Workload:
         mask = self.column(name) == value
         if not mask.any():
             known = np.unique(self.column(name))
+            known = known[known != UNKNOWN]
+            if not len(known):
+                raise WorkloadError(
+                    f"no job has {name} {value}", path=self.source, hint=f"this log has no {name}s"
+                )
             shown = ", ".join(map(str, known[:10])) + (", …" if len(known) > 10 else "")
             raise WorkloadError(f"no job has {name} {value}", path=self.source, hint=f"there are {shown}")
         return self.take(mask)

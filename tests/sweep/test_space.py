@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import SpaceError
-from gridtune.sweep import as_space, load_space
+from gridtune.sweep import as_space, load_space, space_cells
 from gridtune.sweep.space import SearchSpace, parse_space, read_space
 from gridtune.sweep.yaml_lines import read_yaml
 from tests.sweep.spaces import TOY
@@ -71,7 +71,7 @@ FAULTS = {
     "unknown fixed parameter": (changed("nap: 0.0", "nab: 0.0"), 5, "fixed.nab", "did you mean 'nap'?"),
     "parameter set twice": (changed("nap: 0.0", "x: 0.0"), 7, "dimensions.x", "set in `fixed` already"),
     "refused value": (changed("nap: 0.0", "nap: long"), 5, "fixed.nap", "got 'long'"),
-    "refused listed value": (changed("[a, b]", "[a, b, 7]"), 8, "dimensions.word.grid.2", "got 7"),
+    "refused listed value": (changed("[a, b]", "[a, b, 7]"), 8, "dimensions.word.2", "got 7"),
     "unknown metric": (changed("objective: loss", "objective: los"), 14, "objective.0.metric", "'loss'"),
     "metric without direction": (
         changed("objective: loss", "objective: size"),
@@ -87,6 +87,55 @@ FAULTS = {
     "bad name": (changed("name: sound", "name: a/b"), 1, "name", "a/b"),
     "no YAML": (changed("[a, b]", "[a, b"), 9, None, "not YAML"),
 }
+
+
+BATCH = """\
+name: faulty
+fixed: {trace: quickstart}
+dimensions:
+  order: [fcfs, sjf]
+  backfill:
+    - none
+    - easy
+  walltime: [log, exact]
+replicates: {seeds: 1}
+objective: wait_mean
+baseline: {order: fcfs, backfill: easy}
+"""
+
+# What is put into it, the line and key the error names, and its words.
+BATCH_FAULTS = {
+    "value that hides the baseline": ("    - easy", "    - esy", 7, "dimensions.backfill.1", "'easy'"),
+    "value refused in a whole": ("    - none", "    - nonne", 6, "dimensions.backfill.0", "'none'"),
+    "bare no": ("[fcfs, sjf]", "[fcfs, no]", 4, "dimensions.order.1", "a bare `no` as false: quote it"),
+    "bare yes": ("[log, exact]", "[log, yes]", 8, "dimensions.walltime.1", "a bare `yes` as true: quote it"),
+    "misspelt choice": ("[log, exact]", "[log, exat]", 8, "dimensions.walltime.1", "did you mean 'exact'?"),
+    "swapped letters": ("[fcfs, sjf]", "[fcfs, sfj]", 4, "dimensions.order.1", "did you mean 'sjf'?"),
+    "name read as false": ("name: faulty", "name: no", 1, "name", "a bare `no` as false: quote it"),
+}
+
+
+@pytest.mark.parametrize("what", BATCH_FAULTS)
+def test_a_value_is_told_at_its_own_place(what: str, tmp_path: Path) -> None:
+    old, new, line, key, words = BATCH_FAULTS[what]
+    path = tmp_path / "space.yaml"
+    path.write_text(BATCH.replace(old, new))
+    with pytest.raises(SpaceError) as caught:
+        space_cells(path)
+    assert (caught.value.line, caught.value.field) == (line, key), str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_values_that_do_not_go_together_are_told_as_such() -> None:
+    space = {
+        "name": "mixed",
+        "fixed": {"trace": "quickstart"},
+        "dimensions": {"walltime": ["log", "noise"], "noise": [0.0, 0.5]},
+        "objective": "wait_mean",
+    }
+    with pytest.raises(SpaceError, match=r"noise=0\.5 has no effect.*\n.*`when`") as caught:
+        space_cells(space)
+    assert caught.value.field == "dimensions"
 
 
 @pytest.mark.parametrize("what", FAULTS)

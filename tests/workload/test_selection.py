@@ -83,7 +83,12 @@ def test_user_group_and_partition():
     with pytest.raises(WorkloadError, match=r"no job has user 9(.|\n)*there are 1, 2"):
         workload.for_user(9)
     with pytest.raises(WorkloadError, match="does not name its partitions"):
-        make_workload(run_time=[1]).for_partition("x")
+        make_workload(partition=[3]).for_partition("x")
+    for partition in ("x", 3):
+        with pytest.raises(WorkloadError, match="this log has no partitions"):
+            make_workload(run_time=[1]).for_partition(partition)
+    with pytest.raises(WorkloadError, match="there are 2$"):
+        make_workload(user=[-1, 2]).for_user(3)
 
 
 def test_scale_load_by_hand():
