@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
+
+if TYPE_CHECKING:
+    from gridtune.sweep.space import SearchSpace
 
 __all__ = ["sweep"]
 
@@ -83,6 +86,8 @@ def sweep(
 
 def _dry_run(path: Path, as_json: bool) -> None:
     from gridtune.sweep import load_space, space_cells
+    from gridtune.sweep.plan import most_cells, space_replicates, space_strata
+    from gridtune.systems.system import get_system
 
     space = load_space(path)
     cells = space_cells(space)
@@ -91,23 +96,39 @@ def _dry_run(path: Path, as_json: bool) -> None:
         "name": space.name,
         "cells": len(cells),
         "configurations": len({cell.configuration_id for cell in cells}),
-        "workloads": sorted({cell.workload for cell in cells}),
-        "replicates": len({cell.replicate.label for cell in cells}),
+        "workloads": sorted(each.label for each in space_strata(space, get_system(space.system))),
+        "replicates": len(space_replicates(space.replicates)),
     }
     if adaptive is not None:
-        summary["trials"] = adaptive.trials
+        summary |= {"trials": adaptive.trials, "most_cells": most_cells(space)}
     if as_json:
         click.echo(json.dumps(summary))
         return
     click.echo(f"{space.name}: {space.description}" if space.description else space.name)
-    click.echo(
-        f"{summary['cells']} cells: {summary['configurations']} configurations, each with "
-        f"{summary['replicates']} replicates; workloads {', '.join(summary['workloads']) or 'none yet'}"
-    )
-    if adaptive is not None:
-        click.echo(f"and {adaptive.trials} configurations that {space.strategy.kind} will choose")
+    click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
     for cell in cells[:_SHOWN]:
         given = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
         click.echo(f"  {cell.cell_id}  {given}  seed={cell.seed}")
     if len(cells) > _SHOWN:
-        click.echo(f"  … and {len(cells) - _SHOWN} more")
+        click.echo(f"  … and {len(cells) - _SHOWN:,} more")
+
+
+def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
+    """Return how many cells there are, or will be at most, and what they are made of."""
+    replicates = _count(summary["replicates"], "replicate")
+    if space.strategy.adaptive is None:
+        configurations = _count(summary["configurations"], "configuration")
+        each = ", each" if summary["configurations"] > 1 else ""
+        return f"{_count(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
+    baseline = "the baseline and " if summary["cells"] else ""
+    chosen = f"{_count(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
+    told = f"up to {_count(summary['most_cells'], 'cell')}: {baseline}{chosen}, {replicates} each"
+    asha = space.strategy.asha
+    if asha is None:
+        return told
+    rungs = len(space.dimensions[asha.resource].grid or ())
+    return f"{told}, one in {asha.reduction} going on to the next of {rungs} values of {asha.resource}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -14,7 +14,7 @@ from gridtune.sweep.space_check import check_configuration, faulty_value
 from gridtune.sweep.workloads import Workloads
 from gridtune.systems.system import System, SystemParameters
 
-__all__ = ["Planner", "Stratum", "space_points", "space_replicates", "space_strata"]
+__all__ = ["Planner", "Stratum", "most_cells", "space_points", "space_replicates", "space_strata"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,21 @@ def _strategy_points(space: SearchSpace) -> list[dict[str, Any]]:
         raise space.fault(fault.message, *place, hint=fault.hint) from None
 
 
+def most_cells(space: SearchSpace) -> int:
+    """Return how many cells an adaptive strategy comes to at most; 0 for another strategy, which knows."""
+    adaptive, asha = space.strategy.adaptive, space.strategy.asha
+    if adaptive is None:
+        return 0
+    baseline = len(space_points(space))
+    begun = configurations = adaptive.trials + baseline
+    if asha is not None:
+        for _ in (space.dimensions[asha.resource].grid or ())[1:]:
+            # The baseline may stand at any rung, where it is one more of those that can go on.
+            begun = begun // asha.reduction + baseline
+            configurations += begun
+    return configurations * len(space.workloads or ({},)) * len(space_replicates(space.replicates))
+
+
 def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
     stated = {name: value for name, value in space.baseline.items() if name not in wanted}
@@ -165,6 +180,7 @@ class Planner:
         given = {**self.space.fixed, **stratum.parameters, **point}
         parameters = check_configuration(self.space, self.system, given)
         traces = self._traces(parameters, stratum)
+        self._check_windows(traces, stratum)
         # As the system understands them, for 1 and 1.0 are the same load in tables too.
         understood = parameters.model_dump(mode="json")
         configuration = {name: understood[name] for name in given}
@@ -195,6 +211,16 @@ class Planner:
             elif "trace" in stratum.parameters:
                 place = ("workloads", self.strata.index(stratum), "trace")
             raise self.space.fault(fault.message, *place, hint=fault.hint) from None
+
+    def _check_windows(self, traces: Iterable[str], stratum: Stratum) -> None:
+        """Refuse more windows than jobs: the cells of those without a job could only fail."""
+        windows = self.space.replicates.windows
+        if windows is None:
+            return
+        jobs = sum(len(self.workloads.load(reference)) for reference in traces)
+        if 0 < jobs < windows:
+            message = f"{stratum.label} has {jobs:,} jobs, too few for {windows:,} windows"
+            raise self.space.fault(message, "replicates", "windows", hint="give fewer windows")
 
     def run_order(self, cells: Iterable[Cell]) -> dict[str, tuple[int, int]]:
         """Return each cell's place for running: cells that share a workload and replicate together.

@@ -237,6 +237,53 @@ def test_a_dry_run_counts_cells(gridtune) -> None:
     assert told["cells"] == 120
 
 
+ADAPTIVE = """\
+name: adaptive
+fixed: {trace: quickstart, first: 100}
+dimensions:
+  load: {uniform: [0.5, 1.5]}
+replicates: {windows: 5}
+objective: wait_mean
+baseline: {load: 1.0}
+strategy: {optuna: {trials: 300}}
+"""
+
+
+def dry_run(gridtune, tmp_path: Path, text: str) -> tuple[int, str, str]:
+    (tmp_path / "space.yaml").write_text(text)
+    return gridtune("sweep", str(tmp_path / "space.yaml"), "--dry-run")
+
+
+def test_a_dry_run_says_what_an_adaptive_strategy_comes_to(gridtune, tmp_path: Path) -> None:
+    told = dry_run(gridtune, tmp_path, ADAPTIVE)[1]
+    assert (
+        "up to 1,505 cells: the baseline and 300 configurations that optuna chooses, 5 replicates each; "
+        "workloads quickstart" in told
+    )
+    alone = ADAPTIVE.replace("baseline: {load: 1.0}\n", "").replace("trials: 300", "trials: 1")
+    told = dry_run(gridtune, tmp_path, alone)[1]
+    assert "up to 5 cells: 1 configuration that optuna chooses, 5 replicates each; workloads quickst" in told
+    asha = ADAPTIVE.replace(", first: 100", "").replace("1.5]}", "1.5]}\n  first: [100, 200, 400]")
+    asha = asha.replace("baseline: {load: 1.0}\n", "").replace("optuna: {tr", "asha: {resource: first, tr")
+    told = dry_run(gridtune, tmp_path, asha)[1]
+    assert "up to 2,165 cells: 300 configurations that asha chooses, 5 replicates each, one in 3" in told
+
+
+def test_a_dry_run_counts_one_as_one(gridtune, tmp_path: Path) -> None:
+    text = "name: one\nfixed: {trace: quickstart}\nobjective: wait_mean\n"
+    assert (
+        "1 cell: 1 configuration with 1 replicate; workloads quickstart"
+        in dry_run(gridtune, tmp_path, text)[1]
+    )
+
+
+def test_more_windows_than_jobs_are_refused(gridtune, tmp_path: Path) -> None:
+    text = "name: one\nfixed: {trace: quickstart}\nreplicates:\n  windows: 99999\nobjective: wait_mean\n"
+    code, _, err = dry_run(gridtune, tmp_path, text)
+    assert code == 2
+    assert "space.yaml:4, field replicates.windows: quickstart has 5,000 jobs, too few for 99,999" in err
+
+
 def test_a_faulty_space_is_told_with_its_line(gridtune, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(QUICKSTART.read_text().replace("objective:", "objectve:"))

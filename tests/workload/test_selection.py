@@ -87,7 +87,7 @@ def test_user_group_and_partition():
     for partition in ("x", 3):
         with pytest.raises(WorkloadError, match="this log has no partitions"):
             make_workload(run_time=[1]).for_partition(partition)
-    with pytest.raises(WorkloadError, match="there are 2$"):
+    with pytest.raises(WorkloadError, match=r"there are 2$"):
         make_workload(user=[-1, 2]).for_user(3)
 
 
