@@ -98,11 +98,16 @@ class JobColumns:
         Raises
         ------
         MetricError
-            For anything else.
+            For anything else, and for two fractions that leave out every job of every schedule.
         """
         n = len(schedule)
         first = _jobs_to_leave_out("warmup", warmup, n)
         last = max(first, n - _jobs_to_leave_out("cooldown", cooldown, n))
+        if isinstance(warmup, float) and isinstance(cooldown, float) and warmup + cooldown >= 1:
+            raise MetricError(
+                f"warmup={warmup:g} and cooldown={cooldown:g} together leave out every job",
+                hint="their sum must be below 1",
+            )
         return cls(schedule, min(first, n), min(last, n))
 
     def __len__(self) -> int:

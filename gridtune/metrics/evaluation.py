@@ -43,7 +43,8 @@ def evaluate(
     Raises
     ------
     MetricError
-        For an unknown metric, or a warm-up or cool-down that is neither a fraction nor a number of jobs.
+        For an unknown metric, a warm-up or cool-down that is neither a fraction nor a number of jobs, or two
+        fractions that leave out every job.
 
     Examples
     --------

@@ -169,6 +169,7 @@ def test_a_parameter_can_be_left_out_by_name(gridtune) -> None:
         (["batch", "trace=quickstart", "noise=1"], "parameters: noise=1.0 has no effect"),
         (["batch", "trace=quickstart", "partition=99"], "this log has no partitions"),
         (["batch", "trace=quickstart", "partition=main"], "this log has no partitions"),
+        (["batch", "trace=quickstart", "warmup=0.6", "cooldown=0.6"], "warmup=0.6 and cooldown=0.6"),
         (["batch", "trace=quickstrat"], "quickstart"),
         (["batch", "order=sjf"], "needs trace"),
         (["batch", "trace"], "KEY=VALUE"),
