@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+#: Items of a note that are shown.
+_SHOWN = 5
 _BETTER = {"min": "; less is better", "max": "; more is better", "none": ""}
 
 
@@ -180,15 +182,14 @@ def _print(system: System, done: CellRun) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from gridtune.sweep.cells import canonical_json
-
     console = Console()
     given = "  ".join(f"{name}={value}" for name, value in done.cell.configuration.items())
     console.print(f"[bold]{system.name}[/]  {given}", highlight=False, soft_wrap=True)
     console.print(f"cell {done.cell.cell_id}, {done.seconds:.3f} s", style="dim", highlight=False)
     for name, note in done.outcome.notes.items():
-        told = note if isinstance(note, str | int | float) else canonical_json(note)
-        console.print(f"{name}: {told}", style="dim", highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            f"{name}: {_note_text(note)}", style="dim", highlight=False, markup=False, soft_wrap=True
+        )
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("metric")
     table.add_column("value", justify="right")
@@ -198,6 +199,23 @@ def _print(system: System, done: CellRun) -> None:
         told = "–" if value != value else f"{value:,.6g}"  # noqa: PLR0124 (NaN)
         table.add_row(name, told, "" if unit == "1" else unit)
     console.print(table)
+
+
+def _note_text(note: Any) -> str:
+    """Write a note for a person: numbers to four digits, long lists by their beginning; --json has all."""
+    from gridtune.report.labels import number_text
+
+    if isinstance(note, dict):
+        return _listed([f"{key} {_note_text(value)}" for key, value in note.items()]) or "none"
+    if isinstance(note, list | tuple):
+        return f"[{_listed([_note_text(each) for each in note])}]"
+    # Commas stand between items.
+    return number_text(note).replace(",", "") if isinstance(note, float) else str(note)
+
+
+def _listed(parts: list[str]) -> str:
+    more = len(parts) - _SHOWN
+    return ", ".join([*parts[:_SHOWN], *([f"… and {more:,} more"] if more > 0 else [])])
 
 
 def _system_help(system: System) -> str:

@@ -7,13 +7,17 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from gridtune import __version__
 from gridtune.cli.main import main
+from gridtune.systems.batch import BatchSystem
+from gridtune.systems.system import Outcome
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "search_spaces" / "quickstart.yaml"
 
@@ -103,6 +107,25 @@ def test_run_writes_the_schedule(gridtune, tmp_path: Path) -> None:
     code, _, _ = gridtune("run", "batch", "trace=quickstart", "first=50", "--out", str(out), "--json")
     assert code == 0
     assert pq.read_table(out).num_rows == 50
+
+
+def test_notes_are_short_for_people_and_whole_in_json(gridtune, monkeypatch: pytest.MonkeyPatch) -> None:
+    front = [[1 / 3 + number, 2e6 / 3] for number in range(1, 44)]
+    notes = {"front": front, "share": 2 / 3, "cleaning": {"a": 1, "b": 2}, "jobs": 123456, "none": {}}
+
+    class Noted(BatchSystem):
+        name = "noted"
+
+        def run(self, *args: Any, **options: Any) -> Outcome:
+            return replace(super().run(*args, **options), notes=notes)
+
+    monkeypatch.setattr("gridtune.systems.system._SYSTEMS", {"noted": Noted()})
+    args = ("run", "noted", "trace=quickstart", "first=20")
+    told = gridtune(*args)[1]
+    shown = ", ".join(f"[{number}.333, 666667]" for number in range(1, 6))
+    assert f"front: [{shown}, … and 38 more]\n" in told
+    assert "share: 0.6667\ncleaning: a 1, b 2\njobs: 123456\nnone: none\n" in told
+    assert json.loads(gridtune(*args, "--json")[1])["notes"] == notes
 
 
 def test_several_tables_go_into_a_folder(gridtune, tmp_path: Path) -> None:
