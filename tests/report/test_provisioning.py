@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridtune.report.provisioning import write
+from gridtune.report.provisioning import submissions, write
 from gridtune.report.provisioning.fronts import merged_counts
 from gridtune.report.provisioning.rows import rows_of
 from gridtune.sweep import run_cell
@@ -102,6 +102,24 @@ def test_each_figure_is_drawn_where_its_axes_were_searched(trace, tmp_path, dime
     paths = write(Cells(cells(dimensions, trace), tmp_path, "mine"))
     assert names(paths) == {"submissions.md", "submissions.csv", figure}
     assert all(path.stat().st_size > 200 for path in paths)
+
+
+def test_bars_and_band_lie_within_what_submissions_cost(trace, tmp_path, monkeypatch):
+    caught = []
+    monkeypatch.setattr(submissions, "save", lambda drawing, path: caught.append(drawing) or path)
+    results = cells([QUEUED, {"alpha": 0.0}, {"alpha": 1.0}], trace, seeds=5)
+    # One submission that costs much more than the others moves their deviation below the least cost.
+    results[9].metrics["allocation_cost"] *= 50
+    rows = rows_of(results)
+    submissions.write_submissions(Cells(results, tmp_path, "mine"), rows)
+    costs = caught[0].axes[1]
+    least = min(row.values("allocation_cost").min() for row in rows)
+    (bars,) = (each for each in costs.collections if len(each.get_segments()) == 2)
+    assert min(segment[:, 1].min() for segment in bars.get_segments()) >= least
+    low, high = np.quantile(rows[1].values("allocation_cost"), (0.1, 0.9))
+    assert bars.get_segments()[0][:, 1] == pytest.approx([low, high])
+    told = [text.get_text() for text in costs.get_legend().get_texts()]
+    assert told == ["provisioned", "best effort", "best effort, 10–90 %"]
 
 
 def test_the_table_has_changes_against_best_effort_and_what_was_published(trace, tmp_path):

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gridtune.report.provisioning.rows import Row, by_value, varying
-from gridtune.report.style import BASELINE, MARKERS, PALETTE, figure, head, save
+from gridtune.report.style import BASELINE, MARKERS, PALETTE, figure, group_thousands, head, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["write_submissions"]
 
+_SPREAD = "means; bars: 10–90 % quantiles of submissions"
+_RATIO = "ratio of the means over submissions"
 _COSTS = (("makespan", "makespan, hours"), ("allocation_cost", "allocation cost, SU"))
 _PERCENT = (
     ("makespan", "makespan, % of best effort"),
@@ -28,6 +32,7 @@ def write_submissions(material: Material, rows: Sequence[Row]) -> list[Path]:
     planned = [row for row in rows if not row.queued]
     wide, crowded = varying(planned, "task_processors"), varying(planned, "copy_probability")
     drawn: list[tuple[str, Callable[..., None], str]] = []
+    explained = {"trade_off": _SPREAD, "load": _SPREAD}
     if varying(planned, "alpha") and not (wide or crowded) and planned[0].get("offers") == "site":
         drawn.append(("trade_off", _trade_off, "Provisioned against best effort, by trade-off factor"))
     if wide and not crowded:
@@ -39,19 +44,24 @@ def write_submissions(material: Material, rows: Sequence[Row]) -> list[Path]:
     folder, paths = material.directory / "plots", []
     for name, draw, title in drawn:
         groups = by_value(rows, "workload")
-        with figure(10.5, 3.9 * len(groups), len(groups), ncols=2, squeeze=False) as (drawing, panels):
+        with figure(9.8, 3.7 * len(groups), len(groups), ncols=2, squeeze=False) as (drawing, panels):
             for axes, (workload, mine) in zip(panels, groups.items(), strict=True):
                 draw(axes, mine)
-                head(axes[0], f"{title}: {workload}" if len(groups) > 1 else title)
+                told = f"{title}: {workload}" if len(groups) > 1 else title
+                head(axes[0], told, explained.get(name, _RATIO))
+                for panel in axes:
+                    group_thousands(panel.yaxis)
             paths.append(save(drawing, folder / f"provisioning_{name}.png"))
     return paths
 
 
 def _line(axes: Axes, x: Sequence[float], rows: Sequence[Row], metric: str, index: int, label: str) -> None:
-    """Draw means with standard deviations."""
-    y, spread = [row.mean(metric) for row in rows], [row.spread(metric) for row in rows]
-    style: dict[str, Any] = {"color": PALETTE[index], "marker": MARKERS[index]}
-    axes.errorbar(x, y, spread, label=label, capsize=3, elinewidth=0.9, **style)
+    """Draw means, with bars over what most submissions have: unlike deviations they lie where costs can."""
+    axes.plot(x, [row.mean(metric) for row in rows], color=PALETTE[index], marker=MARKERS[index], label=label)
+    # A mean may lie beyond its bar, so bars have a middle of their own.
+    low, high = np.array([row.most(metric) for row in rows]).T
+    style: dict[str, Any] = {"color": PALETTE[index], "capsize": 3, "elinewidth": 0.9, "fmt": "none"}
+    axes.errorbar(x, (low + high) / 2, (high - low) / 2, **style)
 
 
 def _trade_off(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
@@ -61,11 +71,14 @@ def _trade_off(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
     for axes, (metric, label) in zip(panels, _COSTS, strict=True):
         _line(axes, alpha, planned, metric, 0, "provisioned")
         for row in queued[:1]:
-            mean, spread = row.mean(metric), row.spread(metric)
-            axes.axhline(mean, color=BASELINE, label="best effort", lw=1.4)
-            axes.axhspan(mean - spread, mean + spread, color=BASELINE, alpha=0.07, lw=0)
+            axes.axhline(row.mean(metric), color=BASELINE, label="best effort", lw=1.4)
+            band: dict[str, Any] = {"color": BASELINE, "alpha": 0.1, "lw": 0}
+            axes.axhspan(*row.most(metric), label="best effort, 10–90 %", **band)
         axes.set(xlabel="trade-off factor α: 0 makespan alone, 1 cost alone", ylabel=label)
-        axes.legend()
+        # Room for the legend, which else lies over bars and band.
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high + 0.35 * (high - low))
+        axes.legend(loc="upper right")
 
 
 def _percent_line(
@@ -108,5 +121,5 @@ def _load(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
             load = [100 * row.mean("offered_load") for row in mine]
             _line(axes, load, mine, metric, index, approach.replace("_", " "))
         axes.set(xlabel="offered load of the site, %", ylabel=label)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
         axes.legend(loc="upper left" if metric == "makespan" else "lower left")
