@@ -6,11 +6,12 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 
 from gridtune.errors import SweepError
 
-__all__ = ["environment", "processors_here", "ray_session"]
+__all__ = ["environment", "processors_here", "ray_session", "telling_of_waits", "waiting_text"]
 
 #: One thread per worker: many workers each with a thread pool wait for one another. Ray and Tune: no
 #: statistics sent home, no console output, loggers and snapshots of their own (the journal is the truth).
@@ -34,6 +35,8 @@ _ENVIRONMENT = {
 _STORE_BYTES = 256 * 2**20
 #: Seconds within which a running cluster must answer.
 _KNOCK_SECONDS = 10.0
+#: Seconds without a worker after which a full cluster is told of.
+_WAIT_SECONDS = 15.0
 
 
 def processors_here() -> int:
@@ -98,6 +101,42 @@ def ray_session(
             if ours:
                 # Disconnects from a running cluster; ends the local one, which nobody else uses.
                 ray.shutdown()
+
+
+def waiting_text(
+    where: str, total: Mapping[str, float], free: Mapping[str, float], cpus: float
+) -> str | None:
+    """Return what is to be told of a cluster without room for one worker now; None where there is room.
+
+    Parameters
+    ----------
+    where
+        The cluster's address.
+    total, free
+        Its resources, and those that are not in use, by Ray's names.
+    cpus
+        Processors a worker needs.
+    """
+    # Ray leaves out what is used up.
+    every, left = total.get("CPU", 0.0), free.get("CPU", 0.0)
+    if left >= cpus:
+        return None
+    return f"waiting for free processors at {where} ({every - left:g} of {every:g} in use)"
+
+
+@contextlib.contextmanager
+def telling_of_waits(
+    text: str | None, tell: Callable[[str], None], *, seconds: float = _WAIT_SECONDS
+) -> Iterator[Callable[[], None]]:
+    """Tell a text once unless the function given is called within so many seconds: a worker has started."""
+    timer = threading.Timer(seconds, tell, [text])
+    timer.daemon = True
+    if text is not None:
+        timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
 
 
 def _connect(address: str | None, workers: int, cpus: float, store_bytes: int) -> None:

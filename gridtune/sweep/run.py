@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -187,7 +188,7 @@ def _run_on_ray(
     folder: Path,
 ) -> None:
     # Ray takes a third of a second to import; a sweep with nothing left to run does without.
-    from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
+    from gridtune.sweep.cluster import ray_session, telling_of_waits, waiting_text  # noqa: PLC0415
     from gridtune.sweep.warm import representatives  # noqa: PLC0415
 
     space = planner.space
@@ -213,16 +214,20 @@ def _run_on_ray(
         )
         tell("starting workers", 0)
         queue.workers = count
-        execute(
-            queue,
-            setting,
-            sink=sink,
-            busy=lambda busy: tell("running", min(busy, count)),
-            workers=count,
-            room=room,
-            cpus=space.resources.cpus,
-            scratch=folder / ".tune",
-        )
+        # Asked before our own workers take what is free.
+        where = address or os.environ.get("RAY_ADDRESS") or "this machine"
+        cpus = space.resources.cpus
+        text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), cpus)
+        with telling_of_waits(text, lambda told: tell(told, 0)) as started:
+
+            def busy(number: int) -> None:
+                started()
+                tell("running", min(number, count))
+
+            scratch = folder / ".tune"
+            execute(
+                queue, setting, sink=sink, busy=busy, workers=count, room=room, cpus=cpus, scratch=scratch
+            )
         tell("ending Ray", 0)
 
 
