@@ -24,7 +24,9 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
         "makespan": Measure("h", "min", "end of the last task − submission of the workflow"),
         "allocation_cost": Measure("SU", "min", "Σ price × processors × hours paid + fixed"),
-        "makespan_best_effort": Measure("h", "none", "the same, by the queue"),
+        "makespan_best_effort": Measure(
+            "h", "none", "end of the last task − submission, tasks sent to the queue"
+        ),
         "allocation_cost_best_effort": Measure("SU", "none", "Σ processors × run time"),
         "makespan_change": Measure("1", "min", "makespan / that of best effort − 1, of the same submission"),
         "allocation_cost_change": Measure("1", "min", "allocation cost / that of best effort − 1"),
@@ -42,7 +44,7 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "makespan) of taking all slots",
         ),
         "evaluations": Measure("plans", "none", "plans that were looked at"),
-        "feasible_plans": Measure("plans", "none", "distinct ones among them that hold all tasks"),
+        "feasible_plans": Measure("plans", "none", "distinct plans that were looked at and hold all tasks"),
         "slots": Measure("slots", "none", "slots on offer"),
         "slots_taken": Measure("slots", "none", "slots in the plan"),
         "offered_load": Measure("1", "none", "Σ processors × requested time / (site × time) of the log"),

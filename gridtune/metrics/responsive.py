@@ -56,7 +56,7 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
         "core_hours": Measure(
             "core·h", "min", "pool's size integrated from the first to the last submission"
         ),
-        "mean_pool": Measure("cores", "none", "the same / time from first to last submission"),
+        "mean_pool": Measure("cores", "none", "mean size of the pool from the first to the last submission"),
         "jobs": Measure("jobs", "none", "jobs that count"),
         "jobs_interactive": Measure("jobs", "none", "interactive jobs that count"),
         "jobs_batch": Measure("jobs", "none", "batch jobs that count"),

@@ -46,44 +46,54 @@ class ShutdownMeasure(Measure):
 
 def _table() -> dict[str, ShutdownMeasure]:
     energy, switch, minute = "W·min", "switches", "min"
-    total = "waste_total"
+    waste = "P_idle·idle + P_on·switching on + P_off·switching off node-minutes"
     return {
-        f"energy_{total}": ShutdownMeasure(
-            energy, "min", "P_idle·idle + P_on·switching on + P_off·switching off", "sum", "energy_waste"
-        ),
+        "energy_waste_total": ShutdownMeasure(energy, "min", waste, "sum", "energy_waste"),
         "energy_waste_per_day": ShutdownMeasure(
-            energy, "min", "the same, mean over days", "mean", "energy_waste"
+            energy, "min", f"mean over days of {waste}", "mean", "energy_waste"
         ),
         "energy_waste_reported": ShutdownMeasure(
-            energy, "none", "the same with idle minutes as the paper's monitor counts them", "sum"
+            energy, "none", f"{waste}, with idle minutes as the paper's monitor counts them", "sum"
         ),
         "waste_bound_starts": ShutdownMeasure(
             energy,
             "none",
-            "the least that any waste can be with the same starts; mean over days",
+            "mean over days of the least that any waste can be with the starts that jobs had",
             "mean",
         ),
         "waste_bound_within_tau": ShutdownMeasure(
             energy,
             "none",
-            "the least with every start before τ·walltime, or before the one there is; mean over days",
+            "mean over days of the least that any waste can be if every job starts before it has waited "
+            "τ·walltime, or no later than it did where that was later",
             "mean",
         ),
-        "energy_total": ShutdownMeasure(energy, "min", "waste + computing + sleeping", "sum"),
+        "energy_total": ShutdownMeasure(
+            energy, "min", "waste + energy of computing and of sleeping nodes", "sum"
+        ),
         "energy_total_reported": ShutdownMeasure(
-            energy, "none", "reported waste + sleeping + P_computing·busy cores/cores per node", "sum"
+            energy,
+            "none",
+            "waste as the paper's monitor reports it + energy of sleeping nodes + "
+            "P_computing·busy cores/cores per node",
+            "sum",
         ),
         "energy_idle": ShutdownMeasure(energy, "min", "P_idle·node-minutes on with no busy core", "sum"),
-        "energy_switching_on": ShutdownMeasure(energy, "min", "P_on·node-minutes", "sum"),
-        "energy_switching_off": ShutdownMeasure(energy, "min", "P_off·node-minutes", "sum"),
+        "energy_switching_on": ShutdownMeasure(energy, "min", "P_on·node-minutes switching on", "sum"),
+        "energy_switching_off": ShutdownMeasure(energy, "min", "P_off·node-minutes switching off", "sum"),
         "energy_computing": ShutdownMeasure(
-            energy, "none", "P_idle·node-minutes + (P_computing − P_idle)·busy share of their cores", "sum"
+            energy,
+            "none",
+            "P_idle·node-minutes computing + (P_computing − P_idle)·busy share of their cores",
+            "sum",
         ),
-        "energy_sleeping": ShutdownMeasure(energy, "none", "P_sleeping·node-minutes", "sum"),
+        "energy_sleeping": ShutdownMeasure(energy, "none", "P_sleeping·node-minutes asleep", "sum"),
         "switches_total": ShutdownMeasure(
             switch, "min", "nodes switched off + nodes switched on", "sum", "switches"
         ),
-        "switches_per_day": ShutdownMeasure(switch, "min", "the same, mean over days", "mean", "switches"),
+        "switches_per_day": ShutdownMeasure(
+            switch, "min", "mean over days of nodes switched off + nodes switched on", "mean", "switches"
+        ),
         "switches_on_total": ShutdownMeasure(switch, "min", "nodes switched on", "sum", "switches_on"),
         "switches_off_total": ShutdownMeasure(switch, "min", "nodes switched off", "sum", "switches_off"),
         "node_wear_max": ShutdownMeasure(
@@ -106,15 +116,27 @@ def _table() -> dict[str, ShutdownMeasure]:
         ),
         "qos_violations": ShutdownMeasure("jobs", "min", "jobs started with wait/walltime ≥ τ", "sum"),
         "mean_qos_delay": ShutdownMeasure(
-            minute, "min", "mean over days of the mean wait − τ·walltime of those jobs, 0 if none", "mean"
+            minute,
+            "min",
+            "mean over days of the mean wait − τ·walltime of jobs started with wait/walltime ≥ τ, 0 if none",
+            "mean",
         ),
         "qos_violations_all": ShutdownMeasure(
-            "jobs", "min", "the same with jobs that never started, as if they did at the day's end", "sum"
+            "jobs",
+            "min",
+            "jobs with wait/walltime ≥ τ, also those that never started, as if they did at the day's end",
+            "sum",
         ),
-        "mean_qos_delay_all": ShutdownMeasure(minute, "min", "the same with those jobs", "mean"),
+        "mean_qos_delay_all": ShutdownMeasure(
+            minute,
+            "min",
+            "mean over days of the mean wait − τ·walltime of jobs with wait/walltime ≥ τ, also of those that "
+            "never started, as if they did at the day's end; 0 if none",
+            "mean",
+        ),
         "utilisation": ShutdownMeasure("1", "none", "busy core-minutes/(cores·minutes)", "mean"),
-        "score": ShutdownMeasure("1", "max", "sum of rewards", "sum"),
-        "score_per_day": ShutdownMeasure("1", "max", "the same, mean over days", "mean", "score"),
+        "score": ShutdownMeasure("1", "max", "sum of the rewards of all minutes and days", "sum"),
+        "score_per_day": ShutdownMeasure("1", "max", "mean over days of the sum of rewards", "mean", "score"),
         "jobs": ShutdownMeasure("jobs", "none", "jobs submitted before the day's end, or at it", "sum"),
         "jobs_started": ShutdownMeasure("jobs", "max", "jobs started", "sum"),
         "jobs_finished": ShutdownMeasure("jobs", "max", "jobs ended within their day", "sum"),

@@ -30,6 +30,9 @@ def test_a_bundled_system_is_a_system() -> None:
             assert metric.direction in {"min", "max", "none"}
             assert metric.unit
             assert metric.formula
+            # Help and tables show some of a system's metrics, so none leans on the one before it.
+            for word in ("the same, ", "the same with", "the same /", "those jobs", "among them"):
+                assert word not in metric.formula, f"{name}: {metric.formula}"
 
 
 def test_a_misspelt_name_is_guessed() -> None:
