@@ -146,6 +146,9 @@ class BatchParameters(SystemParameters):
     def _belong_together(self) -> BatchParameters:
         if self.noise and self.walltime != "noise":
             raise ValueError(f"noise={self.noise} has no effect with walltime={self.walltime}")
+        if self.warmup + self.cooldown >= 1:
+            both = f"warmup={self.warmup} and cooldown={self.cooldown}"
+            raise ValueError(f"{both} together leave out every job")
         if self.copy_shift and not self.copy_probability:
             raise ValueError(f"copy_shift={self.copy_shift} has no effect with copy_probability=0")
         return self

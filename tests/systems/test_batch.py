@@ -164,6 +164,7 @@ def test_switches_reach_the_simulation() -> None:
         ({"window": "three"}, "i/n"),
         ({"noise": 0.5}, "no effect"),
         ({"copy_shift": 5}, "no effect"),
+        ({"warmup": 0.6, "cooldown": 0.6}, "leave out every job"),
         ({"load": 0}, "greater than 0"),
         ({"warmup": 1}, "less than 1"),
         ({"processors": 0}, "greater than 0"),
