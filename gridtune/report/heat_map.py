@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,9 @@ def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path
             bar.outline.set_visible(False)
             bar.set_label("difference to the baseline, %" if paired else head.axis)
             over = f", mean over {', '.join(others)}" if others else ""
-            style.head(panel, name, f"{head.axis}{over}; {head.better} is better")
+            # Small print wider than its panel would leave the panels no room.
+            told = textwrap.fill(f"{head.axis}{over}; {head.better} is better", int(8 * width))
+            style.head(panel, name, told)
         return style.save(drawing, path)
 
 

@@ -106,8 +106,9 @@ def group_thousands(axis: Axis) -> None:
 
 
 def head(axes: Axes, title: str, explanation: str = "") -> None:
-    """Write a bold title over the axes and, if given, a line of small print under it."""
-    axes.set_title(title, pad=22 if explanation else 8)
+    """Write a bold title over the axes and, if given, small print under it."""
+    lines = explanation.count("\n") + 1
+    axes.set_title(title, pad=10 + 12 * lines if explanation else 8)
     if explanation:
         axes.annotate(
             explanation,

@@ -22,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 #: More series than these would share colours.
 _MOST = 6
 _OTHERS = "other rules"
+#: Of the rules that learners are measured by.
+_DASHES = (":", "-.", (0, (5, 1)), (0, (1, 3)))
 _EXPLAINED = "means over replicates; rules joined by = lie on each other"
 _COST = {
     "rigid": ("fairness", "mean F", True),
@@ -124,28 +126,51 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
         ("batch_responsiveness", "W, batch"),
         (cost, words),
     )
-    held: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row.weight):
-        held.setdefault(f"{row.label}, {row.estimates}", []).append(row)
-    series = {name: members for name, members in held.items() if len(members) > 1}
-    colours = series_colours(list(series))
-    with figure(12, 4.2, ncols=3) as (drawing, axes):
+    learned, ruled = _over_weights(rows, learned=True), _over_weights(rows, learned=False)
+    colours = series_colours(list(dict.fromkeys(name.rpartition(", ")[0] for name in learned)))
+    with figure(12, 4.6, ncols=3) as (drawing, axes):
         for panel, (metric, label) in zip(axes, panels, strict=True):
-            for index, (name, members) in enumerate(series.items()):
+            for index, (name, members) in enumerate(_levels(ruled).items()):
+                # A rule does not know λ: a level to measure learners by.
+                look = {"color": "#8A8A8A", "linestyle": _DASHES[index], "linewidth": 1.2}
+                panel.axhline(members[0].mean(metric), label=name, zorder=1, **look)
+            for name, members in learned.items():
+                policy, _, known = name.rpartition(", ")
                 panel.errorbar(
                     [row.weight for row in members],
                     [row.mean(metric) for row in members],
-                    yerr=[0 if len(row.results) < 2 else row.spread(metric) for row in members],
-                    marker=MARKERS[index // len(MARKERS) % len(MARKERS)],
-                    color=colours[name],
+                    yerr=[0 if len(row) < 2 else row.spread(metric) for row in members],
+                    marker="o" if known == "ORA" else "s",
+                    linestyle="--" if known == "ORA" else "-",
+                    color=colours[policy],
                     capsize=2,
                     label=name,
                 )
             panel.set_xlabel("λ, weight of responsiveness")
             panel.set_title(label)
-        drawing.suptitle(f"{workload}, {site}; bars: standard deviation over replicates")
-        _legend(drawing, axes[0])
+        group_thousands(axes[2].yaxis)
+        drawing.suptitle(f"{workload}, {site}; bars: standard deviation over replicates", x=0.01, ha="left")
+        handles, labels = axes[0].get_legend_handles_labels()
+        drawing.legend(handles, [wrapped([label]) for label in labels], loc="outside lower center", ncols=3)
         return save(drawing, path)
+
+
+def _over_weights(rows: Sequence[Row], *, learned: bool) -> dict[str, list[Row]]:
+    """Return the rows of learners, or of rules, that more than one λ was tried with, by name and by λ."""
+    held: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.weight):
+        if ("-" in row.policy) == learned:
+            held.setdefault(f"{row.label}, {row.estimates}", []).append(row)
+    return {name: members for name, members in held.items() if len(members) > 1}
+
+
+def _levels(ruled: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """Return a few rules to measure learners by: the native one, SJF, SJF that knows run times, FCFS."""
+    order = [(NATIVE, "EST"), ("sjf", "EST"), ("sjf", "ORA"), ("fcfs", "EST")]
+    told = [
+        name for which in order for name, (row, *_) in ruled.items() if (row.policy, row.estimates) == which
+    ]
+    return {name: ruled[name] for name in told[: len(_DASHES)]}
 
 
 def _legend(drawing: Any, axes: Any) -> None:
