@@ -61,20 +61,13 @@ PARTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def seconds_of(run: Callable[[], object]) -> Callable[[], float]:
+def seconds_of(
+    run: Callable[[], object], clock: Callable[[], float] = time.thread_time
+) -> Callable[[], float]:
     def timed() -> float:
-        began = time.thread_time()
+        began = clock()
         run()
-        return time.thread_time() - began
-
-    return timed
-
-
-def clock_of(run: Callable[[], object]) -> Callable[[], float]:
-    def timed() -> float:
-        began = time.perf_counter()
-        run()
-        return time.perf_counter() - began
+        return clock() - began
 
     return timed
 
@@ -166,7 +159,10 @@ def spread(rounds: int, workers: int = 2) -> None:
             plans = rng.random((count, len(offers))) < 0.5
             with RayEvaluator(problem, workers) as actors:
                 runs = {"1 thread": problem, f"{workers} threads": threaded, f"{workers} actors": actors}
-                timed = {name: clock_of(partial(one.evaluate, plans)) for name, one in runs.items()}
+                timed = {
+                    name: seconds_of(partial(one.evaluate, plans), time.perf_counter)
+                    for name, one in runs.items()
+                }
                 for run in timed.values():
                     run()
                 seconds = interleave(timed, rounds)

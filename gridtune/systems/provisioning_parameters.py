@@ -145,10 +145,7 @@ class ProvisioningParameters(SystemParameters):
         if not (self.workflow_is_made or self._is_file()):
             made = " or ".join(MADE)
             raise ValueError(f"workflow={self.workflow!r} is neither {made} nor a file of a known suffix")
-        for names, choice in self._without_effect():
-            for name in names:
-                if getattr(self, name) != type(self).model_fields[name].default:
-                    raise ValueError(f"{name} has no effect with {choice}")
+        self._refuse_idle(self._without_effect())
         return self
 
     def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:

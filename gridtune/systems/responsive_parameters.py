@@ -212,10 +212,7 @@ class ResponsiveParameters(SystemParameters):
                 self.learner()
             except GridtuneError as fault:
                 raise ValueError(str(fault)) from None
-        for names, choice in self._without_effect():
-            for name in names:
-                if getattr(self, name) != type(self).model_fields[name].default:
-                    raise ValueError(f"{name} has no effect with {choice}")
+        self._refuse_idle(self._without_effect())
         return self
 
     def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:

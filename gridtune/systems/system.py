@@ -41,6 +41,19 @@ class SystemParameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def _refuse_idle(self, idle: Iterable[tuple[Iterable[str], str]]) -> None:
+        """Refuse parameters that are set and decide nothing: one would make new cells for the same results.
+
+        Parameters
+        ----------
+        idle
+            Names of parameters, and the choice that leaves them without effect.
+        """
+        for names, choice in idle:
+            for name in names:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} has no effect with {choice}")
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -150,10 +150,8 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
     for method in rows_of:
         found = _paired(method, benchmark)
         key = method.learner if method.learner != "none" else str(method.of("rule"))
-        beside = (
-            like_paper
-            and method.of("order") in (None, "due_date")
-            and (method.learner != "none" or method.of("repair_every"))
+        beside = method.of("order") in (None, "due_date") and (
+            method.learner != "none" or method.of("repair_every")
         )
         rows.append(
             [

@@ -126,11 +126,11 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
         ("batch_responsiveness", "W, batch"),
         (cost, words),
     )
-    learned, ruled = _over_weights(rows, learned=True), _over_weights(rows, learned=False)
+    learned, levels = _over_weights(rows, learned=True), _levels(_over_weights(rows, learned=False))
     colours = series_colours(list(dict.fromkeys(name.rpartition(", ")[0] for name in learned)))
     with figure(12, 4.6, ncols=3) as (drawing, axes):
         for panel, (metric, label) in zip(axes, panels, strict=True):
-            for index, (name, members) in enumerate(_levels(ruled).items()):
+            for index, (name, members) in enumerate(levels.items()):
                 # A rule does not know λ: a level to measure learners by.
                 look = {"color": "#8A8A8A", "linestyle": _DASHES[index], "linewidth": 1.2}
                 panel.axhline(members[0].mean(metric), label=name, zorder=1, **look)
