@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import socket
@@ -99,8 +100,7 @@ def ray_session(
             yield (min(workers, room) if workers else room), room
         finally:
             if ours:
-                # Disconnects from a running cluster; ends the local one, which nobody else uses.
-                ray.shutdown()
+                _disconnect()
 
 
 def waiting_text(
@@ -162,6 +162,26 @@ def _connect(address: str | None, workers: int, cpus: float, store_bytes: int) -
             f"Ray cannot be {'reached' if address else 'started'} {where}: {first}",
             hint="is the cluster running (`ray status`), and is the address right?" if address else None,
         ) from fault
+
+
+def _disconnect() -> None:
+    """Disconnect from a running cluster; end the local one, which nobody else uses.
+
+    For a moment of its shutdown Ray ends the whole process, with status 1 and past every handler, if any
+    thread lets go of an object reference. What Tune leaves behind holds such references in cycles, and Python
+    collects cycles in whatever thread happens to run, be it the one that sends to the tracking store. So they
+    are collected here, before, and nowhere until Ray has ended.
+    """
+    import ray  # noqa: PLC0415
+
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        gc.collect()
+        ray.shutdown()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _knock(address: str) -> None:

@@ -1,8 +1,12 @@
-"""What is told of a cluster whose processors are all in use."""
+"""What is told of a cluster whose processors are all in use, and how a session with Ray ends."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+
+import pytest
 
 from gridtune.sweep.cluster import telling_of_waits, waiting_text
 
@@ -25,3 +29,43 @@ def test_it_is_told_only_while_no_worker_has_started() -> None:
     with telling_of_waits(None, told.append, seconds=0):
         pass
     assert told == []
+
+
+#: While Ray ends, another thread makes cycles that hold references to objects, and lets them go at once.
+_COLLECTING_THREAD = """
+import gc
+import threading
+
+import ray
+
+from gridtune.sweep.cluster import ray_session
+
+
+class Cycle:
+    def __init__(self, reference):
+        self.itself, self.reference = self, reference
+
+
+def let_go():
+    while held:
+        Cycle(held.pop())
+        sum(range(5_000))
+
+
+with ray_session(None, workers=1, cpus=1.0):
+    held = [ray.put(0) for _ in range(5_000)]
+    thread = threading.Thread(target=let_go)
+    gc.set_threshold(20)
+    thread.start()
+    busy = bool(held)
+print("busy" if busy else "too early", gc.isenabled())
+thread.join()
+"""
+
+
+@pytest.mark.integration
+def test_ray_ends_while_another_thread_collects_garbage() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _COLLECTING_THREAD], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (run.returncode, run.stdout) == (0, "busy True\n"), run.stderr
