@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from gridtune.agents.classifiers.kernels import collapse, prune, tree_sum
+from gridtune.agents.classifiers.kernels import tree_sum
+from gridtune.agents.classifiers.pruning import Bound, Examples, Nodes, collapse, prune
 
 __all__ = ["C45Classifier", "GrownTree", "grow"]
 
@@ -26,33 +27,33 @@ class GrownTree:
             table, labels, sample_weight=weights
         )
         tree = fitted.tree_
-        self.table = np.ascontiguousarray(table, np.float32)
-        self.labels, self.weights = np.asarray(labels, np.int64), np.asarray(weights, np.float64)
-        self.left, self.right = (
-            np.array(each, np.int64) for each in (tree.children_left, tree.children_right)
+        self.examples = Examples(
+            np.ascontiguousarray(table, np.float32),
+            np.asarray(labels, np.int64),
+            np.asarray(weights, np.float64),
         )
-        self.feature, self.threshold = np.array(tree.feature, np.int64), np.array(tree.threshold)
-        self.counts = self._counts(fitted, classes)
+        left, right = (np.array(each, np.int64) for each in (tree.children_left, tree.children_right))
+        counts = self._counts(fitted, left, right, classes)
+        self.nodes = Nodes(left, right, np.array(tree.feature, np.int64), np.array(tree.threshold), counts)
 
-    def _counts(self, fitted: Any, classes: int) -> Floats:
+    def _counts(self, fitted: Any, left: Any, right: Any, classes: int) -> Floats:
         """Return each node's weight of each class, counted rather than taken from rounded shares."""
-        counts = np.zeros((len(self.left), classes))
-        np.add.at(counts, (fitted.apply(self.table), self.labels), self.weights)
-        for node in range(len(self.left) - 1, -1, -1):
-            if self.left[node] >= 0:
-                counts[node] = counts[self.left[node]] + counts[self.right[node]]
+        counts = np.zeros((len(left), classes))
+        table, labels, weights = self.examples
+        np.add.at(counts, (fitted.apply(table), labels), weights)
+        for node in range(len(left) - 1, -1, -1):
+            if left[node] >= 0:
+                counts[node] = counts[left[node]] + counts[right[node]]
         return counts
 
-    def pruned(self, confidence: float, raising: bool) -> tuple[Any, ...]:
-        """Return left, right, feature, threshold and class counts of the pruned tree's nodes."""
-        left, right, feature, threshold, counts = (
-            each.copy() for each in (self.left, self.right, self.feature, self.threshold, self.counts)
-        )
-        collapse(left, right, counts)
-        examples = (np.arange(len(self.table)), self.table, self.labels, self.weights)
-        z = float(norm.ppf(1.0 - confidence))
-        prune(0, *examples, left, right, feature, threshold, counts, confidence, z, raising)
-        return left, right, feature, threshold, counts
+    def pruned(self, confidence: float, raising: bool) -> Nodes:
+        """Return the nodes of the pruned tree; those cut off are still there, but no path leads to them."""
+        nodes = Nodes(*(each.copy() for each in self.nodes))
+        collapse(nodes)
+        rows = np.arange(len(self.examples.table))
+        bound = Bound(float(confidence), float(norm.ppf(1.0 - confidence)))
+        prune(0, rows, self.examples, nodes, bound, raising)
+        return nodes
 
 
 def grow(
@@ -107,7 +108,7 @@ class C45Classifier(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(classes, return_inverse=True)
         grown = grow(table, labels, weights, classes=len(self.classes_), minimum=self.minimum, seed=self.seed)
         self.nodes_ = grown.pruned(self.confidence, self.raising)
-        self.values_ = leaf_shares(*self.nodes_)
+        self.values_ = leaf_shares(self.nodes_)
         return self
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
@@ -129,21 +130,21 @@ class C45Classifier(ClassifierMixin, BaseEstimator):
     @property
     def leaves(self) -> int:
         """How many leaves the pruned tree has."""
-        left, right = self.nodes_[:2]
+        left, right = self.nodes_.left, self.nodes_.right
         reached = [0]
         for node in reached:
             reached += [] if left[node] < 0 else [int(left[node]), int(right[node])]
         return sum(left[node] < 0 for node in reached)
 
 
-def leaf_shares(left: Any, right: Any, feature: Any, threshold: Any, counts: Floats) -> Floats:
+def leaf_shares(nodes: Nodes) -> Floats:
     """Return each node's class shares; a leaf that raising left empty says what its parent does."""
-    del feature, threshold
-    shares, waiting = np.zeros_like(counts), [(0, np.full(counts.shape[1], 1.0 / counts.shape[1]))]
+    shares = np.zeros_like(nodes.counts)
+    waiting = [(0, np.full(shares.shape[1], 1.0 / shares.shape[1]))]
     while waiting:
         node, inherited = waiting.pop()
-        total = counts[node].sum()
-        shares[node] = counts[node] / total if total > 0 else inherited
-        if left[node] >= 0:
-            waiting += [(int(left[node]), shares[node]), (int(right[node]), shares[node])]
+        total = nodes.counts[node].sum()
+        shares[node] = nodes.counts[node] / total if total > 0 else inherited
+        if nodes.left[node] >= 0:
+            waiting += [(int(nodes.left[node]), shares[node]), (int(nodes.right[node]), shares[node])]
     return shares

@@ -136,7 +136,7 @@ class J48(_Classifier):
         from gridtune.agents.classifiers.flat import flat_tree  # noqa: PLC0415
 
         nodes = grown.pruned(confidence, True)
-        self.answer = flat_tree(nodes, leaf_shares(*nodes)[:, 1]).sums
+        self.answer = flat_tree(nodes, leaf_shares(nodes)[:, 1]).sums
 
 
 @dataclass

@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 from gridtune.agents.classifiers.bayes import MixedNaiveBayes
 from gridtune.agents.classifiers.c45 import C45Classifier, grow
 from gridtune.agents.classifiers.flat import flat_boosting, flat_tree
-from gridtune.agents.classifiers.kernels import added_errors
 from gridtune.agents.classifiers.lwl import LocallyWeightedClassifier
+from gridtune.agents.classifiers.pruning import Bound, added_errors
 from gridtune.agents.classifiers.selection import class_weights, select
 
 
@@ -48,11 +48,11 @@ def test_scikit_learns_own_checks(model, exempt):
 
 def test_bounds_of_leaves_as_printed_in_c45s_description():
     """Quinlan: U₂₅(0, 6) = 0.206, U₂₅(0, 9) = 0.143, U₂₅(0, 1) = 0.750, U₂₅(1, 16) = 0.157."""
-    z = norm.ppf(0.75)
+    quarter = Bound(0.25, float(norm.ppf(0.75)))
     for total, wrong, bound in ((6, 0, 0.206), (9, 0, 0.143), (1, 0, 0.750)):
-        assert (wrong + added_errors(total, wrong, 0.25, z)) / total == pytest.approx(bound, abs=5e-4)
+        assert (wrong + added_errors(total, wrong, quarter)) / total == pytest.approx(bound, abs=5e-4)
     # His is exact, the approximation that J48 has is near it.
-    assert (1 + added_errors(16, 1, 0.25, z)) / 16 == pytest.approx(0.157, abs=3e-3)
+    assert (1 + added_errors(16, 1, quarter)) / 16 == pytest.approx(0.157, abs=3e-3)
 
 
 def test_the_iris_tree_that_j48_is_known_for():
