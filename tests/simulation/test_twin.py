@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import config
 
 import gridtune as gt
 from gridtune.policies import backfilling_names, get_backfilling, get_queue_order, queue_order_names
@@ -81,7 +82,8 @@ def test_both_kernels_agree_on_static_orders(order, backfill, workload, kill):
     np.testing.assert_array_equal(one.start_time, other.start_time)
 
 
-@pytest.mark.parametrize("order", ["fcfs", "sjf", "laf", "f2"])
+# With bounds checked the scan takes a minute for each order, and the index is the same for all.
+@pytest.mark.parametrize("order", ["f2"] if config.BOUNDSCHECK else ["fcfs", "sjf", "laf", "f2"])
 def test_index_over_many_waiting_jobs(order):
     # Thousands wait, so that all three levels of the index are in use; the scored kernel scans them all.
     rng = np.random.default_rng(7)

@@ -101,6 +101,14 @@ def best_of(q, count):
 
 
 @kernel()
+def _with_room(rows, q, count):
+    """Return rows and values for at least so many candidates: these, or larger ones instead."""
+    if count <= q.size:
+        return rows, q
+    return np.empty((2 * count, rows.shape[1])), np.empty(2 * count)
+
+
+@kernel()
 def candidate_by_rule(site, rule, patience, headroom, rng):
     """Return the candidate that a simple rule takes; on an elastic site with the pool nearest to demand."""
     place = choose(site, rule, patience, rng)
@@ -152,8 +160,7 @@ def live(site, mind, diary, rule, epsilon, stop, until, rng):
         if memory[NOW] > until:
             return True
         count = count_candidates(site)
-        if count > q.size:
-            rows, q = np.empty((2 * count, width)), np.empty(2 * count)
+        rows, q = _with_room(rows, q, count)
         fill_rows(site, mind, rows, count)
         if rule != BY_VALUE:
             candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
@@ -187,8 +194,7 @@ def live_on_demanded_pool(site, mind, headroom):
     rows, q = np.empty((64, width)), np.empty(64)
     while advance_until_decision(site):
         count = count_candidates(site)
-        if count > q.size:
-            rows, q = np.empty((2 * count, width)), np.empty(2 * count)
+        rows, q = _with_room(rows, q, count)
         fill_rows(site, mind, rows, count)
         score_candidates(mind.arrays, mind.state, rows[:count], mind.scratch, q)
         size, options = demanded(site, headroom), memory[OPTIONS]
@@ -301,8 +307,7 @@ def best_values(arrays, rows, first, own, out):
     room, q = np.empty((64, columns.size)), np.empty(64)
     for t in range(out.size):
         count = first[t + 1] - first[t]
-        if count > q.size:
-            room, q = np.empty((2 * count, columns.size)), np.empty(2 * count)
+        room, q = _with_room(room, q, count)
         for c in range(count):
             for place in range(columns.size):
                 column = columns[place]
