@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import gymnasium as gym
 import numpy as np
 import pytest
-import ray
 from gymnasium.wrappers import FlattenObservation
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.tune.registry import register_env
@@ -28,23 +25,18 @@ def flat_site(_config: object) -> gym.Env:
     return FlattenObservation(site)
 
 
-def test_ppo_of_rllib_trains_on_the_site():
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, address="local")
-    try:
-        register_env("flat-site", flat_site)
-        config = (
-            PPOConfig()
-            .environment("flat-site")
-            .env_runners(num_env_runners=0, rollout_fragment_length=240)
-            .training(train_batch_size=240, minibatch_size=120, num_epochs=1)
-            .debugging(seed=1)
-        )
-        algorithm = config.build_algo()
-        figures = algorithm.train()
-        algorithm.stop()
-    finally:
-        ray.shutdown()
+def test_ppo_of_rllib_trains_on_the_site(cluster):
+    register_env("flat-site", flat_site)
+    config = (
+        PPOConfig()
+        .environment("flat-site")
+        .env_runners(num_env_runners=0, rollout_fragment_length=240)
+        .training(train_batch_size=240, minibatch_size=120, num_epochs=1)
+        .debugging(seed=1)
+    )
+    algorithm = config.build_algo()
+    figures = algorithm.train()
+    algorithm.stop()
     assert figures["env_runners"]["episode_len_mean"] == 60
     # W is between 0 and 1, and an episode has 60 jobs.
     assert 0 < figures["env_runners"]["episode_return_mean"] < 60

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
-import ray
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
 
@@ -21,15 +18,6 @@ SETTINGS = PPOSettings(steps=24, minibatches=4, gamma=0.9, learning_rate=3e-3, u
 
 def make_task(count):
     return RecallTask(count, lengths=(5, 11), cut=True)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """A Ray of this module's own; nothing is looked for or reported outside."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, address="local")
-    yield
-    ray.shutdown()
 
 
 def config_of(runners=0):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import ray
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from ray import tune
@@ -24,15 +22,6 @@ from tests.agents.echo_state.jobs import RIGID, some_jobs
 pytestmark = pytest.mark.integration
 
 SETTINGS = replace(PAPER, neurons=10, readout_connectivity=0.3, relearn=40, sweeps=3, pretraining_sweeps=2)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """A Ray of this module's own; nothing is looked for or reported outside."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, address="local")
-    yield
-    ray.shutdown()
 
 
 def config_of(runners=0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +12,9 @@ from gridtune.agents.planning.algorithms import find_front
 from gridtune.agents.planning.ray_evaluation import RayEvaluator
 from gridtune.agents.planning.selection import select_plan
 from gridtune.agents.planning.trainable import PlanSearch
-from gridtune.sweep.cluster import ray_session
 from tests.agents.planning.problems import small_problem
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    with ray_session(None, workers=2, cpus=1):
-        yield
 
 
 def test_actors_change_nothing(cluster: None) -> None:
