@@ -18,6 +18,11 @@ SEARCHES = ("moga", "memetic", "nsga2", "nsga3")
 #: Workflows that are made, not read.
 MADE = ("random", "cybershake")
 
+#: Of a workflow that is drawn; only `workflow=random` is.
+_OF_A_DRAW = ("tasks", "depth", "run_time", "task_processors", "fan_in", "communication", "workflow_seed")
+#: Of the log that a site lives through.
+_OF_A_LOG = ("processors", "first", "clean", "copy_probability", "copy_shift", "copy_seed", "inflation")
+
 Part = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -150,18 +155,42 @@ class ProvisioningParameters(SystemParameters):
 
     def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:
         """Yield names of parameters that decide nothing, and the choice that makes it so."""
-        if self.offers == "site":
-            yield ("slot_sites", "slot_length", "slot_gap", "slot_until"), "offers=site"
-        else:
-            yield ("processors", "first", "clean", "copy_probability", "inflation"), "offers=poisson"
+        yield from self._without_effect_on_slots()
+        yield from self._without_effect_on_transfers()
         if self.workflow != "random":
-            yield ("tasks", "depth", "run_time", "task_processors", "fan_in"), f"workflow={self.workflow}"
+            yield _OF_A_DRAW, f"workflow={self.workflow}"
+        if self.workflow_is_made:
+            yield ("workflow_clean",), f"workflow={self.workflow}"
         if self.approach == "best_effort":
             return  # what is fixed for a whole sweep may be said of best effort, too
         if self.search != "moga":
             yield ("crossover_points", "crossover_rate", "mutation"), f"search={self.search}"
         if self.search in ("memetic", "all", "open"):
             yield ("seeded",), f"search={self.search}"
+        if self.search not in SEARCHES:
+            yield ("population", "iterations", "alpha"), f"search={self.search}"
+
+    def _without_effect_on_slots(self) -> Iterator[tuple[Iterable[str], str]]:
+        if self.offers == "site":
+            yield ("slot_sites", "slot_length", "slot_gap", "slot_until"), "offers=site"
+            if not self.copy_probability:
+                yield ("copy_shift", "copy_seed"), "copy_probability=0"
+            return
+        # A workflow comes at second 0 of slots made at random, and none of these can be extended.
+        yield (*_OF_A_LOG, "earliest", "latest", "extend"), "offers=poisson"
+
+    def _without_effect_on_transfers(self) -> Iterator[tuple[Iterable[str], str]]:
+        """Yield what is idle of the network: data moves between sites only, and takes its latency if none."""
+        transfers = ("communication", "latency", "bandwidth")
+        if self.offers == "site":
+            yield transfers, "offers=site, a single site"
+        elif len(self.slot_sites) == 1:
+            yield transfers, "a single site in slot_sites"
+        elif self.workflow == "random":
+            # Volumes are drawn in proportion to the bandwidth, so that the transfers' times stay.
+            yield ("bandwidth",), "workflow=random, whose transfers take the time that communication says"
+        elif self.workflow == "cybershake":
+            yield ("bandwidth",), "workflow=cybershake, which moves no data"
 
     @property
     def workflow_is_made(self) -> bool:

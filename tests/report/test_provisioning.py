@@ -44,6 +44,8 @@ def cells(configurations, fixed, seeds=3, workload="site"):
     for number, configuration in enumerate(configurations):
         for seed in range(seeds):
             parameters = {**SMALL, **fixed, **configuration}
+            if parameters.get("search") == "all":  # looks at one plan
+                del parameters["population"], parameters["iterations"]
             outcome = run_cell("provisioning", parameters, seed=seed).outcome
             found.append(
                 CellResult(

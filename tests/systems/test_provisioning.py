@@ -9,6 +9,7 @@ import pytest
 
 from gridtune.errors import SimulationError, SweepError
 from gridtune.sweep import run_cell
+from gridtune.systems.provisioning_parameters import ProvisioningParameters
 from gridtune.workload import write_workload
 from gridtune.workload.workload import Workload
 
@@ -31,8 +32,15 @@ def trace(tmp_path_factory):
 SMALL = {"tasks": 20, "depth": 4, "run_time": 500, "task_processors": 3, "population": 8, "iterations": 3}
 
 
+#: What decides nothing where slots are taken by a simple rule.
+OF_A_SEARCH = ("population", "iterations")
+
+
 def run(seed=1, tables=False, **parameters):
-    return run_cell("provisioning", {**SMALL, **parameters}, seed=seed, tables=tables).outcome
+    small = {**SMALL}
+    if parameters.get("search") in ("all", "open"):
+        small = {name: value for name, value in SMALL.items() if name not in OF_A_SEARCH}
+    return run_cell("provisioning", {**small, **parameters}, seed=seed, tables=tables).outcome
 
 
 @pytest.mark.parametrize("search", ["moga", "memetic", "nsga2", "nsga3", "all", "open"])
@@ -135,12 +143,72 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
         ({"trace": "x.swf", "slot_gap": 5}, "slot_gap has no effect with offers=site"),
         ({"offers": "poisson", "copy_probability": 0.5}, "copy_probability has no effect"),
         ({"trace": "x.swf", "workflow": "cybershake", "tasks": 50}, "tasks has no effect"),
+        *(
+            ({"trace": "x.swf", name: value}, f"{name} has no effect with offers=site")
+            for name, value in {"communication": 1, "latency": 5, "bandwidth": 1e6}.items()
+        ),
+        *(
+            ({"trace": "x.swf", name: 7}, f"{name} has no effect with copy_probability=0")
+            for name in ("copy_seed", "copy_shift")
+        ),
+        *(
+            ({"offers": "poisson", name: value}, f"{name} has no effect with offers=poisson")
+            for name, value in {
+                "earliest": 0.2,
+                "latest": 0.5,
+                "copy_shift": 7,
+                "copy_seed": 7,
+                "extend": False,
+            }.items()
+        ),
+        *(
+            ({"offers": "poisson", "slot_sites": "9", name: 2}, f"{name} has no effect with a single site")
+            for name in ("communication", "latency", "bandwidth")
+        ),
+        ({"offers": "poisson", "bandwidth": 1e6}, "bandwidth has no effect with workflow=random"),
+        (
+            {"offers": "poisson", "workflow": "cybershake", "bandwidth": 1e6},
+            "bandwidth has no effect with workflow=cybershake",
+        ),
+        *(
+            ({"offers": "poisson", "workflow": "cybershake", name: 2}, f"{name} has no effect with workflow=")
+            for name in ("workflow_seed", "communication")
+        ),
+        (
+            {"trace": "x.swf", "workflow_clean": ["zero_negative_times"]},
+            "workflow_clean has no effect with workflow=random",
+        ),
+        ({"trace": "x.swf", "workflow": "a.dax", "workflow_seed": 2}, "workflow_seed has no effect"),
+        *(
+            ({"trace": "x.swf", "search": "all", name: value}, f"{name} has no effect with search=all")
+            for name, value in {"population": 10, "iterations": 10, "alpha": 0}.items()
+        ),
         ({"trace": "x.swf", "serach": "moga"}, "serach"),
     ],
 )
 def test_parameters_that_cannot_be(parameters, message):
     with pytest.raises(SweepError, match=message):
         run_cell("provisioning", parameters)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"trace": "x.swf", "copy_probability": 0.2, "copy_seed": 7, "copy_shift": 60},
+        {"offers": "poisson", "latency": 5},  # counts where nothing is sent, too
+        {"offers": "poisson", "workflow": "cybershake", "latency": 5},
+        {"offers": "poisson", "workflow": "a.json", "latency": 5, "bandwidth": 1e6},
+        {"trace": "x.swf", "workflow": "a.json", "workflow_clean": ["zero_negative_times"]},
+        {"trace": "x.swf", "approach": "best_effort", "search": "all", "alpha": 0},
+    ],
+)
+def test_parameters_that_decide_something_are_taken(told):
+    ProvisioningParameters.model_validate(told)
+
+
+def test_a_latency_counts_where_nothing_is_sent():
+    few = {"offers": "poisson", "task_processors": 1, "search": "all"}
+    assert run(**few, latency=200).metrics["makespan"] > run(**few).metrics["makespan"]
 
 
 def test_slots_that_happen_to_be_too_narrow_are_no_plan_and_no_failure():
