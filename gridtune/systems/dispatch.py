@@ -38,7 +38,7 @@ class DispatchSystem:
     """
 
     name: ClassVar[str] = "dispatch"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     Parameters: ClassVar[type[SystemParameters]] = DispatchParameters
 
     @property
@@ -129,7 +129,7 @@ def _reference(p: DispatchParameters) -> DispatchParameters:
     """Return the parameters of what a run is compared with."""
     alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": "fifo"}
     # A selector whose queues are repaired has edited queues, too.
-    if p.mode == "assist" or (p.mode == "alone" and p.rule in _SIMPLE and not p.repairs):
+    if p.mode == "assist" or (p.mode == "alone" and p.base_rule in _SIMPLE and not p.repairs):
         return p.model_copy(update=alone)
     return p.model_copy(update={**alone, **_BENCHMARK})
 
@@ -155,9 +155,9 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
     assistance: Assistance = "set_aside" if p.set_aside else "assist"
     if p.learner == "none":
-        return dispatch(jobs, machines, rule=p.rule, speeds=p.believed_speeds, rng=selecting, **common)
+        return dispatch(jobs, machines, rule=p.base_rule, speeds=p.believed_speeds, rng=selecting, **common)
     if p.learner == "drain":
-        rule = cast("Rule", _INSERTING[p.order] if p.mode == "direct" else p.rule)
+        rule = cast("Rule", _INSERTING[p.order] if p.mode == "direct" else p.base_rule)
         helped: Assistance = assistance if p.mode == "assist" else "none"
         return dispatch(
             jobs, machines, rule=rule, speeds=p.believed_speeds, assistance=helped, rng=selecting, **common
@@ -168,7 +168,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     broker = Broker(
         make_learner(p.learner, len(machines), limit=p.selection_jobs),
         direct=p.mode == "direct",
-        rule=p.rule,
+        rule=p.base_rule,
         assistance=assistance,
         order=p.order,
         speeds=p.believed_speeds,

@@ -29,6 +29,7 @@ Factors = Annotated[
 ]
 #: Learners that need no training before they advise, or are none.
 _UNTRAINED = ("none", "drain")
+Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt"]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -88,11 +89,12 @@ class DispatchParameters(SystemParameters):
         description="alone: the rule decides; assist: a learner may overrule it (Algorithm 2); direct: the "
         "learner decides (Algorithm 3)",
     )
-    rule: Literal["random", "round_robin", "first_available", "edd", "erd", "spt"] = Field(
-        "random",
+    rule: Rule | None = Field(
+        None,
         description="random, round_robin, first_available; edd, erd, spt: into the queue where tardiness "
         "grows least, by due date, by release, before longer jobs. With mode=direct: what serves the "
-        "learning jobs",
+        "learning jobs, and all until something is learned, but for the learner drain, which needs no rule. "
+        "Default: erd with mode=direct, else random",
     )
     learner: Literal["none", "j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"] = Field(
         "none",
@@ -114,7 +116,8 @@ class DispatchParameters(SystemParameters):
     repair_every: Count | None = Field(
         None,
         description="after every so many arrivals: tabu search, or with mode=direct the learner's own "
-        "repair; 0 for none; default: 10 with mode=direct but for the learner drain, else 0",
+        "repair (among learning jobs tabu search, with edd and erd); 0 for none; default: 10 with "
+        "mode=direct but for the learner drain, else 0",
     )
     repair_steps: Count = Field(10, description="steps of one repair")
     refresh: Count = Field(
@@ -157,6 +160,11 @@ class DispatchParameters(SystemParameters):
         if self.mode == "assist" and self.repair_every:
             raise ValueError("queues are not repaired with mode=assist: jobs stay where they were sent")
         return self
+
+    @property
+    def base_rule(self) -> Rule:
+        """The rule that decides alone, is assisted, or serves the learning jobs of who decides directly."""
+        return self.rule or ("erd" if self.mode == "direct" else "random")
 
     @property
     def repairs(self) -> int:

@@ -144,6 +144,23 @@ def test_every_learner_in_both_modes(learner):
     )
 
 
+def test_who_decides_directly_learns_from_erd_with_tabu_search():
+    def learning_jobs(**parameters: Any) -> list[dict[str, Any]]:
+        table = outcome(tables=True, **parameters, **CROWDED).tables["jobs"].to_pylist()
+        begin = min(each["submit"] for each in table if each["batch"] >= 0)
+        return [each | {"chance": None} for each in table if each["finish"] <= begin]
+
+    learned = learning_jobs(mode="direct", learner="naive_bayes")
+    assert len(learned) > 50
+    assert any(each["placed"] > each["submit"] for each in learned)
+    known = {"rule": "erd", "speeds": "learned"}
+    assert learned == learning_jobs(**known, repair_every=10)
+    assert learned != learning_jobs(**known)
+    # Another rule is taken where it is given.
+    random = learning_jobs(mode="direct", learner="naive_bayes", rule="random")
+    assert random == learning_jobs(rule="random")
+
+
 def test_a_learned_dispatcher_is_less_late_than_insertion_with_tabu_search():
     found = [
         metrics(mode="direct", learner="drain", order="shortest", batch_jobs=400, seed=seed, **CROWDED)

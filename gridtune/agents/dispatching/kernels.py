@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.simulation.compiled import bare, kernel
-from gridtune.simulation.dispatch.attributes import describe, describe_waiting
+from gridtune.simulation.dispatch.attributes import MACHINE, describe, describe_waiting
 from gridtune.simulation.dispatch.events import advance, place, take_out
 from gridtune.simulation.dispatch.predicting import (
     bare_belief,
@@ -18,7 +18,7 @@ from gridtune.simulation.dispatch.predicting import (
     queue_tardiness,
 )
 from gridtune.simulation.dispatch.selecting import EDD, ORDERS, insertion, select_simply, tabu_search
-from gridtune.simulation.dispatch.state import ARRIVED, MACHINES, NOBODY, NOW, bare_site
+from gridtune.simulation.dispatch.state import ARRIVED, MACHINES, NOBODY, NOW, SLOTS, bare_site
 
 __all__ = ["Notes", "next_question", "next_repair"]
 
@@ -118,6 +118,11 @@ def _search(site, belief, notes):
                 describe_waiting(site, belief, waiting, notes.told[COLUMNS], notes.history, waiting)
                 notes.noted[waiting] = site.memory[NOW]
             waiting = site.after[waiting]
+    # Who came this very second and began elsewhere than its row says tells nothing.
+    for slot in range(site.memory[SLOTS]):
+        running = site.slot[slot]
+        if running != NOBODY and notes.history[running, MACHINE] != site.machine[running]:
+            notes.noted[running] = -1
 
 
 @kernel()

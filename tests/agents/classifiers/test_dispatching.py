@@ -169,6 +169,24 @@ def test_learning_jobs_are_described_where_their_rule_puts_them(rule):
     assert (later.max() > 0) == (rule != "erd")
 
 
+def test_tabu_search_repairs_among_learning_jobs_and_leaves_the_learners_own_alone():
+    jobs = some_jobs(1.5)
+    taught = jobs.batch >= 0
+    first = Told(lambda rows: np.full(len(rows), 0.5), lambda rows: (rows[:, MACHINE] == 0).astype(float))
+    told = {"direct": True, "rule": "erd", "repair_every": 10}
+    searched = run(Broker(first, **told, repair_steps=10), jobs)
+    theirs = alone(jobs, "erd", repair_every=10, repair_steps=10)
+    # Until the learner's first decision both are one run.
+    ended = ~taught & (searched.finish <= jobs.submit[taught][0])
+    assert ended.sum() > 50
+    for name in ("machine", "placed", "start", "finish"):
+        np.testing.assert_array_equal(getattr(searched, name)[ended], getattr(theirs, name)[ended])
+    assert (theirs.placed > jobs.submit)[ended].any()
+    # Tabu search would have sent late ones away from the crowded machine, to which the learner sends all.
+    assert (searched.machine[taught] == 0).all()
+    assert (theirs.machine[taught] != 0).any()
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_learns_and_helps(name):
     """On machines that differ, under little load: more in time than at random, from seed to same seed."""
