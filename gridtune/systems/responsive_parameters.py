@@ -72,6 +72,8 @@ _OF_OTHER_METHODS: dict[Method, tuple[str, ...]] = {
     "fitted_q": ("learning_rate", "relearn", "probes", "branches", "horizon"),
     "counterfactual": ("learning_rate", "discount", "iterations", "relearn"),
 }
+#: A feed-forward network is fitted to all samples of a sweep each time, not to a sum of them.
+_FEED_FORWARD_RELEARN = 500
 _OF_THE_OTHER_NETWORK: dict[Regressor, tuple[str, ...]] = {
     "esn": ("epochs", "step_size"),
     "ffnn": (
@@ -185,7 +187,9 @@ class ResponsiveParameters(SystemParameters):
     )
     sweeps: Annotated[int, Field(ge=0)] | None = Field(None, description="runs with decisions of its own")
     iterations: Count | None = Field(None, description="N: sweeps of fitted Q after each run")
-    relearn: Count | None = Field(None, description="sarsa: decisions between two regressions")
+    relearn: Count | None = Field(
+        None, description="sarsa: decisions between two fits; default: 1, ffnn: 500"
+    )
     probes: Count | None = Field(None, description="counterfactual: decisions of a run that are tried again")
     branches: Annotated[int, Field(ge=2)] | None = Field(
         None, description="counterfactual: candidates tried at each"
@@ -248,6 +252,8 @@ class ResponsiveParameters(SystemParameters):
         given: dict[str, Any] = {name: getattr(self, name) for name in LEARNING}
         given["step"] = given.pop("step_size")
         known = {name: value for name, value in given.items() if value is not None}
+        if regressor == "ffnn" and method == "sarsa":
+            known.setdefault("relearn", _FEED_FORWARD_RELEARN)
         base = PAPER if self.variant == "paper" else IMPROVED
         return replace(base, method=method, regressor=regressor, **known)
 

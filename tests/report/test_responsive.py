@@ -16,7 +16,7 @@ from gridtune.report.responsive.alike import groups_alike, joined
 from gridtune.report.responsive.comparison import comparison_csv, comparison_markdown
 from gridtune.report.responsive.curves import chosen_rows
 from gridtune.report.responsive.published import PUBLISHED
-from gridtune.report.responsive.rows import rows_of, site_of
+from gridtune.report.responsive.rows import Row, rows_of, site_of
 from gridtune.report.responsive.trade_offs import non_dominated
 from gridtune.sweep import run_cell
 from gridtune.sweep.cells import CellResult
@@ -112,6 +112,24 @@ def test_one_life_of_each_policy_is_drawn(results) -> None:
     assert [row.policy for row in rigid] == ["fair_share", *sorted(["fcfs", "sjf"], key=rank(results))]
     # Estimates before the oracle, λ near one half before the ends.
     assert next(row for row in rigid if row.policy == "sjf").weight in (0.0, 1.0, 0.5)
+
+
+def test_learned_policies_are_drawn_even_where_rules_do_better() -> None:
+    rewards = {
+        **{"edf": 0.9, "sjf": 0.8, "interactive_first": 0.8, "fcfs": 0.7, "fair_share": 0.6},
+        **{"esn-fq": 0.5, "esn-sarsa": 0.4, "ffnn-fq": 0.3, "ffnn-sarsa": 0.2},
+    }
+    rows = [Row("log", {"policy": name}, [rewarded(name, reward)]) for name, reward in rewards.items()]
+    drawn = [row.policy for row in chosen_rows(rows)]
+    assert drawn == ["fair_share", "esn-fq", "esn-sarsa", "ffnn-fq", "edf"]
+    few = [row.policy for row in chosen_rows(rows[:6])]
+    assert few == ["fair_share", "esn-fq", "edf", "sjf", "interactive_first"]
+
+
+def rewarded(policy: str, reward: float) -> CellResult:
+    metrics = {"rigid_reward": reward}
+    told = {"policy": policy}
+    return CellResult(policy, policy, "log", told, "1", 1, {}, told, "done", metrics)
 
 
 def rank(results):

@@ -130,6 +130,16 @@ def test_what_makes_no_sense_is_refused(wrong, words):
         run(**wrong)
 
 
+def test_a_feed_forward_network_is_not_fitted_anew_at_every_decision():
+    pytest.importorskip("torch")
+    asked = {"esn-sarsa": {}, "ffnn-sarsa": {}, "given": {"policy": "ffnn-sarsa", "relearn": 40}}
+    told = {
+        name: ResponsiveParameters(trace="egee", **{"policy": name, **more}).learner().relearn
+        for name, more in asked.items()
+    }
+    assert told == {"esn-sarsa": 1, "ffnn-sarsa": 500, "given": 40}
+
+
 def test_weeks_follow_one_another(tmp_path):
     """Two logs in a folder: the second begins with the next whole week."""
     (tmp_path / "weeks").mkdir()

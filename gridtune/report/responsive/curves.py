@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gridtune.report.responsive.alike import groups_alike, wrapped
 from gridtune.report.responsive.rows import NATIVE, Row, rows_of, site_of
 from gridtune.report.style import figure, head, save, series_colours
+from gridtune.systems.responsive_parameters import LEARNED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,9 +86,10 @@ def write_curves(material: Material) -> list[Path]:
 
 
 def chosen_rows(rows: Sequence[Row]) -> list[Row]:
-    """Return one row of each policy, the native one first, then by reward: λ near 0.5, no oracle, best pool.
+    """Return a row each of few policies: the native one, learned ones, then simple rules, by reward.
 
-    An oracle is taken where a policy has nothing else.
+    Of a policy's rows that with λ near 0.5, no oracle, the best pool and settings; an oracle is taken where a
+    policy has nothing else. Learned ones leave a place to the best rule.
     """
 
     def preference(row: Row) -> tuple[Any, ...]:
@@ -96,11 +98,12 @@ def chosen_rows(rows: Sequence[Row]) -> list[Row]:
     by_policy: dict[tuple[Any, ...], Row] = {}
     for row in sorted(rows, key=preference):
         by_policy.setdefault((row.policy, row.get("variant", "paper")), row)
-    ranked = sorted(
-        by_policy.values(),
-        key=lambda row: (row.policy != NATIVE, -row.mean(f"{row.site}_reward")),
-    )
-    return ranked[:MOST]
+    ranked = sorted(by_policy.values(), key=lambda row: -row.mean(f"{row.site}_reward"))
+    native = [row for row in ranked if row.policy == NATIVE]
+    learned = [row for row in ranked if row.policy in LEARNED]
+    rules = [row for row in ranked if row.policy not in (NATIVE, *LEARNED)]
+    learned = learned[: MOST - len(native) - len(rules[:1])]
+    return [*native, *learned, *rules[: MOST - len(native) - len(learned)]]
 
 
 def _first(row: Row) -> CellResult:
