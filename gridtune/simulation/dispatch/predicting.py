@@ -46,7 +46,8 @@ class Belief(NamedTuple):
         Shape (m,), float64: of the logarithms of run time over estimate of ended jobs, each counting
         `forget` times as much as the next on its machine, the sum of weights, the sum and that of squares.
     predicted
-        Shape (n,), int64: seconds from the placing of a job to its predicted end.
+        Shape (n,), int64: seconds from the placing of a job to its predicted end; 0 where none was predicted
+        when it was last placed.
     ratio
         Shape (`REMEMBERED`,), float64: seconds from placing to end over those predicted, of the last jobs.
     free

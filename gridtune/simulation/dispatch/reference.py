@@ -360,6 +360,7 @@ class ReferenceBroker:
             if self.tardiness(source, rest) + self.tardiness(target, joined) < late[source] + late[target]:
                 queue.remove(job)
                 self.site.place(job, target, position)
+                job.predicted = 0
                 barred_jobs.add(job.number)
             else:
                 barred_machines.add(source)

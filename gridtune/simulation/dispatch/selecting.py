@@ -112,11 +112,12 @@ def tabu_search(site, belief, steps, late, barred_machine, barred_job):
     A step takes the most tardy machine that is not barred, its most tardy job that is not barred, and puts
     it by due date into the queue of the machine of least tardiness. If the tardiness of all falls, the job
     stays there and is barred; else it goes back and its machine is barred, as is one without such a job.
+    Of a job that was moved nothing is predicted.
 
     Parameters
     ----------
     site, belief
-        The queues, and by what to predict.
+        The queues, and by what to predict; `belief.predicted` of moved jobs becomes 0.
     steps
         At most so many.
     late, barred_machine
@@ -148,6 +149,8 @@ def tabu_search(site, belief, steps, late, barred_machine, barred_job):
         if left + grown < late[source] + late[target]:
             take_out(site, job)
             place(site, job, target, follower)
+            # What was predicted where it stood says nothing of how good predictions are here.
+            belief.predicted[job] = 0
             late[source] = left
             late[target] = queue_tardiness(site, belief, target, NOBODY, NOBODY, NOBODY)
             barred_job[job] = 1

@@ -17,6 +17,7 @@ from gridtune.simulation.dispatch.model import (
     no_changes,
     speed_changes,
 )
+from gridtune.simulation.dispatch.predicting import learn, new_belief
 from gridtune.simulation.dispatch.reference import (
     ReferenceBroker,
     ReferenceJob,
@@ -24,7 +25,8 @@ from gridtune.simulation.dispatch.reference import (
     ReferenceSite,
 )
 from gridtune.simulation.dispatch.replay import ASSISTANCE, RULES, SPEEDS, dispatch
-from gridtune.simulation.dispatch.state import MOVES, NOBODY, new_site
+from gridtune.simulation.dispatch.selecting import tabu_search
+from gridtune.simulation.dispatch.state import MOVES, NOBODY, NOW, new_site
 
 FACTORS = (0.5, 0.8, 1.0, 1.25, 1.5, 3.0)
 KINDS = ("speed", "failure", "repair")
@@ -181,6 +183,45 @@ def test_a_job_moves_only_if_its_machine_changes():
         own.machines[0].queue.remove(own.jobs[1])
         own.place(own.jobs[1], machine, 0)
         assert (site.memory[MOVES], own.moves) == (moves, moves)
+
+
+def test_a_moved_jobs_first_prediction_is_not_held_against_its_second_placing():
+    """Three jobs of 10 s on machine 0 and its slow neighbour: the last is moved, and no ratio is its own.
+
+    Predicted ends: 10, 20 and 30 s after the submission. The third goes to machine 1 after 5 s and ends there
+    15 s later, half the 30 s that were predicted of another queue from another second on.
+    """
+    column = np.zeros(3, np.int64)
+    jobs = DispatchJobs(column, column + 10, column + 10, np.array([10, 20, 12]), column)
+    machines = Machines(np.array([1.0, 1.5]), np.ones(2, np.int64))
+    site, scratch = new_site(jobs, machines), np.zeros((2, 2), np.int64)
+    belief = new_belief(site, SPEEDS["known"], 0.95)
+    own = ReferenceSite(
+        [ReferenceJob(number, 0, 10, 10, due) for number, due in enumerate((10, 20, 12))],
+        [ReferenceMachine(1.0, 1), ReferenceMachine(1.5, 1)],
+    )
+    broker = ReferenceBroker(own, "erd", "known", [0.0] * 3)
+    for number in range(3):
+        assert advance(site) == number
+        place(site, number, 0, NOBODY)
+        job = own.next_job()
+        assert job is not None
+        own.place(job, 0, number)
+        job.predicted = belief.predicted[number] = 10 * (number + 1)
+    learn(site, belief)
+    broker.learn()
+    own.now = site.memory[NOW] = 5
+    broker.repair_steps = 1
+    broker.tabu_search()
+    assert tabu_search(site, belief, 1, scratch[0], scratch[1], np.zeros(3, np.int64)) == 1
+    assert belief.predicted.tolist() == [job.predicted for job in own.jobs] == [10, 20, 0]
+    assert advance(site) == NOBODY
+    assert own.next_job() is None
+    learn(site, belief)
+    broker.learn()
+    assert site.finish.tolist() == [job.finish for job in own.jobs] == [10, 20, 20]
+    assert belief.counts[2] == broker.seen == 2
+    assert belief.ratio[:2].tolist() == list(broker.ratios) == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
