@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Self
 from gridtune.errors import MetricError, SweepError
 from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
 from gridtune.sweep.observing import SweepPlan
+from gridtune.sweep.plan import understood_baseline
+from gridtune.sweep.results import in_table
 from gridtune.systems.system import get_system
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FACTS_FILE", "ObjectiveFacts", "SweepFacts"]
+__all__ = ["FACTS_FILE", "ObjectiveFacts", "SweepFacts", "has_configuration"]
 
 #: The file in a sweep's folder.
 FACTS_FILE = "sweep.json"
@@ -111,7 +113,7 @@ class SweepFacts:
             system=space.system,
             system_version=system.version,
             objectives=objectives,
-            baseline=dict(space.baseline),
+            baseline=understood_baseline(space, system),
             dimensions=tuple(space.dimensions),
             replicates=repeats.windows or repeats.shakes or repeats.seeds or 1,
             cells=plan.total,
@@ -168,7 +170,12 @@ class SweepFacts:
         facts = self if objective is None else self.with_objective(objective)
         if objective is not None and f"metric.{objective}" not in table.column_names:
             raise SweepError(f"no cell has the metric {objective!r}")
-        return facts if baseline is None else facts.with_baseline(baseline, table)
+        if baseline is None:
+            return facts
+        asked = facts.with_baseline(baseline, table)
+        # A list stands in the table as text; the same configuration is no other report.
+        same = asked.baseline == in_table(table, facts.baseline)
+        return facts if same else asked
 
     def with_objective(self, metric: str) -> Self:
         """Return the same facts with another metric to rank by, in the direction that is its own."""
@@ -198,9 +205,8 @@ class SweepFacts:
         SweepError
             If the sweep has no such parameter, no such value of it, or no configuration with all of them.
         """
-        rows = table.select([name for name in table.column_names if name.startswith(PARAMETER_PREFIX)])
         chosen = {name: _value_in(table, name, value) for name, value in baseline.items()}
-        if not any(_has_all(row, chosen) for row in rows.to_pylist()):
+        if not has_configuration(table, chosen):
             told = ", ".join(f"{name}={value_text(value)}" for name, value in chosen.items())
             raise SweepError(f"no configuration has {told} at once")
         return replace(self, baseline=chosen)
@@ -229,6 +235,7 @@ def _value_in(table: pa.Table, name: str, value: Any) -> Any:
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
         raise SweepError(f"the sweep has no parameter {name!r}", hint=hint)
     values = distinct(table[PARAMETER_PREFIX + name].to_pylist())
+    value = in_table(table, {name: value})[name]
     for each in values:
         # As tables print it: a sampled number is told to six digits.
         if each == value or value_text(each) == value_text(value):
@@ -238,8 +245,11 @@ def _value_in(table: pa.Table, name: str, value: Any) -> Any:
     raise SweepError(f"no configuration has {name}={value_text(value)}", hint=f"{name} has {listed}{more}")
 
 
-def _has_all(row: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
-    return all(row[PARAMETER_PREFIX + name] == value for name, value in chosen.items())
+def has_configuration(table: pa.Table, chosen: Mapping[str, Any]) -> bool:
+    """Return whether a row of a table of cells has all of these parameters, in the table's form."""
+    columns = [table[PARAMETER_PREFIX + name].to_pylist() for name in chosen]
+    wanted = tuple(chosen.values())
+    return any(row == wanted for row in zip(*columns, strict=True)) or not chosen
 
 
 def _unit(unit: str) -> str:

@@ -10,11 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from gridtune.report.facts import SweepFacts
-from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, percent_text, varying_parameters
+from gridtune.errors import SweepError
+from gridtune.report.facts import SweepFacts, has_configuration
+from gridtune.report.labels import (
+    PARAMETER_PREFIX,
+    configuration_label,
+    percent_text,
+    value_text,
+    varying_parameters,
+)
 from gridtune.report.overall import rank_overall
 from gridtune.report.ranking import configuration_parameters, rank, ranking_head, strata
 from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown
+from gridtune.sweep.results import in_table
 
 __all__ = ["Best", "Summary", "summarise", "write_report"]
 
@@ -120,8 +128,13 @@ def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
 
     A parameter that varies and that the baseline leaves open is a condition (the load, say): each of its
     values is ranked by itself, against the baseline under that same condition.
+
+    Raises
+    ------
+    SweepError
+        If no cell has the baseline's parameters.
     """
-    baseline = {name: value for name, value in facts.baseline.items() if _has(table, name)}
+    baseline = _baseline(table, facts)
     conditions = _conditions(table, baseline)
     rankings, overall, curves = {}, {}, {}
     for objective in facts.objectives:
@@ -142,6 +155,20 @@ def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
         if over_all is not None:
             overall[objective.metric] = over_all
     return Summary(facts, rankings, overall, curves)
+
+
+def _baseline(table: pa.Table, facts: SweepFacts) -> dict[str, Any]:
+    """Return the baseline's parameters as the table holds them."""
+    known = {name: value for name, value in facts.baseline.items() if _has(table, name)}
+    baseline = in_table(table, known)
+    if table.num_rows and not has_configuration(table, baseline):
+        told = ", ".join(f"{name}={value_text(value)}" for name, value in baseline.items())
+        raise SweepError(
+            f"no cell has the baseline's {told}: nothing can be compared",
+            field="baseline",
+            hint="name a configuration of the sweep: `gridtune report FOLDER --baseline NAME=VALUE`",
+        )
+    return baseline
 
 
 def _has(table: pa.Table, name: str) -> bool:

@@ -14,7 +14,15 @@ from gridtune.sweep.space_check import check_configuration, faulty_value
 from gridtune.sweep.workloads import Workloads
 from gridtune.systems.system import System, SystemParameters
 
-__all__ = ["Planner", "Stratum", "most_cells", "space_points", "space_replicates", "space_strata"]
+__all__ = [
+    "Planner",
+    "Stratum",
+    "most_cells",
+    "space_points",
+    "space_replicates",
+    "space_strata",
+    "understood_baseline",
+]
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,18 @@ def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dic
         message = f"the baseline leaves {', '.join(missing)} open, which a sample hardly hits"
         raise space.fault(message, "baseline", hint="give every dimension a value")
     return [active_part(space.dimensions, wanted), *points]
+
+
+def understood_baseline(space: SearchSpace, system: System) -> dict[str, Any]:
+    """Return the baseline as the system understands it, which is how cells and tables have it."""
+    wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
+    first = {name: each.extremes[0] for name, each in space.dimensions.items()}
+    # Parameters are checked as a whole, so those of one of the baseline's configurations are.
+    agreeing = (point for point in space_points(space) if _agrees(point, wanted))
+    point = next(agreeing, None) or active_part(space.dimensions, {**first, **wanted})
+    given = {**space.fixed, **space_strata(space, system)[0].parameters, **point}
+    known = check_configuration(space, system, given).model_dump(mode="json")
+    return {name: known[name] if name in given else value for name, value in space.baseline.items()}
 
 
 def _agrees(point: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from gridtune.sweep.cells import CellResult, canonical_json
 
-__all__ = ["TIMING_COLUMNS", "results_table", "write_table"]
+__all__ = ["TIMING_COLUMNS", "in_table", "results_table", "write_table"]
 
 #: Columns that differ between two runs of the same cells.
 TIMING_COLUMNS = ("seconds", "worker")
@@ -76,6 +76,27 @@ def _values(values: list[Any]) -> pa.Array:
     ):
         if kinds == {kind}:
             return pa.array(values, column_type)
-    return _text(
-        value if isinstance(value, str) or value is None else canonical_json(value) for value in values
-    )
+    return _text(map(_as_text, values))
+
+
+def _as_text(value: Any) -> str | None:
+    return value if isinstance(value, str) or value is None else canonical_json(value)
+
+
+def in_table(table: pa.Table, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as a table of cells holds them: lists, and numbers among words, are JSON text there.
+
+    Parameters
+    ----------
+    table
+        A row per cell, as `results_table` makes it.
+    parameters
+        Name to value; one without a column stays as it is.
+    """
+
+    def held(name: str, value: Any) -> Any:
+        column = table.schema.get_field_index(f"param.{name}")
+        is_text = column >= 0 and pa.types.is_string(table.schema.field(column).type)
+        return _as_text(value) if is_text else value
+
+    return {name: held(name, value) for name, value in parameters.items()}
