@@ -51,13 +51,14 @@ def curves_of(results: Sequence[CellResult], name: str) -> list[LearningCurve]:
     ]
 
 
-def _points(columns: Mapping[str, Sequence[float]]) -> list[tuple[str, float, int]]:
+def _points(columns: Mapping[str, Sequence[Any]]) -> list[tuple[str, float, int]]:
+    # A curve read from the journal has null for NaN and words for infinities.
     return [
         (name, float(value), int(step))
         for name, values in columns.items()
         if name != _STEPS
         for step, value in zip(columns[_STEPS], values, strict=True)
-        if math.isfinite(value)
+        if isinstance(value, int | float) and math.isfinite(value)
     ]
 
 
