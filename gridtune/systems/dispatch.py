@@ -84,6 +84,8 @@ class DispatchSystem:
         outcome = _run(p, jobs, [streams(purpose) for purpose in drawn])
         reference = _run(_reference(p), jobs, [streams(purpose) for purpose in drawn])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
+        if outcome.learning:
+            notes["learning"] = dict(outcome.learning)
         if part is not None:
             unknown = int((part.requested_time[: len(jobs)] < 1).sum())
             notes |= {"cleaning": dict(part.cleaning), "without_requested_time": unknown}

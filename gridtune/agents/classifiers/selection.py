@@ -60,32 +60,57 @@ def select(
     weights
         Weights of positive examples to try.
     limit
-        Judge on a random part of so many examples; None for all.
+        Judge on a random part of so many examples; None for all. A class that has fewer of them than there
+        are folds, although the whole table has enough, gets as many more as there are folds.
     rng
         Draws that part and the four folds.
 
     Returns
     -------
     Chosen
-        With an AROC of NaN and the first of everything where a class has fewer examples than there are folds.
+        With an AROC of NaN and the first of everything where a class has fewer examples in the whole table
+        than there are folds.
 
     Notes
     -----
     Algorithm 1 of Vladušič; the area is that of all left-out predictions of a fold, averaged over folds.
+
+    Examples that a rare class gets besides are the next of it in the same random order, so that nothing else
+    is drawn. In fitting they count less by as much as the class is more frequent among the judged than in
+    the whole table: a weight of positive examples then means what it will mean there. Areas do not depend on
+    how frequent a class is.
     """
-    part = rng.permutation(len(labels))[: limit or len(labels)]
-    table, labels = table[part], labels[part]
+    order = rng.permutation(len(labels))
     if min(np.bincount(labels, minlength=2)) < FOLDS:
         return Chosen(weights[0], settings[0], float("nan"))
+    part, counts = _judged(labels, order, limit or len(labels))
+    table, labels = table[part], labels[part]
     folds = list(
         StratifiedKFold(FOLDS, shuffle=True, random_state=int(rng.integers(2**32))).split(table, labels)
     )
     areas = np.zeros((len(weights), len(settings)))
     for row, weight in enumerate(weights):
         for kept, left_out in folds:
-            own = class_weights(labels[kept], weight)
+            own = class_weights(labels[kept], weight) * counts[labels[kept]]
             scores = scorer(table[kept], labels[kept], own, table[left_out])
             for column, score in enumerate(scores):
                 areas[row, column] += area_under_roc(score, labels[left_out] == 1) / FOLDS
     row, column = divmod(int(np.argmax(areas)), len(settings))
     return Chosen(weights[row], settings[column], float(areas[row, column]))
+
+
+def _judged(labels: npt.NDArray[np.int64], order: npt.NDArray[np.int64], limit: int) -> tuple[Any, Floats]:
+    """Return the examples to judge on, and how much one of either class counts in fitting, shape (2,).
+
+    The first `limit` in `order`, and the next of a class that has fewer than `FOLDS` among them.
+    """
+    part = order[:limit]
+    drawn = np.bincount(labels[part], minlength=2)
+    lacking = np.maximum(0, FOLDS - drawn)
+    if not lacking.any():
+        return part, np.ones(2)
+    rest = order[limit:]
+    more = [rest[labels[rest] == label][: lacking[label]] for label in (0, 1)]
+    shares = np.bincount(labels, minlength=2) / (drawn + lacking)
+    # The larger class counts 1, so that leaves and neighbourhoods of it weigh what they always do.
+    return np.concatenate([part, *more]), shares / shares.max()

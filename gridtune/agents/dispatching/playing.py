@@ -6,13 +6,14 @@ scheduling in GRID environments", sections 2.2 and 2.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.agents.classifiers.learners import Examples, Learner
+from gridtune.agents.classifiers.selection import Chosen
 from gridtune.agents.dispatching.kernels import Notes, next_question, next_repair
 from gridtune.errors import SimulationError
 from gridtune.simulation.dispatch import predicting
@@ -130,6 +131,8 @@ class Broker:
             raise SimulationError(f"unknown rule, order or speeds: {self.rule}, {self.order}, {self.speeds}")
         self._prepare(jobs, machines, rng)
         self.rng, self.ready = learning_rng, False
+        self.refreshes = self.of_one_outcome = 0
+        self.selections: list[Chosen] = []
         self.learned_at = self.selected_at = 0
         job, own = next_question(self.site, self.belief, self.notes, NOBODY, NOBODY)
         while job != NOBODY:
@@ -141,7 +144,7 @@ class Broker:
                 self._repair(job, machine)
                 job = machine = NOBODY
             job, own = next_question(self.site, self.belief, self.notes, job, machine)
-        return outcome_of(self.site, self.chance, self.overruled)
+        return replace(outcome_of(self.site, self.chance, self.overruled), learning=self._facts())
 
     def _prepare(self, jobs: DispatchJobs, machines: Machines, rng: np.random.Generator) -> None:
         n, m, columns = len(jobs), len(machines), attribute_count(self.learner.attributes)
@@ -181,8 +184,27 @@ class Broker:
             return
         if anew:
             self.selected_at = finished
+        before = self.learner.chosen
         self.learner.refresh(examples, anew=anew, rng=self.rng)
         self.ready = True
+        self.refreshes += 1
+        self.of_one_outcome += int(examples.in_time.min() == examples.in_time.max())
+        if self.learner.chosen is not None and self.learner.chosen is not before:
+            self.selections.append(self.learner.chosen)
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what the learner learned from, and what model selection came to: JSON-serialisable.
+
+        `undecided` counts selections that had too few jobs of an outcome to choose by and took the first
+        weight and setting; the last one's weight, setting and area stand beside, the area None if undecided.
+        """
+        facts: dict[str, Any] = {"refreshes": self.refreshes, "of_one_outcome": self.of_one_outcome}
+        if not self.selections:
+            return facts
+        last, undecided = self.selections[-1], sum(np.isnan(each.aroc) for each in self.selections)
+        facts |= {"selections": len(self.selections), "undecided": int(undecided)}
+        area = None if np.isnan(last.aroc) else last.aroc
+        return {**facts, "weight": last.weight, "setting": last.setting, "aroc": area}
 
     def _examples(self, finished: int) -> Examples:
         """Return what is known of the jobs that have ended last, as far as it was noted where they ran."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +94,8 @@ class DispatchOutcome:
         a learner that decides by itself overrules nobody.
     restarts, moves
         Jobs thrown back by failures; moves of jobs from one machine's queue to another's.
+    learning
+        Facts about what a learner learned from, JSON-serialisable; empty without one.
     """
 
     machine: Int64s
@@ -103,6 +106,7 @@ class DispatchOutcome:
     overruled: npt.NDArray[np.bool_]
     restarts: int
     moves: int
+    learning: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Settings(NamedTuple):

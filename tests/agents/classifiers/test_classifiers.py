@@ -258,3 +258,92 @@ def test_selection_takes_the_largest_area_over_weights_and_settings():
     assert all(kept + out == 300 for kept, out, _ in seen)
     few = select(table[:3], np.array([0, 1, 0]), ("noise",), scorer, rng=np.random.default_rng(1))
     assert np.isnan(few.aroc)
+
+
+def rare(positive: int, count: int = 5000) -> tuple[np.ndarray, np.ndarray]:
+    """Examples of which so few are positive, those with the largest values of the second column."""
+    table = np.random.default_rng(2).random((count, 2))
+    labels = np.zeros(count, np.int64)
+    labels[np.argsort(table[:, 1])[count - positive :]] = 1
+    return table, labels
+
+
+def columns(seen: list):
+    """A scorer of three settings, noise and two columns; it notes what it was given."""
+
+    def scorer(kept, own, weights, left_out):
+        seen.append((kept, own, weights, left_out))
+        yield np.zeros(len(left_out))
+        yield left_out[:, 0]
+        yield left_out[:, 1]
+
+    return scorer
+
+
+@pytest.mark.parametrize("positive", [4, 10])
+@pytest.mark.parametrize("flipped", [False, True], ids=["positive", "negative"])
+def test_a_rare_class_is_judged_on_as_many_examples_as_there_are_folds(positive, flipped):
+    """Of 5,000 examples 0.1 or 0.2 % are of one class: 250 at random have hardly one of them."""
+    table, labels = rare(positive)
+    labels = 1 - labels if flipped else labels
+    few = int(not flipped)
+    for seed in range(5):
+        plain = np.random.default_rng(seed).permutation(5000)[:250]
+        assert (labels[plain] == few).sum() < 4
+        seen: list = []
+        told = ("noise", "other", "good")
+        rng = np.random.default_rng(seed)
+        chosen = select(table, labels, told, columns(seen), limit=250, rng=rng)
+        if not flipped:
+            assert (chosen.setting, chosen.aroc) == ("good", 1.0)
+        left_out = np.concatenate([each[3] for each in seen[:4]])
+        judged = {tuple(row) for row in left_out}
+        assert len(judged) == len(left_out) == 250 + 4 - (labels[plain] == few).sum()
+        assert {tuple(row) for row in table[plain]} <= judged
+        for kept, own, weights, _ in seen[:4]:
+            assert (own == few).sum() == 3
+            assert len(kept) == len(weights)
+            # Odds by weight are, but for the fold that is left out, those of all 5,000.
+            odds = weights[own == few].sum() / weights[own != few].sum()
+            assert odds == pytest.approx(positive / (5000 - positive), rel=0.02)
+            assert weights.max() == 1.0
+        assert rng.random() == after(seed)
+
+
+def after(seed: int) -> float:
+    """The generator's next number, if it drew one permutation and the folds."""
+    rng = np.random.default_rng(seed)
+    rng.permutation(5000)
+    rng.integers(2**32)
+    return float(rng.random())
+
+
+@pytest.mark.parametrize("limit", [None, 60, 250])
+def test_where_a_plain_part_has_enough_of_both_classes_it_is_what_is_judged(limit):
+    table, labels = rare(2500)
+    seen: list = []
+    chosen = select(table, labels, "abc", columns(seen), limit=limit, rng=np.random.default_rng(7))
+    # Algorithm 1 as it was before rare classes were seen to, written down again.
+    rng = np.random.default_rng(7)
+    part = rng.permutation(5000)[: limit or 5000]
+    table, labels = table[part], labels[part]
+    split = StratifiedKFold(4, shuffle=True, random_state=int(rng.integers(2**32))).split(table, labels)
+    expected = [
+        (table[kept], labels[kept], class_weights(labels[kept], 1.0), table[left_out])
+        for kept, left_out in split
+    ]
+    for found, wanted in zip(seen[:4], expected, strict=True):
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert (chosen.weight, chosen.setting, chosen.aroc) == (1, "c", 1.0)
+
+
+def test_too_few_of_a_class_in_the_whole_table_are_told_by_the_area():
+    table, labels = rare(3)
+    seen: list = []
+    rng, again = np.random.default_rng(0), np.random.default_rng(0)
+    chosen = select(table, labels, "abc", columns(seen), limit=250, rng=rng)
+    assert (chosen.weight, chosen.setting, seen) == (1, "a", [])
+    again.permutation(5000)
+    assert rng.random() == again.random()
+    assert np.isnan(chosen.aroc)
