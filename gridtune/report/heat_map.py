@@ -93,7 +93,8 @@ def _fields(
 
 
 def _extend(colours: Any) -> str:
-    ends = float(np.nanmin(colours)) < -FARTHEST, float(np.nanmax(colours)) > FARTHEST
+    # A workload without a single value still has its panel, of empty fields.
+    ends = bool((colours < -FARTHEST).any()), bool((colours > FARTHEST).any())
     return {(False, False): "neither", (True, False): "min", (False, True): "max"}.get(ends, "both")
 
 
@@ -111,7 +112,8 @@ def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, pair
         norm: Normalize = TwoSlopeNorm(0, -largest, largest)
         colour_map = "RdBu_r" if head.direction == "min" else "RdBu"
     else:
-        norm = Normalize(float(np.nanmin(colours)), float(np.nanmax(colours)))
+        known = colours[~np.isnan(colours)]
+        norm = Normalize(float(known.min()), float(known.max())) if known.size else Normalize(0.0, 1.0)
         colour_map = "cividis_r" if head.direction == "min" else "cividis"
     image = axes.imshow(colours, norm=norm, cmap=colour_map, aspect="auto")
     axes.grid(False)

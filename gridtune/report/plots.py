@@ -17,13 +17,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from gridtune.errors import MetricError
 from gridtune.report import style
 from gridtune.report.labels import (
     configuration_label,
     percent_text,
     varying_parameters,
 )
-from gridtune.report.ranking import RankingHead, Verdict, ranking_head, strata
+from gridtune.report.ranking import RankingHead, Verdict, has_values, ranking_head, strata
 
 __all__ = ["FARTHEST", "plot_against", "plot_ranking"]
 
@@ -55,9 +56,16 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
         As `rank` or `rank_overall` makes it.
     path
         Where the figure goes; the suffix decides the format.
+
+    Raises
+    ------
+    MetricError
+        If no replicate has a value of the objective.
     """
     head = ranking_head(ranking)
     groups = [(name, _best_rows(rows)) for name, rows in strata(ranking)]
+    if not has_values(row for _, rows in groups for row in rows):
+        raise MetricError(f"no replicate has a value of {head.objective}: there is nothing to draw")
     every = [row for _, rows in groups for row in rows]
     draw = [_mean_panel] if any(row["mean"] is not None for row in every) else []
     draw += [_difference_panel] if any(row["relative"] is not None for row in every) else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -237,6 +237,11 @@ def ranking_head(ranking: pa.Table) -> RankingHead:
         raise MetricError("this table is not a ranking", hint="make one with gridtune.report.rank")
     values = json.loads(stored)
     return RankingHead(**{**values, "group_by": tuple(values["group_by"])})
+
+
+def has_values(rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether any of a ranking's rows has a mean or a difference; without, nothing can be shown."""
+    return any(row["mean"] is not None or row["relative"] is not None for row in rows)
 
 
 def strata(ranking: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:

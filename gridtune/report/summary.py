@@ -20,7 +20,7 @@ from gridtune.report.labels import (
     varying_parameters,
 )
 from gridtune.report.overall import rank_overall
-from gridtune.report.ranking import configuration_parameters, rank, ranking_head, strata
+from gridtune.report.ranking import configuration_parameters, has_values, rank, ranking_head, strata
 from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown
 from gridtune.sweep.results import in_table
 
@@ -214,7 +214,9 @@ def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
     from gridtune.report.plots import plot_against, plot_ranking  # noqa: PLC0415
 
     for objective, ranking in summary.rankings.items():
-        if objective in summary.overall:
+        if not has_values(ranking.to_pylist()):
+            continue
+        if objective in summary.overall and has_values(summary.overall[objective].to_pylist()):
             yield plot_ranking(summary.overall[objective], directory / f"overall-{objective}.png")
         yield plot_ranking(ranking, directory / f"ranking-{objective}.png")
         curves = summary.curves[objective]

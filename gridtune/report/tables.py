@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gridtune.report.labels import number_text, percent_text, value_text, varying_parameters
-from gridtune.report.ranking import LEVEL, RankingHead, Verdict, ranking_head, strata
+from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ranking_head, strata
 
 __all__ = ["print_ranking", "ranking_csv", "ranking_html", "ranking_markdown", "report_console"]
 
@@ -143,7 +143,9 @@ def _shown(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, 
 def _notes(every: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]]) -> Iterable[str]:
     if len(shown) < len(every):
         yield f"{len(every) - len(shown)} more configurations are in the saved table"
-    if not all(row["complete"] for row in shown):
+    if not has_values(every):
+        yield "no replicate has a value of the objective"
+    elif not all(row["complete"] for row in shown):
         yield INCOMPLETE_NOTE
     compared = sum(row["p_value"] is not None for row in every)
     if compared:

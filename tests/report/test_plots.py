@@ -11,15 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gridtune.errors import ScheduleError
+from gridtune.errors import MetricError, ScheduleError
 from gridtune.report import heat_map, plots, schedule_plots
+from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.heat_map import plot_heat_map
 from gridtune.report.overall import rank_overall
 from gridtune.report.plots import plot_against, plot_ranking
 from gridtune.report.ranking import rank
 from gridtune.report.schedule_plots import LoadCurves, plot_gantt, plot_load, span_means
+from gridtune.report.summary import summarise, write_report
 from gridtune.simulation.schedule import Schedule, StepFunction
 from gridtune.workload.workload import Workload
+from tests.tracking.synthetic import sweep_facts
 
 from .synthetic import sweep_table
 
@@ -133,3 +136,32 @@ def test_nothing_to_draw_is_an_error_that_says_so(tmp_path: Path) -> None:
 
 def test_processors_in_a_row_are_one_bar() -> None:
     assert schedule_plots._runs(np.array([0, 1, 2, 5, 7, 8])) == [(0, 3), (5, 1), (7, 2)]
+
+
+@pytest.mark.parametrize("baseline", [{"order": "fcfs"}, {}])
+def test_an_objective_without_a_single_value_has_no_figure_and_says_so(
+    baseline: dict[str, str], tmp_path: Path
+) -> None:
+    table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=2)
+    place = table.column_names.index("metric.mean_wait")
+    table = table.set_column(place, "metric.mean_wait", pa.array([float("nan")] * table.num_rows))
+    facts = sweep_facts(objectives=(ObjectiveFacts("mean_wait", "min", "s"),), baseline=baseline)
+    found = summarise(table, facts)
+    assert not [path for path in write_report(found, tmp_path) if path.suffix == ".png"]
+    assert "no replicate has a value of the objective" in (tmp_path / "ranking.md").read_text()
+    with pytest.raises(MetricError, match="no replicate has a value of mean_wait"):
+        plot_ranking(found.rankings["mean_wait"], tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("baseline", [{"order": "fcfs"}, {}])
+def test_a_workload_without_a_single_value_is_drawn_beside_another(
+    baseline: dict[str, str], tmp_path: Path
+) -> None:
+    table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=2)
+    place = table.column_names.index("metric.mean_wait")
+    known = zip(table["workload"].to_pylist(), table["metric.mean_wait"].to_pylist(), strict=True)
+    values = [value if workload == "kth-sp2" else None for workload, value in known]
+    table = table.set_column(place, "metric.mean_wait", pa.array(values, pa.float64()))
+    each = rank(table, **{**SETTINGS, "baseline": baseline})
+    assert plot_ranking(each, tmp_path / "a.png").exists()
+    assert plot_heat_map(each, "order", "backfill", tmp_path / "b.png").exists()
