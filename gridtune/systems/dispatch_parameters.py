@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -29,6 +30,9 @@ Factors = Annotated[
 ]
 #: Learners that need no training before they advise, or are none.
 _UNTRAINED = ("none", "drain")
+#: Learners whose settings are selected, and those that are told of speeds.
+_SELECTED = ("j48", "naive_bayes", "lwl")
+_INFORMED = ("boosting", "boosted_time", "drain")
 Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt"]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -159,7 +163,36 @@ class DispatchParameters(SystemParameters):
             raise ValueError(f"the learner drain learns speeds, so not speeds={self.speeds}")
         if self.mode == "assist" and self.repair_every:
             raise ValueError("queues are not repaired with mode=assist: jobs stay where they were sent")
+        self._refuse_idle(self._without_effect())
         return self
+
+    def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:
+        """Yield names of parameters that decide nothing, and the choice that makes it so.
+
+        `memory`, `refresh` and `refresh_on` may stand where nobody learns: a space says them once for all.
+        """
+        learner = f"learner={self.learner}"
+        if self.mode == "direct" and self.learner == "drain":
+            yield ("rule",), f"mode=direct and {learner}"
+        if not self.repairs:
+            yield ("repair_steps",), "no repairs (repair_every)"
+        if not self._predicts:
+            rule = f"mode={self.mode}, rule={self.base_rule} and {learner}"
+            yield ("speeds", "forget"), f"{rule}: nothing is predicted from speeds"
+        elif self.believed_speeds != "learned":
+            yield ("forget",), f"speeds={self.believed_speeds}"
+        if self.learner not in _SELECTED:
+            yield ("reselect", "selection_jobs"), learner
+        if self.learner == "lwl":
+            yield ("selection_jobs",), f"{learner}, which keeps to 250 jobs"
+        if not self.refresh and self.learner not in _UNTRAINED:
+            yield ("refresh_on", "reselect"), "refresh=0"
+
+    @property
+    def _predicts(self) -> bool:
+        """Whether a decision, or what a learner is told, depends on the speeds believed in."""
+        inserts = self.base_rule in {"edd", "erd", "spt"}
+        return inserts or self.repairs > 0 or self.learner in _INFORMED
 
     @property
     def base_rule(self) -> Rule:

@@ -13,6 +13,7 @@ from gridtune.errors import GridtuneError, SimulationError, SweepError
 from gridtune.metrics.dispatch import DISPATCH_METRICS
 from gridtune.simulation.dispatch.generating import BatchPlan, Chance, batch_starts, draw_jobs, log_jobs
 from gridtune.sweep import run_cell
+from gridtune.systems.dispatch_parameters import DispatchParameters
 
 SMALL = {"batches": 2, "batch_jobs": 150, "learning_jobs": 150}
 CROWDED = {"factors": (1.32, 1.26, 0.8, 1.33), "cpus": 2, "load": 1.6, "learning_load": 1.6}
@@ -132,7 +133,7 @@ def test_both_arms_meet_the_same_jobs_and_the_same_chance():
 @pytest.mark.parametrize("learner", ["j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"])
 def test_every_learner_in_both_modes(learner):
     assisting = metrics(mode="assist", rule="random", learner=learner, set_aside=True)
-    deciding = metrics(mode="direct", rule="erd", learner=learner, order="due_date", **CROWDED)
+    deciding = metrics(mode="direct", learner=learner, order="due_date", **CROWDED)
     for found in (assisting, deciding):
         assert found["jobs"] == 300
         assert 0 <= found["in_time_share"] <= 1
@@ -274,6 +275,20 @@ def test_a_log_without_requested_times(tmp_path: Path):
     assert np.mean(np.equal(table["estimate"], table["length"])) < 0.1
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rule": "erd", "speeds": "learned", "forget": 0.5},
+        {"rule": "random", "repair_every": 5, "repair_steps": 3, "speeds": "nominal"},
+        {"mode": "assist", "learner": "drain", "forget": 0.5},
+        {"mode": "assist", "learner": "boosting", "speeds": "nominal"},
+        {"mode": "direct", "learner": "j48", "repair_steps": 3, "selection_jobs": 50, "reselect": 2.0},
+    ],
+)
+def test_what_has_an_effect_is_taken(parameters):
+    assert DispatchParameters.model_validate(parameters)
+
+
 def test_what_only_looks_as_if_it_did_not_go_together_runs():
     """Drain learns by itself; and change_after=0 is the arm without the change, of a space that has both."""
     few = {"learning_jobs": 0, "batch_jobs": 30}
@@ -304,6 +319,17 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
             {"mode": "assist", "learner": "boosted_time", "refresh": 0, "learning_jobs": 0},
             "the learner boosted_time would never learn",
         ),
+        ({"mode": "direct", "learner": "drain", "rule": "erd"}, "rule has no effect with mode=direct"),
+        ({"repair_steps": 5}, "repair_steps has no effect with no repairs"),
+        ({"rule": "erd", "repair_steps": 5}, "repair_steps has no effect with no repairs"),
+        ({"speeds": "nominal"}, "speeds has no effect with mode=alone, rule=random and learner=none"),
+        ({"mode": "assist", "learner": "j48", "speeds": "known"}, "speeds has no effect with mode=assist"),
+        ({"forget": 0.5}, "forget has no effect with mode=alone"),
+        ({"rule": "erd", "forget": 0.5}, "forget has no effect with speeds=known"),
+        ({"reselect": 2.0}, "reselect has no effect with learner=none"),
+        ({"mode": "assist", "learner": "drain", "selection_jobs": 50}, "selection_jobs has no effect"),
+        ({"mode": "assist", "learner": "lwl", "selection_jobs": 50}, "which keeps to 250 jobs"),
+        ({"mode": "assist", "learner": "j48", "refresh": 0, "reselect": 2.0}, "reselect has no effect"),
         ({"mean_up": 5.0}, "mean_up and mean_down go together"),
         ({"window": "1/2"}, "no effect without a trace"),
         ({"factors": (0.0,)}, "0.001"),
