@@ -41,6 +41,9 @@ class AdaptiveQueue(BlockQueue):
         Makes a configuration's cells.
     known
         Results there are already, by cell id; finished configurations are told to the sampler.
+    tried
+        Results of every configuration tried before; by default those known. Cells among them that are not
+        known are run again.
     workers
         Configurations that are tried at once.
     timeout
@@ -52,6 +55,7 @@ class AdaptiveQueue(BlockQueue):
         planner: Planner,
         known: Mapping[str, CellResult],
         *,
+        tried: Iterable[CellResult] | None = None,
         workers: int,
         timeout: float | None = None,
     ) -> None:
@@ -69,7 +73,7 @@ class AdaptiveQueue(BlockQueue):
         self._finite = None if points is None else {self._key(point): point for point in points}
         baseline = space_points(space)
         self._baseline = len(baseline)
-        before = self._points_of(known.values())
+        before = self._points_of(known.values() if tried is None else tried)
         self._study = _study(planner, self._options, len(before))
         for point in [*baseline, *before]:
             if self._key(point) not in self._cells_of:

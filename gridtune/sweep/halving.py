@@ -7,7 +7,7 @@ work at one rung goes on from that at the rung below (a training from its checkp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gridtune.sweep.adaptive import AdaptiveQueue, directions_of
@@ -31,7 +31,7 @@ class HalvingQueue(AdaptiveQueue):
 
     Parameters
     ----------
-    planner, known, workers, timeout
+    planner, known, tried, workers, timeout
         As of `AdaptiveQueue`; ranked is by the first objective.
 
     References
@@ -44,6 +44,7 @@ class HalvingQueue(AdaptiveQueue):
         planner: Planner,
         known: Mapping[str, CellResult],
         *,
+        tried: Iterable[CellResult] | None = None,
         workers: int,
         timeout: float | None = None,
     ) -> None:
@@ -54,7 +55,7 @@ class HalvingQueue(AdaptiveQueue):
         #: Configurations by rung, without the resource: key to point.
         self._at: list[dict[str, dict[str, Any]]] = [{} for _ in self._rungs]
         self._sign = 1.0 if directions_of(planner.space, planner.system)[0] == "min" else -1.0
-        super().__init__(planner, known, workers=workers, timeout=timeout)
+        super().__init__(planner, known, tried=tried, workers=workers, timeout=timeout)
 
     def _open(self, point: Mapping[str, Any], trial: Any) -> list[Cell]:
         rest = {name: value for name, value in point.items() if name != self._halving.resource}

@@ -107,7 +107,7 @@ def run_space(
             if result.state == "done" or not retry_failed
         }
         wanted = workers or known_space.resources.workers or 0
-        queue, before = _queue(planner, cells, found, wanted, shuffle)
+        queue, before = _queue(planner, cells, found, journal.results, wanted, shuffle)
         plan = _plan(planner, folder, queue, before)
         for observer in observers:
             observer.started(plan)
@@ -141,14 +141,18 @@ def _queue(
     planner: Planner,
     cells: Sequence[Cell],
     found: Mapping[str, CellResult],
+    tried: Mapping[str, CellResult],
     workers: int,
     shuffle: int | None,
 ) -> tuple[BlockQueue, list[CellResult]]:
-    """Return what is to be run, and the results there are already."""
+    """Return what is to be run, and the results there are already.
+
+    An adaptive strategy takes up every configuration it has tried, those of cells to be run again among them.
+    """
     timeout = planner.space.timeout
     if planner.space.strategy.adaptive is not None:
         kind = AdaptiveQueue if planner.space.strategy.asha is None else HalvingQueue
-        adaptive = kind(planner, found, workers=workers, timeout=timeout)
+        adaptive = kind(planner, found, tried=tried.values(), workers=workers, timeout=timeout)
         return adaptive, _results_of(adaptive.cells(), found)
     missing = [cell for cell in cells if cell.cell_id not in found]
     if shuffle is None:

@@ -10,6 +10,7 @@ import pytest
 from gridtune.sweep import CellResult, as_space
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.plan import Planner
+from gridtune.sweep.run import _queue
 from gridtune.sweep.space_check import check_space
 from gridtune.sweep.workloads import Workloads
 from tests.sweep.spaces import toy_space
@@ -150,3 +151,16 @@ def test_every_sampler_runs_and_two_objectives_do(sampler: str) -> None:
         queue.report(block.number, results)
         queue.note(results)
     assert [trial.values for trial in queue._study.trials] == [[1.0, 2.0]] * 5
+
+
+def test_a_failed_configuration_that_is_to_be_retried_is_run_again_and_no_other() -> None:
+    first = drive(AdaptiveQueue(planner_of(), {}, workers=1))
+    failed = {result.cell_id for result in first[10:12]}
+    known = {result.cell_id: result for result in first if result.cell_id not in failed}
+    tried = {result.cell_id: result for result in first}
+    queue, before = _queue(planner_of(), [], known, tried, 1, None)
+    assert isinstance(queue, AdaptiveQueue)
+    assert len(before) == len(known)
+    assert {result.cell_id for result in drive(queue)} == failed
+    assert {cell.cell_id for cell in queue.cells()} == {result.cell_id for result in first}
+    assert {trial.state.name for trial in queue._study.trials} == {"COMPLETE"}

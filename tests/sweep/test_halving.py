@@ -112,6 +112,15 @@ def test_what_failed_does_not_go_on() -> None:
     assert {result.configuration["depth"] for result in results} == {1}
 
 
+def test_a_failed_configuration_that_is_to_be_retried_is_run_again() -> None:
+    first = drive(HalvingQueue(planner_of(), {}, workers=1))
+    failed = {result.cell_id for result in first[2:4]}
+    known = {result.cell_id: result for result in first if result.cell_id not in failed}
+    queue = HalvingQueue(planner_of(), known, tried=first, workers=1)
+    assert {result.cell_id for result in drive(queue)} == failed
+    assert {cell.cell_id for cell in queue.cells()} == {result.cell_id for result in first}
+
+
 @pytest.mark.parametrize(
     "dimensions",
     [{"x": [1, 2]}, {"x": [1, 2], "depth": [3, 1]}, {"x": [1, 2], "depth": {"integer": [1, 9]}}],
