@@ -75,7 +75,7 @@ class Recorder:
 
 def search_front(parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Found:
     """Return the front that the search finds; a single plan where slots are taken by a simple rule."""
-    from gridtune.agents.planning.algorithms import new_search  # noqa: PLC0415
+    from gridtune.agents.planning.algorithms import new_search, search_arguments  # noqa: PLC0415
     from gridtune.agents.planning.archive import Archive  # noqa: PLC0415
 
     p, recorder = parameters, Recorder(problem)
@@ -88,38 +88,29 @@ def search_front(parameters: ProvisioningParameters, problem: PlanProblem, rng: 
             costs = recorder.evaluate(plans)
         archive.add(costs, plans)
         return Found(archive.costs, archive.plans, 1, recorder.seen)
-    search = new_search(p.search, recorder, rng, **_told(p, len(problem)))
+    told = search_arguments(p.search, len(problem), _told(p))
+    search = new_search(p.search, recorder, rng, **told)
     archive = search.run(p.population * p.iterations)
     return Found(archive.costs, archive.plans, search.evaluations, recorder.seen)
 
 
-def _told(parameters: ProvisioningParameters, slots: int) -> dict[str, Any]:
-    """Return what the search is told, by its own names."""
-    p = parameters
-    told: dict[str, Any] = {"population": p.population, "release": p.release}
-    if p.search == "memetic":
-        return told | {"offspring": p.population}
-    if p.search == "moga":
-        told |= {"crossover_points": p.crossover_points, "crossover_rate": p.crossover_rate}
-        told |= {"mutation_rate": min(1.0, p.mutation / slots)}
-    return told | {"seeding": p.seeded}
+def _told(parameters: ProvisioningParameters) -> dict[str, Any]:
+    """Return those of the parameters that its search knows."""
+    names = ["population", "release"]
+    if parameters.search == "moga":
+        names += ["crossover_points", "crossover_rate", "mutation"]
+    if parameters.search != "memetic":
+        names.append("seeded")
+    return {name: getattr(parameters, name) for name in names}
 
 
 def measure_front(problem: PlanProblem, found: Found) -> dict[str, float]:
     """Return size and hypervolume of the front, which does not depend on how it was found."""
-    from gridtune.metrics.pareto import Scale, hypervolume  # noqa: PLC0415
+    from gridtune.agents.planning.quality import front_hypervolume, plan_scale  # noqa: PLC0415
 
-    workflow = problem.workflow
-    everything = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
-    ideal = (workflow.work, workflow.critical_path)
-    # No slot of a site may be indivisible: then taking all of them costs no more than the least.
-    farthest = (float(everything[0]), 3.0 * float(everything[1]))
-    volume = math.nan
-    if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
-        volume = hypervolume(found.costs, Scale(ideal, farthest), reference=1.0)
     return {
         "front": float(len(found.costs)),
-        "hypervolume": volume,
+        "hypervolume": front_hypervolume(found.costs, plan_scale(problem)),
         "evaluations": float(found.evaluations),
         "feasible_plans": float(len(found.seen)),
     }

@@ -9,34 +9,55 @@ from typing import Any
 import numpy as np
 from ray.tune import Trainable
 
-from gridtune.agents.planning.algorithms import new_search
-from gridtune.agents.planning.search import Search
+from gridtune.agents.planning.algorithms import new_search, search_arguments, search_defaults
+from gridtune.agents.planning.quality import front_hypervolume, plan_scale
+from gridtune.agents.planning.search import Search, check
 from gridtune.agents.planning.selection import select_plan
+from gridtune.errors import SimulationError
 
 __all__ = ["PlanSearch"]
 
 _STATE = "search.pickle"
 
 
+#: Of a configuration that says neither `evaluations` nor `iterations`.
+_EVALUATIONS = 2000
+
+
 class PlanSearch(Trainable):
     """Searches step by step, reports the plan that would be chosen, and can be saved after every step.
 
-    Its configuration: `problem`, a `PlanProblem`; `seed`; `algorithm` (memetic); `alpha` (0.5), which only
-    chooses from the front; `evaluations` (2,000), after which it is done; anything else goes to the search:
-    `population`, `crossover_points`, `mutation_rate` and so on.
+    Its configuration: `problem`, a `PlanProblem`; `seed`; and, by the names of the `provisioning` system,
+    `search` (memetic), `alpha` (0.5), which only chooses from the front, `population`, `iterations`,
+    `crossover_points`, `crossover_rate`, `mutation`, `seeded`, `release`, as far as the search knows them.
+    Parameters that the system leaves as they are go by the search's own names, such as `drop_rate`. What is
+    not said is as the search has it: the memetic one releases unless told otherwise, the system does not. It
+    is done after `iterations` × population plans, or after so many `evaluations` (2,000).
 
-    It reports `evaluations`, `plans` in the archive, `allocation_cost` and `makespan` of the plan chosen, and
-    the least of each, `least_allocation_cost` and `least_makespan`; infinite while there is no plan.
+    It reports `evaluations`; `plans` in the archive and their `hypervolume`, the metric of that system;
+    `allocation_cost` (processor-seconds × price) and `makespan` (seconds) of the plan that `alpha` chooses;
+    and the least of each, `least_allocation_cost` and `least_makespan`; infinite while there is no plan.
     """
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Begin a search."""
+        """Begin a search.
+
+        Raises
+        ------
+        SimulationError
+            Naming what is missing, unknown to the search, or cannot be.
+        """
         given = dict(config)
-        self._alpha, self._budget = given.pop("alpha", 0.5), given.pop("evaluations", 2000)
-        rng = np.random.default_rng(given.pop("seed"))
-        self._search: Search = new_search(
-            given.pop("algorithm", "memetic"), given.pop("problem"), rng, **given
-        )
+        for name in ("problem", "seed"):
+            if name not in given:
+                raise SimulationError("a search for plans needs one", field=name)
+        problem, rng = given.pop("problem"), np.random.default_rng(given.pop("seed"))
+        self._alpha, algorithm = given.pop("alpha", 0.5), given.pop("search", "memetic")
+        check("alpha", self._alpha, 0 <= self._alpha <= 1)
+        self._budget = _budget(algorithm, given)
+        told = search_arguments(algorithm, len(problem), given)
+        self._search: Search = new_search(algorithm, problem, rng, **told)
+        self._scale = plan_scale(problem)
 
     def step(self) -> dict[str, Any]:
         """Evaluate the next plans."""
@@ -47,6 +68,7 @@ class PlanSearch(Trainable):
         return {
             "evaluations": self._search.evaluations,
             "plans": len(costs),
+            "hypervolume": front_hypervolume(costs, self._scale),
             "allocation_cost": float(chosen[0]),
             "makespan": float(chosen[1]),
             "least_allocation_cost": float(least[0]),
@@ -66,3 +88,18 @@ class PlanSearch(Trainable):
         """Begin anew, in the same process."""
         self.setup(new_config)
         return True
+
+
+def _budget(algorithm: str, given: dict[str, Any]) -> int:
+    """Take `evaluations` or `iterations` out of what was given; return how many plans may be evaluated."""
+    if "iterations" not in given:
+        evaluations: int = given.pop("evaluations", _EVALUATIONS)
+        check("evaluations", evaluations, evaluations >= 1)
+        return evaluations
+    if "evaluations" in given:
+        message = "given beside iterations, which are a number of evaluations by their population"
+        raise SimulationError(message, field="evaluations", hint="leave one of them out")
+    iterations: int = given.pop("iterations")
+    check("iterations", iterations, iterations >= 1)
+    population: int = given.get("population", search_defaults(algorithm)["population"])
+    return iterations * population

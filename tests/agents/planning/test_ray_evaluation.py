@@ -37,7 +37,7 @@ def test_actors_change_nothing(cluster: None) -> None:
 
 def test_tune_sweeps_a_searchs_parameters(cluster: None, tmp_path: Path) -> None:
     problem = small_problem(9, slots=19)
-    space = {"problem": problem, "seed": 4, "algorithm": "moga", "evaluations": 120, "alpha": 0.25}
+    space = {"problem": problem, "seed": 4, "search": "moga", "evaluations": 120, "alpha": 0.25}
     space["population"] = tune.grid_search([20, 40])
     checkpoints = tune.CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=True)
     run = tune.RunConfig(storage_path=str(tmp_path), checkpoint_config=checkpoints, verbose=0)

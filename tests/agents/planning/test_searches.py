@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridtune.agents.planning.algorithms import ALGORITHMS, find_front, new_search
+from gridtune.agents.planning.algorithms import ALGORITHMS, find_front, new_search, search_arguments
 from gridtune.agents.planning.enumeration import enumerate_front
+from gridtune.agents.planning.selection import select_plan
 from gridtune.agents.planning.trainable import PlanSearch
 from gridtune.errors import SimulationError
 from gridtune.metrics.pareto import Scale, hypervolume, igd_plus
 from gridtune.simulation.planning.problem import PlanProblem
 from gridtune.simulation.provisioning.slots import Slots
+from gridtune.systems.provisioning_parameters import ProvisioningParameters
+from gridtune.systems.provisioning_search import measure_front, search_front
 from tests.agents.planning.problems import small_problem
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -155,3 +158,68 @@ def test_a_trainable_goes_on_from_its_checkpoint(tmp_path) -> None:
     assert [last[name] for name in names] == [told[-1][name] for name in names]
     assert last["evaluations"] == 100
     assert np.isfinite(last["makespan"])
+
+
+def trained(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the last thing that a search reports."""
+    search, told = PlanSearch(config), dict[str, Any](done=False)
+    while not told["done"]:
+        told = search.train()
+    return told
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"search": "moga", "crossover_points": 1, "crossover_rate": 0.5, "mutation": 2.0, "seeded": True},
+        {"search": "moga", "mutation": 0.0, "release": True},
+        {"search": "memetic", "release": False},
+        {"search": "nsga2", "seeded": True},
+    ],
+)
+def test_a_trainable_is_told_in_the_words_of_the_system(told: dict[str, Any]) -> None:
+    """The same settings in a cell's parameters and in Tune's search space are the same search."""
+    problem, alpha = small_problem(8, slots=16), 0.25
+    settings = {**told, "population": 12, "iterations": 5, "alpha": alpha}
+    parameters = ProvisioningParameters.model_validate({"offers": "poisson", "release": False, **settings})
+    found = search_front(parameters, problem, np.random.default_rng(3))
+    last = trained({"problem": problem, "seed": 3, "release": False, **settings})
+    assert last["evaluations"] == found.evaluations == 60
+    assert last["hypervolume"] == measure_front(problem, found)["hypervolume"] > 0
+    chosen = found.costs[select_plan(found.costs, alpha)]
+    assert [last["allocation_cost"], last["makespan"]] == chosen.tolist()
+
+
+def test_settings_become_what_the_searches_call_them() -> None:
+    assert search_arguments("moga", 20, {"mutation": 3, "seeded": True}) == {
+        "mutation_rate": 0.15,
+        "seeding": True,
+    }
+    assert search_arguments("moga", 2, {"mutation": 3}) == {"mutation_rate": 1.0}
+    assert search_arguments("memetic", 20, {"population": 30}) == {"population": 30, "offspring": 30}
+    assert search_arguments("memetic", 20, {"population": 30, "offspring": 5})["offspring"] == 5
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"algorithm": "moga"}, "field algorithm: search=memetic knows no algorithm"),
+        ({"search": "annealing"}, "no algorithm is named 'annealing'"),
+        ({"search": "moga", "mutations": 1}, "field mutations: search=moga knows no mutations"),
+        ({"search": "moga", "mutation": 1, "mutation_rate": 0.1}, "given as mutation_rate, too"),
+        ({"search": "nsga2", "version": 3}, "search=nsga2 knows no version"),
+        ({"search": "memetic", "mutation": 1}, "search=memetic knows no mutation"),
+        ({"search": "moga", "mutation": -1}, "mutation_rate cannot be -0.1"),
+        ({"iterations": 2, "evaluations": 50}, "field evaluations: given beside iterations"),
+        ({"iterations": 0}, "iterations cannot be 0"),
+        ({"alpha": 2}, "alpha cannot be 2"),
+    ],
+)
+def test_a_trainable_refuses_what_it_does_not_know(told: dict[str, Any], said: str) -> None:
+    with pytest.raises(SimulationError, match=said):
+        PlanSearch({"problem": small_problem(1), "seed": 1, **told})
+
+
+def test_a_trainable_needs_a_problem_and_a_seed() -> None:
+    with pytest.raises(SimulationError, match="field seed: a search for plans needs one"):
+        PlanSearch({"problem": small_problem(1)})
