@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gridtune.report.provisioning import submissions, write
+from gridtune.report.provisioning.distances import front_distances
 from gridtune.report.provisioning.fronts import merged_counts
 from gridtune.report.provisioning.rows import rows_of
 from gridtune.sweep import run_cell
@@ -151,7 +152,7 @@ def test_plans_choice_and_schedulers(tmp_path):
     results = cells([*dimensions, {"scheduler": "greedy"}], MADE)
     found = names(write(Cells(results, tmp_path, "mine")))
     expected = {"provisioning_plans.png", "provisioning_choice.png", "provisioning_schedulers.png"}
-    assert found == {*expected, "submissions.md", "submissions.csv", "schedulers.csv"}
+    assert found == {*expected, "submissions.md", "submissions.csv", "schedulers.csv", "front_distances.csv"}
 
 
 def test_a_merged_front_counts_who_found_what():
@@ -160,6 +161,70 @@ def test_a_merged_front_counts_who_found_what():
     results[1].notes["front"] = [[2.0, 10.0], [3.0, 3.0], [9.0, 1.0]]
     # Of greedy's plans one is dominated, and one is found by both.
     assert merged_counts(rows_of(results)) == {"heft": [3], "greedy": [2], "all": [4]}
+
+
+FRONTS = [[[0.0, 10.0], [10.0, 0.0]], [[5.0, 10.0], [10.0, 5.0]], [[5.0, 5.0]]]
+
+
+def found_by(searches, fronts, seeds=1):
+    """Return cells whose fronts were drawn by hand: on every replicate the same."""
+    results = cells(searches, MADE, seeds=seeds)
+    for place, front in enumerate(fronts):
+        for result in results[place * seeds : (place + 1) * seeds]:
+            result.notes["front"] = front
+    return results
+
+
+def test_fronts_are_held_against_all_that_were_found():
+    """Costs from 0 to 10 become 0 to 1; the merged front is (0, 1), (0.5, 0.5), (1, 0)."""
+    results = found_by([{"mutation": m} for m in (0, 1, 2)], FRONTS, seeds=2)
+    # On the second submission the scale is of these points: it was found by all, costs a tenth elsewhere.
+    results[1].notes["front"] = [[1.0, 1.0]]
+    results[3].notes["front"] = [[1.0, 3.0]]
+    results[5].notes["front"] = [[3.0, 1.0]]
+    one, two, three = front_distances(rows_of(results))
+    # From the plan in the middle to either end: half a range in one cost, nothing to make up in the other.
+    assert one.values == pytest.approx([0.5 / 3, 0.0])
+    assert two.values == pytest.approx([(0.5 + 0.5 + 0.5) / 3, 1.0])
+    assert three.values == pytest.approx([(0.5 + 0 + 0.5) / 3, 1.0])
+    assert one.mean == pytest.approx(0.25 / 3)
+    low, high = two.interval
+    assert low < two.mean < high
+
+
+def test_a_plan_that_two_searches_found_is_to_be_reached_once():
+    fronts = [[[0.0, 10.0], [10.0, 0.0]], [[0.0, 10.0]]]
+    _, second = front_distances(rows_of(found_by([{"mutation": 0}, {"mutation": 1}], fronts)))
+    assert second.values == pytest.approx([0.5])
+
+
+def test_fronts_of_other_problems_are_not_compared():
+    other = [{"mutation": 0}, {"mutation": 0, "workflow_seed": 2}, {"mutation": 0, "alpha": 0.1}]
+    assert front_distances(rows_of(found_by(other, FRONTS))) == []
+
+
+def test_a_search_without_a_plan_has_no_distance_and_is_counted():
+    results = found_by([{"mutation": 0}, {"mutation": 1}], FRONTS[:2], seeds=3)
+    results[3].notes["front"] = []
+    results[1].notes["front"] = results[4].notes["front"] = []
+    one, two = front_distances(rows_of(results))
+    assert one.values == pytest.approx([0, np.nan, 0], nan_ok=True)
+    assert (one.without_plan, two.without_plan) == (1, 2)
+    assert (one.mean, two.mean) == (0, pytest.approx(0.5))
+    # A replicate that one lacks says nothing of the others.
+    assert [len(each.values) for each in front_distances(rows_of(results[:5]))] == [2, 2]
+
+
+def test_distances_stand_in_both_tables(tmp_path):
+    fronts = [[[0.0, 10.0], [10.0, 0.0]], [[0.0, 10.0]]]
+    results = found_by([{"population": 8}, {"population": 9, "search": "nsga2"}], fronts, seeds=2)
+    write(Cells(results, tmp_path, "mine"))
+    rows = list(csv.DictReader((tmp_path / "front_distances.csv").open()))
+    assert [row["population"] for row in rows] == ["8", "9"]
+    assert [float(row["igd_plus"]) for row in rows] == [0, 0.5]
+    assert [row["submissions"] for row in rows] == ["2", "2"]
+    line = "| site | population=9 · nsga2 | 2 | 0 | 0.5000 | 0.5000 … 0.5000 |"
+    assert line in (tmp_path / "submissions.md").read_text().splitlines()
 
 
 def test_settings_of_the_search(tmp_path):

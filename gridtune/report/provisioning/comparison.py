@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gridtune.metrics.inference import paired_difference
-from gridtune.report.labels import configuration_label
+from gridtune.report.provisioning.distances import distances_csv, distances_markdown, front_distances
 from gridtune.report.provisioning.published import PUBLISHED, PUBLISHED_ON
-from gridtune.report.provisioning.rows import Row, varying
+from gridtune.report.provisioning.rows import Row, dimensions, label
 
 if TYPE_CHECKING:
     from gridtune.report.extras import Material
@@ -32,19 +32,25 @@ _LEGEND = (
 
 
 def write_comparison(material: Material, rows: Sequence[Row]) -> list[Path]:
-    """Write `submissions.md` and `submissions.csv` into the sweep's folder."""
+    """Write `submissions.md` and `submissions.csv`; where searches differ, `front_distances.csv`, too."""
     text, table = material.directory / "submissions.md", material.directory / "submissions.csv"
     text.write_text(comparison_markdown(rows, material.summary.facts.name), encoding="utf-8")
     table.write_text(comparison_csv(rows), encoding="utf-8")
-    return [text, table]
+    paths, found = [text, table], front_distances(rows)
+    if found:
+        paths.append(material.directory / "front_distances.csv")
+        paths[-1].write_text(distances_csv(found), encoding="utf-8")
+    return paths
 
 
 def comparison_markdown(rows: Sequence[Row], name: str) -> str:
-    """Return a table for each workload, and the paper's figures for the sweep of that name."""
+    """Return a table for each workload, one of IGD+, and the paper's figures for the sweep of that name."""
     parts = ["# Submissions\n\n" + _LEGEND]
     for workload in dict.fromkeys(row.workload for row in rows):
         mine = [row for row in rows if row.workload == workload]
         parts.append(f"## {workload}\n\n" + "\n".join(_table(mine)))
+    if found := front_distances(rows):
+        parts.append(distances_markdown(found))
     published = [each for each in PUBLISHED if name == f"provisioning_{each.experiment}"]
     if published:
         lines = [f"| {each.what} | {each.value} | {each.source} |" for each in published]
@@ -53,25 +59,15 @@ def comparison_markdown(rows: Sequence[Row], name: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _dimensions(rows: Sequence[Row]) -> list[str]:
-    stated = dict.fromkeys(name for row in rows for name in row.parameters)
-    return [name for name in stated if varying(rows, name)]
-
-
-def _label(row: Row, names: Sequence[str]) -> str:
-    # What a configuration leaves open does not apply to it.
-    return configuration_label({name: row.parameters.get(name) for name in names}, names)
-
-
 def _table(rows: Sequence[Row]) -> list[str]:
-    names = _dimensions(rows)
+    names = dimensions(rows)
     against = not all(np.isnan(row.values("makespan_best_effort")).all() for row in rows)
     heads = ["configuration", "n", "makespan, h", "cost, SU", "hypervolume", "slots", "load"]
     if against:
         heads[4:5] = ["makespan against best effort", "cost against it", "no worse", "within 1/10", "neither"]
     lines = [f"| {' | '.join(heads)} |", "| --- |" + " ---: |" * (len(heads) - 1)]
     for row in rows:
-        cells = [_label(row, names), str(_found(row)), *(_spread(row, cost) for cost in _COSTS)]
+        cells = [label(row, names), str(_found(row)), *(_spread(row, cost) for cost in _COSTS)]
         if against:
             cells += [_change(row, cost) for cost in _COSTS]
             cells += [_percent(row.mean(share)) for share in _SHARES[1:]]
@@ -109,7 +105,7 @@ def _percent(value: float) -> str:
 
 def comparison_csv(rows: Sequence[Row]) -> str:
     """Return every row with means and standard deviations of its metrics."""
-    names, target = _dimensions(rows), io.StringIO()
+    names, target = dimensions(rows), io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     spreads = [f"{cost}_sd" for cost in _COSTS]
     references = [f"{cost}_best_effort" for cost in _COSTS]

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridtune.report.labels import configuration_label
 from gridtune.report.rows import ConfigurationRow, by_configuration
 from gridtune.systems.provisioning_parameters import ProvisioningParameters
 
 if TYPE_CHECKING:
     from gridtune.sweep.cells import CellResult
 
-__all__ = ["Row", "by_value", "rows_of", "varying"]
+__all__ = ["FIELDS", "Row", "by_value", "dimensions", "label", "rows_of", "varying"]
 
-_FIELDS = ProvisioningParameters.model_fields
+#: The system's parameters by name.
+FIELDS = ProvisioningParameters.model_fields
 
 
 class Row(ConfigurationRow):
@@ -23,7 +25,7 @@ class Row(ConfigurationRow):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a parameter; where the configuration does not say, the given or the system's default."""
-        usual = _FIELDS[name].default if default is None else default
+        usual = FIELDS[name].default if default is None else default
         return super().get(name, usual)
 
     @property
@@ -64,3 +66,14 @@ def by_value(rows: Iterable[Row], name: str) -> dict[Any, list[Row]]:
     for row in rows:
         found.setdefault(row.workload if name == "workload" else row.get(name), []).append(row)
     return found
+
+
+def dimensions(rows: Sequence[Row]) -> list[str]:
+    """Return the parameters that configurations state and differ in, in the order of the sweep."""
+    stated = dict.fromkeys(name for row in rows for name in row.parameters)
+    return [name for name in stated if varying(rows, name)]
+
+
+def label(row: Row, names: Sequence[str]) -> str:
+    """Return a configuration in words; what it leaves open does not apply to it."""
+    return configuration_label({name: row.parameters.get(name) for name in names}, names)
