@@ -30,7 +30,7 @@ _HOW = frozenset((*_SCHEDULING, *_MOGA, "search", "population", "iterations", "s
 _LEGEND = (
     "IGD+ of the front that each configuration found: the mean distance by which it falls short of the plans "
     "that no other one dominates, of all configurations in this table for the same problem and submission. "
-    "Both costs are brought to [0, 1] over the fronts that are compared, not over the hypervolume's rectangle; "
+    "Both costs are brought to [0, 1] over the fronts compared, not over the hypervolume's rectangle; "
     "no unit, smaller is better, 0 is to have found all of them. Means over submissions, 95 % bootstrap "
     "intervals; a submission without a plan has no distance and is counted instead."
 )
