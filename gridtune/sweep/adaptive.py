@@ -14,7 +14,7 @@ import numpy as np
 
 from gridtune.sweep.blocks import Block, BlockQueue
 from gridtune.sweep.cells import Cell, CellResult, canonical_json
-from gridtune.sweep.dimensions import active_part, grid_points, suggested_point
+from gridtune.sweep.dimensions import active_part, grid_points, position, suggested_point
 from gridtune.sweep.plan import Planner, space_points
 from gridtune.sweep.space import Adaptive, Dimension, SearchSpace
 from gridtune.systems.system import System
@@ -206,7 +206,7 @@ def _allowed(dimension: Dimension, value: Any) -> bool:
     ends = dimension.uniform or dimension.loguniform or dimension.integer
     if ends is not None:
         return isinstance(value, int | float) and ends[0] <= value <= ends[1]
-    return _plain(value) in map(_plain, dimension.values or ())
+    return position(dimension.values or (), value) is not None
 
 
 def _study(planner: Planner, options: Adaptive, known: int) -> Any:
@@ -238,12 +238,8 @@ def _queued(study: Any, space: SearchSpace, point: Mapping[str, Any]) -> Any:
     stated = {}
     for name, value in point.items():
         listed = space.dimensions[name].grid or space.dimensions[name].choice
-        stated[name] = value if listed is None else [*map(_plain, listed)].index(_plain(value))
+        stated[name] = value if listed is None else position(listed, value)
     study.enqueue_trial(stated)
     trial = study.ask()
     suggested_point(space.dimensions, trial)
     return trial
-
-
-def _plain(value: Any) -> str:
-    return canonical_json(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)

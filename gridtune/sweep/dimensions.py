@@ -10,9 +10,18 @@ from typing import Any
 import numpy as np
 
 from gridtune.errors import SpaceError
+from gridtune.sweep.cells import canonical_json
 from gridtune.sweep.space import Dimension
 
-__all__ = ["active_part", "grid_points", "in_order", "random_points", "sobol_points", "suggested_point"]
+__all__ = [
+    "active_part",
+    "grid_points",
+    "in_order",
+    "position",
+    "random_points",
+    "sobol_points",
+    "suggested_point",
+]
 
 #: A value for each dimension that applies.
 Point = dict[str, Any]
@@ -119,6 +128,16 @@ def suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
             # By position: Optuna's categories are scalars, a parameter's values need not be.
             point[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
     return {name: point[name] for name in dimensions if name in point}
+
+
+def position(values: Sequence[Any], value: Any) -> int | None:
+    """Return the place of a value among those listed, 1 and 1.0 being the same; None without one."""
+    listed = [*map(_plain, values)]
+    return listed.index(_plain(value)) if _plain(value) in listed else None
+
+
+def _plain(value: Any) -> str:
+    return canonical_json(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
 def _crossed(

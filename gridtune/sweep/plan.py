@@ -8,7 +8,7 @@ from typing import Any
 
 from gridtune.errors import GridtuneError, SpaceError, TraceError
 from gridtune.sweep.cells import Cell, Replicate, cell_id_of, configuration_id_of
-from gridtune.sweep.dimensions import active_part, grid_points, random_points, sobol_points
+from gridtune.sweep.dimensions import active_part, grid_points, position, random_points, sobol_points
 from gridtune.sweep.space import Replicates, SearchSpace
 from gridtune.sweep.space_check import check_configuration, faulty_value
 from gridtune.sweep.workloads import Workloads
@@ -127,11 +127,37 @@ def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dic
     if space.strategy.kind == "grid":
         told = ", ".join(f"{name}={value}" for name, value in wanted.items())
         raise space.fault(f"no configuration of the grid has {told}", "baseline")
-    missing = [name for name, each in space.dimensions.items() if name not in wanted and not each.when]
+    return [_baseline_point(space, wanted), *points]
+
+
+def _baseline_point(space: SearchSpace, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the baseline as a point of a sampled space, where it must be a whole one."""
+    dimensions = space.dimensions
+    missing = [name for name, each in dimensions.items() if name not in wanted and not each.when]
+    if not missing:
+        try:
+            point = active_part(dimensions, wanted)
+        except KeyError as conditional:
+            missing = [str(conditional.args[0])]
     if missing:
         message = f"the baseline leaves {', '.join(missing)} open, which a sample hardly hits"
-        raise space.fault(message, "baseline", hint="give every dimension a value")
-    return [active_part(space.dimensions, wanted), *points]
+        raise space.fault(message, "baseline", hint="give every dimension that applies a value")
+    for name, value in wanted.items():
+        if name not in point and value is not None:
+            message = f"{name} does not apply to the baseline: its `when` is not fulfilled"
+            raise space.fault(message, "baseline", name, hint="leave it out or say `null`")
+    if space.strategy.adaptive is not None:
+        _check_listed(space, point)
+    return point
+
+
+def _check_listed(space: SearchSpace, point: Mapping[str, Any]) -> None:
+    """Refuse a baseline's value that no configuration has: an adaptive strategy cannot be told of it."""
+    for name, value in point.items():
+        listed = space.dimensions[name].grid or space.dimensions[name].choice
+        if listed and position(listed, value) is None:
+            hint = f"it is one of {', '.join(map(str, listed))}"
+            raise space.fault(f"{name} never is {value!r}", "baseline", name, hint=hint)
 
 
 def understood_baseline(space: SearchSpace, system: System) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gridtune.errors import SpaceError
 from gridtune.sweep import CellResult, as_space
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.plan import Planner
@@ -164,3 +165,22 @@ def test_a_failed_configuration_that_is_to_be_retried_is_run_again_and_no_other(
     assert {result.cell_id for result in drive(queue)} == failed
     assert {cell.cell_id for cell in queue.cells()} == {result.cell_id for result in first}
     assert {trial.state.name for trial in queue._study.trials} == {"COMPLETE"}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "field", "told"),
+    [
+        ({"x": 1, "word": "c"}, "baseline.word", "word never is 'c'"),
+        ({"x": 1, "word": "b"}, "baseline", "leaves depth open"),
+        ({"x": 1, "word": "a", "depth": 3}, "baseline.depth", "depth does not apply to the baseline"),
+    ],
+)
+def test_a_baseline_outside_the_space_is_refused(baseline: dict[str, Any], field: str, told: str) -> None:
+    with pytest.raises(SpaceError, match=told) as fault:
+        planner_of(baseline=baseline).cells()
+    assert fault.value.field == field
+
+
+def test_a_number_listed_as_another_kind_is_the_same_baseline() -> None:
+    changes = {"dimensions": {"x": {"choice": [1.0, 2.0]}}, "baseline": {"x": 1}}
+    assert [cell.configuration["x"] for cell in planner_of(**changes).cells()] == [1.0, 1.0]

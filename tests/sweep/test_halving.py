@@ -128,3 +128,8 @@ def test_a_failed_configuration_that_is_to_be_retried_is_run_again() -> None:
 def test_the_resource_is_an_ascending_list(dimensions: dict[str, Any]) -> None:
     with pytest.raises(SpaceError, match="ascending list"):
         as_space(toy_space(**{**SPACE, "dimensions": dimensions}))
+
+
+def test_a_baseline_off_the_rungs_is_refused() -> None:
+    with pytest.raises(SpaceError, match="depth never is 2"):
+        planner_of(baseline={"x": 1, "word": "a", "depth": 2}).cells()
