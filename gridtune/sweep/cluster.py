@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import math
 import os
 import socket
 import threading
@@ -12,7 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gridtune.errors import SweepError
 
-__all__ = ["environment", "processors_here", "ray_session", "telling_of_waits", "waiting_text"]
+__all__ = [
+    "environment",
+    "local_processors",
+    "processors_here",
+    "ray_session",
+    "room_for",
+    "telling_of_waits",
+    "waiting_text",
+]
 
 #: One thread per worker: many workers each with a thread pool wait for one another. Ray and Tune: no
 #: statistics sent home, no console output, loggers and snapshots of their own (the journal is the truth).
@@ -70,7 +79,8 @@ def ray_session(
         A running cluster's address. None: the one `RAY_ADDRESS` names (as under `ray job submit`) or, if
         it names none, a local cluster of this sweep's own, without dashboard.
     workers
-        Workers wanted at once; 0 means as many as there is room for.
+        Workers wanted at once; 0 means as many as there is room for. A local cluster makes room for those
+        wanted, be they more than there are processors.
     cpus
         Processors for each.
     store_bytes
@@ -88,19 +98,37 @@ def ray_session(
 
         ours = not ray.is_initialized()
         if ours:
-            _connect(address, workers or processors_here(), cpus, store_bytes)
+            _connect(address, local_processors(workers, cpus), store_bytes)
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
         try:
-            room = int(ray.cluster_resources().get("CPU", 0) / cpus)
-            if room < 1:
-                raise SweepError(
-                    f"the cluster has no room for a worker of {cpus:g} processors",
-                    hint="lower `resources: {cpus: …}` or join a larger cluster with --address",
-                )
+            room = room_for(ray.cluster_resources().get("CPU", 0), cpus)
             yield (min(workers, room) if workers else room), room
         finally:
             if ours:
                 _disconnect()
+
+
+def local_processors(workers: int, cpus: float) -> int:
+    """Return a local cluster's processors: as many as the workers wanted need, else all there are."""
+    return max(1, math.ceil(workers * cpus)) if workers else processors_here()
+
+
+def room_for(processors: float, cpus: float) -> int:
+    """Return how many workers of so many processors there is room for.
+
+    Raises
+    ------
+    SweepError
+        If there is none for a single one.
+    """
+    # Five tenths are five workers of a tenth, whatever the last bit of the quotient is.
+    room = int(processors / cpus + 1e-9)
+    if room < 1:
+        raise SweepError(
+            f"the cluster has no room for a worker of {cpus:g} processors: it has {processors:g}",
+            hint="lower `resources: {cpus: …}` or join a larger cluster with --address",
+        )
+    return room
 
 
 def waiting_text(
@@ -139,7 +167,7 @@ def telling_of_waits(
         timer.cancel()
 
 
-def _connect(address: str | None, workers: int, cpus: float, store_bytes: int) -> None:
+def _connect(address: str | None, processors: int, store_bytes: int) -> None:
     import ray  # noqa: PLC0415
 
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -147,7 +175,7 @@ def _connect(address: str | None, workers: int, cpus: float, store_bytes: int) -
         if address is None:
             ray.init(
                 address="local",
-                num_cpus=max(1, round(workers * cpus)),
+                num_cpus=processors,
                 include_dashboard=False,
                 object_store_memory=_STORE_BYTES + store_bytes,
                 **quiet,

@@ -8,7 +8,37 @@ import threading
 
 import pytest
 
-from gridtune.sweep.cluster import telling_of_waits, waiting_text
+from gridtune.errors import SweepError
+from gridtune.sweep import cluster
+from gridtune.sweep.cluster import local_processors, room_for, telling_of_waits, waiting_text
+
+
+@pytest.mark.parametrize(
+    ("workers", "cpus", "processors", "room"),
+    [
+        (0, 1.0, 16, 16),
+        (0, 4.0, 16, 4),
+        (0, 16.0, 16, 1),
+        (0, 0.5, 16, 32),
+        (5, 0.25, 2, 8),
+        (3, 0.1, 1, 10),
+        (10, 1.1, 11, 10),
+        (20, 1.0, 20, 20),
+        (2, 12.0, 24, 2),
+    ],
+)
+def test_a_local_cluster_has_the_processors_there_are_or_those_its_workers_need(
+    workers: int, cpus: float, processors: int, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "processors_here", lambda: 16)
+    assert local_processors(workers, cpus) == processors
+    assert room_for(processors, cpus) == room
+
+
+def test_a_worker_larger_than_the_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "processors_here", lambda: 16)
+    with pytest.raises(SweepError, match="no room for a worker of 20 processors: it has 16"):
+        room_for(local_processors(0, 20.0), 20.0)
 
 
 def test_a_full_cluster_is_told_with_its_processors() -> None:
