@@ -27,6 +27,7 @@ from gridtune.report.tables import print_ranking, report_console
 from gridtune.sweep.journal import read_journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
+from gridtune.sweep.results import results_of
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, run_space
 from gridtune.sweep.space_check import as_space
 
@@ -273,7 +274,7 @@ def report_study(
             hint="track without --objective and --baseline",
         )
     journal = read_journal(folder / JOURNAL_NAME)
-    cells = [journal[cell_id] for cell_id in table["cell_id"].to_pylist() if cell_id in journal]
+    cells = results_of(table, journal)
     earlier = len(journal) - len(cells)
     if other:
         summary = summarise(table, facts)

@@ -23,6 +23,7 @@ from gridtune.sweep.space_errors import refusal_hint
 from gridtune.systems.system import Streams, System, SystemParameters
 
 __all__ = [
+    "REPLICATE_PARAMETERS",
     "Cell",
     "CellResult",
     "CellState",
@@ -35,6 +36,9 @@ __all__ = [
     "replicate_streams",
     "validated",
 ]
+
+#: Parameters that replicates may add to a configuration's.
+REPLICATE_PARAMETERS = ("window", "shake")
 
 CellState = Literal["done", "failed", "timed_out", "lost"]
 

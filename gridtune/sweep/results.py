@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gridtune.sweep.cells import CellResult, canonical_json
+from gridtune.sweep.cells import REPLICATE_PARAMETERS, CellResult, canonical_json
 
-__all__ = ["TIMING_COLUMNS", "in_table", "results_table", "write_table"]
+__all__ = ["TIMING_COLUMNS", "in_table", "results_of", "results_table", "write_table"]
 
 #: Columns that differ between two runs of the same cells.
 TIMING_COLUMNS = ("seconds", "worker")
@@ -100,3 +103,53 @@ def in_table(table: pa.Table, parameters: Mapping[str, Any]) -> dict[str, Any]:
         return _as_text(value) if is_text else value
 
     return {name: held(name, value) for name, value in parameters.items()}
+
+
+def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellResult]:
+    """Return the results of a table's cells, described as the table has them.
+
+    The journal describes a cell as the search space that ran it did; the table as the latest one, which may
+    have more dimensions, other labels or another path to a log (see `CellResult.of_cell`).
+
+    Parameters
+    ----------
+    table
+        A row per cell, as `results_table` makes it.
+    journal
+        Results by cell id; rows without one are passed over.
+    """
+    wanted = [name for name in table.column_names if not name.startswith("metric.")]
+    rows = (row for row in table.select(wanted).to_pylist() if row["cell_id"] in journal)
+    return [_described(journal[row["cell_id"]], row) for row in rows]
+
+
+def _described(result: CellResult, row: Mapping[str, Any]) -> CellResult:
+    columns = {name.removeprefix("param."): row[name] for name in row if name.startswith("param.")}
+    configuration = {
+        name: _as_given(result.configuration.get(name), value)
+        for name, value in columns.items()
+        # Null is a parameter that does not apply, or one that was given as null.
+        if value is not None or (name in result.configuration and result.configuration[name] is None)
+    }
+    own = {name: result.parameters[name] for name in REPLICATE_PARAMETERS if name in result.parameters}
+    references, checksums = row["trace"].split(", "), row["trace_checksum"].split(", ")
+    same = len(references) == len(checksums) == len(result.traces)
+    return replace(
+        result,
+        configuration_id=row["configuration_id"],
+        workload=row["workload"],
+        configuration=configuration,
+        replicate=row["replicate"],
+        traces=dict(zip(references, checksums, strict=True)) if same else result.traces,
+        parameters={**own, **configuration},
+    )
+
+
+def _as_given(before: Any, held: Any) -> Any:
+    """Return a value from a table, where a list is JSON text: as it was before if it is the same."""
+    if before is not None and (before == held or _as_text(before) == held):
+        return before
+    if isinstance(held, str) and held.startswith("["):
+        with contextlib.suppress(ValueError):
+            return json.loads(held)
+    return held

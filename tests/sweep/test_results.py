@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridtune.sweep import TIMING_COLUMNS, CellResult, results_table, space_cells
-from gridtune.sweep.results import write_table
+from gridtune.sweep.results import results_of, write_table
 from tests.sweep.spaces import toy_space
+
+WINDOWS = {"windows": 2}
 
 
 def results() -> list[CellResult]:
@@ -63,3 +66,45 @@ def test_a_written_table_replaces_the_old_one_whole(tmp_path: Path) -> None:
         write_table(results_table(results()[:count]), path)
         assert pq.read_table(path).num_rows == count
     assert [each.name for each in path.parent.iterdir()] == ["results.parquet"]
+
+
+def test_a_tables_cells_are_described_as_it_has_them_not_as_the_journal_first_did() -> None:
+    before = toy_space(
+        dimensions={"x": [1, 2]},
+        fixed={"nap": 0.0},
+        workloads=[{"rate": 1.0, "label": "old"}],
+        replicates=WINDOWS,
+    )
+    after = toy_space(
+        dimensions={"x": [1, 2.0], "word": ["a", "b"], "depth": {"grid": [None, 1], "when": {"word": "a"}}},
+        workloads=[{"rate": 1, "label": "new"}],
+        replicates=WINDOWS,
+    )
+    journal = {cell.cell_id: CellResult.of(cell, "done", seconds=1.0) for cell in space_cells(before)}
+    shared = len(journal)
+    now = [CellResult.of(cell, "done", seconds=1.0) for cell in space_cells(after)]
+    for each in now:
+        journal.setdefault(each.cell_id, each)
+    assert len(journal) == len(now) > shared
+    found = results_of(results_table(now), journal)
+    assert [each.cell_id for each in found] == [each.cell_id for each in now]
+    for old, new in zip(found, now, strict=True):
+        assert (old.workload, old.replicate, old.traces) == (new.workload, new.replicate, new.traces)
+        known = {name: value for name, value in new.configuration.items() if value is not None}
+        assert {name: value for name, value in old.configuration.items() if value is not None} == known
+        assert old.parameters["window"] == new.parameters["window"]
+        assert set(old.parameters) == set(old.configuration) | {"window"}
+
+
+def test_lists_and_numbers_among_words_come_back_from_a_table() -> None:
+    space = {"name": "x", "fixed": {"trace": "quickstart"}, "objective": "wait_mean"}
+    clean = {"clean": [["default"], ["default", "drop_wider"]], "partition": [1, "short"]}
+    now = [CellResult.of(cell, "done") for cell in space_cells({**space, "dimensions": clean})]
+    first = [replace(each, configuration={}) for each in now]
+    for known in (now, first):
+        found = results_of(results_table(now), {each.cell_id: each for each in known})
+        assert [each.configuration["clean"] for each in found] == [
+            each.configuration["clean"] for each in now
+        ]
+        assert [str(each.configuration["partition"]) for each in found] == ["1", "short"] * 2
+        assert [each.traces for each in found] == [each.traces for each in now]
