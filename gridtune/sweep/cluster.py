@@ -183,12 +183,14 @@ def _connect(address: str | None, processors: int, store_bytes: int) -> None:
         else:
             _knock(address)
             ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as fault:
+    except Exception as fault:  # a node that does not come up in time is a bare Exception of Ray's
         where = f"at {address}" if address else "here"
         first = str(fault).strip().splitlines()[0] if str(fault).strip() else type(fault).__name__
         raise SweepError(
             f"Ray cannot be {'reached' if address else 'started'} {where}: {first}",
-            hint="is the cluster running (`ray status`), and is the address right?" if address else None,
+            hint="is the cluster running (`ray status`), and is the address right?"
+            if address
+            else "is the machine too busy? The same command goes on where this one stopped",
         ) from fault
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.errors import SweepError
 from gridtune.sweep import cluster
-from gridtune.sweep.cluster import local_processors, room_for, telling_of_waits, waiting_text
+from gridtune.sweep.cluster import local_processors, ray_session, room_for, telling_of_waits, waiting_text
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,18 @@ def test_it_is_told_only_while_no_worker_has_started() -> None:
     with telling_of_waits(None, told.append, seconds=0):
         pass
     assert told == []
+
+
+def test_a_ray_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray  # noqa: PLC0415
+
+    def fail(**_: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", fail)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(SweepError, match="cannot be started here: The current node timed out"):
+        ray_session(None, workers=1, cpus=1).__enter__()
 
 
 #: While Ray ends, another thread makes cycles that hold references to objects, and lets them go at once.
