@@ -153,6 +153,11 @@ class BlockQueue:
     def note(self, results: Sequence[CellResult]) -> None:
         """Take notice of results, wherever they came from; a plain queue learns nothing from them."""
 
+    def lose_start(self, number: int) -> None:
+        """Take back a block whose worker died before it began: a death, but no cell's fault."""
+        self.deaths_in_a_row += 1
+        self.recall(number)
+
     def bury(self, number: int, *, elapsed: float, error: str) -> list[CellResult]:
         """Deal with a block whose worker died; return the results of cells that are given up.
 

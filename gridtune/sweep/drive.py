@@ -140,7 +140,10 @@ class Drive:
         elapsed = now - self._heard.get(trial_id, now)
         text = " ".join(str(error).split())[:_ERROR_CHARACTERS] if error else "no reason known"
         number = self._block_of[trial_id].number
-        self._pass_on(self.queue.bury(number, elapsed=elapsed, error=text))
+        if trial_id in self._heard:
+            self._pass_on(self.queue.bury(number, elapsed=elapsed, error=text))
+        else:
+            self.queue.lose_start(number)
         self._forget(trial_id)
         if self.queue.deaths_in_a_row > _DEATHS_TOLERATED + 2 * self._workers and self.fault is None:
             self.fault = SweepError(

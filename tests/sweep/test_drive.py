@@ -137,6 +137,33 @@ def test_deaths_without_end_end_the_sweep(cells: list[Cell]) -> None:
     assert stage.drive.over
 
 
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_a_worker_that_dies_before_it_begins_is_no_cells_fault(
+    timeout: float | None, cells: list[Cell]
+) -> None:
+    stage = Stage(cells, workers=4, room=4, timeout=timeout)
+    deaths = 0
+    while not stage.drive.over:
+        assert stage.drive.suggest(str(deaths)) is not None
+        stage.drive.died(str(deaths), RuntimeError("no room for a worker"))
+        deaths += 1
+        assert deaths < 100
+    assert deaths == 8 + 2 * 4 + 1
+    assert stage.results == []
+    assert stage.queue.left == len(cells)
+    assert "no room for a worker" in str(stage.drive.fault)
+
+
+def test_cells_of_a_worker_that_never_began_are_dealt_out_again(cells: list[Cell]) -> None:
+    stage = Stage(cells[:4], workers=1, room=1)
+    assert stage.drive.suggest("one") is not None
+    stage.drive.died("one", None)
+    again = stage.drive.suggest("two")
+    assert again is not None
+    assert again.cells == tuple(cells[:4])
+    assert not again.careful
+
+
 def test_a_death_past_the_timeout_is_a_timeout(cells: list[Cell], monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(cells[:2], workers=1, room=1, timeout=2.0)
     now = 100.0
