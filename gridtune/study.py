@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from gridtune.errors import SweepError
 from gridtune.report.derived import add_derived, replace_derived
@@ -27,7 +26,7 @@ from gridtune.report.tables import print_ranking, report_console
 from gridtune.sweep.journal import read_journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
-from gridtune.sweep.results import results_of
+from gridtune.sweep.results import read_table, results_of
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, run_space
 from gridtune.sweep.space_check import as_space
 
@@ -264,7 +263,7 @@ def report_study(
     """
     path = _table_path(Path(results))
     folder = path.parent
-    table = pq.read_table(path)
+    table = read_table(path)
     own = SweepFacts.read(folder)
     facts = own.asked(table, objective=objective, baseline=baseline)
     other = own.folder_of(facts)

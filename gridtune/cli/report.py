@@ -83,5 +83,9 @@ def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"{each!r} is not NAME=VALUE", param_hint="--baseline")
-        found[name] = yaml.safe_load(value)
+        try:
+            found[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            told = f"{each!r}: the value is not YAML; quote a word that has brackets, colons or hashes"
+            raise click.BadParameter(told, param_hint="--baseline") from None
     return found

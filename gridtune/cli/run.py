@@ -25,12 +25,13 @@ class SystemCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Show a system's parameters for `run SYSTEM --help`."""
-        named = [each for each in args if not each.startswith("-") and "=" not in each]
-        if named and {"--help", "-h"} & set(args):
-            from gridtune.systems import get_system
-
-            click.echo(_system_help(get_system(named[0])))
-            ctx.exit()
+        rest = [each for each in args if each not in ctx.help_option_names]
+        if len(rest) < len(args):
+            given, _, _ = self.make_parser(ctx).parse_args(rest)
+            name = given.get("system")
+            if isinstance(name, str) and "=" not in name:
+                click.echo(_help_of(name, given.get("plugins")))
+                ctx.exit()
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -216,6 +217,16 @@ def _note_text(note: Any) -> str:
 def _listed(parts: list[str]) -> str:
     more = len(parts) - _SHOWN
     return ", ".join([*parts[:_SHOWN], *([f"… and {more:,} more"] if more > 0 else [])])
+
+
+def _help_of(name: str, plugins: Any) -> str:
+    """Return the help of a system, which may be one of the plug-ins'."""
+    from gridtune.sweep.plugins import load_plugins, read_plugin
+    from gridtune.systems import get_system
+
+    # Without the option the parser gives no list, but a mark of its own.
+    load_plugins(read_plugin(Path(each)) for each in (plugins if isinstance(plugins, list) else []))
+    return _system_help(get_system(name))
 
 
 def _system_help(system: System) -> str:

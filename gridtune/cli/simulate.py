@@ -60,7 +60,13 @@ GUESSED = {
 @click.option(
     "--clean", "rules", help="Cleaning rules, comma-separated; `none` for none. [default: the standard ones]"
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random orders and noise.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of random orders and noise.",
+)
 @click.option("--plugin", "plugins", multiple=True, help="Python file with queue orders of your own.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the schedule as Parquet.")
 @click.option(

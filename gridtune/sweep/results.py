@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gridtune.errors import SweepError
 from gridtune.sweep.cells import REPLICATE_PARAMETERS, CellResult, canonical_json
 
-__all__ = ["TIMING_COLUMNS", "in_table", "results_of", "results_table", "write_table"]
+__all__ = ["TIMING_COLUMNS", "in_table", "read_table", "results_of", "results_table", "write_table"]
 
 #: Columns that differ between two runs of the same cells.
 TIMING_COLUMNS = ("seconds", "worker")
@@ -56,6 +57,25 @@ def write_table(table: pa.Table, path: Path) -> None:
     draft = path.with_suffix(f"{path.suffix}.draft")
     pq.write_table(table, draft)
     draft.replace(path)
+
+
+def read_table(path: Path) -> pa.Table:
+    """Return the table of cells in a file.
+
+    Raises
+    ------
+    SweepError
+        If the file holds no such table.
+    """
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid:
+        table = pa.table({})
+    if "cell_id" not in table.column_names:
+        raise SweepError(
+            "the file is no table of a sweep's cells", path=path, hint="give the sweep's folder: results/NAME"
+        )
+    return table
 
 
 def _text(values: Iterable[str | None]) -> pa.Array:

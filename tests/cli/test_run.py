@@ -18,6 +18,7 @@ from gridtune import __version__
 from gridtune.cli.main import main
 from gridtune.systems.batch import BatchSystem
 from gridtune.systems.system import Outcome
+from tests.sweep.spaces import TOY
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "search_spaces" / "quickstart.yaml"
 
@@ -230,6 +231,22 @@ def test_a_systems_help_speaks_of_no_python_types(gridtune, system: str) -> None
             line
         )
         assert "default )" not in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["toy", "--plugin", str(TOY), "--help"], "Usage: gridtune run toy"),
+        (["--help", "--plugin", str(TOY), "toy"], "Usage: gridtune run toy"),
+        (["--seed", "3", "batch", "-h"], "Usage: gridtune run batch"),
+        (["--out", "somewhere", "batch", "trace=quickstart", "--help"], "Usage: gridtune run batch"),
+        (["--seed", "3", "--help"], "Run one cell of SYSTEM"),
+    ],
+)
+def test_a_systems_help_is_found_among_options(gridtune, arguments: list[str], words: str) -> None:
+    code, out, err = gridtune("run", *arguments)
+    assert (code, err) == (0, "")
+    assert words in out
 
 
 def test_a_systems_help_names_types_in_words(gridtune) -> None:

@@ -107,3 +107,9 @@ def test_lenient_rules_reach_the_reader(tmp_path):
     with pytest.raises(WorkloadError, match="wider than the machine"):
         run(log)
     assert json.loads(run(log, "--clean", "drop_wider", "--json").output)["cleaning"] == {"drop_wider": 1}
+
+
+def test_a_negative_seed_is_refused(quickstart):
+    refused = run(quickstart, "--seed", -1)
+    assert refused.exit_code == 2
+    assert "-1 is not in the range x>=0" in refused.output

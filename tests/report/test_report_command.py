@@ -41,6 +41,7 @@ def report(folder: Path, *options: str) -> int:
         (["--objective", "utilisatoin"], ["did you mean 'utilisation'"]),
         (["--objective", "wait_p95"], ["no cell has the metric 'wait_p95'"]),
         (["--objective", "utilisation", "--track"], ["track without --objective"]),
+        (["--baseline", "order=[a"], ["'order=[a': the value is not YAML"]),
     ],
 )
 def test_what_the_sweep_does_not_have_is_refused_and_changes_nothing(
@@ -81,3 +82,8 @@ def test_a_sampled_number_is_named_as_tables_print_it(tmp_path: Path) -> None:
     study_folder(tmp_path, results, sweep_facts())
     study = report_study(tmp_path, baseline={"load": 1.33333})
     assert study.facts.baseline == {"load": 4 / 3}
+
+
+def test_a_file_that_is_no_table_of_cells_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(folder / "journal.jsonl") == 2
+    assert "journal.jsonl: the file is no table of a sweep's cells" in capsys.readouterr().err
