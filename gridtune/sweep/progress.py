@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -93,6 +94,8 @@ class Progress:
 
     def __init__(self, console: Console | None) -> None:
         self._console = console
+        #: The live screen is drawn by a thread of its own, while results come in.
+        self._lock = threading.RLock()
         self._live: Live | None = None
         self._plan: SweepPlan | None = None
         self._best: BestSoFar | None = None
@@ -132,19 +135,22 @@ class Progress:
 
     def started(self, plan: SweepPlan) -> None:
         """Hear the plan."""
-        self._plan, self._best = plan, BestSoFar(plan)
-        self._states.update(result.state for result in plan.finished)
-        self._before = len(plan.finished)
+        best = BestSoFar(plan)
+        with self._lock:
+            self._plan, self._best = plan, best
+            self._states.update(result.state for result in plan.finished)
+            self._before = len(plan.finished)
         kept = f", {self._before} of them finished before" if self._before else ""
         self._say(f"{plan.space.name}: {plan.total} cells{kept}; in {plan.directory}")
 
     def finished(self, results: Sequence[CellResult]) -> None:
         """Hear results."""
-        if self._first is None:
-            self._first = time.monotonic()
-        self._states.update(result.state for result in results)
-        if self._best is not None:
-            self._best.add(results)
+        with self._lock:
+            if self._first is None:
+                self._first = time.monotonic()
+            self._states.update(result.state for result in results)
+            if self._best is not None:
+                self._best.add(results)
         if time.monotonic() - self._told >= _LINE_SECONDS:
             best = self._best.lines() if self._best else []
             self._say("; ".join([self._counts(), self._times(), *best]))
@@ -186,13 +192,16 @@ class Progress:
         from rich.progress_bar import ProgressBar  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        name = self._plan.space.name if self._plan else "sweep"
-        finished = sum(self._states.values())
-        bad = finished - self._states["done"]
+        with self._lock:
+            name = self._plan.space.name if self._plan else "sweep"
+            stage, total, counts, times = self._stage, self._total, self._counts(), self._times()
+            finished = sum(self._states.values())
+            bad = finished - self._states["done"]
+            best = self._best.lines() if self._best else []
         return Group(
-            Text.assemble((name, "bold"), "  ", (self._stage, "dim")),
-            ProgressBar(total=max(1, self._total), completed=finished, width=_BAR_WIDTH),
-            Text(self._counts(), style="red" if bad else ""),
-            Text(self._times(), style="dim"),
-            *(Text(line) for line in (self._best.lines() if self._best else [])),
+            Text.assemble((name, "bold"), "  ", (stage, "dim")),
+            ProgressBar(total=max(1, total), completed=finished, width=_BAR_WIDTH),
+            Text(counts, style="red" if bad else ""),
+            Text(times, style="dim"),
+            *map(Text, best),
         )

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from rich.console import Console
 
 from gridtune.sweep import CellResult, Progress, SweepPlan, SweepResult, as_space, results_table, space_cells
@@ -82,3 +87,23 @@ def test_the_best_is_judged_on_the_replicates_most_have() -> None:
     )
     best.add([lucky])
     assert best.lines() == ["best so far on toy: x=0 · a, loss 4.1"]
+
+
+def test_the_screen_is_drawn_between_results_never_amid_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, results = plan_and_results()
+    progress = Progress(None)
+    progress.started(replace(plan, finished=[]))
+    drawn: list[object] = []
+    thread = threading.Thread(target=lambda: drawn.append(progress.screen()))
+    label = BestSoFar._label
+
+    def slow_label(best: BestSoFar, configuration: Mapping[str, Any]) -> str:
+        # A new configuration's value is there, its label is not: a screen drawn now would have none to show.
+        thread.start()
+        thread.join(0.1)
+        return label(best, configuration)
+
+    monkeypatch.setattr(BestSoFar, "_label", slow_label)
+    progress.finished(results[:1])
+    thread.join(10)
+    assert len(drawn) == 1
