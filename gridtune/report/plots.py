@@ -64,9 +64,9 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
     """
     head = ranking_head(ranking)
     groups = [(name, _best_rows(rows)) for name, rows in strata(ranking)]
-    if not has_values(row for _, rows in groups for row in rows):
-        raise MetricError(f"no replicate has a value of {head.objective}: there is nothing to draw")
     every = [row for _, rows in groups for row in rows]
+    if not has_values(every):
+        raise MetricError(f"no replicate has a value of {head.objective}: there is nothing to draw")
     draw = [_mean_panel] if any(row["mean"] is not None for row in every) else []
     draw += [_difference_panel] if any(row["relative"] is not None for row in every) else []
     varying = varying_parameters(ranking, without=head.group_by)

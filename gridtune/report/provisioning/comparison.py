@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gridtune.metrics.inference import paired_difference
-from gridtune.report.provisioning.distances import distances_csv, distances_markdown, front_distances
+from gridtune.report.provisioning.distances import (
+    FrontDistance,
+    distances_csv,
+    distances_markdown,
+    front_distances,
+)
 from gridtune.report.provisioning.published import PUBLISHED, PUBLISHED_ON
 from gridtune.report.provisioning.rows import Row, dimensions, label
 
@@ -34,22 +39,22 @@ _LEGEND = (
 def write_comparison(material: Material, rows: Sequence[Row]) -> list[Path]:
     """Write `submissions.md` and `submissions.csv`; where searches differ, `front_distances.csv`, too."""
     text, table = material.directory / "submissions.md", material.directory / "submissions.csv"
-    text.write_text(comparison_markdown(rows, material.summary.facts.name), encoding="utf-8")
-    table.write_text(comparison_csv(rows), encoding="utf-8")
     paths, found = [text, table], front_distances(rows)
+    text.write_text(comparison_markdown(rows, material.summary.facts.name, found), encoding="utf-8")
+    table.write_text(comparison_csv(rows), encoding="utf-8")
     if found:
         paths.append(material.directory / "front_distances.csv")
         paths[-1].write_text(distances_csv(found), encoding="utf-8")
     return paths
 
 
-def comparison_markdown(rows: Sequence[Row], name: str) -> str:
+def comparison_markdown(rows: Sequence[Row], name: str, found: Sequence[FrontDistance]) -> str:
     """Return a table for each workload, one of IGD+, and the paper's figures for the sweep of that name."""
     parts = ["# Submissions\n\n" + _LEGEND]
     for workload in dict.fromkeys(row.workload for row in rows):
         mine = [row for row in rows if row.workload == workload]
         parts.append(f"## {workload}\n\n" + "\n".join(_table(mine)))
-    if found := front_distances(rows):
+    if found:
         parts.append(distances_markdown(found))
     published = [each for each in PUBLISHED if name == f"provisioning_{each.experiment}"]
     if published:

@@ -161,6 +161,16 @@ def test_a_later_estimate_or_length_changes_nothing_before_it():
             assert (before.machine[placed] == after.machine[placed]).all()
 
 
+def send_all_to_the_first(site, own):
+    """Send every job to machine 0 as it comes, in the kernels and in the twin."""
+    for number in range(len(own.jobs)):
+        assert advance(site) == number
+        place(site, number, 0, NOBODY)
+        job = own.next_job()
+        assert job is not None
+        own.place(job, 0, number)
+
+
 def test_a_job_moves_only_if_its_machine_changes():
     """Taken out and put back is no move, in the kernels and in the twin."""
     column = np.zeros(2, np.int64)
@@ -171,12 +181,7 @@ def test_a_job_moves_only_if_its_machine_changes():
         [ReferenceJob(number, 0, 5, 5, 9) for number in range(2)],
         [ReferenceMachine(1.0, 1) for _ in range(2)],
     )
-    for number in range(2):
-        assert advance(site) == number
-        place(site, number, 0, NOBODY)
-        job = own.next_job()
-        assert job is not None
-        own.place(job, 0, number)
+    send_all_to_the_first(site, own)
     for machine, moves in ((0, 0), (1, 1)):
         take_out(site, 1)
         place(site, 1, machine, NOBODY)
@@ -201,12 +206,8 @@ def test_a_moved_jobs_first_prediction_is_not_held_against_its_second_placing():
         [ReferenceMachine(1.0, 1), ReferenceMachine(1.5, 1)],
     )
     broker = ReferenceBroker(own, "erd", "known", [0.0] * 3)
-    for number in range(3):
-        assert advance(site) == number
-        place(site, number, 0, NOBODY)
-        job = own.next_job()
-        assert job is not None
-        own.place(job, 0, number)
+    send_all_to_the_first(site, own)
+    for number, job in enumerate(own.jobs):
         job.predicted = belief.predicted[number] = 10 * (number + 1)
     learn(site, belief)
     broker.learn()
