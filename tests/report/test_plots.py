@@ -138,13 +138,17 @@ def test_processors_in_a_row_are_one_bar() -> None:
     assert schedule_plots._runs(np.array([0, 1, 2, 5, 7, 8])) == [(0, 3), (5, 1), (7, 2)]
 
 
+def with_mean_waits(table: pa.Table, values: list[float | None]) -> pa.Table:
+    place = table.column_names.index("metric.mean_wait")
+    return table.set_column(place, "metric.mean_wait", pa.array(values, pa.float64()))
+
+
 @pytest.mark.parametrize("baseline", [{"order": "fcfs"}, {}])
 def test_an_objective_without_a_single_value_has_no_figure_and_says_so(
     baseline: dict[str, str], tmp_path: Path
 ) -> None:
     table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=2)
-    place = table.column_names.index("metric.mean_wait")
-    table = table.set_column(place, "metric.mean_wait", pa.array([float("nan")] * table.num_rows))
+    table = with_mean_waits(table, [float("nan")] * table.num_rows)
     facts = sweep_facts(objectives=(ObjectiveFacts("mean_wait", "min", "s"),), baseline=baseline)
     found = summarise(table, facts)
     assert not [path for path in write_report(found, tmp_path) if path.suffix == ".png"]
@@ -158,10 +162,9 @@ def test_a_workload_without_a_single_value_is_drawn_beside_another(
     baseline: dict[str, str], tmp_path: Path
 ) -> None:
     table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=2)
-    place = table.column_names.index("metric.mean_wait")
     known = zip(table["workload"].to_pylist(), table["metric.mean_wait"].to_pylist(), strict=True)
     values = [value if workload == "kth-sp2" else None for workload, value in known]
-    table = table.set_column(place, "metric.mean_wait", pa.array(values, pa.float64()))
+    table = with_mean_waits(table, values)
     each = rank(table, **{**SETTINGS, "baseline": baseline})
     assert plot_ranking(each, tmp_path / "a.png").exists()
     assert plot_heat_map(each, "order", "backfill", tmp_path / "b.png").exists()
