@@ -22,8 +22,8 @@ import gridtune as gt
 from benchmarks import logs
 from benchmarks.comparators import accasim_runner, cpp, plain_numba
 from benchmarks.measure import arguments, interleave, median_ratio, print_machine, print_table, rate
-from gridtune.policies import queue_order_names
-from gridtune.simulation.schedule import Schedule
+from gridtune.batch.policies import queue_order_names
+from gridtune.core.schedule import Schedule
 from gridtune.workload.workload import Workload
 
 MILLION = 1_000_000

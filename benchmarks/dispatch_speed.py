@@ -15,12 +15,12 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.measure import arguments, interleave, print_machine, print_table
-from gridtune.agents.classifiers.learners import make_learner
-from gridtune.agents.dispatching.playing import Broker, Refreshing
-from gridtune.simulation.dispatch.generating import BatchPlan, Chance, draw_jobs
-from gridtune.simulation.dispatch.model import DispatchJobs, Machines
-from gridtune.simulation.dispatch.replay import dispatch
-from gridtune.systems.dispatch_parameters import TABLE_1
+from gridtune.systems.dispatch.classifiers.learners import make_learner
+from gridtune.systems.dispatch.learners.playing import Broker, Refreshing
+from gridtune.systems.dispatch.parameters import TABLE_1
+from gridtune.systems.dispatch.simulator.generating import BatchPlan, Chance, draw_jobs
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.replay import dispatch
 
 FACTORS = np.array(TABLE_1[:8])
 MACHINES = Machines(FACTORS, np.full(8, 2))

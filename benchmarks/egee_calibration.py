@@ -9,13 +9,13 @@ import argparse
 
 import numpy as np
 
-from gridtune.metrics.responsive import measure_site
-from gridtune.simulation.responsive.jobs import build_jobs
-from gridtune.simulation.responsive.replay import Rule, replay
-from gridtune.simulation.responsive.site import SiteModel
+from gridtune.systems.responsive.egee import TARGET_SHARES
+from gridtune.systems.responsive.metrics import measure_site
+from gridtune.systems.responsive.simulator.jobs import build_jobs
+from gridtune.systems.responsive.simulator.replay import Rule, replay
+from gridtune.systems.responsive.simulator.site import SiteModel
 from gridtune.workload.describe import offered_load
 from gridtune.workload.generators import generate_workload
-from gridtune.workload.generators.egee import TARGET_SHARES
 
 JOBS, SEEDS = 9500, 12
 RULES: tuple[Rule, ...] = ("fair_share", "fcfs", "sjf")

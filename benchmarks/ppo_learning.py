@@ -20,11 +20,11 @@ import numpy as np
 import torch
 
 from benchmarks.measure import print_machine, print_table
-from gridtune.agents.networks import NETWORKS, make_network
-from gridtune.agents.ppo import PPOSettings, PPOTrainer
-from gridtune.environments.shutdown import ShutdownVectorEnv
-from gridtune.simulation.platform import Platform
-from gridtune.systems.shutdown import CLUSTERS
+from gridtune.systems.shutdown.environment import ShutdownVectorEnv
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.system import CLUSTERS
+from gridtune.training.networks import NETWORKS, make_network
+from gridtune.training.ppo import PPOSettings, PPOTrainer
 
 #: What RLlib's seeds are moved by.
 _OTHER_SEEDS = 100
@@ -53,7 +53,7 @@ def main() -> None:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray  # noqa: PLC0415 - after its settings
 
-    from gridtune.agents.rllib import ppo_config  # noqa: PLC0415
+    from gridtune.training.rllib import ppo_config  # noqa: PLC0415
 
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, address="local")
     torch.set_num_threads(1)

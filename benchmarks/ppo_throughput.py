@@ -18,9 +18,9 @@ from functools import partial
 import torch
 
 from benchmarks.measure import arguments, interleave, median_ratio, print_machine, print_table
-from gridtune.agents.networks import NETWORKS, make_network
-from gridtune.agents.ppo import PPOSettings, PPOTrainer
-from gridtune.environments.shutdown import ShutdownVectorEnv
+from gridtune.systems.shutdown.environment import ShutdownVectorEnv
+from gridtune.training.networks import NETWORKS, make_network
+from gridtune.training.ppo import PPOSettings, PPOTrainer
 
 
 def make_env(trace: str, count: int) -> ShutdownVectorEnv:
@@ -42,7 +42,7 @@ def main() -> None:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray  # noqa: PLC0415 - after its settings
 
-    from gridtune.agents.rllib import network_of, ppo_config  # noqa: PLC0415
+    from gridtune.training.rllib import network_of, ppo_config  # noqa: PLC0415
 
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, address="local")
     torch.set_num_threads(1)

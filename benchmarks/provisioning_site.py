@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.logs import real
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.simulation.planning.problem import plan
-from gridtune.simulation.provisioning.site import Site, SiteState
+from gridtune.systems.provisioning.planning.problem import plan
+from gridtune.systems.provisioning.simulator.site import Site, SiteState
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 
 NODES = 430

@@ -23,13 +23,13 @@ import numpy as np
 
 from benchmarks.logs import real
 from benchmarks.measure import arguments, interleave, print_machine, print_table
-from gridtune.agents.planning.algorithms import find_front
-from gridtune.metrics import paired_difference
-from gridtune.metrics.pareto import Scale, hypervolume
-from gridtune.simulation.planning.network import Network
-from gridtune.simulation.planning.problem import SCHEDULERS, PlanProblem
-from gridtune.simulation.provisioning.poisson import poisson_slots
-from gridtune.simulation.provisioning.site import Site
+from gridtune.batch.metrics import paired_difference
+from gridtune.statistics.pareto import Scale, hypervolume
+from gridtune.systems.provisioning.planning.network import Network
+from gridtune.systems.provisioning.planning.problem import SCHEDULERS, PlanProblem
+from gridtune.systems.provisioning.search.algorithms import find_front
+from gridtune.systems.provisioning.simulator.poisson import poisson_slots
+from gridtune.systems.provisioning.simulator.site import Site
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 
 NODES, WEEK = 430, 604_800
@@ -143,8 +143,8 @@ def speed(rounds: int) -> None:
 
 def spread(rounds: int, workers: int = 2) -> None:
     """Time one large population by the clock: in one thread, in several, by as many Ray actors."""
-    from gridtune.agents.planning.ray_evaluation import RayEvaluator  # noqa: PLC0415
     from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
+    from gridtune.systems.provisioning.search.ray_evaluation import RayEvaluator  # noqa: PLC0415
 
     site = ctc_site(0.4)
     if site is None:

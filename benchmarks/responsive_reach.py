@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.metrics.inference import paired_difference
-from gridtune.systems.responsive import ResponsiveSystem
+from gridtune.statistics.inference import paired_difference
+from gridtune.systems.responsive.system import ResponsiveSystem
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 

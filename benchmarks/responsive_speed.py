@@ -18,17 +18,17 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.agents.echo_state import kernels
-from gridtune.agents.echo_state.inputs import as_seen, new_mind, shared_inputs
-from gridtune.agents.echo_state.loop import fill_rows
-from gridtune.agents.echo_state.playing import play
-from gridtune.agents.echo_state.reservoir import draw_network
-from gridtune.agents.echo_state.settings import IMPROVED, PAPER, LearnerSettings
-from gridtune.agents.echo_state.training import train
-from gridtune.simulation.responsive.candidates import count_candidates
-from gridtune.simulation.responsive.jobs import SiteJobs
-from gridtune.simulation.responsive.site import SiteModel, new_site
-from gridtune.simulation.responsive.stepping import advance_until_decision, start_job
+from gridtune.systems.responsive.learners import kernels
+from gridtune.systems.responsive.learners.inputs import as_seen, new_mind, shared_inputs
+from gridtune.systems.responsive.learners.loop import fill_rows
+from gridtune.systems.responsive.learners.playing import play
+from gridtune.systems.responsive.learners.reservoir import draw_network
+from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER, LearnerSettings
+from gridtune.systems.responsive.learners.training import train
+from gridtune.systems.responsive.simulator.candidates import count_candidates
+from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.systems.responsive.simulator.site import SiteModel, new_site
+from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 
 SHARES = np.array([0.53, 0.02, 0.17, 0.08, 0.01, 0.16, 0.03])
 RIGID = SiteModel(cores=81)

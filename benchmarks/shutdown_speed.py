@@ -16,11 +16,11 @@ import numpy as np
 
 from benchmarks.measure import arguments, interleave, print_machine, print_table, rate
 from gridtune.environments import ShutdownEnv, ShutdownVectorEnv
-from gridtune.environments.shutdown import read_training_days
-from gridtune.simulation.shutdown.clusters import ClusterBatch
-from gridtune.simulation.shutdown.days import Days
-from gridtune.simulation.shutdown.reference import ReferenceCluster, ReferenceJob
-from gridtune.simulation.shutdown.replay import replay
+from gridtune.systems.shutdown.environment import read_training_days
+from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
+from gridtune.systems.shutdown.simulator.days import Days
+from gridtune.systems.shutdown.simulator.reference import ReferenceCluster, ReferenceJob
+from gridtune.systems.shutdown.simulator.replay import replay
 
 AUTHORS = 2800
 STEPS = 1_000_000

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from gridtune.core.system import get_system
 from gridtune.errors import SweepError
 from gridtune.report.derived import add_derived, replace_derived
-from gridtune.report.extras import Material, write_extras
 from gridtune.report.facts import FACTS_FILE, SweepFacts
+from gridtune.report.material import ReportMaterial
 from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules, write_schedules
 from gridtune.report.summary import Best, Summary, summarise, write_report
 from gridtune.report.tables import print_ranking, report_console
@@ -33,7 +34,7 @@ from gridtune.sweep.space_check import as_space
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gridtune.sweep.cells import CellResult
+    from gridtune.core.cells import CellResult
     from gridtune.sweep.space import SearchSpace
     from gridtune.tracking.tracker import Artefact, MlflowTracker, TrackingOutcome
 
@@ -365,8 +366,8 @@ def _tracker(uri: str | None, console: Console | None) -> MlflowTracker:
 def _written(folder: Path, summary: Summary, results: Sequence[CellResult], table: pa.Table) -> Study:
     csv_path = folder / "results.csv"
     pa_csv.write_csv(table, csv_path)
-    material = Material(summary, table, results, folder)
-    files = [csv_path, *write_report(summary, folder), *write_extras(material)]
+    material = ReportMaterial(summary, table, results, folder)
+    files = [csv_path, *write_report(summary, folder), *get_system(summary.facts.system).report(material)]
     return Study(folder, summary.facts, results, table, summary, files)
 
 

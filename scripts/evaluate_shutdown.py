@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from gridtune.agents.checkpoints import load_policy
-from gridtune.agents.playing import play_days
-from gridtune.environments.shutdown import read_training_days
-from gridtune.metrics.inference import paired_difference
-from gridtune.metrics.shutdown import measure_days, sum_up
-from gridtune.simulation.platform import Platform
-from gridtune.simulation.shutdown.replay import replay
-from gridtune.systems.shutdown import CLUSTERS
+from gridtune.statistics.inference import paired_difference
+from gridtune.systems.shutdown.environment import read_training_days
+from gridtune.systems.shutdown.learners.playing import play_days
+from gridtune.systems.shutdown.metrics import measure_days, sum_up
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.systems.shutdown.system import CLUSTERS
+from gridtune.training.checkpoints import load_policy
 
 RULES = {
     "T(0)": {"rule": "timeout", "timeout": 0},

@@ -5,8 +5,8 @@ For example `python scripts/keep_policy.py results/taurus/best.pt taurus`.
 
 import argparse
 
-from gridtune.agents.checkpoints import load_policy, read_checkpoint, write_checkpoint
-from gridtune.agents.trained import bundled_folder
+from gridtune.systems.shutdown.trained import bundled_folder
+from gridtune.training.checkpoints import load_policy, read_checkpoint, write_checkpoint
 
 
 def main() -> None:

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from gridtune.agents.networks import NETWORKS
-from gridtune.agents.ppo import PPOSettings
-from gridtune.agents.training import train_on_days
-from gridtune.environments.shutdown import read_training_days
-from gridtune.simulation.platform import Platform
-from gridtune.systems.shutdown import CLUSTERS
+from gridtune.systems.shutdown.environment import read_training_days
+from gridtune.systems.shutdown.learners.training import train_on_days
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.system import CLUSTERS
+from gridtune.training.networks import NETWORKS
+from gridtune.training.ppo import PPOSettings
 
 
 def arguments() -> argparse.Namespace:

@@ -12,4 +12,4 @@ AGENTS = all(importlib.util.find_spec(name) for name in ("torch", "tree", "lz4")
 
 def without_extras(module: str) -> bool:
     """Tell whether a module of gridtune can be imported with what is installed."""
-    return AGENTS or not module.startswith("gridtune.agents.")
+    return AGENTS or not module.startswith("gridtune.training.")

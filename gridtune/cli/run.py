@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from gridtune.core.system import System
     from gridtune.sweep.runner import CellRun
-    from gridtune.systems.system import System
 
 __all__ = ["run"]
 
@@ -36,7 +36,7 @@ class SystemCommand(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name the systems there are."""
-        from gridtune.systems import system_names
+        from gridtune.core.system import system_names
 
         with formatter.section("Systems"):
             formatter.write_text(", ".join(system_names()))
@@ -81,9 +81,9 @@ def run(
       gridtune run batch trace=my.swf.gz processors=128 walltime=noise noise=0.5 --seed 3
       gridtune run batch trace=kth-sp2 window=3/10 --json
     """
+    from gridtune.core.system import get_system
     from gridtune.sweep.plugins import load_plugins, read_plugin
     from gridtune.sweep.runner import run_cell
-    from gridtune.systems import get_system
 
     load_plugins(map(read_plugin, plugins))
     chosen = get_system(system)
@@ -161,7 +161,7 @@ def _write(done: CellRun, out: Path) -> None:
 
 
 def _report(system: System, done: CellRun) -> dict[str, Any]:
-    from gridtune.sweep.cells import finite_json, validated
+    from gridtune.core.cells import finite_json, validated
 
     report: dict[str, Any] = finite_json(
         {
@@ -221,8 +221,8 @@ def _listed(parts: list[str]) -> str:
 
 def _help_of(name: str, plugins: Any) -> str:
     """Return the help of a system, which may be one of the plug-ins'."""
+    from gridtune.core.system import get_system
     from gridtune.sweep.plugins import load_plugins, read_plugin
-    from gridtune.systems import get_system
 
     # Without the option the parser gives no list, but a mark of its own.
     load_plugins(read_plugin(Path(each)) for each in (plugins if isinstance(plugins, list) else []))

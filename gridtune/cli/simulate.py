@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from gridtune.simulation.schedule import Schedule
+    from gridtune.core.schedule import Schedule
     from gridtune.workload.workload import Workload
 
 __all__ = ["simulate"]
@@ -92,7 +92,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
     """
-    from gridtune.policies import load_plugin
+    from gridtune.core.plugins import load_plugin
 
     for name in ("plot", "gantt"):
         if options[name] is not None:
@@ -101,7 +101,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
         load_plugin(plugin)
     workload, cleaning = _workload(log, options)
     schedule, seconds = _schedule(workload, options)
-    from gridtune.metrics import evaluate
+    from gridtune.batch.metrics import evaluate
 
     metrics = evaluate(schedule)
     if options["out"] is not None:
@@ -158,7 +158,7 @@ def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, in
 def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, float]:
     import numpy as np
 
-    from gridtune.simulation.replay import simulate as replay
+    from gridtune.batch.replay import simulate as replay
 
     names = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
     began = time.perf_counter()
@@ -180,8 +180,8 @@ def _write(schedule: Schedule, path: Path) -> None:
 def _draw_gantt(schedule: Schedule, path: Path) -> None:
     import numpy as np
 
+    from gridtune.batch import allocate_processors
     from gridtune.report.schedule_plots import plot_gantt
-    from gridtune.simulation import allocate_processors
 
     held = [
         np.concatenate([np.arange(first, last + 1) for first, last in ranges])
@@ -210,7 +210,7 @@ def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, floa
     from rich.console import Console
     from rich.table import Table
 
-    from gridtune.metrics import METRICS
+    from gridtune.batch.metrics import METRICS
 
     settings = schedule.settings
     console = Console()

@@ -85,9 +85,9 @@ def sweep(
 
 
 def _dry_run(path: Path, as_json: bool) -> None:
+    from gridtune.core.system import get_system
     from gridtune.sweep import load_space, space_cells
     from gridtune.sweep.plan import most_cells, space_replicates, space_strata
-    from gridtune.systems.system import get_system
 
     space = load_space(path)
     cells = space_cells(space)

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from gridtune.core.system import get_system
 from gridtune.errors import MetricError, SweepError
 from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
 from gridtune.sweep.observing import SweepPlan
 from gridtune.sweep.plan import understood_baseline
 from gridtune.sweep.results import in_table
-from gridtune.systems.system import get_system
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gridtune.metrics.inference import bootstrap_interval
-from gridtune.metrics.joint import joint_sign_flip_p_values
 from gridtune.report.cells import Configuration, baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.ranking import LEVEL, SEED, placed, plain, prepare, ranking_schema, verdict_of
+from gridtune.statistics.inference import bootstrap_interval
+from gridtune.statistics.joint import joint_sign_flip_p_values
 
 __all__ = ["rank_overall"]
 

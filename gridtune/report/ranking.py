@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.errors import MetricError
-from gridtune.metrics.inference import bootstrap_interval, interquartile_mean, paired_difference
-from gridtune.metrics.joint import joint_sign_flip_p_values
 from gridtune.report.cells import Configuration, baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, value_text
+from gridtune.statistics.inference import bootstrap_interval, interquartile_mean, paired_difference
+from gridtune.statistics.joint import joint_sign_flip_p_values
 
 __all__ = ["LEVEL", "RankingHead", "Verdict", "configuration_parameters", "rank", "ranking_head", "strata"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from gridtune.sweep.cells import CellResult
+    from gridtune.core.cells import CellResult
 
 __all__ = ["ConfigurationRow", "by_configuration"]
 

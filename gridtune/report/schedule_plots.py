@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from matplotlib.collections import PolyCollection
 
+from gridtune.core.schedule import Schedule, StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.report import style
-from gridtune.simulation.schedule import Schedule, StepFunction, step_function
 
 __all__ = ["LoadCurves", "plot_gantt", "plot_load"]
 

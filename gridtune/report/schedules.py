@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError
 from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, varying_parameters
 from gridtune.report.ranking import ranking_head, strata
 from gridtune.report.summary import Summary
-from gridtune.sweep.cells import CellResult
 from gridtune.sweep.runner import run_cell
 from gridtune.sweep.workloads import Workloads
 

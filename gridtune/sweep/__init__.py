@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gridtune.sweep.cells import Cell, CellResult, Replicate
+    from gridtune.core.cells import Cell, CellResult, Replicate
     from gridtune.sweep.journal import Journal, read_journal
     from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
     from gridtune.sweep.progress import Progress
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "TIMING_COLUMNS": "gridtune.sweep.results",
-    "Cell": "gridtune.sweep.cells",
-    "CellResult": "gridtune.sweep.cells",
+    "Cell": "gridtune.core.cells",
+    "CellResult": "gridtune.core.cells",
     "CellRun": "gridtune.sweep.runner",
     "Journal": "gridtune.sweep.journal",
     "Progress": "gridtune.sweep.progress",
-    "Replicate": "gridtune.sweep.cells",
+    "Replicate": "gridtune.core.cells",
     "SearchSpace": "gridtune.sweep.space",
     "SweepObserver": "gridtune.sweep.observing",
     "SweepPlan": "gridtune.sweep.observing",

@@ -17,12 +17,12 @@ from typing import IO, Any
 import ray
 from ray import tune
 
+from gridtune.core.cells import Cell, CellResult
+from gridtune.core.system import System, get_system
 from gridtune.sweep.blocks import Block
-from gridtune.sweep.cells import Cell, CellResult
 from gridtune.sweep.plugins import Plugin, load_plugins
 from gridtune.sweep.runner import error_text, run_one, worker_name
 from gridtune.sweep.warm import prepare_worker
-from gridtune.systems.system import System, get_system
 from gridtune.workload.workload import Workload
 
 __all__ = ["Setting", "SimulatorActor"]

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from gridtune.core.cells import Cell, CellResult, canonical_json
+from gridtune.core.system import System
 from gridtune.sweep.blocks import Block, BlockQueue
-from gridtune.sweep.cells import Cell, CellResult, canonical_json
 from gridtune.sweep.dimensions import active_part, grid_points, position, suggested_point
 from gridtune.sweep.plan import Planner, space_points
 from gridtune.sweep.space import Adaptive, Dimension, SearchSpace
-from gridtune.systems.system import System
 
 __all__ = ["AdaptiveQueue", "directions_of"]
 

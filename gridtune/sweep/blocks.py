@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from gridtune.sweep.cells import Cell, CellResult
+from gridtune.core.cells import Cell, CellResult
 
 __all__ = ["Block", "BlockQueue"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gridtune.core.cells import canonical_json
 from gridtune.errors import SpaceError
-from gridtune.sweep.cells import canonical_json
 from gridtune.sweep.space import Dimension
 
 __all__ = [

@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep.blocks import Block, BlockQueue
-from gridtune.sweep.cells import CellResult
 
 __all__ = ["Busy", "Drive", "Sink"]
 

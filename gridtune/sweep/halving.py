@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gridtune.core.cells import Cell, CellResult
 from gridtune.sweep.adaptive import AdaptiveQueue, directions_of
 from gridtune.sweep.blocks import Block, BlockQueue
-from gridtune.sweep.cells import Cell, CellResult
 from gridtune.sweep.dimensions import suggested_point
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.space import Halving

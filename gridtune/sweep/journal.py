@@ -17,8 +17,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import IO, Any, Self
 
+from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep.cells import CellResult
 
 __all__ = ["JOURNAL_SCHEMA", "Journal", "read_journal"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gridtune.sweep.cells import CellResult
+from gridtune.core.cells import CellResult
 from gridtune.sweep.space import SearchSpace
 
 if TYPE_CHECKING:

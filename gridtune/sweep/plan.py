@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gridtune.core.cells import Cell, Replicate, cell_id_of, configuration_id_of
+from gridtune.core.system import System, SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, TraceError
-from gridtune.sweep.cells import Cell, Replicate, cell_id_of, configuration_id_of
 from gridtune.sweep.dimensions import active_part, grid_points, position, random_points, sobol_points
 from gridtune.sweep.space import Replicates, SearchSpace
 from gridtune.sweep.space_check import check_configuration, faulty_value
 from gridtune.sweep.workloads import Workloads
-from gridtune.systems.system import System, SystemParameters
 
 __all__ = [
     "Planner",

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridtune.core.plugins import load_plugin
 from gridtune.errors import SweepError
-from gridtune.policies.plugins import load_plugin
 
 __all__ = ["Plugin", "load_plugins", "read_plugin"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from gridtune.sweep.cells import CellResult
+from gridtune.core.cells import CellResult
 from gridtune.sweep.observing import SweepPlan, SweepResult
 
 if TYPE_CHECKING:

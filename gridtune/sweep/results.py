@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gridtune.core.cells import REPLICATE_PARAMETERS, CellResult, canonical_json
 from gridtune.errors import SweepError
-from gridtune.sweep.cells import REPLICATE_PARAMETERS, CellResult, canonical_json
 
 __all__ = ["TIMING_COLUMNS", "in_table", "read_table", "results_of", "results_table", "write_table"]
 

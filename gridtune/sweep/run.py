@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gridtune.core.cells import Cell, CellResult
 from gridtune.sweep.adaptive import AdaptiveQueue, directions_of
 from gridtune.sweep.blocks import BlockQueue
-from gridtune.sweep.cells import Cell, CellResult
 from gridtune.sweep.folder import check_writable
 from gridtune.sweep.halving import HalvingQueue
 from gridtune.sweep.journal import Journal
@@ -174,7 +174,7 @@ def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[Ce
             processors=workload.machine_processors,
             source=workload.source,
         )
-        for reference, workload in planner.workloads.held.items()
+        for reference, workload in planner.workloads.loaded.items()
     ]
     directions = directions_of(planner.space, planner.system)
     return SweepPlan(planner.space, folder, directions, queue.left + len(before), before, facts)
@@ -197,7 +197,7 @@ def _run_on_ray(
 
     space = planner.space
     configurations = representatives(cells or planner.cells(planner.corners()))
-    held = planner.workloads.held
+    held = planner.workloads.loaded
     size = sum(column.nbytes for workload in held.values() for column in workload.columns.values())
     tell("starting Ray", 0)
     with ray_session(address, workers=workers, cpus=space.resources.cpus, store_bytes=2 * size) as (

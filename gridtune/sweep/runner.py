@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gridtune.errors import GridtuneError
-from gridtune.sweep.cells import (
+from gridtune.core.cells import (
     Cell,
     CellResult,
     Replicate,
@@ -21,8 +20,9 @@ from gridtune.sweep.cells import (
     replicate_streams,
     validated,
 )
+from gridtune.core.system import Outcome, System, WorkloadLoader, get_system
+from gridtune.errors import GridtuneError
 from gridtune.sweep.workloads import Workloads
-from gridtune.systems.system import Outcome, System, WorkloadLoader, get_system
 
 __all__ = ["CellRun", "error_text", "run_cell", "run_one", "worker_name"]
 

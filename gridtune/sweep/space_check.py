@@ -8,12 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gridtune.core.refusals import refusal_hint
+from gridtune.core.system import System, SystemParameters, get_system, system_names
 from gridtune.errors import GridtuneError, SpaceError
 from gridtune.sweep.dimensions import in_order
 from gridtune.sweep.plugins import Plugin, load_plugins, read_plugin
 from gridtune.sweep.space import SearchSpace, parse_space, read_space
-from gridtune.sweep.space_errors import guess, refusal_hint
-from gridtune.systems.system import System, SystemParameters, get_system, system_names
+from gridtune.sweep.space_errors import guess
 
 __all__ = [
     "as_space",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -11,37 +9,21 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from gridtune.core.refusals import refusal_hint
 from gridtune.errors import SpaceError
+from gridtune.registry import nearest_name
 from gridtune.sweep.yaml_lines import LinedYaml, YamlPath
 
-__all__ = ["guess", "refusal_hint", "space_error"]
+__all__ = ["guess", "space_error"]
 
 
 def guess(word: str, known: Iterable[str]) -> str:
     """Return a hint: the known word that was probably meant, or all of them."""
     words = list(known)
-    near = _nearest(word, words)
+    near = nearest_name(word, words)
     if near is not None:
         return f"did you mean {near!r}?"
     return f"one of {', '.join(words)}" if words else "nothing can be given here"
-
-
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    # Two letters that changed places are the likeliest slip; difflib counts them as two.
-    swapped = [each for each in known if sorted(each) == sorted(word)]
-    near = swapped or difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return near[0] if near else None
-
-
-def refusal_hint(error: Mapping[str, Any], value: Any) -> str | None:
-    """Return what to do about a value that pydantic refused, as far as its error tells."""
-    if error["type"] not in {"literal_error", "string_type"}:
-        return None
-    if isinstance(value, bool):
-        return f"YAML reads a bare `{'yes' if value else 'no'}` as {str(value).lower()}: quote it"
-    choices = re.findall(r"'([^']*)'", error.get("ctx", {}).get("expected", ""))
-    near = _nearest(str(value), choices)
-    return None if near is None else f"did you mean {near!r}?"
 
 
 def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYaml) -> SpaceError:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import gridtune
-from gridtune.sweep.cells import Cell, canonical_json, validated
+from gridtune.core.cells import Cell, canonical_json, validated
+from gridtune.core.system import System
 from gridtune.sweep.plugins import Plugin
-from gridtune.systems.system import System
 
 __all__ = ["prepare_worker", "representatives"]
 

@@ -1,25 +1,3 @@
-"""Systems: the published set-ups that cells run, by name."""
+"""The systems that come with gridtune, one folder each; they import nothing from one another."""
 
 from __future__ import annotations
-
-from gridtune.systems.system import (
-    Outcome,
-    Streams,
-    System,
-    SystemParameters,
-    WorkloadLoader,
-    get_system,
-    register_system,
-    system_names,
-)
-
-__all__ = [
-    "Outcome",
-    "Streams",
-    "System",
-    "SystemParameters",
-    "WorkloadLoader",
-    "get_system",
-    "register_system",
-    "system_names",
-]

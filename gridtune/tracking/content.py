@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gridtune.core.cells import CellResult
 from gridtune.report.labels import configuration_label, value_text
-from gridtune.sweep.cells import CellResult
 
 __all__ = ["COMPANIONS", "ConfigurationContent", "configuration_content", "tracked_metrics"]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gridtune.sweep.cells import CellResult
+from gridtune.core.cells import CellResult
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

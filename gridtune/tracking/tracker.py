@@ -14,11 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_markdown
-from gridtune.sweep.cells import CellResult
 from gridtune.sweep.observing import SweepPlan, SweepResult
 from gridtune.tracking.content import configuration_content, tracked_metrics
 from gridtune.tracking.curves import LearningCurve, curves_of

@@ -16,8 +16,8 @@ import pytest
 
 from gridtune import __version__
 from gridtune.cli.main import main
-from gridtune.systems.batch import BatchSystem
-from gridtune.systems.system import Outcome
+from gridtune.core.system import Outcome
+from gridtune.systems.batch.system import BatchSystem
 from tests.sweep.spaces import TOY
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "search_spaces" / "quickstart.yaml"
@@ -120,7 +120,7 @@ def test_notes_are_short_for_people_and_whole_in_json(gridtune, monkeypatch: pyt
         def run(self, *args: Any, **options: Any) -> Outcome:
             return replace(super().run(*args, **options), notes=notes)
 
-    monkeypatch.setattr("gridtune.systems.system._SYSTEMS", {"noted": Noted()})
+    monkeypatch.setattr("gridtune.core.system._SYSTEMS", {"noted": Noted()})
     args = ("run", "noted", "trace=quickstart", "first=20")
     told = gridtune(*args)[1]
     shown = ", ".join(f"[{number}.333, 666667]" for number in range(1, 6))
@@ -260,7 +260,7 @@ def test_a_systems_help_names_types_in_words(gridtune) -> None:
 def test_a_plugins_order_runs(gridtune, tmp_path: Path) -> None:
     plugin = tmp_path / "cli_test_orders.py"
     plugin.write_text(
-        'from gridtune.policies import queue_order\n@queue_order("cli-test-widest")\n'
+        'from gridtune.batch.policies import queue_order\n@queue_order("cli-test-widest")\n'
         'def score(job):\n    """Widest first."""\n    return -job.processors\n'
     )
     options = ["trace=quickstart", "first=300", "order=cli-test-widest", "--plugin", str(plugin), "--json"]

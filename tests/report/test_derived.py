@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gridtune.core.cells import CellResult
 from gridtune.report.derived import DERIVED_FILE, add_derived, replace_derived
 from gridtune.report.tables import report_console
 from gridtune.study import print_study, report_study, run_sweep
-from gridtune.sweep.cells import CellResult
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.run import space_cells
 

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from gridtune.errors import GridtuneError
-from gridtune.report.extras import Material, write_extras
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
+from gridtune.report.material import ReportMaterial, write_extras
 from gridtune.report.summary import summarise
 from tests.report.synthetic import sweep_table
 
 MODULE = "gridtune.report.gardening"
 
 
-def material(folder: Path, system: str = "gardening") -> Material:
+def material(folder: Path, system: str = "gardening") -> ReportMaterial:
     facts = SweepFacts("1", "orders", "", system, "1", (ObjectiveFacts("mean_wait", "min", "s"),))
     table = sweep_table({"order": ["fcfs", "sjf"]})
-    return Material(summarise(table, replace(facts, dimensions=("order",))), table, [], folder)
+    return ReportMaterial(summarise(table, replace(facts, dimensions=("order",))), table, [], folder)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_systems_own_module_writes(module: Any, tmp_path: Path) -> None:
-    def write(given: Material) -> list[Path]:
+    def write(given: ReportMaterial) -> list[Path]:
         path = given.directory / "beds.md"
         path.write_text(f"{given.table.num_rows} cells of {given.summary.facts.name}")
         return [path]
@@ -50,7 +50,7 @@ def test_a_system_without_its_own_has_nothing(tmp_path: Path) -> None:
 
 
 def test_a_trace_that_has_moved_costs_the_extras_alone(module: Any, tmp_path: Path) -> None:
-    def write(given: Material) -> list[Path]:
+    def write(given: ReportMaterial) -> list[Path]:
         raise GridtuneError("the log has moved")
 
     module.write = write
@@ -58,7 +58,7 @@ def test_a_trace_that_has_moved_costs_the_extras_alone(module: Any, tmp_path: Pa
 
 
 def test_a_fault_of_ours_is_not_hidden(module: Any, tmp_path: Path) -> None:
-    def write(given: Material) -> list[Path]:
+    def write(given: ReportMaterial) -> list[Path]:
         raise TypeError("wrong")
 
     module.write = write

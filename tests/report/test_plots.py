@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gridtune.core.schedule import Schedule, StepFunction
 from gridtune.errors import MetricError, ScheduleError
 from gridtune.report import heat_map, plots, schedule_plots
 from gridtune.report.facts import ObjectiveFacts
@@ -20,7 +21,6 @@ from gridtune.report.plots import plot_against, plot_ranking
 from gridtune.report.ranking import rank
 from gridtune.report.schedule_plots import LoadCurves, plot_gantt, plot_load, span_means
 from gridtune.report.summary import summarise, write_report
-from gridtune.simulation.schedule import Schedule, StepFunction
 from gridtune.workload.workload import Workload
 from tests.tracking.synthetic import sweep_facts
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gridtune.core.cells import canonical_json, finite_json, replicate_streams
 from gridtune.errors import SweepError
 from gridtune.sweep import CellResult, run_cell, space_cells
-from gridtune.sweep.cells import canonical_json, finite_json, replicate_streams
 from gridtune.sweep.plan import space_replicates
 from gridtune.sweep.space import Replicates
 from tests.sweep.spaces import toy_space
@@ -72,7 +72,7 @@ def test_a_trace_is_known_by_its_content_not_its_name(tmp_path: Path, repository
 
 
 ORDER = """
-from gridtune.policies import queue_order
+from gridtune.batch.policies import queue_order
 
 @queue_order("own-order")
 def score(job):

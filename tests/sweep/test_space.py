@@ -182,7 +182,7 @@ def test_lines_of_nested_values() -> None:
 
 def test_relative_plugins_are_found_beside_the_space(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        'from gridtune.policies import queue_order\n@queue_order("space-test")\n'
+        'from gridtune.batch.policies import queue_order\n@queue_order("space-test")\n'
         'def score(job):\n    """Test."""\n    return job.walltime\n'
     )
     path = tmp_path / "space.yaml"

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from gridtune.metrics.measure import Described, Measure
-from gridtune.systems.system import (
+from gridtune.core.measure import Measure, MetricInfo
+from gridtune.core.system import (
     Outcome,
     Streams,
     SystemParameters,
@@ -38,7 +38,7 @@ class ToySystem:
     name: ClassVar[str] = "toy"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ToyParameters
-    metrics: ClassVar[Mapping[str, Described]] = {
+    metrics: ClassVar[Mapping[str, MetricInfo]] = {
         "loss": Measure("s", "min", "(x − 3)² + noise"),
         "gain": Measure("1", "max", "−loss"),
         "size": Measure("jobs", "none", "jobs of the log"),

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.sweep.cells import CellResult
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.results import results_table, write_table
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gridtune.metrics import METRICS
+from gridtune.batch.metrics import METRICS
 from gridtune.tracking.content import (
     COMPANIONS,
     clean_name,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import summarise, write_report
-from gridtune.sweep.cells import CellResult
 from gridtune.sweep.results import results_table
 from gridtune.tracking.store import connect, is_store
 from gridtune.tracking.tracker import Artefact, MlflowTracker, TrackingOutcome

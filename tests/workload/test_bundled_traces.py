@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from gridtune.cli.traces import traces
+from gridtune.systems.shutdown.grid5000 import GRID5000_CLUSTERS
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import bundled_traces
 from gridtune.workload.describe import offered_load
-from gridtune.workload.generators.grid5000 import GRID5000_CLUSTERS
 
 COMMAND = re.compile(r"^gridtune traces (generate \w+ traces/(\w+)\.swf\.gz .*)$", re.MULTILINE)
 SUMS = re.compile(r"^\| `(\w+)\.swf\.gz` \| `([0-9a-f]{64})` \| `([0-9a-f]{64})` \|$", re.MULTILINE)

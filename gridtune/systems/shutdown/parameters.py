@@ -6,18 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from gridtune.core.log_parameters import LogParameters, Window
 from gridtune.errors import GridtuneError
-from gridtune.simulation.platform import NodePower, Platform, read_platform
-from gridtune.systems.logs import CleanRules, Window
-from gridtune.systems.system import SystemParameters
+from gridtune.systems.shutdown.simulator.platform import NodePower, Platform, read_platform
 from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.references import USUAL_UNITS, WorkloadReference
 
-__all__ = ["CLUSTERS", "USUAL_UNITS", "ShutdownParameters"]
+__all__ = ["CLUSTERS", "ShutdownParameters"]
 
 #: The paper's clusters: nodes × cores of each.
 CLUSTERS = {"taurus": (14, 12), "orion": (4, 12), "graphite": (4, 16), "econome": (22, 16)}
-#: Units that Batsim files are taken to be in: seconds in theirs of time, flops a processor does in one.
-USUAL_UNITS = (60.0, 1e6)
 #: Parameters of a node's power, and what `NodePower` calls them.
 _POWER = {
     "idle_watts": "idle",
@@ -44,7 +42,7 @@ Whole = Annotated[int, Field(ge=0)]
 Hour = Annotated[int, Field(ge=0, le=24)]
 
 
-class ShutdownParameters(SystemParameters):
+class ShutdownParameters(LogParameters):
     """The parameters of one run over a set of days."""
 
     trace: str = Field(
@@ -77,10 +75,6 @@ class ShutdownParameters(SystemParameters):
     )
     speed: Annotated[float, Field(gt=0)] = Field(
         USUAL_UNITS[1], description="Batsim files: flops a processor does in that unit"
-    )
-    clean: CleanRules = Field(
-        ("default",),
-        description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
     )
 
     policy: Literal["timeout", "adaptive", "oracle", "random", "always_on", "ppo"] = Field(
@@ -154,6 +148,12 @@ class ShutdownParameters(SystemParameters):
     switching_on_watts: Watts = Field(None, description="power while switching on; default 125")
     switch_off_minutes: Minutes = Field(None, description="how long switching off takes; default 3")
     switch_on_minutes: Minutes = Field(None, description="how long switching on takes; default 1")
+
+    @property
+    def reference(self) -> WorkloadReference:
+        """The days, with the units of Batsim files where they are not the usual ones."""
+        rules = None if self.clean == ("default",) else self.rules
+        return WorkloadReference(self.trace, rules, days=True, units=(self.time_unit, self.speed))
 
     @model_validator(mode="after")
     def _belong_together(self) -> ShutdownParameters:

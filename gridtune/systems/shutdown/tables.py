@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gridtune.simulation.shutdown.days import Days
-from gridtune.simulation.shutdown.outcome import DayRecord, Outcome
+from gridtune.systems.shutdown.simulator.days import Days
+from gridtune.systems.shutdown.simulator.outcome import DayRecord, Outcome
 
 __all__ = ["day_tables"]
 

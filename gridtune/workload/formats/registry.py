@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gridtune.errors import WorkloadError
+from gridtune.registry import Registry
 from gridtune.workload.formats.compression import split_compression
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.workload import Workload
@@ -47,35 +48,35 @@ class Format:
     cannot_hold: Callable[[Workload], list[str]] = _loses_nothing
 
 
-_FORMATS: dict[str, Format] = {}
+#: All formats by name, those that come with gridtune first.
+FORMATS: Registry[Format] = Registry(
+    "format", "gridtune.formats", WorkloadError, convert=lambda loaded: loaded
+)
 
 
 def register_format(added: Format) -> None:
     """Add a format; neither name nor suffix is ever overwritten."""
     if not added.suffix.startswith(".") or added.suffix != added.suffix.lower():
         raise WorkloadError(f"a suffix is lower-case and starts with a dot, but got {added.suffix!r}")
-    taken = [known.name for known in _FORMATS.values() if added.suffix == known.suffix]
-    if added.name in _FORMATS or taken:
-        raise WorkloadError(f"a format {added.name!r} or one for {added.suffix!r} is registered already")
-    _FORMATS[added.name] = added
+    if any(added.suffix == other.suffix for other in FORMATS.imported.values()):
+        raise WorkloadError(f"a format for {added.suffix!r} is registered already")
+    FORMATS.register(added.name, added, module=added.read.__module__)
 
 
 def format_names() -> list[str]:
     """Return the names of all registered formats, sorted."""
-    return sorted(_FORMATS)
+    return FORMATS.names()
 
 
 def get_format(name: str) -> Format:
     """Return the format of that name."""
-    if name not in _FORMATS:
-        raise WorkloadError(f"no format is named {name!r}", hint=f"one of {', '.join(format_names())}")
-    return _FORMATS[name]
+    return FORMATS.find(name)
 
 
 def find_format(path: Path | str) -> tuple[Format, str] | None:
     """Return the format that a file's suffix stands for and the name without suffixes, or None."""
     name, _ = split_compression(Path(path).name)
-    for known in _FORMATS.values():
-        if name.lower().endswith(known.suffix) and len(name) > len(known.suffix):
-            return known, name[: -len(known.suffix)]
+    for format in FORMATS.values():
+        if name.lower().endswith(format.suffix) and len(name) > len(format.suffix):
+            return format, name[: -len(format.suffix)]
     return None

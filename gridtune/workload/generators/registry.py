@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.registry import Registry
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -30,18 +30,6 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 #: Second 0 of every generated workload: Monday 2024-01-01 00:00 UTC, so that weekdays mean something.
 UNIX_START_TIME = 1_704_067_200
-
-#: Generators that come with gridtune, imported when first asked for.
-_BUILT_IN = MappingProxyType(
-    {
-        "egee": "gridtune.workload.generators.egee",
-        "grid5000": "gridtune.workload.generators.grid5000",
-        "lublin": "gridtune.workload.generators.lublin",
-        "poisson": "gridtune.workload.generators.poisson",
-        "sessions": "gridtune.workload.generators.sessions",
-    }
-)
-_REGISTERED: dict[str, WorkloadGenerator] = {}
 
 
 @dataclass(frozen=True)
@@ -71,6 +59,10 @@ class WorkloadGenerator:
         return (inspect.getdoc(self.make) or "").partition("\n")[0]
 
 
+#: All generators by name; those that packages announce are imported when they are asked for.
+GENERATORS: Registry[WorkloadGenerator] = Registry("generator", "gridtune.generators", WorkloadError)
+
+
 def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Columns]]:
     """Register a function `make(*, jobs, seed, processors=..., ...) -> columns` under a name.
 
@@ -84,8 +76,6 @@ def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Col
     """
 
     def register(make: Callable[..., Columns]) -> Callable[..., Columns]:
-        if name in _REGISTERED:
-            raise WorkloadError(f"a generator named {name!r} is already registered")
         signature = inspect.signature(make)
         hints = typing.get_type_hints(make)
         own = {key: value for key, value in signature.parameters.items() if key not in {"jobs", "seed"}}
@@ -97,9 +87,8 @@ def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Col
                 hint="it takes jobs, seed, processors and parameters that all have defaults",
             )
         defaults = {key: value.default for key, value in own.items()}
-        _REGISTERED[name] = WorkloadGenerator(
-            name, make, MappingProxyType(parameters), MappingProxyType(defaults)
-        )
+        item = WorkloadGenerator(name, make, MappingProxyType(parameters), MappingProxyType(defaults))
+        GENERATORS.register(name, item, module=make.__module__)
         return make
 
     return register
@@ -118,7 +107,7 @@ def _plain_type(name: str, parameter: str, hint: Any) -> type:
 
 def generator_names() -> tuple[str, ...]:
     """Return the names of all generators, sorted."""
-    return tuple(sorted({*_BUILT_IN, *_REGISTERED}))
+    return tuple(GENERATORS.names())
 
 
 def find_generator(name: str) -> WorkloadGenerator:
@@ -129,11 +118,7 @@ def find_generator(name: str) -> WorkloadGenerator:
     WorkloadError
         If there is none; the hint names what was probably meant.
     """
-    if name not in _REGISTERED and name in _BUILT_IN:
-        importlib.import_module(_BUILT_IN[name])
-    if name not in _REGISTERED:
-        raise WorkloadError(f"no generator is named {name!r}", hint=_guess(name, generator_names()))
-    return _REGISTERED[name]
+    return GENERATORS.find(name)
 
 
 def generate_workload(name: str, *, jobs: int, seed: int, **parameters: Any) -> Workload:

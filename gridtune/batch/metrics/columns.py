@@ -1,0 +1,284 @@
+"""`JobColumns`: what metrics are computed from, each column worked out once.
+
+Warm-up and cool-down are left out here, in one place. The jobs stand in the order of their submission
+(equal times in the order of the workload); the first `warmup` and the last `cooldown` of them are not
+*kept*. Metrics of jobs are about the kept jobs. Metrics of the system are about the *window*: it opens
+with the first kept submission and closes when the first job left out at the end is submitted or, where
+none is, with the last completion of a kept job. In the window every job counts with what it then
+does to the machine, kept or not. Without trimming this gives the textbook definitions; with it, what
+the filling of the empty machine and its draining would add is gone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.schedule import JobState, Schedule
+from gridtune.errors import MetricError
+
+__all__ = ["QUANTILES", "TAU", "JobColumns", "Summary"]
+
+#: Seconds below which a job's run time does not count as shorter in bounded slowdowns.
+TAU = 10
+#: The quantiles that are reported of every quantity, by the ending of the metric's name.
+QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+Column = npt.NDArray[Any]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean, quantiles and maximum of one quantity over the kept jobs that have it."""
+
+    mean: float
+    median: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Column) -> Summary:
+        """Summarise values, in any order; NaN throughout when there are none.
+
+        Quantiles are interpolated linearly between order statistics, at rank q (n − 1) counted from 0.
+        """
+        n = len(values)
+        if n == 0:
+            return cls(*[math.nan] * 6)
+        ranks = {name: level * (n - 1) for name, level in QUANTILES.items()}
+        below = {name: int(rank) for name, rank in ranks.items()}
+        needed = {k for first in below.values() for k in (first, min(first + 1, n - 1))}
+        ordered = np.partition(values, sorted(needed | {n - 1}))
+        quantiles = {}
+        for name, first in below.items():
+            low, high = float(ordered[first]), float(ordered[min(first + 1, n - 1)])
+            quantiles[name] = low + (ranks[name] - first) * (high - low)
+        return cls(mean=float(values.mean()), max=float(ordered[-1]), **quantiles)
+
+
+@dataclass(frozen=True, eq=False)
+class JobColumns:
+    """The kept jobs of a schedule in columns, in order of submission, and the window they span.
+
+    Attributes
+    ----------
+    schedule
+        All jobs, also those that are left out.
+    first, last
+        The kept jobs are those from `first` up to, not including, `last` in order of submission.
+    """
+
+    schedule: Schedule
+    first: int
+    last: int
+
+    @classmethod
+    def trimmed(cls, schedule: Schedule, warmup: float = 0.0, cooldown: float = 0.0) -> JobColumns:
+        """Leave out jobs at either end.
+
+        Parameters
+        ----------
+        schedule
+            What to look at.
+        warmup, cooldown
+            How many jobs to leave out at the beginning and at the end, in order of submission: an `int`
+            is a number of jobs, a `float` in [0, 1) a fraction of all jobs (rounded down).
+
+        Raises
+        ------
+        MetricError
+            For anything else, and for two fractions that leave out every job of every schedule.
+        """
+        n = len(schedule)
+        first = _jobs_to_leave_out("warmup", warmup, n)
+        last = max(first, n - _jobs_to_leave_out("cooldown", cooldown, n))
+        if isinstance(warmup, float) and isinstance(cooldown, float) and warmup + cooldown >= 1:
+            raise MetricError(
+                f"warmup={warmup:g} and cooldown={cooldown:g} together leave out every job",
+                hint="their sum must be below 1",
+            )
+        return cls(schedule, min(first, n), min(last, n))
+
+    def __len__(self) -> int:
+        return max(0, self.last - self.first)
+
+    @cached_property
+    def order(self) -> IntArray | None:
+        """All rows in order of submission; None where they stand so already."""
+        submit = self.schedule.workload.submit_time
+        return None if (submit[1:] >= submit[:-1]).all() else np.argsort(submit, kind="stable")
+
+    def ordered(self, column: Column) -> Column:
+        """Return a column of the schedule for all jobs, in order of submission."""
+        return column if self.order is None else column[self.order]
+
+    def kept(self, column: Column) -> Column:
+        """Return a column of the schedule for the kept jobs, in order of submission."""
+        return self.ordered(column)[self.first : self.last]
+
+    @cached_property
+    def all_submit(self) -> IntArray:
+        """Submit times of all jobs, ascending, s."""
+        return self.ordered(self.schedule.workload.submit_time)
+
+    @cached_property
+    def all_start(self) -> IntArray:
+        """Start times of all jobs in order of submission, s."""
+        return self.ordered(self.schedule.start_time)
+
+    @cached_property
+    def all_end(self) -> IntArray:
+        """End times of all jobs in order of submission, s."""
+        return self.ordered(self.schedule.end_time)
+
+    @cached_property
+    def all_processors(self) -> IntArray:
+        """Processors of all jobs in order of submission."""
+        return self.ordered(self.schedule.workload.processors)
+
+    @cached_property
+    def all_area(self) -> IntArray:
+        """Processor-seconds that each of all jobs used, in order of submission."""
+        return self.all_processors * (self.all_end - self.all_start)
+
+    @cached_property
+    def submit(self) -> IntArray:
+        """Submit times, s."""
+        return self.all_submit[self.first : self.last]
+
+    @cached_property
+    def start(self) -> IntArray:
+        """Start times, s."""
+        return self.all_start[self.first : self.last]
+
+    @cached_property
+    def end(self) -> IntArray:
+        """End times, s."""
+        return self.all_end[self.first : self.last]
+
+    @cached_property
+    def processors(self) -> IntArray:
+        """Processors."""
+        return self.all_processors[self.first : self.last]
+
+    @cached_property
+    def area(self) -> IntArray:
+        """Processor-seconds used: aᵢ = pᵢ rᵢ."""
+        return self.all_area[self.first : self.last]
+
+    @cached_property
+    def wait(self) -> IntArray:
+        """Seconds from submission to start: wᵢ."""
+        return self.start - self.submit
+
+    @cached_property
+    def run(self) -> IntArray:
+        """Seconds from start to end: rᵢ; a killed job's end where it was killed."""
+        return self.end - self.start
+
+    @cached_property
+    def response(self) -> IntArray:
+        """Seconds from submission to end: wᵢ + rᵢ."""
+        return self.end - self.submit
+
+    @cached_property
+    def killed(self) -> npt.NDArray[np.bool_]:
+        """Whether the job was killed at its walltime."""
+        return self.kept(self.schedule.state) == JobState.KILLED
+
+    @cached_property
+    def requested(self) -> IntArray:
+        """The walltime the user asked for, s; not positive where the log does not say."""
+        return self.kept(self.schedule.workload.requested_time)
+
+    @cached_property
+    def user(self) -> IntArray:
+        """User numbers; negative where unknown."""
+        return self.kept(self.schedule.workload.user)
+
+    @cached_property
+    def ran(self) -> slice | npt.NDArray[np.bool_]:
+        """Selects the jobs with a run time above zero, which plain slowdowns need."""
+        return slice(None) if len(self) and self.run.min() > 0 else self.run > 0
+
+    @cached_property
+    def slowdown(self) -> FloatArray:
+        """Response over run time, of the jobs in `ran`."""
+        return self.response[self.ran] / self.run[self.ran]
+
+    @cached_property
+    def processor_slowdown(self) -> FloatArray:
+        """Slowdown over processors, of the jobs in `ran`."""
+        return self.slowdown / self.processors[self.ran]
+
+    @cached_property
+    def _bounded_ratio(self) -> FloatArray:
+        return self.response / np.maximum(self.run, TAU)
+
+    @cached_property
+    def bounded_slowdown(self) -> FloatArray:
+        """Response over run time, neither of short jobs nor below 1."""
+        return np.maximum(self._bounded_ratio, 1.0)
+
+    @cached_property
+    def processor_bounded_slowdown(self) -> FloatArray:
+        """Response over processors and bounded run time, not below 1."""
+        return np.maximum(self._bounded_ratio / self.processors, 1.0)
+
+    @cached_property
+    def stretch(self) -> FloatArray:
+        """Wait over requested walltime, of the jobs that have one."""
+        known = self.requested > 0
+        if known.all():
+            return self.wait / self.requested
+        return self.wait[known] / self.requested[known]
+
+    @cached_property
+    def _found(self) -> dict[Hashable, Any]:
+        return {}
+
+    def summary(self, quantity: str) -> Summary:
+        """Return the summary of one of the columns above, by its name."""
+        if quantity not in self._found:
+            self._found[quantity] = Summary.of(getattr(self, quantity))
+        found: Summary = self._found[quantity]
+        return found
+
+    def once(self, compute: Callable[[JobColumns], Result]) -> Result:
+        """Return `compute(self)`, computed at the first call: for what several metrics share."""
+        if compute not in self._found:
+            self._found[compute] = compute(self)
+        found: Result = self._found[compute]
+        return found
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """Seconds at which the window opens and closes; (0, 0) without kept jobs."""
+        if not len(self):
+            return 0, 0
+        closes = int(self.all_submit[self.last]) if self.last < len(self.schedule) else int(self.end.max())
+        return int(self.submit[0]), closes
+
+
+def _jobs_to_leave_out(name: str, share: float, n: int) -> int:
+    """Turn a fraction or a number of jobs into a number of jobs."""
+    if isinstance(share, int | np.integer) and not isinstance(share, bool) and share >= 0:
+        return int(share)
+    if isinstance(share, float | np.floating) and 0 <= share < 1:
+        # 0.29 × 100 is a little below 29.
+        return math.floor(share * n + 1e-9)
+    raise MetricError(
+        f"`{name}` must be a fraction in [0, 1) or a whole number of jobs, but got {share!r}",
+        hint="0.1 leaves out a tenth of the jobs, 100 leaves out a hundred",
+    )

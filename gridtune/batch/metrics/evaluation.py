@@ -1,0 +1,55 @@
+"""`evaluate`: the metrics of a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gridtune.batch.metrics.columns import JobColumns
+from gridtune.batch.metrics.registry import METRICS, get_metric
+from gridtune.core.schedule import Schedule
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    schedule: Schedule,
+    *,
+    warmup: float = 0.0,
+    cooldown: float = 0.0,
+    only: Iterable[str] | None = None,
+) -> dict[str, float]:
+    """Return the metrics of a schedule, by name.
+
+    Parameters
+    ----------
+    schedule
+        What a simulation decided.
+    warmup, cooldown
+        How many jobs to leave out at the beginning and at the end, in order of submission: a `float` in
+        [0, 1) is a fraction of all jobs, rounded down; an `int` is a number of jobs. Metrics of jobs are
+        about the others. Metrics of the system are about the window from the first of these submissions until
+        the first job left out at the end is submitted, or until the last of these ends where
+        none is left out.
+    only
+        Names of the metrics wanted, default all registered ones.
+
+    Returns
+    -------
+    dict
+        Metric name to value, in the order asked for or of registration. Not rounded. NaN where a metric
+        is not defined: for no jobs, an empty window, no known user; the metrics "jobs",
+        "jobs_without_run_time", "jobs_without_walltime" and "users" say of how many the others are.
+
+    Raises
+    ------
+    MetricError
+        For an unknown metric, a warm-up or cool-down that is neither a fraction nor a number of jobs, or two
+        fractions that leave out every job.
+
+    Examples
+    --------
+    ``evaluate(schedule, warmup=0.1, cooldown=0.1, only=["wait_mean", "bounded_slowdown_p95"])``
+    """
+    jobs = JobColumns.trimmed(schedule, warmup, cooldown)
+    chosen = METRICS.values() if only is None else [get_metric(name) for name in only]
+    return {metric.name: float(metric.function(jobs)) for metric in chosen}

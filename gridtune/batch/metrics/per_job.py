@@ -1,0 +1,225 @@
+"""What jobs experience: wait, response, slowdowns and stretch, each with its mean and its tail.
+
+Means of slowdowns hang on a few short jobs. That is why every quantity also has its median and its tail,
+and why the area-weighted metrics stand beside these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+
+import numpy as np
+
+from gridtune.batch.metrics.columns import TAU, JobColumns, Summary
+from gridtune.batch.metrics.registry import Metric, MetricFunction, metric, register_metric
+from gridtune.batch.metrics.sources import (
+    FEITELSON_1997,
+    FEITELSON_1998,
+    FEITELSON_2001,
+    SHUTDOWN_2022,
+    ZOTKIN_1999,
+)
+
+__all__ = ["QUANTITIES", "Quantity"]
+
+FAMILY = "Jobs"
+COUNTS = "Counts"
+KILLED = "Killed jobs"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something every job has, summarised by six metrics; smaller is better for all of them.
+
+    Attributes
+    ----------
+    name
+        Of the column in `JobColumns`; the metrics are called `name_mean`, `name_median` and so on.
+    unit, formula, source, description
+        As in `Metric`; the formula is that of one job.
+    """
+
+    name: str
+    unit: str
+    formula: str
+    source: str
+    description: str
+
+
+#: The quantities summarised, by name.
+QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
+    {
+        quantity.name: quantity
+        for quantity in (
+            Quantity(
+                "wait",
+                "s",
+                "wᵢ = sᵢ − qᵢ",
+                FEITELSON_1998,
+                "Time between submission and start.",
+            ),
+            Quantity(
+                "response",
+                "s",
+                "wᵢ + rᵢ = eᵢ − qᵢ",
+                FEITELSON_1998,
+                "Time between submission and end (also called turnaround or flow time).",
+            ),
+            Quantity(
+                "slowdown",
+                "1",
+                "(wᵢ + rᵢ) / rᵢ",
+                FEITELSON_1998,
+                "Response over run time. Jobs without run time have none and are left out; "
+                "`jobs_without_run_time` counts them. Very short jobs dominate it.",
+            ),
+            Quantity(
+                "bounded_slowdown",
+                "1",
+                f"max(1, (wᵢ + rᵢ) / max(rᵢ, τ)), τ = {TAU} s",
+                FEITELSON_1997,
+                "Slowdown in which a job shorter than τ counts as if it ran for τ, and none counts below 1.",
+            ),
+            Quantity(
+                "processor_slowdown",
+                "1",
+                "(wᵢ + rᵢ) / (pᵢ rᵢ)",
+                ZOTKIN_1999,
+                "Slowdown over processors: a job that would have run for long on one processor is given "
+                "more patience. Jobs without run time are left out.",
+            ),
+            Quantity(
+                "processor_bounded_slowdown",
+                "1",
+                f"max(1, (wᵢ + rᵢ) / (pᵢ max(rᵢ, τ))), τ = {TAU} s",
+                f"{ZOTKIN_1999}; {FEITELSON_2001}",
+                "Bounded slowdown over processors, not below 1.",
+            ),
+            Quantity(
+                "stretch",
+                "1",
+                "wᵢ / uᵢ",
+                SHUTDOWN_2022,
+                "Wait over the walltime that the user asked for: as the workload has it, whatever the "
+                "scheduler was told, so that walltime treatments are compared by the same measure. Jobs "
+                "without one are left out; `jobs_without_walltime` counts them. (Elsewhere “stretch” often "
+                "means slowdown.)",
+            ),
+        )
+    }
+)
+
+_STATISTICS = {
+    "mean": "Mean over the jobs",
+    "median": "Median over the jobs",
+    "p90": "90 % of the jobs have at most this",
+    "p95": "95 % of the jobs have at most this",
+    "p99": "99 % of the jobs have at most this",
+    "max": "The worst job's",
+}
+
+
+def _summarised(quantity: str, statistic: str) -> MetricFunction:
+    def function(jobs: JobColumns) -> float:
+        value: float = getattr(jobs.summary(quantity), statistic)
+        return value
+
+    function.__name__ = f"{quantity}_{statistic}"
+    return function
+
+
+def _register(quantity: Quantity) -> None:
+    for statistic in (field.name for field in fields(Summary)):
+        function = _summarised(quantity.name, statistic)
+        entry = Metric(
+            name=f"{quantity.name}_{statistic}",
+            function=function,
+            unit=quantity.unit,
+            direction="min",
+            formula=f"{statistic} over i of {quantity.formula}",
+            source=quantity.source,
+            description=f"{_STATISTICS[statistic]}. {quantity.description}",
+            family=FAMILY,
+        )
+        function.__doc__ = register_metric(entry).documentation
+
+
+for _quantity in QUANTITIES.values():
+    _register(_quantity)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else float("nan")
+
+
+@metric("jobs", unit="jobs", direction="none", formula="n", source=FEITELSON_1998, family=COUNTS)
+def jobs_kept(jobs: JobColumns) -> float:
+    """How many jobs the metrics of jobs are about: those that warm-up and cool-down leave."""
+    return float(len(jobs))
+
+
+@metric(
+    "jobs_without_run_time",
+    unit="jobs",
+    direction="none",
+    formula="#{i : rᵢ = 0}",
+    source=FEITELSON_1998,
+    family=COUNTS,
+)
+def jobs_without_run_time(jobs: JobColumns) -> float:
+    """How many jobs ran for no time and are left out of the plain slowdowns."""
+    return float(np.count_nonzero(jobs.run <= 0))
+
+
+@metric(
+    "jobs_without_walltime",
+    unit="jobs",
+    direction="none",
+    formula="#{i : uᵢ unknown or 0}",
+    source=SHUTDOWN_2022,
+    family=COUNTS,
+)
+def jobs_without_walltime(jobs: JobColumns) -> float:
+    """How many jobs asked for no walltime and are left out of the stretch."""
+    return float(np.count_nonzero(jobs.requested <= 0))
+
+
+@metric(
+    "killed_jobs",
+    unit="jobs",
+    direction="min",
+    formula="#{i : i killed}",
+    source=FEITELSON_1998,
+    family=KILLED,
+)
+def killed_jobs(jobs: JobColumns) -> float:
+    """How many jobs were killed at their walltime. They shorten every queue, and got nothing for it."""
+    return float(np.count_nonzero(jobs.killed)) if len(jobs) else float("nan")
+
+
+@metric(
+    "killed_fraction",
+    unit="1",
+    direction="min",
+    formula="#{i : i killed} / n",
+    source=FEITELSON_1998,
+    family=KILLED,
+)
+def killed_fraction(jobs: JobColumns) -> float:
+    """Share of the jobs that were killed at their walltime."""
+    return _share(float(np.count_nonzero(jobs.killed)), len(jobs))
+
+
+@metric(
+    "killed_work_fraction",
+    unit="1",
+    direction="min",
+    formula="Σ{aᵢ : i killed} / Σ aᵢ",
+    source=FEITELSON_1998,
+    family=KILLED,
+)
+def killed_work_fraction(jobs: JobColumns) -> float:
+    """Share of the processor-seconds used that went into jobs which were then killed."""
+    return _share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum()))

@@ -1,0 +1,208 @@
+"""What the machine does: makespan, utilisation, throughput, queue and backlog over time.
+
+All but the makespan are about the window (see `gridtune.batch.metrics.columns`) and count every job that is
+there in it, kept or not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.batch.metrics.columns import JobColumns
+from gridtune.batch.metrics.registry import metric
+from gridtune.batch.metrics.sources import FEITELSON_1997, FEITELSON_1998, LITTLE_1961
+
+__all__: list[str] = []
+
+FAMILY = "System"
+IntArray = npt.NDArray[np.int64]
+
+
+def _within(window: tuple[int, int], begin: IntArray, end: IntArray) -> IntArray:
+    """Return the seconds that each interval [begin, end) spends in the window."""
+    return np.clip(end, *window) - np.clip(begin, *window)
+
+
+def _busy(jobs: JobColumns, window: tuple[int, int]) -> float:
+    """Return the share of the machine's processor-seconds in a window that is used."""
+    opens, closes = window
+    if closes <= opens:
+        return math.nan
+    used = int((jobs.all_processors * _within(window, jobs.all_start, jobs.all_end)).sum())
+    return used / (jobs.schedule.processors * (closes - opens))
+
+
+@metric(
+    "makespan",
+    unit="s",
+    direction="min",
+    formula="max eᵢ − min qᵢ",
+    source=FEITELSON_1997,
+    family=FAMILY,
+)
+def makespan(jobs: JobColumns) -> float:
+    """Time from the first kept submission to the last kept job's end.
+
+    On a log it is ruled by when jobs were submitted, and hardly by the policy.
+    """
+    return float(jobs.end.max() - jobs.submit[0]) if len(jobs) else math.nan
+
+
+@metric(
+    "utilisation",
+    unit="1",
+    direction="max",
+    formula="∫ used(t) dt / (m (t₁ − t₀)), over [t₀, t₁)",
+    source=FEITELSON_1998,
+    family=FAMILY,
+)
+def utilisation(jobs: JobColumns) -> float:
+    """Share of the machine in use over the window.
+
+    Without trimming: the work over the machine's size times the makespan.
+    """
+    return _busy(jobs, jobs.window)
+
+
+@metric(
+    "utilisation_while_arriving",
+    unit="1",
+    direction="max",
+    formula="∫ used(t) dt / (m (q₂ − q₁)), over [q₁, q₂), the first and last kept submission",
+    source=FEITELSON_1998,
+    family=FAMILY,
+)
+def utilisation_while_arriving(jobs: JobColumns) -> float:
+    """Share of the machine in use between the first and the last kept submission.
+
+    The tail in which the machine drains is not in it, so one long last job cannot spoil it.
+    """
+    return _busy(jobs, (int(jobs.submit[0]), int(jobs.submit[-1]))) if len(jobs) else math.nan
+
+
+@metric(
+    "throughput",
+    unit="jobs/h",
+    direction="max",
+    formula="3600 #{i : t₀ ≤ eᵢ ≤ t₁} / (t₁ − t₀)",
+    source=FEITELSON_1998,
+    family=FAMILY,
+)
+def throughput(jobs: JobColumns) -> float:
+    """Jobs that end in the window, per hour; below saturation it is the arrival rate, whatever the policy."""
+    opens, closes = jobs.window
+    if closes <= opens:
+        return math.nan
+    ended = np.count_nonzero((jobs.all_end >= opens) & (jobs.all_end <= closes))
+    return ended * 3600.0 / (closes - opens)
+
+
+@metric(
+    "queue_length_mean",
+    unit="jobs",
+    direction="min",
+    formula="∫ L(t) dt / (t₁ − t₀), over [t₀, t₁); L(t) = #{i : qᵢ ≤ t < sᵢ}",
+    source=LITTLE_1961,
+    family=FAMILY,
+)
+def queue_length_mean(jobs: JobColumns) -> float:
+    """Jobs waiting, on average over the window's time."""
+    opens, closes = jobs.window
+    if closes <= opens:
+        return math.nan
+    return int(_within(jobs.window, jobs.all_submit, jobs.all_start).sum()) / (closes - opens)
+
+
+class _Waiting(NamedTuple):
+    """Jobs that wait, and the processor-seconds they will use, just after each submission in the window."""
+
+    length: IntArray
+    work: IntArray
+
+
+def _waiting(jobs: JobColumns) -> _Waiting:
+    """Find what waits at the instants at which that can be most: a queue grows with submissions only.
+
+    All that happens at an instant has happened by then, so a job that starts when it is submitted
+    never waits.
+    """
+    first, last = np.searchsorted(jobs.all_submit, jobs.window)
+    instants = jobs.all_submit[first:last]
+    order = np.argsort(jobs.all_start)
+    came = np.searchsorted(jobs.all_submit, instants, side="right")
+    left = np.searchsorted(jobs.all_start[order], instants, side="right")
+    came_work = np.concatenate([[0], np.cumsum(jobs.all_area)])
+    left_work = np.concatenate([[0], np.cumsum(jobs.all_area[order])])
+    return _Waiting(came - left, came_work[came] - left_work[left])
+
+
+@metric(
+    "queue_length_max",
+    unit="jobs",
+    direction="min",
+    formula="max L(t), over [t₀, t₁)",
+    source=LITTLE_1961,
+    family=FAMILY,
+)
+def queue_length_max(jobs: JobColumns) -> float:
+    """Most jobs waiting at any time of the window."""
+    opens, closes = jobs.window
+    return float(jobs.once(_waiting).length.max()) if closes > opens else math.nan
+
+
+@metric(
+    "backlog_mean",
+    unit="s",
+    direction="min",
+    formula="∫ B(t) dt / (t₁ − t₀), over [t₀, t₁); B(t) = Σ{aᵢ : qᵢ ≤ t < sᵢ} / m",
+    source=FEITELSON_1998,
+    family=FAMILY,
+)
+def backlog_mean(jobs: JobColumns) -> float:
+    """Work that waits, as the time the whole machine would need for it, on average over the window's time."""
+    opens, closes = jobs.window
+    if closes <= opens:
+        return math.nan
+    waited = _within(jobs.window, jobs.all_submit, jobs.all_start)
+    # In floating point: processor-seconds times seconds may leave int64.
+    work = float((jobs.all_area * waited.astype(np.float64)).sum())
+    return work / (jobs.schedule.processors * (closes - opens))
+
+
+@metric(
+    "backlog_max",
+    unit="s",
+    direction="min",
+    formula="max B(t), over [t₀, t₁)",
+    source=FEITELSON_1998,
+    family=FAMILY,
+)
+def backlog_max(jobs: JobColumns) -> float:
+    """Most work waiting at any time of the window, as the time the whole machine would need for it."""
+    opens, closes = jobs.window
+    return float(jobs.once(_waiting).work.max()) / jobs.schedule.processors if closes > opens else math.nan
+
+
+@metric(
+    "backlog_end",
+    unit="s",
+    direction="min",
+    formula="B(q₂), q₂ the last kept submission",
+    source=FEITELSON_1998,
+    family=FAMILY,
+)
+def backlog_end(jobs: JobColumns) -> float:
+    """Work that waits when the last kept job has come.
+
+    Where it is a good part of the makespan, the machine is saturated: means over such a run grow with
+    its length and say little.
+    """
+    if not len(jobs):
+        return math.nan
+    last = jobs.submit[-1]
+    waits = (jobs.all_submit <= last) & (jobs.all_start > last)
+    return float(jobs.all_area[waits].sum()) / jobs.schedule.processors

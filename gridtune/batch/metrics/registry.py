@@ -1,0 +1,141 @@
+"""What a metric is, and the registry of metrics.
+
+A metric is one number that a schedule comes to. Registered with its unit, its direction, its formula and
+where that formula comes from, it appears in every table, in tracking and on the page of metrics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import get_args
+
+from gridtune.batch.metrics.columns import JobColumns
+from gridtune.core.measure import Direction
+from gridtune.errors import MetricError
+from gridtune.registry import Registry
+
+__all__ = ["METRICS", "Direction", "Metric", "MetricFunction", "get_metric", "metric", "register_metric"]
+
+#: Computes the metric of the jobs kept; NaN where it is not defined.
+MetricFunction = Callable[[JobColumns], float]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One registered metric.
+
+    Attributes
+    ----------
+    name
+        What tables, tracking and search spaces call it.
+    function
+        Takes `JobColumns`, returns a float.
+    unit
+        "s", "1" (a ratio), "jobs", "jobs/h", "users".
+    direction
+        Which way is better.
+    formula
+        In plain text, in the notation of the page of metrics.
+    source
+        The publication that defines it; several are separated by a semicolon and a space.
+    description
+        What it tells, and what to beware of.
+    family
+        The heading it stands under.
+    """
+
+    name: str
+    function: MetricFunction
+    unit: str
+    direction: Direction
+    formula: str
+    source: str
+    description: str
+    family: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise MetricError(
+                f"a metric cannot be named {self.name!r}", hint="small letters, digits and underscores"
+            )
+        if self.direction not in get_args(Direction):
+            raise MetricError(
+                f"metric {self.name!r} has the direction {self.direction!r}",
+                hint=f"one of {', '.join(get_args(Direction))}",
+            )
+        for field in ("unit", "formula", "source", "description", "family"):
+            if not getattr(self, field).strip():
+                raise MetricError(f"metric {self.name!r} does not say its {field}")
+
+    @property
+    def documentation(self) -> str:
+        """The docstring: description, formula, unit, direction and source."""
+        return (
+            f"{self.description}\n\nFormula: {self.formula}\nUnit: {self.unit}\n"
+            f"Direction: {self.direction}\nSource: {self.source}"
+        )
+
+
+#: All metrics by name, in the order of their registration; then those that packages announce.
+METRICS: Registry[Metric] = Registry("metric", "gridtune.metrics", MetricError)
+
+
+def register_metric(entry: Metric) -> Metric:
+    """Add a metric under its name; a name is never overwritten."""
+    METRICS.register(entry.name, entry, module=entry.function.__module__)
+    return entry
+
+
+def metric(
+    name: str,
+    *,
+    unit: str,
+    direction: Direction,
+    formula: str,
+    source: str,
+    family: str = "own",
+) -> Callable[[MetricFunction], MetricFunction]:
+    """Register the decorated function as a metric; its docstring is the description.
+
+    Parameters
+    ----------
+    name, unit, direction, formula, source, family
+        As in `Metric`.
+
+    Raises
+    ------
+    MetricError
+        If the name is taken or not a name, or if something is left empty.
+
+    Examples
+    --------
+    ::
+
+        @metric("long_waits", unit="jobs", direction="min", formula="#{ i : wᵢ > 1 day }", source="ours")
+        def long_waits(jobs):
+            "How many jobs waited for more than a day."
+            return float((jobs.wait > 86_400).sum())
+    """
+
+    def register(function: MetricFunction) -> MetricFunction:
+        description = " ".join((function.__doc__ or "").split())
+        entry = Metric(name, function, unit, direction, formula, source, description, family)
+        function.__doc__ = register_metric(entry).documentation
+        return function
+
+    return register
+
+
+def get_metric(name: str) -> Metric:
+    """Return the metric of that name.
+
+    Raises
+    ------
+    MetricError
+        If there is none; the hint guesses the name that was meant.
+    """
+    return METRICS.find(name)

@@ -1,0 +1,17 @@
+"""Policies: queue orders and backfilling, as data and small functions that kernels compile."""
+
+from gridtune.batch.policies import orders as _orders  # noqa: F401  (registers the built-in orders)
+from gridtune.batch.policies.backfilling import Backfilling, backfilling_names, get_backfilling
+from gridtune.batch.policies.job_view import JobView
+from gridtune.batch.policies.queue_order import QueueOrder, get_queue_order, queue_order, queue_order_names
+
+__all__ = [
+    "Backfilling",
+    "JobView",
+    "QueueOrder",
+    "backfilling_names",
+    "get_backfilling",
+    "get_queue_order",
+    "queue_order",
+    "queue_order_names",
+]

@@ -1,0 +1,217 @@
+"""Queue orders: what they are, how they are registered and named."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gridtune.batch.policies.job_view import CHANGING_FIELDS, JobView
+from gridtune.errors import PolicyError
+from gridtune.registry import Registry
+
+__all__ = ["QueueOrder", "get_queue_order", "queue_order", "queue_order_names"]
+
+
+@dataclass(frozen=True)
+class QueueOrder:
+    """A named order of the waiting jobs: the smallest score goes first, ties by submission.
+
+    Attributes
+    ----------
+    name
+        What command lines and search spaces call it.
+    score
+        `score(job: JobView, **parameters) -> float`: plain Python that numba can compile. A larger score
+        means a later place; it is computed in float64.
+    description
+        One line for people.
+    parameters
+        The values of the function's own parameters, by name.
+    static
+        True when the score cannot change while a job waits.
+    """
+
+    name: str
+    score: Callable[..., float]
+    description: str
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    static: bool = False
+
+    def __call__(self, job: JobView) -> float:
+        """Return the score of one job, in plain Python."""
+        return float(self.score(job, *self.parameters.values()))
+
+    @property
+    def label(self) -> str:
+        """The name with the parameters, as `get_queue_order` reads it."""
+        if not self.parameters:
+            return self.name
+        return f"{self.name}({', '.join(f'{key}={value:g}' for key, value in self.parameters.items())})"
+
+
+#: All queue orders by name, those that come with gridtune first.
+ORDERS: Registry[QueueOrder] = Registry("queue order", "gridtune.orders", PolicyError)
+
+
+def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Register a function as the queue order of that name.
+
+    The function takes a `JobView` and, if it likes, numeric parameters with defaults, which a sweep can
+    then vary: `order: "aged(weight=2.5)"`.
+
+    Raises
+    ------
+    PolicyError
+        If the name is taken by another function, a parameter has no numeric default, or the function
+        reads a field that a job does not have.
+
+    Examples
+    --------
+    >>> import gridtune as gt
+    >>> @gt.queue_order("doctest-small-and-old")
+    ... def small_and_old(job, weight=1.0):
+    ...     '''Narrow jobs first; waiting an hour counts like `weight` processors less.'''
+    ...     return job.processors - weight * job.wait / 3600
+    """
+
+    def register(function: Callable[..., float]) -> Callable[..., float]:
+        if name in ORDERS.imported and _same_source(ORDERS.imported[name].score, function):
+            return function
+        if not name or any(sign in name for sign in "(),= "):
+            raise PolicyError(f"{name!r} is no name for a queue order", hint="letters, digits, '-' and '_'")
+        _check_fields(function)
+        text = (inspect.getdoc(function) or "").split("\n")[0]
+        order = QueueOrder(name, function, text, _defaults(name, function), _is_static(function))
+        ORDERS.register(name, order, module=function.__module__)
+        return function
+
+    return register
+
+
+def get_queue_order(reference: str | QueueOrder) -> QueueOrder:
+    """Return the order of that name, as in `"fcfs"` or `"wfp3(exponent=2)"`.
+
+    Raises
+    ------
+    PolicyError
+        If there is no such order or it has no such parameter; the nearest name is suggested.
+    """
+    if isinstance(reference, QueueOrder):
+        return reference
+    name, _, rest = reference.strip().partition("(")
+    name = name.strip()
+    order = ORDERS.find(name)
+    if not rest:
+        return order
+    return replace(order, parameters={**order.parameters, **_parse_parameters(order, reference, rest)})
+
+
+def queue_order_names() -> list[str]:
+    """Return the names of all registered orders, built-in ones first."""
+    return list(ORDERS)
+
+
+def _parse_parameters(order: QueueOrder, reference: str, rest: str) -> dict[str, float]:
+    text = rest.strip()
+    if not text.endswith(")"):
+        raise PolicyError(f"{reference!r} lacks its closing parenthesis", hint="as in 'wfp3(exponent=2)'")
+    values: dict[str, float] = {}
+    for part in filter(None, (piece.strip() for piece in text[:-1].split(","))):
+        key, sign, value = (piece.strip() for piece in part.partition("="))
+        if key not in order.parameters:
+            offered = ", ".join(order.parameters) or "none"
+            raise PolicyError(
+                f"queue order {order.name!r} has no parameter {key!r}", hint=f"it has: {offered}"
+            )
+        try:
+            values[key] = float(value)
+        except ValueError:
+            shown = value if sign else "nothing"
+            raise PolicyError(f"parameter {key!r} of {order.name!r} must be a number, got {shown}") from None
+    return values
+
+
+def _defaults(name: str, function: Callable[..., float]) -> dict[str, float]:
+    first, *others = inspect.signature(function).parameters.values()
+    del first
+    values = {}
+    for parameter in others:
+        if isinstance(parameter.default, bool) or not isinstance(parameter.default, int | float):
+            raise PolicyError(
+                f"parameter {parameter.name!r} of queue order {name!r} needs a number as its default"
+            )
+        values[parameter.name] = float(parameter.default)
+    return values
+
+
+def _same_source(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Tell whether two functions are one, loaded twice (a plug-in file read again)."""
+    return (
+        one.__code__.co_code == other.__code__.co_code and one.__code__.co_consts == other.__code__.co_consts
+    )
+
+
+def _check_fields(function: Callable[..., float]) -> None:
+    """Refuse a function that reads `job.FIELD` for a field there is not, with the line it stands on.
+
+    The compiler would find it too, but names types and its own files. Where the source is not to be had,
+    it is left to do so.
+    """
+    tree, first_line = _source_tree(function)
+    job = next(iter(inspect.signature(function).parameters), None)
+    for node in () if tree is None else ast.walk(tree):
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+            continue
+        if node.value.id != job or node.attr in JobView._fields:
+            continue
+        raise PolicyError(
+            f"a job has no field {node.attr!r}{_instead_of(node.attr)}",
+            # The name alone: a plug-in of a sweep runs from a copy in the user's cache.
+            path=Path(function.__code__.co_filename).name,
+            line=first_line + node.lineno - 1,
+            hint=f"the fields are {', '.join(JobView._fields)}",
+        )
+
+
+def _instead_of(name: str) -> str:
+    """Return what there is instead of a field that a job does not have, if anything."""
+    if "run" in name:
+        return ": a policy never sees run times"
+    alike = [each for each in JobView._fields if each.startswith(name) or name.startswith(each)]
+    near = alike or difflib.get_close_matches(name, JobView._fields, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
+    """Return a function's parsed source, None where it is not to be had, and the file's line it begins on."""
+    try:
+        lines, first_line = inspect.getsourcelines(function)
+        return ast.parse(textwrap.dedent("".join(lines))), first_line
+    except (OSError, TypeError, SyntaxError):
+        return None, 1
+
+
+def _is_static(function: Callable[..., float]) -> bool:
+    """Tell whether a function provably reads only what does not change while a job waits.
+
+    Proven from its source: every use of the job must be `job.FIELD` with an unchanging field. Where the
+    source is not to be had or the job is handed on, the order counts as changing, which is only slower.
+    """
+    tree, _ = _source_tree(function)
+    if tree is None:
+        return False
+    job = next(iter(inspect.signature(function).parameters))
+    fixed = set(JobView._fields) - CHANGING_FIELDS
+    reads = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in fixed
+    ]
+    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == job]
+    return all(any(use is read for read in reads) for use in uses)

@@ -1,0 +1,255 @@
+"""`simulate`: replay a workload on a machine under a queue order and a backfilling rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.batch.estimates import estimate_walltimes
+from gridtune.batch.policies import Backfilling, QueueOrder, get_backfilling, get_queue_order
+from gridtune.batch.simulator.accounts import Facts, known
+from gridtune.batch.simulator.conservative import conservative_schedule
+from gridtune.batch.simulator.ranked import (
+    BACKFILL,
+    EXTRA,
+    FROZEN,
+    PASS_PER_EVENT,
+    STRICT,
+    ranked_schedule,
+)
+from gridtune.batch.simulator.scored import scored_schedule
+from gridtune.batch.simulator.scores import compile_score, static_ranks
+from gridtune.core.schedule import JobState, Schedule
+from gridtune.errors import SimulationError
+from gridtune.workload.workload import Workload
+
+__all__ = ["simulate"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+def simulate(
+    workload: Workload,
+    *,
+    processors: int | None = None,
+    order: str | QueueOrder = "fcfs",
+    backfill: str | Backfilling = "easy",
+    fill_order: str | QueueOrder | None = None,
+    walltime: str = "log",
+    noise: float = 0.0,
+    kill: bool = True,
+    half_life: float | None = None,
+    rng: np.random.Generator | None = None,
+    extra: bool | None = None,
+    strict: bool | None = None,
+    frozen: bool | None = None,
+    pass_per_event: bool | None = None,
+    compression: bool | None = None,
+) -> Schedule:
+    """Replay a workload on a pool of identical processors.
+
+    Jobs are rigid and never preempted. At an instant all completions come first, then all submissions,
+    then one scheduling pass. No policy sees a job's run time.
+
+    Parameters
+    ----------
+    workload
+        Jobs in submit order, each with a run time and a number of processors (see `gridtune.clean`).
+    processors
+        The machine's size; by default what the log says.
+    order
+        A queue order's name, with parameters if it has any (`"wfp3(exponent=2)"`).
+    backfill
+        A backfilling variant's name; see `gridtune.batch.policies.backfilling_names`.
+    fill_order
+        EASY: the order in which candidates are tried, if another than the queue's (`"sjf"`: SJBF).
+    walltime
+        "log", "exact" or "noise": what the scheduler is told (see `estimate_walltimes`).
+    noise
+        For "noise": the standard deviation of the walltime's logarithm.
+    kill
+        Whether a job that reaches its walltime is killed. Otherwise it runs on, and the scheduler expects
+        it to end at any moment.
+    half_life
+        Seconds after which use counts half for fair share; None never forgets.
+    rng
+        The run's stream of random numbers; needed for `"random"` and for noise.
+    extra, strict, frozen, pass_per_event, compression
+        Single switches of the variant, to set otherwise than its name says (see `Backfilling`).
+
+    Raises
+    ------
+    SimulationError
+        If the workload cannot be run as it is; the message names the first such job and a cleaning rule.
+    PolicyError
+        If a policy's name or parameter is unknown, or its function does not compile.
+
+    Examples
+    --------
+    >>> import gridtune as gt
+    >>> log = gt.generate_workload("poisson", jobs=100, seed=1)
+    >>> gt.simulate(log, order="sjf", backfill="easy")
+    Schedule('poisson', 100 jobs, 4 processors)
+    """
+    switches = {"extra": extra, "strict": strict, "frozen": frozen}
+    rule = get_backfilling(backfill, **switches, pass_per_event=pass_per_event, compression=compression)
+    queue = get_queue_order(order)
+    fill = None if fill_order is None else get_queue_order(fill_order)
+    if fill is not None and rule.kind != "easy":
+        raise SimulationError(f"fill_order goes with EASY backfilling, not with {rule.kind!r}")
+    machine = _machine_size(workload, processors)
+    _check_jobs(workload, machine)
+    believed, guessed = estimate_walltimes(workload, walltime, noise, rng)
+    run = np.minimum(workload.run_time, believed) if kill else np.ascontiguousarray(workload.run_time)
+    start = _start_times(
+        workload,
+        run,
+        believed,
+        queue,
+        fill,
+        rule,
+        machine,
+        half_life or 0.0,
+        _draw_lots(workload, queue, fill, rng),
+    )
+    state = np.where(run < workload.run_time, JobState.KILLED, JobState.COMPLETED).astype(np.int8)
+    settings: dict[str, Any] = {
+        "order": queue.label,
+        "backfill": backfill if isinstance(backfill, str) else rule.kind,
+        "fill_order": None if fill is None else fill.label,
+        "walltime": walltime,
+        "noise": noise,
+        "kill": kill,
+        "half_life": half_life,
+        "guessed_walltimes": guessed,
+        "guessed_processors": _unknown_processors(workload),
+        **{name: getattr(rule, name) for name in (*switches, "pass_per_event", "compression")},
+    }
+    return Schedule(workload, machine, start, start + run, believed, state, settings)
+
+
+def _start_times(
+    workload: Workload,
+    run: IntArray,
+    walltime: IntArray,
+    queue: QueueOrder,
+    fill: QueueOrder | None,
+    rule: Backfilling,
+    machine: int,
+    half_life: float,
+    lots: npt.NDArray[np.float64],
+) -> IntArray:
+    """Choose the kernel that the policy needs and run it, on a clock that starts at the first submission."""
+    if len(workload) == 0:
+        return np.empty(0, np.int64)
+    origin = int(workload.submit_time[0])
+    submit = workload.submit_time - origin
+    width = np.ascontiguousarray(workload.processors)
+    owners = ("user", "group", "queue", "partition")
+    user, group, queue_number, partition = (np.ascontiguousarray(workload.column(name)) for name in owners)
+    facts = Facts(user, group, queue_number, partition, lots)
+    jobs = (submit, run, walltime, width)
+    if rule.kind == "conservative":
+        start = _conservative(queue, *jobs, facts, machine, rule.compression, half_life)
+    elif queue.static and (fill is None or fill.static):
+        ranks = static_ranks(queue, submit, walltime, width, facts)
+        fill_ranks = None if fill is None else static_ranks(fill, submit, walltime, width, facts)
+        start = ranked_schedule(*jobs, ranks, fill_ranks, machine, _flags(rule))
+    else:
+        scores = compile_score(queue), None if fill is None else compile_score(fill)
+        start = scored_schedule(*jobs, facts, *scores, machine, _flags(rule), half_life)
+    start += origin
+    return start
+
+
+def _conservative(
+    queue: QueueOrder,
+    submit: IntArray,
+    run: IntArray,
+    walltime: IntArray,
+    width: IntArray,
+    facts: Facts,
+    machine: int,
+    compress: bool,
+    half_life: float,
+) -> IntArray:
+    jobs = (submit, run, walltime, width)
+    if queue.static:
+        ranks = static_ranks(queue, submit, walltime, width, facts)
+        return conservative_schedule(*jobs, ranks, machine, compress)[0]
+    arrivals = np.arange(len(submit), dtype=np.int32)
+    read = known(submit, walltime, width, facts, half_life)
+    return conservative_schedule(*jobs, arrivals, machine, compress, compile_score(queue), read)[0]
+
+
+def _flags(rule: Backfilling) -> int:
+    chosen = (
+        (rule.kind == "easy", BACKFILL),
+        (rule.extra, EXTRA),
+        (rule.strict, STRICT),
+        (rule.frozen, FROZEN),
+        (rule.pass_per_event, PASS_PER_EVENT),
+    )
+    return sum(flag for wanted, flag in chosen if wanted)
+
+
+def _draw_lots(
+    workload: Workload, queue: QueueOrder, fill: QueueOrder | None, rng: np.random.Generator | None
+) -> npt.NDArray[np.float64]:
+    """Draw a number for each job where there is a stream; an order that needs one must be given it."""
+    if rng is not None:
+        return rng.random(len(workload))
+    for order in (queue, fill):
+        if order is not None and order.name == "random":
+            raise SimulationError("order 'random' needs rng=, the stream its lots come from")
+    return np.zeros(len(workload))
+
+
+def _machine_size(workload: Workload, processors: int | None) -> int:
+    size = workload.machine_processors if processors is None else processors
+    if size is None:
+        raise SimulationError(
+            f"{workload.name} does not say how large its machine is", hint="pass processors= (--processors N)"
+        )
+    if isinstance(size, bool) or int(size) != size or not 1 <= size < 2**31:
+        raise SimulationError(f"processors must be a whole number from 1 to 2³¹ - 1, got {size!r}")
+    return int(size)
+
+
+def _unknown_processors(workload: Workload) -> int:
+    known = (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
+    return len(workload) - int(known.sum())
+
+
+def _check_jobs(workload: Workload, machine: int) -> None:
+    """Refuse what the kernels cannot run, naming the first such job."""
+    width = workload.processors
+
+    def refuse(bad: npt.NDArray[np.bool_], what: str, hint: str) -> None:
+        if bad.any():
+            row = int(np.argmax(bad))
+            shown = {"processors": int(width[row]), "run time": int(workload.run_time[row])}
+            raise SimulationError(
+                f"{int(bad.sum())} of {len(workload)} jobs {what}; the first is job "
+                f"{int(workload.job_id[row])} (row {row}): {shown}",
+                path=workload.source,
+                hint=hint,
+            )
+
+    refuse(
+        np.diff(workload.submit_time, prepend=workload.submit_time[:1]) < 0,
+        "are not in submit order",
+        "clean with the rule sort_submits",
+    )
+    refuse(workload.run_time < 0, "have no run time", "clean with the rule drop_never_started")
+    refuse(
+        width > machine,
+        f"are wider than the machine's {machine} processors",
+        "give the machine's size, or clean with drop_wider or clamp_wider",
+    )
+    latest = int(workload.submit_time.max(initial=0))
+    work = float(workload.run_time.astype(np.float64).sum()) + float(workload.requested_time.max(initial=0))
+    if latest + work > 2.0**61:
+        raise SimulationError(f"times up to {latest} s with {work:.3g} s of work overflow the clock")

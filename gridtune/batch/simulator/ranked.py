@@ -1,0 +1,337 @@
+"""The batch kernel for static queue orders: plain queueing and EASY backfilling, compiled.
+
+A static order never changes while jobs wait, so the waiting jobs can be kept in an index over their places
+in it, and the cost of a scheduling pass hardly grows with their number.
+
+The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are spelt out in `docs/simulation.md`, and in
+plain Python in `gridtune.batch.simulator.reference`, which shares no code with this file.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.batch.simulator.running import (
+    Running,
+    add_running,
+    bare_running,
+    drop_request,
+    empty_running,
+    overstayed,
+    pop_ended,
+    reservation,
+)
+from gridtune.batch.simulator.waiting import (
+    NEVER,
+    Index,
+    first,
+    index_words,
+    insert,
+    make_index,
+    next_fit,
+    remove,
+    size_classes,
+    something_fits,
+)
+from gridtune.core.compiled import bare, kernel
+
+__all__ = ["BACKFILL", "EXTRA", "FROZEN", "PASS_PER_EVENT", "STRICT", "ranked_schedule"]
+
+#: Flags of a run, or-ed together.
+BACKFILL, EXTRA, STRICT, FROZEN, PASS_PER_EVENT = 1, 2, 4, 8, 16
+
+#: What a run remembers between events, in one column so that helpers can change it: free processors;
+#: waiting jobs; the head's rank (-1: none valid) with its reservation's shadow time and extra; the instant
+#: whose expected ends have been released (see `_complete`); starts so far; submissions so far.
+FREE, WAITING, HEAD, SHADOW, SPARE, TOLD, TURN, ARRIVED, MEMORY = range(9)
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Int8s = npt.NDArray[np.int8]
+
+
+class Log(NamedTuple):
+    """The jobs in submit order, with the size class and both ranks of each. A run fills in `start`."""
+
+    submit: Int64s
+    run: Int64s
+    walltime: Int64s
+    processors: Int64s
+    size: Int8s
+    rank: Int32s
+    fill_rank: Int32s
+    start: Int64s
+
+
+class Replay(NamedTuple):
+    """Everything a run needs. `fill` is the index in backfilling order, `queue` itself where `shared`.
+
+    `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled.
+    """
+
+    jobs: int
+    flags: int
+    shared: bool
+    log: Log
+    queue: Index
+    fill: Index
+    running: Running
+    memory: Int64s
+    longest: Int64s
+
+
+@kernel()
+def _launch(replay, job, now):
+    log, memory = replay.log, replay.memory
+    log.start[job] = now
+    memory[FREE] -= log.processors[job]
+    memory[TURN] += 1
+    requested_end = now + log.walltime[job]
+    end = now + log.run[job]
+    add_running(replay.running, end, memory[TURN], requested_end, job, log.processors[job])
+
+
+@kernel()
+def _enqueue(replay, job):
+    log = replay.log
+    replay.memory[WAITING] += 1
+    insert(replay.queue, log.rank[job], log.size[job], log.walltime[job])
+    if not replay.shared:
+        insert(replay.fill, log.fill_rank[job], log.size[job], log.walltime[job])
+
+
+@kernel()
+def _dequeue(replay, job):
+    log = replay.log
+    replay.memory[WAITING] -= 1
+    size, walltime = log.size[job], log.walltime[job]
+    remove(replay.queue, log.rank[job], size, walltime, log.size, log.walltime)
+    if not replay.shared:
+        remove(replay.fill, log.fill_rank[job], size, walltime, log.size, log.walltime)
+
+
+@kernel()
+def _pass(replay, now):
+    """One scheduling pass: start the queue's head while it fits, then backfill behind it."""
+    queue, memory, flags = replay.queue, replay.memory, replay.flags
+    frozen = flags & FROZEN != 0
+    head = -1
+    while memory[WAITING] > 0:
+        head = first(queue)
+        job = queue.jobs[head]
+        if replay.log.processors[job] > memory[FREE]:
+            break
+        _dequeue(replay, job)
+        _launch(replay, job, now)
+        if not frozen:  # who overtook the blocked head from above may hold what it counted on
+            memory[HEAD] = -1
+    if memory[WAITING] == 0 or not flags & BACKFILL:
+        return
+    if not frozen and not something_fits(replay.fill, memory[FREE]):
+        if head != memory[HEAD]:
+            memory[HEAD] = -1
+        return
+    if head != memory[HEAD] or (not frozen and overstayed(replay.running, now)):
+        needed = replay.log.processors[queue.jobs[head]]
+        shadow, spare = reservation(replay.running, now, memory[FREE], needed)
+        memory[HEAD] = head
+        memory[SHADOW] = shadow
+        memory[SPARE] = spare if flags & EXTRA else 0
+    _backfill(replay, now)
+
+
+@kernel(inline="always")
+def _window(replay, now):
+    """Return the longest walltime that does not reach beyond the head's reservation."""
+    return replay.memory[SHADOW] - now - (1 if replay.flags & STRICT else 0)
+
+
+@kernel(inline="always")
+def _next_fill(replay, start, window):
+    memory, log = replay.memory, replay.log
+    free, extra = memory[FREE], memory[SPARE]
+    return next_fit(replay.fill, start, free, extra, window, replay.longest, log.processors, log.walltime)
+
+
+@kernel()
+def _backfill(replay, now):
+    log, memory = replay.log, replay.memory
+    window = _window(replay, now)
+    rank = _next_fill(replay, 0, window)
+    while rank >= 0:
+        job = replay.fill.jobs[rank]
+        _dequeue(replay, job)
+        _launch(replay, job, now)
+        if log.walltime[job] > window:
+            memory[SPARE] -= log.processors[job]
+        if not something_fits(replay.fill, memory[FREE]):
+            return
+        rank = _next_fill(replay, rank + 1, window)
+
+
+@kernel()
+def _arrive(replay, job, now):
+    """Let one job arrive at an instant of its own, without a full pass where that comes to the same.
+
+    With nothing waiting, it starts if it fits. Behind a head whose reservation stands (no completion
+    since, so whoever waits has been refused on easier terms already), only the new job can be backfilled.
+    """
+    log, memory, flags = replay.log, replay.memory, replay.flags
+    width = log.processors[job]
+    if memory[WAITING] == 0 and width <= memory[FREE]:
+        _launch(replay, job, now)
+        return
+    stands = memory[WAITING] > 0 and memory[HEAD] >= 0 and log.rank[job] > memory[HEAD]
+    if not stands or not (flags & FROZEN or not overstayed(replay.running, now)):
+        _enqueue(replay, job)
+        _pass(replay, now)
+        return
+    short = log.walltime[job] <= _window(replay, now)
+    if width <= memory[FREE] and (short or width <= memory[SPARE]):
+        _launch(replay, job, now)
+        if not short:
+            memory[SPARE] -= width
+    else:
+        _enqueue(replay, job)
+
+
+@kernel()
+def _release(replay, job):
+    log = replay.log
+    drop_request(replay.running, log.start[job] + log.walltime[job], job)
+    replay.memory[FREE] += log.processors[job]
+
+
+@kernel()
+def _complete(replay, now):
+    """Take the completions of an instant; with a pass per event, the first one only.
+
+    In that variant, unless the shadow is frozen, whoever ends just when requested has been expected to and
+    is free from the instant's first pass on; `memory[TOLD]` is the instant at which that has been done.
+    """
+    log, running, memory = replay.log, replay.running, replay.memory
+    if not replay.flags & FROZEN:
+        memory[HEAD] = -1
+    if not replay.flags & PASS_PER_EVENT:
+        while running.n[0] > 0 and running.end[0] == now:
+            _release(replay, pop_ended(running))
+        return
+    if replay.flags & FROZEN:
+        _release(replay, pop_ended(running))
+        return
+    if memory[TOLD] != now:
+        memory[TOLD] = now
+        for place in range(running.n[0]):
+            job = running.job[place]
+            if running.end[place] == now and log.run[job] == log.walltime[job]:
+                _release(replay, job)
+    job = pop_ended(running)
+    if log.run[job] != log.walltime[job] or log.start[job] == now:
+        _release(replay, job)
+
+
+@kernel()
+def _advance(replay):
+    """Run the whole log: at an instant all completions, then all submissions, then one pass."""
+    submit, running, memory = replay.log.submit, replay.running, replay.memory
+    each = replay.flags & PASS_PER_EVENT != 0
+    while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
+        following = memory[ARRIVED]
+        arrival = submit[following] if following < replay.jobs else NEVER
+        if running.n[0] > 0 and running.end[0] <= arrival:
+            now = running.end[0]
+            _complete(replay, now)
+            if each or arrival != now:
+                if memory[WAITING] > 0:
+                    _pass(replay, now)
+                continue
+        else:
+            now = arrival
+            if each or following + 1 == replay.jobs or submit[following + 1] != now:
+                memory[ARRIVED] += 1
+                _arrive(replay, following, now)
+                continue
+        while memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
+            _enqueue(replay, memory[ARRIVED])
+            memory[ARRIVED] += 1
+        _pass(replay, now)
+
+
+@kernel()
+def _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest):
+    """Wrap the caller's arrays into bare columns and replay the log."""
+    fill = 0 if shared else 1
+    running = bare_running(slots)
+    columns = Log(
+        bare(log.submit),
+        bare(log.run),
+        bare(log.walltime),
+        bare(log.processors),
+        bare(log.size),
+        bare(log.rank),
+        bare(log.fill_rank),
+        bare(log.start),
+    )
+    _advance(
+        Replay(
+            log.submit.size,
+            flags,
+            shared,
+            columns,
+            make_index(narrowest, jobs[0], bits[0], least[0], tally[0]),
+            make_index(narrowest, jobs[fill], bits[fill], least[fill], tally[fill]),
+            running,
+            bare(memory),
+            bare(longest),
+        )
+    )
+
+
+def ranked_schedule(
+    submit: Int64s,
+    run: Int64s,
+    walltime: Int64s,
+    processors: Int64s,
+    rank: Int32s,
+    fill_rank: Int32s | None,
+    machine: int,
+    flags: int,
+) -> Int64s:
+    """Replay a log under a static order and return the start times, shape (n,), int64.
+
+    Parameters
+    ----------
+    submit, run, walltime, processors
+        Shape (n,), int64, sorted by submit; `run` is what the job really takes (cut by the kill rule
+        already), `walltime` what the scheduler believes; 1 <= processors <= machine.
+    rank, fill_rank
+        Shape (n,), int32 permutations: places in the queue's and in the backfilling's order (None: the
+        same).
+    machine
+        Processors of the machine.
+    flags
+        `BACKFILL`, `EXTRA`, `STRICT`, `FROZEN`, `PASS_PER_EVENT`, or-ed; 0 is plain queueing.
+    """
+    n = len(submit)
+    ranks = [rank] if fill_rank is None else [rank, fill_rank]
+    size, narrowest = size_classes(processors)
+    classes = len(narrowest)
+    words = sum(index_words(n))
+    jobs = np.empty((len(ranks), n), np.int32)
+    for order, places in zip(jobs, ranks, strict=True):
+        order[places] = np.arange(n, dtype=np.int32)
+    start = np.empty(n, np.int64)
+    log = Log(submit, run, walltime, processors, size, ranks[0], ranks[-1], start)
+    slots = empty_running(min(machine, n) + 1)
+    memory = np.zeros(MEMORY, np.int64)
+    memory[[FREE, HEAD, TOLD]] = machine, -1, -1
+    bits = np.zeros((len(ranks), words), np.uint64)
+    least = np.full((len(ranks), words * classes), NEVER)
+    tally = np.zeros((len(ranks), classes), np.int64)
+    longest = np.empty(classes, np.int64)
+    shared = fill_rank is None
+    _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest)
+    return start

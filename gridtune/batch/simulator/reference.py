@@ -1,0 +1,221 @@
+"""The batch simulator in plain Python: slow, short, and the specification of the kernels.
+
+It shares no code with them: lists instead of heaps, indices and bare columns, every pass a full scan.
+Property tests hold kernels and this twin equal to the second, on every order and backfilling variant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gridtune.batch.policies import Backfilling, JobView
+
+__all__ = ["ReferenceJob", "ReferenceOrder", "reference_schedule"]
+
+Order = Callable[[JobView], float]
+
+
+@dataclass
+class ReferenceJob:
+    """One job; `run` is what it really takes, `walltime` what the scheduler believes."""
+
+    number: int
+    submit: int
+    run: int
+    walltime: int
+    processors: int
+    user: int = -1
+    group: int = -1
+    queue: int = -1
+    partition: int = -1
+    lot: float = 0.0
+    start: int = -1
+    turn: int = -1
+
+
+@dataclass
+class _Account:
+    """Processor-seconds used by one user or group, brought up to date whenever its rate changes."""
+
+    used: float = 0.0
+    since: int = 0
+    rate: int = 0
+
+    def at(self, now: int, half_life: float) -> float:
+        seconds = now - self.since
+        if half_life <= 0:
+            return self.used + self.rate * seconds
+        fading = math.log(2.0) / half_life
+        kept = math.exp(-fading * seconds)
+        return self.used * kept + self.rate * (1.0 - kept) / fading
+
+    def change(self, now: int, width: int, half_life: float) -> None:
+        self.used, self.since = self.at(now, half_life), now
+        self.rate += width
+
+
+@dataclass
+class _Accounts:
+    """What every user and group has used, and with it the view an order has of a job."""
+
+    half_life: float
+    users: dict[int, _Account] = field(default_factory=dict)
+    groups: dict[int, _Account] = field(default_factory=dict)
+
+    def view(self, job: ReferenceJob, now: int) -> JobView:
+        return JobView(
+            submit_time=job.submit,
+            walltime=job.walltime,
+            processors=job.processors,
+            user=job.user,
+            group=job.group,
+            queue=job.queue,
+            partition=job.partition,
+            wait=now - job.submit,
+            now=now,
+            user_usage=self.users.setdefault(job.user, _Account()).at(now, self.half_life),
+            group_usage=self.groups.setdefault(job.group, _Account()).at(now, self.half_life),
+            lot=job.lot,
+        )
+
+    def charge(self, job: ReferenceJob, now: int, width: int) -> None:
+        self.users.setdefault(job.user, _Account()).change(now, width, self.half_life)
+        self.groups.setdefault(job.group, _Account()).change(now, width, self.half_life)
+
+
+class ReferenceOrder:
+    """A queue order asked job by job, for the twin of conservative backfilling, which counts jobs."""
+
+    def __init__(self, jobs: list[ReferenceJob], order: Order, half_life: float = 0.0) -> None:
+        self._jobs, self._order, self._accounts = jobs, order, _Accounts(half_life)
+
+    def key(self, job: int, now: int) -> float:
+        """Return the job's score now."""
+        return self._order(self._accounts.view(self._jobs[job], now))
+
+    def started(self, job: int, now: int) -> None:
+        """Let the job use its processors from now on."""
+        self._accounts.charge(self._jobs[job], now, self._jobs[job].processors)
+
+    def ended(self, job: int, now: int) -> None:
+        """Let the job use them no more."""
+        self._accounts.charge(self._jobs[job], now, -self._jobs[job].processors)
+
+
+@dataclass
+class _Machine:
+    """The state of the reference simulation."""
+
+    free: int
+    rule: Backfilling
+    order: Order
+    fill_order: Order
+    accounts: _Accounts
+    waiting: list[ReferenceJob] = field(default_factory=list)
+    running: list[ReferenceJob] = field(default_factory=list)
+    starts: int = 0
+    blocked: tuple[ReferenceJob, int, int] | None = None
+    gone: set[int] = field(default_factory=set)
+
+    def start(self, job: ReferenceJob, now: int) -> None:
+        self.waiting.remove(job)
+        self.running.append(job)
+        self.starts += 1
+        job.start, job.turn = now, self.starts
+        self.free -= job.processors
+        self.accounts.charge(job, now, job.processors)
+
+    def give_back(self, job: ReferenceJob, now: int) -> None:
+        """Free a job's processors; it may still be among the running (see `complete_one`)."""
+        self.gone.add(job.number)
+        self.free += job.processors
+        self.accounts.charge(job, now, -job.processors)
+
+    def complete(self, now: int) -> None:
+        """All completions of an instant."""
+        for job in sorted(self.running, key=lambda job: job.turn):
+            if job.start + job.run == now:
+                self.running.remove(job)
+                self.give_back(job, now)
+
+    def complete_one(self, now: int) -> None:
+        """One completion, the job started first; whoever was expected to end now is free at once."""
+        ending = [job for job in self.running if job.start + job.run == now]
+        if not self.rule.frozen:
+            for job in ending:
+                expected = job.run == job.walltime and job.start < now
+                if expected and job.number not in self.gone:
+                    self.give_back(job, now)
+        first = min(ending, key=lambda job: job.turn)
+        self.running.remove(first)
+        if first.number not in self.gone:
+            self.give_back(first, now)
+
+    def reservation(self, head: ReferenceJob, now: int) -> tuple[int, int]:
+        """Return the head's shadow time and the extra processors beside it."""
+        held = [job for job in self.running if job.number not in self.gone]
+        releases = sorted({max(now, job.start + job.walltime) for job in held})
+        for shadow in [now, *releases]:
+            released = sum(job.processors for job in held if max(now, job.start + job.walltime) <= shadow)
+            if self.free + released >= head.processors:
+                return shadow, self.free + released - head.processors
+        raise AssertionError("a job wider than the machine")
+
+    def schedule(self, now: int) -> None:
+        """One scheduling pass."""
+        keys = {job.number: self.order(self.accounts.view(job, now)) for job in self.waiting}
+        fill_keys = {job.number: self.fill_order(self.accounts.view(job, now)) for job in self.waiting}
+        head = None
+        for job in sorted(self.waiting, key=lambda job: (keys[job.number], job.number)):
+            if job.processors > self.free:
+                head = job
+                break
+            self.start(job, now)
+        if head is None or self.rule.kind == "none":
+            return
+        if self.blocked is None or self.blocked[0] is not head or not self.rule.frozen:
+            shadow, extra = self.reservation(head, now)
+            self.blocked = (head, shadow, extra if self.rule.extra else 0)
+        head, shadow, extra = self.blocked
+        for job in sorted(self.waiting, key=lambda job: (fill_keys[job.number], job.number)):
+            end = now + job.walltime
+            in_time = end < shadow if self.rule.strict else end <= shadow
+            if job is head or job.processors > self.free or not (in_time or job.processors <= extra):
+                continue
+            self.start(job, now)
+            extra -= 0 if in_time else job.processors
+        self.blocked = (head, shadow, extra)
+
+
+def reference_schedule(
+    jobs: list[ReferenceJob],
+    machine: int,
+    rule: Backfilling,
+    order: Order,
+    fill_order: Order | None = None,
+    half_life: float = 0.0,
+) -> list[int]:
+    """Return the start times of jobs given in submit order (times from the first submission).
+
+    At an instant all completions come first, then all submissions, then one scheduling pass; with
+    `rule.pass_per_event`, a pass follows each of them.
+    """
+    state = _Machine(machine, rule, order, fill_order or order, _Accounts(half_life))
+    coming = list(jobs)
+    while coming or state.running:
+        ends = [job.start + job.run for job in state.running]
+        now = min(ends + [job.submit for job in coming[:1]])
+        if rule.pass_per_event:
+            if now in ends:
+                state.complete_one(now)
+            else:
+                state.waiting.append(coming.pop(0))
+            state.schedule(now)
+            continue
+        state.complete(now)
+        while coming and coming[0].submit == now:
+            state.waiting.append(coming.pop(0))
+        state.schedule(now)
+    return [job.start for job in jobs]

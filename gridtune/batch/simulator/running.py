@@ -1,0 +1,163 @@
+"""The running jobs, compiled: who ends next, and when enough processors will be free."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import bare, kernel
+
+__all__ = [
+    "Running",
+    "add_running",
+    "bare_running",
+    "drop_request",
+    "empty_running",
+    "overstayed",
+    "pop_ended",
+    "reservation",
+]
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+
+
+class Running(NamedTuple):
+    """The running jobs: a heap of `n[0]` by (end, turn), and a list of `n[1]` by requested end.
+
+    `turn` numbers the starts, so that of jobs that end together the one started first comes first.
+    """
+
+    n: Int64s
+    end: Int64s
+    turn: Int64s
+    job: Int32s
+    requested_end: Int64s
+    holder: Int32s
+    held: Int32s
+
+
+def empty_running(room: int) -> Running:
+    """Return arrays for at most `room` running jobs, none of them running."""
+    return Running(
+        n=np.zeros(2, np.int64),
+        end=np.empty(room, np.int64),
+        turn=np.empty(room, np.int64),
+        job=np.empty(room, np.int32),
+        requested_end=np.empty(room, np.int64),
+        holder=np.empty(room, np.int32),
+        held=np.empty(room, np.int32),
+    )
+
+
+@kernel()
+def bare_running(running):
+    """Return the same arrays as bare columns."""
+    return Running(
+        bare(running.n),
+        bare(running.end),
+        bare(running.turn),
+        bare(running.job),
+        bare(running.requested_end),
+        bare(running.holder),
+        bare(running.held),
+    )
+
+
+@kernel(inline="always")
+def _before(running, one, other):
+    ends, turns = running.end, running.turn
+    return ends[one] < ends[other] or (ends[one] == ends[other] and turns[one] < turns[other])
+
+
+@kernel(inline="always")
+def _move(running, source, target):
+    running.end[target] = running.end[source]
+    running.turn[target] = running.turn[source]
+    running.job[target] = running.job[source]
+
+
+@kernel()
+def add_running(running, end, turn, requested_end, job, width):
+    """Add a job that has just started; `turn` must grow from call to call."""
+    hole = running.n[0]
+    running.n[0] = hole + 1
+    while hole > 0:
+        parent = (hole - 1) >> 1
+        if running.end[parent] <= end:  # of equals the older, which has the lower turn, stays above
+            break
+        _move(running, parent, hole)
+        hole = parent
+    running.end[hole], running.turn[hole], running.job[hole] = end, turn, job
+
+    place = running.n[1]
+    running.n[1] = place + 1
+    while place > 0 and running.requested_end[place - 1] > requested_end:
+        running.requested_end[place] = running.requested_end[place - 1]
+        running.holder[place] = running.holder[place - 1]
+        running.held[place] = running.held[place - 1]
+        place -= 1
+    running.requested_end[place], running.holder[place], running.held[place] = requested_end, job, width
+
+
+@kernel()
+def pop_ended(running):
+    """Take the job that ends first out of the heap and return it."""
+    first = running.job[0]
+    last = running.n[0] - 1
+    running.n[0] = last
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= last:
+            break
+        if child + 1 < last and _before(running, child + 1, child):
+            child += 1
+        if _before(running, last, child):
+            break
+        _move(running, child, hole)
+        hole = child
+    _move(running, last, hole)
+    return first
+
+
+@kernel()
+def drop_request(running, requested_end, job):
+    """Take a job out of the list by requested end."""
+    count = running.n[1] - 1
+    running.n[1] = count
+    low, high = 0, count + 1
+    while low < high:
+        middle = (low + high) >> 1
+        if running.requested_end[middle] < requested_end:
+            low = middle + 1
+        else:
+            high = middle
+    while running.holder[low] != job:
+        low += 1
+    for place in range(low, count):
+        running.requested_end[place] = running.requested_end[place + 1]
+        running.holder[place] = running.holder[place + 1]
+        running.held[place] = running.held[place + 1]
+
+
+@kernel()
+def reservation(running, now, free, needed):
+    """Return (shadow, extra): when a job of `needed` processors can start, and what is free beside it.
+
+    A running job past its requested end is expected to end now.
+    """
+    shadow, available, place = now, free, 0
+    while available < needed or (place < running.n[1] and running.requested_end[place] <= shadow):
+        shadow = max(shadow, running.requested_end[place])
+        available += running.held[place]
+        place += 1
+    return shadow, available - needed
+
+
+@kernel()
+def overstayed(running, now):
+    """Tell whether some job runs past its requested end."""
+    return running.n[1] > 0 and running.requested_end[0] < now

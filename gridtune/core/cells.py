@@ -1,0 +1,290 @@
+"""Cells: what a sweep is made of, and the ids that say what determines a cell's result.
+
+A cell is one run of a system: its parameters, its replicate's seed and the traces it reads. Its id is the
+SHA-256 of exactly that, so the same cell has the same id in every sweep, on every machine and in any
+order, and a result found under an id never has to be computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import ValidationError
+
+from gridtune.core.refusals import refusal_hint
+from gridtune.core.system import Streams, System, SystemParameters
+from gridtune.errors import SweepError
+
+__all__ = [
+    "REPLICATE_PARAMETERS",
+    "Cell",
+    "CellResult",
+    "CellState",
+    "Replicate",
+    "canonical_json",
+    "cell_id_of",
+    "configuration_id_of",
+    "content_id",
+    "finite_json",
+    "replicate_streams",
+    "validated",
+]
+
+#: Parameters that replicates may add to a configuration's.
+REPLICATE_PARAMETERS = ("window", "shake")
+
+CellState = Literal["done", "failed", "timed_out", "lost"]
+
+#: Part of every id: raise it when the way ids are made changes.
+_ID_SCHEME = "gridtune-cell-1"
+#: Hexadecimal digits of an id that are kept: 80 bits, no collision in a lifetime of sweeps.
+_ID_DIGITS = 20
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """One repetition of every configuration.
+
+    Attributes
+    ----------
+    label
+        What tables call it, such as `window 3/10` or `seed 4`.
+    seed
+        What the replicate's random numbers derive from; the same for every configuration.
+    parameters
+        What the replicate adds to a configuration's parameters (its window, its shaking).
+    """
+
+    label: str
+    seed: int
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a system, fully determined.
+
+    Attributes
+    ----------
+    cell_id
+        Hash of everything that determines the result.
+    configuration_id
+        Hash of the same without the replicate.
+    workload
+        Label of the workload (the stratum that tables are split by).
+    configuration
+        The parameters without the replicate's.
+    replicate
+        The repetition.
+    traces
+        SHA-256 of each trace the cell reads, by its reference.
+    """
+
+    cell_id: str
+    configuration_id: str
+    workload: str
+    configuration: Mapping[str, Any]
+    replicate: Replicate
+    traces: Mapping[str, str]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All parameters of the run."""
+        return {**self.configuration, **self.replicate.parameters}
+
+    @property
+    def seed(self) -> int:
+        """The replicate's seed."""
+        return self.replicate.seed
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What became of one cell: a row of `results.parquet`, a line of the journal.
+
+    Attributes
+    ----------
+    cell_id, configuration_id, workload, configuration, replicate, seed, traces
+        As of the `Cell`; `replicate` is its label.
+    parameters
+        All parameters, the replicate's included: with `seed`, what `run_cell` needs to run it again.
+    state
+        `done`; `failed` (it raised); `timed_out`; `lost` (its worker died with it, twice).
+    metrics, notes
+        As of the `Outcome`; empty unless done.
+    error
+        What went wrong, with the end of the traceback, or None.
+    seconds
+        Wall-clock seconds it took.
+    worker
+        `host:pid` of the process that ran it.
+    """
+
+    cell_id: str
+    configuration_id: str
+    workload: str
+    configuration: Mapping[str, Any]
+    replicate: str
+    seed: int
+    traces: Mapping[str, str]
+    parameters: Mapping[str, Any]
+    state: CellState
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    seconds: float = math.nan
+    worker: str = ""
+
+    @property
+    def trace(self) -> str:
+        """The traces' references, as one text."""
+        return ", ".join(self.traces)
+
+    @classmethod
+    def of(cls, cell: Cell, state: CellState, **found: Any) -> CellResult:
+        """Return the result of a cell in this state."""
+        return cls(
+            cell_id=cell.cell_id,
+            configuration_id=cell.configuration_id,
+            workload=cell.workload,
+            configuration=dict(cell.configuration),
+            replicate=cell.replicate.label,
+            seed=cell.seed,
+            traces=dict(cell.traces),
+            parameters=cell.parameters,
+            state=state,
+            **found,
+        )
+
+    def of_cell(self, cell: Cell) -> CellResult:
+        """Return the same result described as its cell is now.
+
+        What came out of a cell outlives the search space that asked for it. Another space may spell the same
+        run otherwise, by leaving out a default or by the path to a log.
+        """
+        return replace(
+            self,
+            configuration_id=cell.configuration_id,
+            workload=cell.workload,
+            configuration=dict(cell.configuration),
+            replicate=cell.replicate.label,
+            traces=dict(cell.traces),
+            parameters=cell.parameters,
+        )
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the result as JSON can hold it: NaN is null, infinities are words."""
+        return finite_json(asdict(self))
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> CellResult:
+        """Return the result that `as_record` wrote."""
+        values = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        values["metrics"] = {name: _number(value) for name, value in record.get("metrics", {}).items()}
+        values["seconds"] = _number(record.get("seconds"))
+        return cls(**values)
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def finite_json(value: Any) -> Any:
+    """Return `value` in standard JSON's types: NaN becomes None, an infinity the word for it."""
+    if isinstance(value, Mapping):
+        return {str(key): finite_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [
+            finite_json(each) for each in (sorted(value) if isinstance(value, set | frozenset) else value)
+        ]
+    if isinstance(value, np.generic):
+        return finite_json(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return str(value) if isinstance(value, Path) else value
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one text that stands for `value`: sorted keys, no spaces, shortest exact numbers."""
+    return json.dumps(
+        finite_json(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
+
+
+def content_id(value: Any) -> str:
+    """Return the id of `value`: the start of the SHA-256 of its canonical JSON."""
+    return hashlib.sha256(canonical_json([_ID_SCHEME, value]).encode()).hexdigest()[:_ID_DIGITS]
+
+
+def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters:
+    """Return the parameters as the system knows them.
+
+    Raises
+    ------
+    SweepError
+        If a name is unknown or a value refused; the message names each of them.
+    """
+    try:
+        return system.Parameters.model_validate(dict(parameters))
+    except ValidationError as refused:
+        faults = refused.errors()
+        # What is wrong with several parameters together stands at no place.
+        places = [f"{'.'.join(map(str, each['loc']))}: " if each["loc"] else "" for each in faults]
+        messages = [each["msg"].removeprefix("Value error, ") for each in faults]
+        told = "; ".join(place + message for place, message in zip(places, messages, strict=True))
+        hints = (refusal_hint(each, each["input"]) for each in faults)
+        raise SweepError(
+            f"system {system.name!r} refuses its parameters: {told}",
+            hint=next((hint for hint in hints if hint), None),
+        ) from None
+
+
+def _identity(system: System, parameters: SystemParameters, traces: Mapping[str, str]) -> dict[str, Any]:
+    """Return what determines a result but for the seed.
+
+    A parameter at its default is left out: saying it or not saying it is the same run, and a parameter
+    added to a system later does not rename the cells that do without it. Traces stand by their content.
+    """
+    stated = parameters.model_dump(mode="json", exclude_defaults=True)
+    if "trace" in stated:
+        stated["trace"] = "content"
+    return {
+        "system": system.name,
+        "version": system.version,
+        "code": dict(system.code(parameters)),
+        "parameters": stated,
+        "traces": sorted(traces.values()),
+    }
+
+
+def cell_id_of(system: System, parameters: SystemParameters, seed: int, traces: Mapping[str, str]) -> str:
+    """Return the id of the cell with these parameters, this seed and these traces' checksums."""
+    return content_id({**_identity(system, parameters, traces), "seed": seed})
+
+
+def configuration_id_of(system: System, parameters: SystemParameters, traces: Mapping[str, str]) -> str:
+    """Return the id of a configuration: its cells' id without replicate."""
+    return content_id(_identity(system, parameters, traces))
+
+
+def replicate_streams(seed: int, traces: Mapping[str, str]) -> Streams:
+    """Return the streams of random numbers of one replicate on these traces.
+
+    They derive from the replicate's seed, the traces' content and the purpose, and from nothing else:
+    every configuration of a replicate meets the same noise and the same shaking (common random numbers),
+    whichever worker runs it and whatever ran before.
+    """
+
+    def stream(purpose: str) -> np.random.Generator:
+        text = canonical_json([_ID_SCHEME, seed, sorted(traces.values()), purpose])
+        words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(word) for word in words])))
+
+    return stream

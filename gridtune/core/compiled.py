@@ -1,0 +1,181 @@
+"""How kernels are compiled, cached and fed.
+
+Two things numba does not do by itself:
+
+- Its cache on disk watches the file a function stands in, not the files of the helpers it calls, so an
+  edited helper would leave its callers stale. `kernel` ties the cache of a function to the source of its
+  module and of every module that this one imports, directly or through others: an edit there, and no other,
+  compiles the function again.
+- It counts references to each array it takes out of a tuple, with atomic operations that cost more than the
+  work of a small helper (measured: three quarters of an EASY replay). A *bare* column is the address of an
+  array's data with its element type: a NamedTuple of them is passed and read for nothing. The price: it
+  keeps nothing alive and checks no bounds. So whoever calls a kernel allocates the arrays and holds them
+  until it returns; and where numba is told to check bounds (`NUMBA_BOUNDSCHECK=1`, one leg of the tests),
+  `bare` gives back the array itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import carray, config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = ["bare", "handles_of", "held", "kernel", "section", "source_stamp"]
+
+
+#: Part of every stamp: raise it when `kernel` compiles otherwise.
+_FORMAT = 1
+#: An import at the left margin: others run later or only for type checkers, and no kernel needs them.
+_IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n#]*)|import\s+([\w.]+))", re.MULTILINE)
+
+
+@cache
+def _source(module: str) -> tuple[str, tuple[str, ...]]:
+    """Return the digest of a module's source and the modules it may import; ("", ()) where it is no module."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ModuleNotFoundError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return "", ()
+    text = Path(spec.origin).read_text(encoding="utf-8")
+    imported: list[str] = []
+    for package, names, plain in _IMPORT.findall(text):
+        # What is imported from a package may be a module of its own.
+        inner = [f"{package}.{name}" for name in re.findall(r"\w+", names)] if package else []
+        imported += [plain or package, *inner]
+    return hashlib.sha256(text.encode()).hexdigest(), tuple(imported)
+
+
+def _origin(module: str) -> tuple[str, ...]:
+    """Return the packages whose modules belong to a module's stamp: its own and gridtune."""
+    return (module.partition(".")[0], __name__.partition(".")[0])
+
+
+@cache
+def source_stamp(module: str) -> str:
+    """Return a digest of the sources of a module and of all it imports from its own package and gridtune."""
+    packages = _origin(module)
+    digests: dict[str, str] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in digests or name.partition(".")[0] not in packages:
+            continue
+        digests[name], imported = _source(name)
+        waiting += imported
+    text = "\n".join(f"{name} {digest}" for name, digest in sorted(digests.items()) if digest)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function without the interpreter; cache its machine code until its sources change."""
+
+    def compile_with_cache(function: Callable[..., Any]) -> Any:
+        dispatcher = njit(**options)(function)
+        dispatcher.enable_caching()
+        if _source(function.__module__)[0]:
+            dispatcher._cache._cache_file._source_stamp = (_FORMAT, source_stamp(function.__module__))
+        if signature is not None:
+            dispatcher.compile(signature)
+            dispatcher.disable_compile()
+        return dispatcher
+
+    return compile_with_cache
+
+
+@intrinsic
+def _address(typing_context: Any, array: Any) -> Any:
+    """Return the pointer to the data of a contiguous array."""
+    if not isinstance(array, types.Array) or array.layout != "C":
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        make = cgutils.create_struct_proxy(signature.args[0])
+        return make(context, builder, value=arguments[0]).data
+
+    return types.CPointer(array.dtype)(array), generate
+
+
+@kernel(inline="always")
+def _bare(array):
+    return _address(array)
+
+
+@kernel(inline="always")
+def _checked(array):
+    return array
+
+
+#: Return a C-contiguous array's data as a bare column: `column[i]`, no reference count, no bounds.
+bare = _checked if config.BOUNDSCHECK else _bare
+
+
+@intrinsic
+def _shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
+    """Return the pointer that many elements further on."""
+    if not isinstance(pointer, types.CPointer):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        element = context.get_value_type(signature.args[0].dtype)
+        return builder.gep(arguments[0], [arguments[1]], source_etype=element)
+
+    return pointer(pointer, types.intp), generate
+
+
+@kernel(inline="always")
+def _section(array, start, length):
+    return _shifted(_address(array), start)
+
+
+@kernel(inline="always")
+def _checked_section(array, start, length):
+    return array[start : start + length]
+
+
+#: Return the bare column of `length` elements from `start` on: many columns can share one array, which is
+#: one argument of a kernel instead of many.
+section = _checked_section if config.BOUNDSCHECK else _section
+
+
+def handles_of(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    """Return addresses and lengths of arrays: shape (2n,). Whoever passes them on holds the arrays.
+
+    Taking apart each array that it is given costs a kernel some tenth of a microsecond. One that is called
+    again and again with the same arrays, for little work, takes their handles instead: see `held`.
+    """
+    handles: list[int] = []
+    for array in arrays:
+        if not array.flags.c_contiguous:
+            raise ValueError("only contiguous arrays have handles")
+        handles += [array.ctypes.data, array.size]
+    return np.array(handles, np.int64)
+
+
+@intrinsic
+def _pointer(typing_context: Any, address: Any, dtype: Any) -> Any:
+    """Return an address as a pointer to elements of a type."""
+    if not isinstance(dtype, types.DTypeSpec):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(dtype.dtype)(types.intp, dtype), generate
+
+
+@kernel(inline="always")
+def held(handles: Any, place: Any, dtype: Any) -> Any:
+    """Return the array that stands at that place among handles, as one dimension of elements of a type."""
+    return carray(_pointer(handles[2 * place], dtype), handles[2 * place + 1])

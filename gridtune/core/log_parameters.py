@@ -1,0 +1,83 @@
+"""`LogParameters`: the parameters that systems share which read a job log."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from gridtune.core.system import SystemParameters
+from gridtune.workload.cleaning import DEFAULT_RULES
+from gridtune.workload.references import WorkloadReference
+
+__all__ = ["CleanRules", "Count", "LogParameters", "Partition", "Window", "rule_names"]
+
+_WINDOW = re.compile(r"(\d+)/(\d+)")
+
+
+def _split(value: Any) -> Any:
+    """Take `one,two` for a list of two: the command line has no lists."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+def _check_window(value: str) -> str:
+    match = _WINDOW.fullmatch(value)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ValueError(f"must be `i/n` with 1 ≤ i ≤ n, such as 3/10, but got {value!r}")
+    return value
+
+
+def _numbered(value: Any) -> Any:
+    """Take `12` from the command line for a number: no partition has a number for a name."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+#: A partition of a log by its number or its name.
+Partition = Annotated[int | str, BeforeValidator(_numbered)]
+#: Cleaning rules in order; `default` stands for the default ones, `none` for no rule.
+CleanRules = Annotated[tuple[str, ...], BeforeValidator(_split)]
+#: `i/n`: which part of how many; a search space's windows set it.
+Window = Annotated[str, AfterValidator(_check_window)]
+#: A number of things, at least one.
+Count = Annotated[int, Field(gt=0)]
+
+
+def rule_names(clean: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the cleaning rules by name, in order, each once."""
+    rules: list[str] = []
+    for rule in clean:
+        rules += DEFAULT_RULES if rule == "default" else [] if rule == "none" else [rule]
+    return tuple(dict.fromkeys(rules))
+
+
+class LogParameters(SystemParameters):
+    """The log that a cell reads, and the rules that clean it.
+
+    A system that can do without a log redefines `trace` with the default None.
+    """
+
+    trace: str = Field(
+        description="the log: a file (.swf, .gwf, .json, .parquet, .csv, each also .gz or .xz) or a name "
+        "that `gridtune traces list` shows",
+        examples=["kth-sp2", "my_log.swf.gz"],
+    )
+    clean: CleanRules = Field(
+        ("default",),
+        description="cleaning rules in order; `default` stands for the default ones, `none` for no rule",
+        examples=["default,drop_wider"],
+    )
+    first: Count | None = Field(None, description="only the first N jobs of the log", examples=[5000])
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The cleaning rules by name, in order."""
+        return rule_names(self.clean)
+
+    @property
+    def reference(self) -> WorkloadReference:
+        """The log; the reader gets cleaning rules only where they were asked for by name."""
+        usual = self.clean in {("default",), ("none",), ()}
+        return WorkloadReference(self.trace, None if usual else self.rules)

@@ -1,0 +1,264 @@
+"""`System`: the contract that everything which can be swept fulfils, and the registry of systems.
+
+A system is a simulator with its policies, its parameters and its metrics. Once a package announces it, it can
+be run as a single cell, swept, tracked and reported. The systems that come with gridtune are announced by
+entry points, exactly as somebody else's are:
+
+    [project.entry-points."gridtune.systems"]
+    queue_demo = "queue_demo.system:QueueDemo"
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from gridtune.core.measure import MetricInfo
+from gridtune.errors import SweepError
+from gridtune.registry import Registry
+from gridtune.workload.workload import Workload
+
+__all__ = [
+    "SYSTEMS",
+    "EnvironmentSpec",
+    "FinishedSweep",
+    "Outcome",
+    "PublishedFigure",
+    "Streams",
+    "System",
+    "SystemParameters",
+    "WorkloadLoader",
+    "get_system",
+    "register_system",
+    "system_names",
+]
+
+
+class SystemParameters(BaseModel):
+    """The parameters of one cell: validated, frozen, and refused when a name is unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def _refuse_idle(self, idle: Iterable[tuple[Iterable[str], str]]) -> None:
+        """Refuse parameters that are set and decide nothing: one would make new cells for the same results.
+
+        Parameters
+        ----------
+        idle
+            Names of parameters, and the choice that leaves them without effect.
+        """
+        for names, choice in idle:
+            for name in names:
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} has no effect with {choice}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one cell.
+
+    Attributes
+    ----------
+    metrics
+        Metric name to value; NaN where it is not defined.
+    notes
+        Facts worth keeping beside them (the cleaning report, counts): JSON-serialisable.
+    tables
+        Larger artefacts by name (the schedule), made only when asked for.
+    """
+
+    metrics: Mapping[str, float]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, pa.Table] = field(default_factory=dict)
+
+
+#: Gives the stream of random numbers for a purpose: same replicate and purpose, same numbers.
+Streams = Callable[[str], np.random.Generator]
+#: Gives the workload a reference names; loaded once per process and kept.
+WorkloadLoader = Callable[[str], Workload]
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """A Gymnasium environment of a system.
+
+    Attributes
+    ----------
+    entry_point, vector_entry_point
+        `module:Class` of the environment and of its vectorised twin.
+    """
+
+    entry_point: str
+    vector_entry_point: str
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A number that a publication reports, to be held against ours.
+
+    Attributes
+    ----------
+    source
+        Where it is printed: the publication, with table, figure or equation.
+    quantity
+        What was measured, in words.
+    value
+        The number, in `unit`.
+    unit
+        "s", "1" (a ratio), "%".
+    """
+
+    source: str
+    quantity: str
+    value: float
+    unit: str
+
+
+class FinishedSweep(Protocol):
+    """What a system's own tables and figures are made of (`gridtune.report.material.ReportMaterial`)."""
+
+    @property
+    def name(self) -> str:
+        """The sweep's name."""
+        ...
+
+    @property
+    def ranks(self) -> Mapping[str, float]:
+        """Rank by the first objective of each configuration, by its id; infinity where it has none."""
+        ...
+
+    @property
+    def table(self) -> pa.Table:
+        """One row per cell: `workload`, `configuration_id`, `replicate`, `state`, `param.*`, `metric.*`."""
+        ...
+
+    @property
+    def results(self) -> Sequence[Any]:
+        """The same as `gridtune.core.cells.CellResult`, with notes."""
+        ...
+
+    @property
+    def directory(self) -> Path:
+        """Where files go: the sweep's folder; figures into its `plots/`."""
+        ...
+
+    def tables_of(self, result: Any) -> Mapping[str, pa.Table]:
+        """Run a cell again and return the tables its system makes of it (`Outcome.tables`)."""
+        ...
+
+
+class System(ABC):
+    """A simulator with its parameters and metrics.
+
+    A subclass sets `name`, `version`, `Parameters` and `metrics`, and defines `run`. Everything else has a
+    default. `gridtune.testing.SystemConformance` checks what is said here.
+
+    Attributes
+    ----------
+    name
+        What search spaces and the command line call it.
+    version
+        Part of every cell's id: raise it when results change, so that old cells are not taken for new.
+
+    Parameters
+    ----------
+        The parameters of a cell, each with a type, a description and, but for the ones that must be given,
+        a default. Where a parameter `trace` exists, it is the reference of the log.
+    metrics
+        Every metric by name: its unit, the direction that is better, its formula and where that comes from.
+    search_spaces
+        Folder of the search spaces that come with the system, or None.
+    published
+        Figures that publications report, by a short name.
+    environments
+        Gymnasium environments by the name they get after `gridtune/`, such as `Shutdown-v0`.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+    Parameters: ClassVar[type[SystemParameters]]
+    metrics: ClassVar[Mapping[str, MetricInfo]]
+    search_spaces: ClassVar[Path | None] = None
+    published: ClassVar[Mapping[str, PublishedFigure]] = {}
+    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
+
+    def traces(self, parameters: Any) -> Iterable[str]:
+        """Return the references of the workloads that a cell with these parameters reads: by default none."""
+        return ()
+
+    def code(self, parameters: Any) -> Mapping[str, str]:
+        """Return name and SHA-256 of every piece of user code or file a cell with these parameters runs.
+
+        It becomes part of the cell's id: a policy that was edited makes new cells. By default empty: all code
+        is the system's own, which `version` stands for.
+        """
+        return {}
+
+    def prepare(self, parameters: Iterable[Any]) -> None:
+        """Compile what cells with these parameters need, so that the first of them starts warm."""
+        return
+
+    @abstractmethod
+    def run(self, parameters: Any, *, streams: Streams, load: WorkloadLoader, tables: bool) -> Outcome:
+        """Run one cell.
+
+        Parameters
+        ----------
+        parameters
+            An instance of `Parameters`.
+        streams
+            Gives the generator of random numbers for a purpose. All configurations of a replicate get the
+            same numbers for the same purpose.
+        load
+            Gives the workload of a reference that `traces` returned.
+        tables
+            Whether to make `Outcome.tables`.
+        """
+
+    def report(self, sweep: FinishedSweep) -> list[Path]:
+        """Write the tables and figures that only this system has, and return their paths.
+
+        Called after every sweep of the system, beside the ranking. It takes what it needs from the results,
+        and writes nothing of a sweep that does not have it. By default there is nothing.
+        """
+        return []
+
+
+def _instance(loaded: Any) -> System:
+    system = loaded() if isinstance(loaded, type) else loaded
+    if not isinstance(system, System):
+        raise SweepError(f"{loaded!r} is no system: it does not derive from gridtune.System")
+    return system
+
+
+#: All systems by name; those that packages announce are imported when they are asked for.
+SYSTEMS: Registry[System] = Registry("system", "gridtune.systems", SweepError, convert=_instance)
+
+
+def register_system(system: System) -> System:
+    """Add a system under its name; a name is never overwritten."""
+    SYSTEMS.register(system.name, _instance(system), module=type(system).__module__)
+    return system
+
+
+def get_system(name: str) -> System:
+    """Return the system of that name.
+
+    Raises
+    ------
+    SweepError
+        If there is none; the hint guesses which was meant.
+    """
+    return SYSTEMS.find(name)
+
+
+def system_names() -> list[str]:
+    """Return the names of all systems, sorted, without importing them."""
+    return SYSTEMS.names()

@@ -1,0 +1,306 @@
+"""By how much, and between which bounds: intervals and paired differences.
+
+Every function is vectorised over configurations: replicates lie along the last axis, NaN marks one that
+is missing (a failed cell), and leading axes are configurations. Nothing here assumes a normal
+distribution, and everything that draws random numbers takes its generator.
+
+How far to trust an interval from few replicates is measured, not assumed: see the table on the page of
+metrics, and prefer ten replicates or more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import MetricError
+from gridtune.statistics.resampling import (
+    Method,
+    Resampling,
+    Statistic,
+    bounds,
+    jackknife,
+    middle_half,
+    statistic_weights,
+)
+from gridtune.statistics.samples import FloatArray, FloatOrArray, read_pairs, read_samples
+from gridtune.statistics.significance import flipped_as_far
+
+__all__ = [
+    "Interval",
+    "PairedDifference",
+    "bootstrap_interval",
+    "interquartile_mean",
+    "paired_difference",
+    "probability_of_improvement",
+]
+
+
+class Interval(NamedTuple):
+    """A confidence interval."""
+
+    low: FloatOrArray
+    high: FloatOrArray
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """How two configurations differ on the same replicates: always the first minus the second.
+
+    Attributes
+    ----------
+    n
+        Pairs, that is replicates on which both have a value.
+    difference, low, high
+        Mean of the differences, in the metric's unit, and its confidence interval.
+    relative, relative_low, relative_high
+        The mean difference over the size of the second's mean on the same replicates, and its
+        interval: 0.05 is 5 % more than the second. NaN where that mean is zero, and the interval NaN
+        where resampled means come to lie on both sides of zero.
+    p_value
+        Of the sign-flip test (see `gridtune.statistics.significance.sign_flip_p_value`).
+    """
+
+    n: int | npt.NDArray[np.int64]
+    difference: FloatOrArray
+    low: FloatOrArray
+    high: FloatOrArray
+    relative: FloatOrArray
+    relative_low: FloatOrArray
+    relative_high: FloatOrArray
+    p_value: FloatOrArray
+
+
+def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
+    """Return the mean of the middle half of the values along the last axis.
+
+    Formula: mean of the order statistics between the quartiles, those on the borders counted in part.
+    Unit and direction are the sample's. Where four divides the size, it is the mean without the lowest
+    and the highest quarter. Robust like a median, it yet uses half of the sample instead of one value.
+
+    Parameters
+    ----------
+    samples
+        Shape (..., n); NaN marks a missing value.
+
+    Returns
+    -------
+    float or numpy.ndarray
+        Shape (...); NaN for a sample without values.
+
+    Notes
+    -----
+    Source: Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice",
+    NeurIPS 2021.
+    """
+    values = read_samples(samples)
+    result = np.full(len(values.rows), np.nan)
+    for n, index in values.by_size(len(result)):
+        result[index] = np.sort(values.known(index, n), axis=1) @ middle_half(n) / (n / 2)
+    return values.shaped(result)
+
+
+def bootstrap_interval(
+    samples: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    statistic: Statistic = "mean",
+    confidence: float = 0.95,
+    method: Method = "expanded",
+    resamples: int = 10_000,
+) -> Interval:
+    """Return a bootstrap confidence interval of a statistic along the last axis.
+
+    Parameters
+    ----------
+    samples
+        Shape (..., n): replicates along the last axis; NaN marks a missing one.
+    rng
+        Where the resampling's seed is drawn from; one draw, whatever the shape. The interval of a
+        sample does not depend on which other samples are in the array.
+    statistic
+        "mean", "median" or "iqm" (interquartile mean).
+    confidence
+        Nominal coverage, between 0 and 1.
+    method
+        "expanded" (the default): the percentile interval, its quantiles moved out to where Student's t
+        puts them, which mends most of what the percentile interval lacks with few replicates.
+        "percentile": the plain one. "bca": bias-corrected and accelerated.
+    resamples
+        Number of resamples.
+
+    Returns
+    -------
+    Interval
+        `low` and `high` of shape (...). NaN for fewer than two replicates, which say nothing about
+        spread; a single point where all replicates agree.
+
+    Raises
+    ------
+    MetricError
+        For an infinite sample, an unknown statistic or method, or a confidence outside (0, 1).
+
+    Notes
+    -----
+    Sources: Efron, "Better bootstrap confidence intervals", JASA 82, 1987 (percentile, BCa); Hesterberg,
+    "What teachers should know about the bootstrap", The American Statistician 69, 2015 (expanded).
+    """
+    _check_confidence(confidence)
+    values = read_samples(samples)
+    resampling = Resampling.drawn_from(rng, resamples)
+    low = np.full(len(values.rows), np.nan)
+    high = low.copy()
+    weights_of = partial(statistic_weights, statistic)
+    for n, index in values.by_size(resampling.rows_at_once()):
+        weights = weights_of(n)
+        if n < 2:
+            continue
+        ordered = np.sort(values.known(index, n), axis=1)
+        low[index], high[index] = bounds(
+            resampling.distribution(weights, ordered),
+            ordered @ weights,
+            partial(jackknife, weights_of, ordered),
+            n=n,
+            confidence=confidence,
+            method=method,
+        )
+        _close_on_constant(low, high, index, ordered)
+    return Interval(values.shaped(low), values.shaped(high))
+
+
+def paired_difference(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+    method: Method = "expanded",
+    resamples: int = 10_000,
+) -> PairedDifference:
+    """Compare two configurations, or many with one, on the same replicates.
+
+    Pairing takes out what makes a replicate hard for everyone, so the interval of the mean difference
+    is far narrower than the two means' own intervals suggest.
+
+    Parameters
+    ----------
+    a, b
+        Shapes (..., n), broadcast against each other: `b` may be one baseline for many
+        configurations. A replicate counts where neither is NaN.
+    rng, confidence, method, resamples
+        As in `bootstrap_interval`.
+
+    Returns
+    -------
+    PairedDifference
+        Fields of shape (...). Intervals are NaN for fewer than two pairs, everything is for none.
+    """
+    _check_confidence(confidence)
+    first, second = read_pairs(a, b)
+    resampling = Resampling.drawn_from(rng, resamples)
+    mean, low, high, relative, relative_low, relative_high, p_value = (
+        np.full(len(first.rows), np.nan) for _ in range(7)
+    )
+    for n, index in first.by_size(resampling.rows_at_once()):
+        differences, base = _sorted_by_difference(first.known(index, n), second.known(index, n))
+        mean[index] = differences.mean(axis=1)
+        relative[index] = _over(mean[index], base.mean(axis=1))
+        p_value[index] = flipped_as_far(differences, resampling)
+        if n < 2:
+            continue
+        weights = statistic_weights("mean", n)
+        drawn, drawn_base = (resampling.distribution(weights, rows) for rows in (differences, base))
+        ends = partial(bounds, n=n, confidence=confidence, method=method)
+        low[index], high[index] = ends(drawn, mean[index], partial(_means_without_one, differences))
+        _close_on_constant(low, high, index, differences)
+        relative_low[index], relative_high[index] = ends(
+            _over(drawn, drawn_base),
+            relative[index],
+            partial(_ratios_without_one, differences, base),
+        )
+        # A ratio whose denominator may be zero has no finite interval.
+        unsettled = drawn_base.min(axis=1) * drawn_base.max(axis=1) <= 0
+        relative_low[index[unsettled]] = relative_high[index[unsettled]] = np.nan
+    shaped = first.shaped
+    counts = first.counts.reshape(first.shape)
+    return PairedDifference(
+        n=counts if first.shape else int(counts),
+        difference=shaped(mean),
+        low=shaped(low),
+        high=shaped(high),
+        relative=shaped(relative),
+        relative_low=shaped(relative_low),
+        relative_high=shaped(relative_high),
+        p_value=shaped(p_value),
+    )
+
+
+def probability_of_improvement(
+    a: npt.ArrayLike, b: npt.ArrayLike, *, direction: Literal["min", "max"]
+) -> FloatOrArray:
+    """Return the share of replicates on which `a` is better than `b`, ties counting half.
+
+    It says how often, and leaves how much to `paired_difference`: a rare disaster moves a mean, not this.
+
+    Parameters
+    ----------
+    a, b
+        Shapes (..., n), broadcast against each other; a replicate counts where neither is NaN.
+    direction
+        Whether smaller ("min") or larger ("max") values are better.
+
+    Returns
+    -------
+    float or numpy.ndarray
+        Shape (...), between 0 and 1; NaN without pairs.
+
+    Notes
+    -----
+    Source: Agarwal et al., NeurIPS 2021, who compare every run of one with every run of the other; here
+    the runs share their replicates, so each is compared with its own partner only.
+    """
+    if direction not in ("min", "max"):
+        raise MetricError(f"no such direction: {direction!r}", hint="one of min, max")
+    first, second = read_pairs(a, b)
+    better = first.rows < second.rows if direction == "min" else first.rows > second.rows
+    wins = better.sum(axis=1) + (first.rows == second.rows).sum(axis=1) / 2
+    with np.errstate(invalid="ignore"):
+        return first.shaped(wins / first.counts)
+
+
+def _sorted_by_difference(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return differences and second values, rows sorted, so that the order of replicates is no matter."""
+    differences = a - b
+    order = np.argsort(differences, axis=1, kind="stable")
+    return np.take_along_axis(differences, order, axis=1), np.take_along_axis(b, order, axis=1)
+
+
+def _over(values: FloatArray, base: FloatArray) -> FloatArray:
+    """Divide by the size of the base; NaN where that is zero."""
+    size = np.abs(base)
+    return np.divide(values, size, out=np.full_like(values, np.nan), where=size > 0)
+
+
+def _means_without_one(rows: FloatArray) -> FloatArray:
+    return (rows.sum(axis=1, keepdims=True) - rows) / (rows.shape[1] - 1)
+
+
+def _ratios_without_one(differences: FloatArray, base: FloatArray) -> FloatArray:
+    return _over(_means_without_one(differences), _means_without_one(base))
+
+
+def _close_on_constant(
+    low: FloatArray, high: FloatArray, index: npt.NDArray[np.int64], rows: FloatArray
+) -> None:
+    """Make the interval of replicates that all agree their common value, without rounding."""
+    constant = rows.min(axis=1) == rows.max(axis=1)
+    low[index[constant]] = high[index[constant]] = rows[constant, 0]
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise MetricError(f"`0 < confidence < 1` must hold, but got {confidence}", hint="0.95 is 95 %")

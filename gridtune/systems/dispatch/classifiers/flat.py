@@ -1,0 +1,64 @@
+"""Fitted trees as arrays: scikit-learn checks and converts for longer than a few rows take to predict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.systems.dispatch.classifiers.kernels import tree_sum
+
+__all__ = ["FlatTrees", "flat_boosting", "flat_tree"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class FlatTrees(NamedTuple):
+    """Trees whose leaves are added up: `first` names the roots, the other columns have a place a node."""
+
+    first: npt.NDArray[np.int64]
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
+    threshold: Floats
+    value: Floats
+    base: float
+
+    def sums(self, rows: npt.NDArray[Any]) -> Floats:
+        """Return what the trees say of each row, shape (n,)."""
+        out = np.empty(len(rows))
+        tree_sum(self.first, self.left, self.right, self.feature, self.threshold, self.value, rows, out)
+        return out + self.base
+
+
+def flat_tree(nodes: Sequence[Any], values: Floats) -> FlatTrees:
+    """Return one tree: its left, right, feature and threshold, and what each node says."""
+    left, right, feature, threshold = nodes[:4]
+    value = np.ascontiguousarray(values, np.float64)
+    return FlatTrees(np.zeros(1, np.int64), left, right, feature, threshold, value, 0.0)
+
+
+def flat_boosting(model: Any) -> FlatTrees:
+    """Return the trees of a fitted HistGradientBoosting model of one output, in its raw units.
+
+    Missing values and categories are not known to these trees.
+    """
+    trees = [iteration[0].nodes for iteration in model._predictors]
+    first = np.cumsum([0, *(len(nodes) for nodes in trees)])
+    nodes = np.concatenate(trees)
+    if nodes["is_categorical"].any():
+        raise ValueError("a tree splits by category, which flat trees do not know")
+    shift = np.repeat(first[:-1], np.diff(first))
+    leaf = nodes["is_leaf"].astype(bool)
+    left, right = (np.where(leaf, -1, nodes[side].astype(np.int64) + shift) for side in ("left", "right"))
+    return FlatTrees(
+        first[:-1].astype(np.int64),
+        left,
+        right,
+        nodes["feature_idx"].astype(np.int64),
+        np.ascontiguousarray(nodes["num_threshold"], np.float64),
+        np.where(leaf, nodes["value"], 0.0),
+        float(np.ravel(model._baseline_prediction)[0]),
+    )

@@ -1,0 +1,257 @@
+"""A broker that asks a learner: Algorithms 2 (assist) and 3 (direct), refreshed as jobs end or come.
+
+Source: Vladušič, "Using the black-box approach with machine learning methods in order to improve job
+scheduling in GRID environments", sections 2.2 and 2.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.classifiers.learners import Examples, Learner
+from gridtune.systems.dispatch.classifiers.selection import Chosen
+from gridtune.systems.dispatch.learners.kernels import Notes, next_question, next_repair
+from gridtune.systems.dispatch.simulator import predicting
+from gridtune.systems.dispatch.simulator.attributes import attribute_count
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.replay import (
+    PROBABLE,
+    RULES,
+    SPEEDS,
+    Assistance,
+    DispatchOutcome,
+    Rule,
+    Speeds,
+    outcome_of,
+)
+from gridtune.systems.dispatch.simulator.state import ARRIVED, FINISHED, NOBODY, new_site
+
+__all__ = ["ORDERS", "Broker", "Order", "Refreshing"]
+
+Floats = npt.NDArray[np.float64]
+
+#: How a queue is ordered: last come last; by deadline; by estimate.
+Order = Literal["fifo", "due_date", "shortest"]
+ORDERS = {"fifo": predicting.RELEASE, "due_date": predicting.DUE_DATE, "shortest": predicting.SHORTEST}
+
+
+@dataclass(frozen=True)
+class Refreshing:
+    """When a learner learns, and from what.
+
+    Attributes
+    ----------
+    every
+        Refresh after every so many jobs; 0 for only once, when the learning jobs are through.
+    on
+        Which jobs are counted: those that `finished`, or `arrivals`.
+    memory
+        Learn from the last so many ended jobs; None for all.
+    reselect
+        Select the model's settings anew once there are so many times as many ended jobs as at the last time;
+        1 for every refresh.
+    """
+
+    every: int = 100
+    on: Literal["finished", "arrivals"] = "finished"
+    memory: int | None = 10_000
+    reselect: float = 1.25
+
+
+@dataclass
+class Broker:
+    """Sends jobs to machines as its learner advises.
+
+    Parameters
+    ----------
+    learner
+        Whom it asks.
+    direct
+        Whether the learner decides (Algorithm 3), or assists the base rule (Algorithm 2).
+    rule
+        The base rule. It alone decides on the learning jobs, and while nothing has been learnt.
+    assistance
+        How the learner assists: as in `gridtune.systems.dispatch.simulator.replay.dispatch`.
+    order
+        Of the queues.
+    speeds
+        Where predictions of tardiness, and informed attributes, have their speed factors from.
+    repair_every, repair_steps
+        After every so many arrivals, so many times: the most tardy job of the most tardy queue is taken out
+        and sent where the learner would. Among learning jobs tabu search repairs instead, where the
+        base rule inserts.
+    refreshing
+        When it learns.
+    forget
+        See `dispatch`.
+    """
+
+    learner: Learner
+    direct: bool = False
+    rule: Rule = "random"
+    assistance: Assistance = "assist"
+    order: Order = "fifo"
+    speeds: Speeds = "known"
+    repair_every: int = 0
+    repair_steps: int = 10
+    refreshing: Refreshing = field(default_factory=Refreshing)
+    forget: float = 0.95
+
+    def run(
+        self,
+        jobs: DispatchJobs,
+        machines: Machines,
+        *,
+        rng: np.random.Generator,
+        learning_rng: np.random.Generator,
+    ) -> DispatchOutcome:
+        """Run all jobs.
+
+        Parameters
+        ----------
+        jobs, machines
+            What is run, and where; jobs of batch -1 come first and are there to learn from.
+        rng
+            Draws one number for each job for the base rule, then one for ties: the first are those that
+            `dispatch` draws, so that both arms of a comparison meet the same chance.
+        learning_rng
+            Draws whatever fitting and selecting need.
+
+        Raises
+        ------
+        SimulationError
+            If a name is unknown.
+        """
+        if self.rule not in RULES or self.order not in ORDERS or self.speeds not in SPEEDS:
+            raise SimulationError(f"unknown rule, order or speeds: {self.rule}, {self.order}, {self.speeds}")
+        self._prepare(jobs, machines, rng)
+        self.rng, self.ready = learning_rng, False
+        self.refreshes = self.of_one_outcome = 0
+        self.selections: list[Chosen] = []
+        self.learned_at = self.selected_at = 0
+        job, own = next_question(self.site, self.belief, self.notes, NOBODY, NOBODY)
+        while job != NOBODY:
+            self._refresh_if_due()
+            machine, chance = self._choose(job, own)
+            # Whoever decides alone overrules nobody, neither when a job comes nor in a repair.
+            self.chance[job], self.overruled[job] = chance, not self.direct and machine != own
+            if self.direct and self.repair_every and (job + 1) % self.repair_every == 0:
+                self._repair(job, machine)
+                job = machine = NOBODY
+            job, own = next_question(self.site, self.belief, self.notes, job, machine)
+        return replace(outcome_of(self.site, self.chance, self.overruled), learning=self._facts())
+
+    def _prepare(self, jobs: DispatchJobs, machines: Machines, rng: np.random.Generator) -> None:
+        n, m, columns = len(jobs), len(machines), attribute_count(self.learner.attributes)
+        self.site = new_site(jobs, machines)
+        self.belief = predicting.new_belief(self.site, SPEEDS[self.speeds], self.forget)
+        taught = int((jobs.batch < 0).sum())
+        every = self.repair_every if self.rule in {"edd", "erd"} else 0
+        told = [RULES[self.rule], ORDERS[self.order], columns, taught, every, self.repair_steps]
+        self.notes = Notes(
+            np.array(told, np.int64),
+            rng.random(n),
+            np.zeros((m, columns)),
+            np.zeros((n, columns)),
+            np.full(n, -1, np.int64),
+            np.zeros(n, np.int64),
+            *np.zeros((2, m), np.int64),
+        )
+        self.ties = (rng.random(n) * m).astype(np.int64)
+        self.chance, self.overruled = np.full(n, np.nan), np.zeros(n, np.bool_)
+
+    # Learning ---------------------------------------------------------------------------------------
+
+    def _refresh_if_due(self) -> None:
+        """Learn when the first job after the learning jobs has come, and then as often as agreed."""
+        finished, arrived = int(self.site.memory[FINISHED]), int(self.site.memory[ARRIVED])
+        counted = finished if self.refreshing.on == "finished" else arrived
+        every = self.refreshing.every
+        due = every > 0 and counted - self.learned_at >= every
+        if finished == 0 or (self.ready and not due):
+            return
+        if not self.ready and not due and self.notes.told[3] == 0:
+            return
+        self.learned_at = counted
+        examples = self._examples(finished)
+        anew = finished >= self.refreshing.reselect * self.selected_at
+        if len(examples.in_time) == 0:
+            return
+        if anew:
+            self.selected_at = finished
+        before = self.learner.chosen
+        self.learner.refresh(examples, anew=anew, rng=self.rng)
+        self.ready = True
+        self.refreshes += 1
+        self.of_one_outcome += int(examples.in_time.min() == examples.in_time.max())
+        if self.learner.chosen is not None and self.learner.chosen is not before:
+            self.selections.append(self.learner.chosen)
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what the learner learned from, and what model selection came to: JSON-serialisable.
+
+        `undecided` counts selections that had too few jobs of an outcome to choose by and took the first
+        weight and setting; the last one's weight, setting and area stand beside, the area None if undecided.
+        """
+        facts: dict[str, Any] = {"refreshes": self.refreshes, "of_one_outcome": self.of_one_outcome}
+        if not self.selections:
+            return facts
+        last, undecided = self.selections[-1], sum(np.isnan(each.aroc) for each in self.selections)
+        facts |= {"selections": len(self.selections), "undecided": int(undecided)}
+        area = None if np.isnan(last.aroc) else last.aroc
+        return {**facts, "weight": last.weight, "setting": last.setting, "aroc": area}
+
+    def _examples(self, finished: int) -> Examples:
+        """Return what is known of the jobs that have ended last, as far as it was noted where they ran."""
+        ended = self.site.ended[:finished]
+        known = ended[self.notes.noted[ended] == self.site.placed[ended]]
+        limits = [each for each in (self.refreshing.memory, self.learner.memory) if each is not None]
+        known = known[max(0, len(known) - min(limits, default=len(known))) :]
+        finish = self.site.finish[known]
+        seconds = (finish - self.site.placed[known]).astype(np.float64)
+        return Examples(
+            self.notes.history[known], (finish <= self.site.deadline[known]).astype(np.int64), seconds
+        )
+
+    # Deciding ---------------------------------------------------------------------------------------
+
+    def _choose(self, job: int, own: int) -> tuple[int, float]:
+        """Return where a job goes, and how probably it ends in time there."""
+        if not self.ready:
+            return own, np.nan
+        rows = self.notes.rows
+        chances = self.learner.chances(rows)
+        up = self.site.down == 0
+        if not up.any():
+            return own, float(chances[own])
+        if self.direct:
+            machine = self._best(job, self.learner.preference(rows), up)
+            return machine, float(chances[machine])
+        chances = np.where(up, chances, 0.0)
+        best = self._best(job, chances, up)
+        if chances[best] >= PROBABLE:
+            machine = best if chances[best] > chances[own] else own
+        elif self.assistance == "set_aside":
+            machine = self._best(job, -self.learner.preference(rows), up)
+        else:
+            machine = own
+        return machine, float(chances[machine])
+
+    def _best(self, job: int, values: Floats, allowed: npt.NDArray[np.bool_]) -> int:
+        """Return the allowed machine of the largest value; of several the first from a random one on."""
+        rolled = np.roll(np.where(allowed, values, -np.inf), -int(self.ties[job]))
+        return int((rolled.argmax() + self.ties[job]) % len(values))
+
+    def _repair(self, job: int, machine: int) -> None:
+        """Place a job, then send tardy ones anew where the learner would."""
+        steps = self.repair_steps if self.ready else 0
+        for step in range(steps + 1):
+            job = next_repair(self.site, self.belief, self.notes, job, machine, step < steps)
+            if job == NOBODY:
+                return
+            machine, self.chance[job] = self._choose(job, int(self.site.machine[job]))

@@ -1,0 +1,178 @@
+"""Measures of dispatched jobs: in time or how late, against a reference, and how well foretold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.measure import Measure
+
+if TYPE_CHECKING:
+    from gridtune.systems.dispatch.simulator.model import DispatchJobs
+    from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
+
+__all__ = [
+    "DISPATCH_METRICS",
+    "area_under_roc",
+    "dispatch_notes",
+    "measure_dispatch",
+    "reliability",
+]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+#: Bins of equal width that chances are sorted into.
+_BINS = 10
+
+
+#: Every measure, by name. C: end, d: deadline, s: submission; p: predicted chance of ending in time.
+DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
+    {
+        "mean_tardiness": Measure("s", "min", "mean of max(0, C − d)"),
+        "in_time_share": Measure("1", "max", "jobs with C ≤ d over jobs"),
+        "relative_in_time": Measure(
+            "1", "max", "median over batches of jobs in time over those of the reference"
+        ),
+        "relative_tardiness": Measure("1", "min", "mean tardiness over that of the reference"),
+        "worst_relative_in_time": Measure("1", "max", "smallest of these over batches"),
+        "in_time": Measure("jobs", "max", "jobs with C ≤ d"),
+        "max_tardiness": Measure("s", "min", "largest max(0, C − d)"),
+        "tardiness_p95": Measure("s", "min", "95 % quantile of max(0, C − d)"),
+        "mean_response": Measure("s", "min", "mean of C − s"),
+        "overruled_share": Measure(
+            "1",
+            "none",
+            "jobs that an assisting learner sent elsewhere than the selector, over jobs",
+        ),
+        "aroc": Measure("1", "max", "area under the ROC curve of p against ending in time"),
+        "brier": Measure("1", "min", "mean of (p − [C ≤ d])²"),
+        "calibration_error": Measure(
+            "1", "min", "mean over jobs of |mean p − share in time| of its tenth of p"
+        ),
+        "moves": Measure(
+            "moves", "none", "times that a waiting job was moved to another machine, learning jobs too"
+        ),
+        "restarts": Measure("jobs", "none", "jobs thrown back by failures, learning jobs too"),
+        "jobs": Measure("jobs", "none", "jobs of all batches"),
+        "batches": Measure("batches", "none", "batches"),
+    }
+)
+
+
+def measure_dispatch(
+    jobs: DispatchJobs, outcome: DispatchOutcome, reference: DispatchOutcome
+) -> dict[str, float]:
+    """Return every measure; NaN where it is not defined.
+
+    Parameters
+    ----------
+    jobs, outcome
+        What was run, and what became of it.
+    reference
+        What became of the same jobs, with the same random numbers, under the reference.
+    """
+    tested = jobs.batch >= 0
+    late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
+    kept, kept_there = by_batch(jobs, late == 0), by_batch(jobs, late_there == 0)
+    relative = ratio(kept, kept_there)
+    chance, good = outcome.chance[tested], late == 0
+    foretold = ~np.isnan(chance)
+    found = {
+        "mean_tardiness": late.mean(),
+        "in_time_share": good.mean(),
+        "relative_in_time": np.nanmedian(relative) if (~np.isnan(relative)).any() else np.nan,
+        "relative_tardiness": ratio(late.sum(), late_there.sum()),
+        "worst_relative_in_time": np.nanmin(relative) if (~np.isnan(relative)).any() else np.nan,
+        "in_time": good.sum(),
+        "max_tardiness": late.max(),
+        "tardiness_p95": np.quantile(late, 0.95),
+        "mean_response": (outcome.finish - jobs.submit)[tested].mean(),
+        "overruled_share": outcome.overruled[tested].mean(),
+        "aroc": area_under_roc(chance[foretold], good[foretold]),
+        "brier": np.mean((chance - good)[foretold] ** 2) if foretold.any() else np.nan,
+        "calibration_error": calibration_error(chance[foretold], good[foretold]),
+        "moves": outcome.moves,
+        "restarts": outcome.restarts,
+        "jobs": tested.sum(),
+        "batches": len(kept),
+    }
+    return {name: float(value) for name, value in found.items()}
+
+
+def dispatch_notes(
+    jobs: DispatchJobs, outcome: DispatchOutcome, reference: DispatchOutcome, machines: int
+) -> dict[str, Any]:
+    """Return what tables and figures need besides: JSON-serialisable.
+
+    Jobs, and jobs in time and mean tardiness of the run and its reference, by batch; the share of jobs that
+    each machine got; and how chances held (see `reliability`).
+    """
+    tested = jobs.batch >= 0
+    late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
+    sizes = by_batch(jobs, np.ones(len(late), np.bool_))
+    shares = np.bincount(outcome.machine[tested], minlength=machines) / max(1, tested.sum())
+    chance = outcome.chance[tested]
+    foretold = ~np.isnan(chance)
+    return {
+        "jobs_by_batch": sizes.tolist(),
+        "in_time_by_batch": by_batch(jobs, late == 0).tolist(),
+        "reference_in_time_by_batch": by_batch(jobs, late_there == 0).tolist(),
+        "tardiness_by_batch": (by_batch(jobs, late) / sizes).tolist(),
+        "reference_tardiness_by_batch": (by_batch(jobs, late_there) / sizes).tolist(),
+        "assignments": shares.tolist(),
+        "reliability": reliability(chance[foretold], (late == 0)[foretold]),
+    }
+
+
+def tardiness(jobs: DispatchJobs, outcome: DispatchOutcome) -> npt.NDArray[np.int64]:
+    """Return max(0, C − d) of each job, shape (n,)."""
+    return np.maximum(0, outcome.finish - jobs.deadline)
+
+
+def by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the sums of the tested jobs' values by batch."""
+    return np.bincount(jobs.batch[jobs.batch >= 0], values).astype(np.int64)
+
+
+def ratio(over: Any, under: Any) -> Any:
+    """Return a quotient; NaN where the reference is nothing."""
+    return np.where(np.equal(under, 0), np.nan, over / np.maximum(under, 1))
+
+
+def area_under_roc(chance: Floats, good: Bools) -> float:
+    """Return the probability that a job in time was given a larger chance than one that is late, ties half.
+
+    By the rank sum of Mann and Whitney; NaN unless there are both.
+    """
+    from scipy.stats import rankdata  # noqa: PLC0415
+
+    positive = int(good.sum())
+    negative = len(good) - positive
+    if positive == 0 or negative == 0:
+        return float("nan")
+    ranks = rankdata(chance)
+    return float((ranks[good].sum() - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def reliability(chance: Floats, good: Bools) -> dict[str, list[float]]:
+    """Return, for tenths of the chance: its mean, the share of jobs in time, and the number of jobs."""
+    place = np.minimum((chance * _BINS).astype(np.int64), _BINS - 1)
+    jobs = np.bincount(place, minlength=_BINS)
+    some = jobs > 0
+    mean = np.bincount(place, chance, _BINS)[some] / jobs[some]
+    share = np.bincount(place, good, _BINS)[some] / jobs[some]
+    return {"chance": mean.tolist(), "in_time": share.tolist(), "jobs": jobs[some].tolist()}
+
+
+def calibration_error(chance: Floats, good: Bools) -> float:
+    """Return the expected calibration error over tenths of the chance; NaN without chances."""
+    if len(chance) == 0:
+        return float("nan")
+    bins = reliability(chance, good)
+    apart = np.abs(np.subtract(bins["chance"], bins["in_time"]))
+    return float((apart * bins["jobs"]).sum() / len(chance))

@@ -1,0 +1,165 @@
+"""Figures: learning over batches (the paper's Figure 4), recovery from a change, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gridtune.report.style import BASELINE, MARKERS, PALETTE, figure, head, save
+from gridtune.systems.dispatch.report.rows import Method, medians
+
+if TYPE_CHECKING:
+    from gridtune.core.system import FinishedSweep
+
+__all__ = ["write_figures"]
+
+#: Batches that one point of the learning curve is the mean of, as in the paper.
+_SPAN = 10
+#: The fewest points worth a curve.
+_POINTS = 5
+_PAPERS = ("j48", "naive_bayes", "lwl")
+
+
+def write_figures(methods: Sequence[Method], sweep: FinishedSweep) -> list[Path]:
+    """Write what the sweep has the sweep for."""
+    folder = sweep.directory / "plots"
+    made: list[Path] = []
+    for workload in dict.fromkeys(method.workload for method in methods):
+        own = [method for method in methods if method.workload == workload]
+        end = f"-{workload}" if len({method.workload for method in methods}) > 1 else ""
+        made += _learning(own, folder / f"learning{end}.png")
+        made += _recovery(own, folder / f"recovery{end}.png")
+        made += _calibration(own, folder / f"calibration{end}.png")
+    return made
+
+
+def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
+    """Draw moving means of the tardiness; insertion rules, which learn nothing, as their mean."""
+    learning = [each for each in methods if each.of("mode") == "direct"]
+    still = [each for each in methods if each.learner == "none" and each.of("rule") in {"edd", "erd"}]
+    if not learning or learning[0].tardiness.shape[1] < _SPAN + _POINTS - 1:
+        return
+    with figure(8.5, 4.6) as (drawing, axes):
+        for place, method in enumerate(learning):
+            late = method.tardiness.mean(axis=0)
+            moving = np.convolve(late, np.ones(_SPAN) / _SPAN, "valid")
+            axes.plot(
+                np.arange(1, len(moving) + 1),
+                moving,
+                color=PALETTE[place % len(PALETTE)],
+                marker=MARKERS[place % len(MARKERS)],
+                markersize=4,
+                label=method.label,
+            )
+        for method, style in zip(still, ("-", "--", ":", "-."), strict=False):
+            axes.axhline(
+                method.tardiness.mean(), color=BASELINE, linestyle=style, linewidth=1.2, label=method.label
+            )
+        axes.set_xlabel(f"first of the {_SPAN} batches of {_sizes(learning)} that a point is the mean of")
+        axes.set_ylabel("mean tardiness, s")
+        head(
+            axes,
+            "Learning from nothing",
+            "means over replicates; lower is better",
+        )
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        yield save(drawing, path)
+
+
+def _sizes(methods: Sequence[Method]) -> str:
+    """Return how large batches are, in words."""
+    sizes = np.concatenate([method.jobs.ravel() for method in methods])
+    fewest, most = int(sizes.min()), int(sizes.max())
+    return f"{most:,} jobs" if fewest == most else f"up to {most:,} jobs"
+
+
+def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
+    """Draw jobs in time, with over without a learner, by batch: a panel a base selector."""
+    changed = [each for each in methods if each.of("mode") == "assist" and each.of("change_after")]
+    if not changed:
+        return
+    bases = list(dict.fromkeys(each.base for each in changed))
+    places = _places(changed)
+    with figure(4.0 * len(bases), 4.2, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
+        for axes, base in zip(grid[0], bases, strict=True):
+            _draw_recovery(axes, [each for each in changed if each.base == base], places)
+            head(axes, base)
+        grid[0][0].set_ylabel("jobs in time, with a learner over without")
+        _legend(grid[0])
+        yield save(drawing, path)
+
+
+def _places(methods: Sequence[Method]) -> dict[str, int]:
+    """Return a place in the palette for each method's name: the same in every panel."""
+    return {label: place for place, label in enumerate(dict.fromkeys(each.label for each in methods))}
+
+
+def _legend(panels: Any) -> None:
+    """Write one legend beside the last panel, of what stands in any of them."""
+    known: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            known.setdefault(label, handle)
+    panels[-1].legend(known.values(), known, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=0.8)
+
+
+def _draw_recovery(axes: Any, methods: Sequence[Method], places: Mapping[str, int]) -> None:
+    after = int(methods[0].of("change_after"))
+    for method in methods:
+        place = places[method.label]
+        middle = medians(method.relative, axis=0)
+        axes.plot(
+            np.arange(1, len(middle) + 1),
+            middle,
+            color=PALETTE[place % len(PALETTE)],
+            marker=MARKERS[place % len(MARKERS)],
+            label=method.label,
+        )
+    axes.axhline(1.0, color=BASELINE, linewidth=1.0)
+    axes.axvline(after + 0.5, color="#999999", linestyle="--", linewidth=1.0)
+    axes.annotate(
+        "speeds change", (after + 0.55, 0.02), xycoords=("data", "axes fraction"), fontsize=8, color="#666666"
+    )
+    axes.set_xlabel("batch")
+    axes.set_xticks(np.arange(1, methods[0].relative.shape[1] + 1))
+
+
+def _calibration(methods: Sequence[Method], path: Path) -> Iterator[Path]:
+    """Draw the share of jobs in time over the chance that was predicted: a panel a base rule."""
+    telling = [each for each in methods if each.learner != "none" and each.reliability.shape[1] > 0]
+    telling = [each for each in telling if not each.of("change_after") and not each.of("set_aside")]
+    telling = [each for each in telling if each.of("order") in (None, "due_date")]
+    if not telling:
+        return
+    places = _places(telling)
+    bases = list(dict.fromkeys(each.base if each.of("mode") == "assist" else "direct" for each in telling))
+    with figure(4.0 * len(bases), 4.4, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
+        for axes, base in zip(grid[0], bases, strict=True):
+            axes.plot([0, 1], [0, 1], color=BASELINE, linewidth=1.0)
+            own = [each for each in telling if base in (each.base, "direct")]
+            for method in own:
+                place = places[method.label]
+                chance, share, jobs = method.reliability
+                axes.plot(
+                    chance,
+                    share,
+                    color=PALETTE[place % len(PALETTE)],
+                    linewidth=1.0,
+                    linestyle="--" if method.learner in _PAPERS else "-",
+                )
+                axes.scatter(
+                    chance,
+                    share,
+                    s=8 + 80 * jobs / jobs.sum(),
+                    color=PALETTE[place % len(PALETTE)],
+                    marker=MARKERS[place % len(MARKERS)],
+                    label=method.label,
+                )
+            axes.set_xlabel("predicted chance of ending in time")
+            head(axes, base)
+        grid[0][0].set_ylabel("share of jobs that did")
+        _legend(grid[0])
+        yield save(drawing, path)

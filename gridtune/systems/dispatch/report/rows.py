@@ -1,0 +1,163 @@
+"""What the cells of one configuration came to, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.report.rows import by_configuration
+
+if TYPE_CHECKING:
+    from gridtune.core.cells import CellResult
+
+__all__ = ["Method", "gather", "medians"]
+
+Floats = npt.NDArray[np.float64]
+
+_NAMES = {
+    "none": "alone",
+    "j48": "J48",
+    "naive_bayes": "naive Bayes",
+    "lwl": "LWL",
+    "boosting": "boosting",
+    "boosted_time": "boosted time",
+    "drain": "drain",
+    "random": "random",
+    "round_robin": "round robin",
+    "first_available": "first available",
+    "edd": "EDD",
+    "erd": "ERD",
+    "spt": "SPT",
+}
+_ORDERS = {"fifo": "last", "due_date": "by due date", "shortest": "shortest first"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A configuration and its replicates.
+
+    Attributes
+    ----------
+    workload
+        What tables are split by.
+    parameters
+        Those of the configuration.
+    replicates
+        Labels, in the order of the results.
+    in_time, reference_in_time, tardiness, reference_tardiness
+        Shape (replicates, batches): jobs in time and mean tardiness (s) by batch, and the reference's.
+    jobs
+        Shape (replicates, batches): jobs of each batch.
+    assignments
+        Shape (replicates, machines): share of the jobs.
+    reliability
+        Pooled over replicates: mean chance, share in time and jobs of each tenth of the chance.
+    """
+
+    workload: str
+    parameters: Mapping[str, Any]
+    replicates: tuple[str, ...]
+    in_time: Floats
+    reference_in_time: Floats
+    tardiness: Floats
+    reference_tardiness: Floats
+    jobs: Floats
+    assignments: Floats
+    reliability: Floats
+
+    def of(self, name: str, default: Any = None) -> Any:
+        """Return a parameter; its default where the sweep does not say it."""
+        return self.parameters.get(name, default)
+
+    @property
+    def learner(self) -> str:
+        """The learner's name; `none` without."""
+        return str(self.of("learner") or "none")
+
+    @property
+    def relative(self) -> Floats:
+        """Jobs in time over those of the reference, by replicate and batch; NaN where that has none."""
+        there = np.where(self.reference_in_time == 0, np.nan, self.reference_in_time)
+        found: Floats = self.in_time / there
+        return found
+
+    @property
+    def late(self) -> Floats:
+        """Mean tardiness of a replicate's jobs, s: shape (replicates,)."""
+        found: Floats = (self.tardiness * self.jobs).sum(axis=1) / self.jobs.sum(axis=1)
+        return found
+
+    @property
+    def label(self) -> str:
+        """The method in words, without its base rule where a learner assists."""
+        name = _NAMES.get(self.learner, self.learner)
+        if self.learner == "none":
+            rule = str(self.of("rule", "random"))
+            return _NAMES.get(rule, rule) + (" + tabu" if self.of("repair_every") else "")
+        if self.of("mode") == "direct":
+            return f"{name}, {_ORDERS[str(self.of('order', 'fifo'))]}"
+        return name + (", sets aside" if self.of("set_aside") else "")
+
+    @property
+    def base(self) -> str:
+        """The base rule in words."""
+        rule = str(self.of("rule", "random"))
+        return _NAMES.get(rule, rule)
+
+
+def gather(results: Iterable[CellResult]) -> list[Method]:
+    """Return the methods of a sweep in the order of its results; cells that are not done are left out."""
+    told = (result for result in results if "in_time_by_batch" in result.notes)
+    return [_method(cells) for cells in by_configuration(told)]
+
+
+def medians(values: Floats, axis: int) -> Floats:
+    """Return a matrix's medians along an axis of what is not NaN; NaN, without a warning, where all is."""
+    known = (row[~np.isnan(row)] for row in (values if axis == 1 else values.T))
+    return np.array([np.median(row) if row.size else np.nan for row in known])
+
+
+def _method(cells: Sequence[CellResult]) -> Method:
+    def stacked(rows: Sequence[Sequence[float]]) -> Floats:
+        # Windows of a log may differ by a batch; what not all have is left out.
+        shortest = min(map(len, rows))
+        return np.array([row[:shortest] for row in rows], np.float64)
+
+    def noted(name: str) -> Floats:
+        return stacked([cell.notes[name] for cell in cells])
+
+    bins = [cell.notes["reliability"] for cell in cells]
+    return Method(
+        cells[0].workload,
+        dict(cells[0].configuration),
+        tuple(cell.replicate for cell in cells),
+        noted("in_time_by_batch"),
+        noted("reference_in_time_by_batch"),
+        noted("tardiness_by_batch"),
+        noted("reference_tardiness_by_batch"),
+        stacked([_batch_sizes(cell) for cell in cells]),
+        noted("assignments"),
+        _pooled(bins),
+    )
+
+
+def _batch_sizes(cell: CellResult) -> Sequence[float]:
+    """Return the jobs of each batch; the system's version 1 noted only the jobs of all."""
+    batches = len(cell.notes["in_time_by_batch"])
+    sizes: Sequence[float] = cell.notes.get("jobs_by_batch") or [cell.metrics["jobs"] / batches] * batches
+    return sizes
+
+
+def _pooled(bins: Sequence[Mapping[str, Sequence[float]]]) -> Floats:
+    """Return tenths of all cells together: shape (3, tenths with jobs)."""
+    columns = [np.concatenate([each[name] for each in bins]) for name in ("chance", "in_time", "jobs")]
+    chance, good, jobs = (np.asarray(column, np.float64) for column in columns)
+    place = np.minimum((chance * 10).astype(np.int64), 9)
+    total = np.bincount(place, jobs, 10)
+    some = total > 0
+    means = [np.bincount(place, values * jobs, 10)[some] / total[some] for values in (chance, good)]
+    return np.array([*means, total[some]])

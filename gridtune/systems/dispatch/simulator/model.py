@@ -1,0 +1,167 @@
+"""What is simulated: jobs with deadlines, machines of different speed, and what befalls the machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.simulator.state import FAILURE, REPAIR, SPEED
+
+__all__ = ["Changes", "DispatchJobs", "Machines", "failures", "no_changes", "speed_changes"]
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+#: A factor beyond these would leave int64 seconds, or run jobs in no time.
+_FACTORS = (1e-3, 1e3)
+
+
+@dataclass(frozen=True)
+class DispatchJobs:
+    """Jobs in order of submission, each for one processor; times in whole seconds.
+
+    Attributes
+    ----------
+    submit
+        Shape (n,), int64: when the job comes.
+    length
+        Shape (n,), int64: seconds it needs on a machine of factor 1, at least 1. No policy sees it.
+    estimate
+        Shape (n,), int64: what the broker is told of that, at least 1.
+    deadline
+        Shape (n,), int64: when it should have ended.
+    batch
+        Shape (n,), int64: which batch it belongs to; -1 for jobs that are there to learn from.
+    """
+
+    submit: Int64s
+    length: Int64s
+    estimate: Int64s
+    deadline: Int64s
+    batch: Int64s
+
+    def __post_init__(self) -> None:
+        if len({len(column) for column in (self.submit, self.length, self.estimate, self.deadline)}) > 1:
+            raise SimulationError("the columns of jobs differ in length")
+        if len(self.batch) != len(self.submit):
+            raise SimulationError("every job needs its batch", field="batch")
+        if len(self) and (np.diff(self.submit) < 0).any():
+            raise SimulationError("jobs must stand in order of submission", field="submit")
+        for name in ("length", "estimate"):
+            if len(self) and getattr(self, name).min() < 1:
+                raise SimulationError("every job takes at least 1 s", field=name)
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    def take(self, chosen: npt.NDArray[np.bool_]) -> DispatchJobs:
+        """Return the jobs that a mask selects."""
+        columns = (self.submit, self.length, self.estimate, self.deadline, self.batch)
+        return DispatchJobs(*(column[chosen] for column in columns))
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What befalls machines, in order of time; kinds are `SPEED`, `FAILURE`, `REPAIR` of `state`."""
+
+    time: Int64s
+    machine: Int64s
+    kind: Int64s
+    value: Float64s
+
+    def __add__(self, other: Changes) -> Changes:
+        """Return both, in order of time; at the same second these come before the others."""
+        time = np.concatenate([self.time, other.time])
+        order = np.argsort(time, kind="stable")
+        joined = (
+            np.concatenate([self.machine, other.machine]),
+            np.concatenate([self.kind, other.kind]),
+            np.concatenate([self.value, other.value]),
+        )
+        return Changes(time[order], *(column[order] for column in joined))
+
+
+def no_changes() -> Changes:
+    """Return changes for machines that never change."""
+    nothing = np.zeros(0, np.int64)
+    return Changes(nothing, nothing, nothing, np.zeros(0))
+
+
+def speed_changes(time: int, factors: Sequence[float]) -> Changes:
+    """Return a change of every machine's speed factor at one second."""
+    count = len(factors)
+    kind = np.full(count, SPEED, np.int64)
+    return Changes(np.full(count, time, np.int64), np.arange(count), kind, np.array(factors, np.float64))
+
+
+def failures(
+    machines: int, horizon: int, mean_up: float, mean_down: float, rng: np.random.Generator
+) -> Changes:
+    """Return failures and repairs of each machine until a second.
+
+    Times up and down are exponential and independent (an alternating renewal process), rounded to whole
+    seconds, at least 1.
+
+    Parameters
+    ----------
+    machines
+        How many there are.
+    horizon
+        No failure after this second.
+    mean_up, mean_down
+        Mean seconds between a repair and the next failure, and between a failure and its repair.
+    rng
+        Where chance comes from: one generator for each machine is spawned from it.
+    """
+    parts = no_changes()
+    for machine, own in enumerate(rng.spawn(machines)):
+        now, times, kinds = 0, [], []
+        while now <= horizon:
+            up, down = own.exponential([mean_up, mean_down])
+            failed = now + max(1, round(up))
+            now = failed + max(1, round(down))
+            if failed <= horizon:
+                times += [failed, now]
+                kinds += [FAILURE, REPAIR]
+        column = np.full(len(times), machine, np.int64)
+        parts += Changes(np.array(times, np.int64), column, np.array(kinds, np.int64), np.zeros(len(times)))
+    return parts
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The machines.
+
+    Attributes
+    ----------
+    factor
+        Shape (m,): a job of length L runs for L × factor seconds, so above 1 is slower.
+    cpus
+        Shape (m,): processors of each; every job takes one.
+    changes
+        What befalls them.
+    """
+
+    factor: Float64s
+    cpus: Int64s
+    changes: Changes = field(default_factory=no_changes)
+
+    def __post_init__(self) -> None:
+        low, high = _FACTORS
+        if len(self.factor) == 0 or len(self.factor) != len(self.cpus):
+            raise SimulationError(f"{len(self.factor)} factors and {len(self.cpus)} numbers of processors")
+        speeds = self.changes.value[self.changes.kind == SPEED]
+        for factors in (self.factor, speeds):
+            if not ((factors >= low) & (factors <= high)).all():
+                raise SimulationError(f"a speed factor must be from {low:g} to {high:g}", field="factor")
+        if (self.cpus < 1).any():
+            raise SimulationError("a machine needs a processor", field="cpus")
+        machine = self.changes.machine
+        if len(machine) and not (machine.min() >= 0 and machine.max() < len(self.factor)):
+            raise SimulationError("a change names a machine that is not there", field="changes")
+
+    def __len__(self) -> int:
+        return len(self.factor)

@@ -1,0 +1,265 @@
+"""Whole runs under a rule: in at one end of the compiled code, out at the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import bare, kernel
+from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.simulator import predicting, selecting
+from gridtune.systems.dispatch.simulator.events import advance, place
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.predicting import (
+    bare_belief,
+    chance_in_time,
+    learn,
+    new_belief,
+    predicted_finish,
+)
+from gridtune.systems.dispatch.simulator.selecting import EDD, insertion, select_simply, tabu_search
+from gridtune.systems.dispatch.simulator.state import (
+    ARRIVED,
+    MACHINES,
+    MOVES,
+    NOBODY,
+    NOW,
+    RESTARTS,
+    Site,
+    bare_site,
+    new_site,
+)
+
+__all__ = [
+    "ASSISTANCE",
+    "PROBABLE",
+    "RULES",
+    "SPEEDS",
+    "Assistance",
+    "DispatchOutcome",
+    "Rule",
+    "Speeds",
+    "dispatch",
+    "outcome_of",
+]
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt"]
+#: Where a broker has its speed factors from.
+Speeds = Literal["known", "learned", "nominal"]
+Assistance = Literal["none", "assist", "set_aside"]
+
+RULES: dict[str, int] = {
+    "random": selecting.RANDOM,
+    "round_robin": selecting.ROUND_ROBIN,
+    "first_available": selecting.FIRST_AVAILABLE,
+    "edd": selecting.EDD,
+    "erd": selecting.ERD,
+    "spt": selecting.SPT,
+}
+#: How a learner assists: not; by Algorithm 2; and sets aside whom it cannot help.
+ALONE, ASSIST, SET_ASIDE = range(3)
+ASSISTANCE: dict[str, int] = {"none": ALONE, "assist": ASSIST, "set_aside": SET_ASIDE}
+#: Ended jobs before any is set aside: who sends all to one queue because the first predictions failed would
+#: not learn better for long.
+ENOUGH = 30
+#: From this probability on a learner predicts that a job ends in time.
+PROBABLE = 0.5
+SPEEDS: dict[str, int] = {
+    "known": predicting.KNOWN,
+    "learned": predicting.LEARNED,
+    "nominal": predicting.NOMINAL,
+}
+
+
+@dataclass(frozen=True)
+class DispatchOutcome:
+    """What became of `n` jobs.
+
+    Attributes
+    ----------
+    machine, placed, start, finish
+        Shape (n,), int64: where it ran, second of the last decision about it, of its start and of its end.
+    chance
+        Shape (n,), float64: probability that it would end in time, as predicted when it came or when a
+        learner's repair placed it last (tabu search predicts none); NaN where nobody predicted it.
+    overruled
+        Shape (n,), bool: whether an assisting learner sent it elsewhere than the base selector would have;
+        a learner that decides by itself overrules nobody.
+    restarts, moves
+        Jobs thrown back by failures; moves of jobs from one machine's queue to another's.
+    learning
+        Facts about what a learner learned from, JSON-serialisable; empty without one.
+    """
+
+    machine: Int64s
+    placed: Int64s
+    start: Int64s
+    finish: Int64s
+    chance: Float64s
+    overruled: npt.NDArray[np.bool_]
+    restarts: int
+    moves: int
+    learning: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Settings(NamedTuple):
+    """What the compiled run is told.
+
+    `whole`, int64: rule, arrivals between repairs (0: none), steps of a repair, how the model of completion
+    times assists the rule. `chance`, shape (n,), float64: a random number for each job.
+    """
+
+    whole: Int64s
+    chance: Float64s
+
+
+class Written(NamedTuple):
+    """What a run writes down for each job; `barred` and the two columns of machines are scratch."""
+
+    chance: Float64s
+    overruled: Int64s
+    barred: Int64s
+    late: Int64s
+    barred_machine: Int64s
+
+
+def dispatch(
+    jobs: DispatchJobs,
+    machines: Machines,
+    *,
+    rule: Rule = "erd",
+    speeds: Speeds = "known",
+    repair_every: int = 0,
+    repair_steps: int = 10,
+    assistance: Assistance = "none",
+    forget: float = 0.95,
+    rng: np.random.Generator,
+) -> DispatchOutcome:
+    """Run all jobs under a rule without leaving the compiled code.
+
+    Parameters
+    ----------
+    jobs, machines
+        What is run, and where.
+    rule
+        `random`, `round_robin`, `first_available`: simple selectors; jobs go to the end of the queue.
+        `edd`, `erd`, `spt`: into the queue where predicted tardiness grows least, by due date, by release
+        (last) or before longer jobs.
+    speeds
+        Speed factors that predictions use: `known`; `learned` from the jobs that have ended; `nominal`: 1.
+    repair_every, repair_steps
+        After every so many arrivals tabu search of so many steps; 0 for none.
+    assistance
+        How the model of completion times assists a simple selector. `assist`: a job goes to the machine
+        where it most probably ends in time, if that is probable (at least ½) and more so than on the
+        selector's own. `set_aside`: besides, a job that will probably be late everywhere goes where it
+        ends last, out of the others' way. `none`: it does not.
+    forget
+        With learned speeds: how much a job counts compared with the one after it on its machine.
+    rng
+        Draws one number for each job, whatever the rule.
+
+    Raises
+    ------
+    SimulationError
+        If a name is unknown or a number out of range.
+    """
+    names = (("rule", rule, RULES), ("speeds", speeds, SPEEDS), ("assistance", assistance, ASSISTANCE))
+    for name, value, known in names:
+        if value not in known:
+            raise SimulationError(f"no {name} is named {value!r}", hint=f"one of {', '.join(known)}")
+    if not 0 < forget <= 1:
+        raise SimulationError(f"must be above 0 and at most 1, but got {forget}", field="forget")
+    if repair_every < 0 or repair_steps < 0:
+        raise SimulationError("repairs cannot be counted below 0", field="repair_every")
+    site = new_site(jobs, machines)
+    belief = new_belief(site, SPEEDS[speeds], forget)
+    n, m = len(jobs), len(machines)
+    settings = Settings(
+        np.array([RULES[rule], repair_every, repair_steps, ASSISTANCE[assistance]], np.int64), rng.random(n)
+    )
+    written = Written(np.full(n, np.nan), *np.zeros((2, n), np.int64), *np.zeros((2, m), np.int64))
+    run_rule(site, belief, settings, written)
+    return outcome_of(site, written.chance, written.overruled != 0)
+
+
+def outcome_of(site: Site, chance: Float64s, overruled: npt.NDArray[np.bool_]) -> DispatchOutcome:
+    """Return what became of a site's jobs."""
+    return DispatchOutcome(
+        site.machine,
+        site.placed,
+        site.start,
+        site.finish,
+        chance,
+        overruled,
+        int(site.memory[RESTARTS]),
+        int(site.memory[MOVES]),
+    )
+
+
+@kernel()
+def run_rule(held_site, held_belief, settings, held_written):
+    """Decide for every job by a rule, until all have ended."""
+    site, belief = bare_site(held_site), bare_belief(held_belief)
+    written = Written(
+        bare(held_written.chance),
+        bare(held_written.overruled),
+        bare(held_written.barred),
+        bare(held_written.late),
+        bare(held_written.barred_machine),
+    )
+    rule, every, steps = settings.whole[0], settings.whole[1], settings.whole[2]
+    while True:
+        job = advance(site)
+        if job == NOBODY:
+            break
+        learn(site, belief)
+        now = site.memory[NOW]
+        if rule < EDD:
+            machine = select_simply(site, job, rule, settings.chance[job])
+            follower = NOBODY
+            if settings.whole[3] != ALONE:
+                chosen, likely = _assist(site, belief, job, machine, settings.whole[3])
+                written.overruled[job] = 1 if chosen != machine else 0
+                written.chance[job], machine = likely, chosen
+                belief.predicted[job] = predicted_finish(site, belief, machine, job, NOBODY) - now
+        else:
+            machine, follower, ending = insertion(site, belief, job, rule)
+            belief.predicted[job] = ending - now
+            written.chance[job] = chance_in_time(site, belief, job, belief.predicted[job])
+        place(site, job, machine, follower)
+        if every > 0 and site.memory[ARRIVED] % every == 0:
+            tabu_search(site, belief, steps, written.late, written.barred_machine, written.barred)
+
+
+@kernel()
+def _assist(site, belief, job, machine, assistance):
+    """Return the machine on which a job most probably ends in time, if that is probable, and how probably.
+
+    Of several machines as good the one where it ends last: it leaves the faster ones to others. So does a
+    job that will hardly end in time anywhere, if it is to be set aside: it goes where it ends last of all.
+    """
+    now, chosen, slowest = site.memory[NOW], machine, machine
+    best, latest, own, last, aside = -1.0, 0, 0.0, -1, 0.0
+    for other in range(site.memory[MACHINES]):
+        ending = predicted_finish(site, belief, other, job, NOBODY)
+        likely = 0.0
+        if site.down[other] == 0:
+            likely = chance_in_time(site, belief, job, ending - now)
+            if ending > last:
+                slowest, last, aside = other, ending, likely
+        if other == machine:
+            own = likely
+        if likely > best or (likely == best and ending > latest):
+            chosen, best, latest = other, likely, ending
+    if best >= PROBABLE:
+        return (chosen, best) if best > own else (machine, own)
+    known = assistance == SET_ASIDE and belief.counts[2] >= ENOUGH
+    return (slowest, aside) if known else (machine, own)

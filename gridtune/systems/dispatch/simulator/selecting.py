@@ -1,0 +1,190 @@
+"""Rules that choose a machine: simple selectors, insertion by due date, release or length; and tabu search.
+
+Source of selectors, insertion and tabu search: Vladušič, "Using the black-box approach with machine learning
+methods in order to improve job scheduling in GRID environments", sections 2.2.2 and 2.3; Klusáček, Matyska,
+Rudová, "Alea: grid scheduling simulation environment", PPAM 2007.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridtune.core.compiled import kernel
+from gridtune.systems.dispatch.simulator.events import place, take_out
+from gridtune.systems.dispatch.simulator.predicting import (
+    DUE_DATE,
+    RELEASE,
+    SHORTEST,
+    any_up,
+    follower_of,
+    most_tardy_job,
+    predicted_finish,
+    queue_tardiness,
+)
+from gridtune.systems.dispatch.simulator.state import MACHINES, NEVER, NOBODY
+
+__all__ = ["insertion", "select_simply", "tabu_search"]
+
+#: Rules: the first three know nothing but queues, the others insert.
+RANDOM, ROUND_ROBIN, FIRST_AVAILABLE, EDD, ERD, SPT = range(6)
+#: The order of the queue into which each of the rules puts a job.
+ORDERS = (RELEASE, RELEASE, RELEASE, DUE_DATE, RELEASE, SHORTEST)
+
+
+@kernel()
+def select_simply(site, job, rule, chance):
+    """Return a machine by one of the simple selectors.
+
+    Parameters
+    ----------
+    site, job
+        Whom to send.
+    rule
+        `RANDOM`; `ROUND_ROBIN`, by the job's number; or `FIRST_AVAILABLE`: from a random machine on the
+        first idle one, else the first of those with the fewest waiting jobs; machines that are down are
+        left out while others are up.
+    chance
+        From [0, 1): the random machine.
+    """
+    machines = site.memory[MACHINES]
+    if rule == ROUND_ROBIN:
+        return job % machines
+    first = int(chance * machines)
+    if rule == RANDOM:
+        return first
+    up, best = any_up(site), NOBODY
+    for step in range(machines):
+        machine = (first + step) % machines
+        if up and site.down[machine] > 0:
+            continue
+        if site.down[machine] == 0 and site.running[machine] < site.cpus[machine]:
+            return machine
+        if best == NOBODY or site.waiting[machine] < site.waiting[best]:
+            best = machine
+    return best
+
+
+@kernel()
+def insertion(site, belief, job, rule):
+    """Return the machine whose predicted tardiness grows least by a job, and before whom it goes there.
+
+    Of several the one where the job ends first. Under `SPT` the growth is estimated: the job's own
+    tardiness, and its share of a processor's time for each job that it goes before.
+    Machines that are down are left out while others are up.
+    """
+    up, best, before = any_up(site), NOBODY, NOBODY
+    least, earliest = NEVER, NEVER
+    for machine in range(site.memory[MACHINES]):
+        if up and site.down[machine] > 0:
+            continue
+        if rule == ERD:
+            follower, behind = NOBODY, 0
+        elif rule == EDD:
+            follower, behind = follower_of(site, job, machine, DUE_DATE), 0
+        else:
+            follower, behind = _place_by_length(site, job, machine)
+        ending = predicted_finish(site, belief, machine, job, follower)
+        growth = max(0, ending - site.deadline[job])
+        if rule == SPT:
+            seconds = max(1, int(np.rint(site.estimate[job] * belief.factor[machine])))
+            growth += behind * seconds // site.cpus[machine]
+        elif follower != NOBODY:
+            growth = queue_tardiness(site, belief, machine, job, follower, NOBODY)
+            growth -= queue_tardiness(site, belief, machine, NOBODY, NOBODY, NOBODY)
+        if growth < least or (growth == least and ending < earliest):
+            best, before, least, earliest = machine, follower, growth, ending
+    return best, before, earliest
+
+
+@kernel()
+def _place_by_length(site, job, machine):
+    """Return the first waiting job with a longer estimate, and how many stand from there on."""
+    waiting, behind = site.head[machine], site.waiting[machine]
+    while waiting != NOBODY and site.estimate[waiting] <= site.estimate[job]:
+        waiting, behind = site.after[waiting], behind - 1
+    return waiting, behind
+
+
+@kernel()
+def tabu_search(site, belief, steps, late, barred_machine, barred_job):
+    """Move waiting jobs between machines while that lessens the predicted tardiness of all.
+
+    A step takes the most tardy machine that is not barred, its most tardy job that is not barred, and puts
+    it by due date into the queue of the machine of least tardiness. If the tardiness of all falls, the job
+    stays there and is barred; else it goes back and its machine is barred, as is one without such a job.
+    Of a job that was moved nothing is predicted.
+
+    Parameters
+    ----------
+    site, belief
+        The queues, and by what to predict; `belief.predicted` of moved jobs becomes 0.
+    steps
+        At most so many.
+    late, barred_machine
+        Shape (m,), int64: scratch.
+    barred_job
+        Shape (n,), int64: scratch, 0 throughout and left so.
+
+    Returns
+    -------
+    int
+        Jobs that were moved.
+    """
+    machines, moved = site.memory[MACHINES], 0
+    up = any_up(site)
+    for machine in range(machines):
+        late[machine] = queue_tardiness(site, belief, machine, NOBODY, NOBODY, NOBODY)
+        barred_machine[machine] = 0
+    for _ in range(steps):
+        source, target = _most_and_least(site, late, barred_machine, up)
+        if source == NOBODY or late[source] == 0:
+            break
+        job = most_tardy_job(site, belief, source, barred_job)
+        if NOBODY in (job, target):
+            barred_machine[source] = 1
+            continue
+        follower = follower_of(site, job, target, DUE_DATE)
+        left = queue_tardiness(site, belief, source, NOBODY, NOBODY, job)
+        grown = queue_tardiness(site, belief, target, job, follower, NOBODY)
+        if left + grown < late[source] + late[target]:
+            take_out(site, job)
+            place(site, job, target, follower)
+            # What was predicted where it stood says nothing of how good predictions are here.
+            belief.predicted[job] = 0
+            late[source] = left
+            late[target] = queue_tardiness(site, belief, target, NOBODY, NOBODY, NOBODY)
+            barred_job[job] = 1
+            moved += 1
+        else:
+            barred_machine[source] = 1
+    if moved > 0:
+        _unbar(site, barred_job)
+    return moved
+
+
+@kernel()
+def _most_and_least(site, late, barred, up):
+    """Return the most tardy machine that is not barred, and the least tardy of the others that is up."""
+    source, target = NOBODY, NOBODY
+    for machine in range(site.memory[MACHINES]):
+        if barred[machine] == 0 and (source == NOBODY or late[machine] > late[source]):
+            source = machine
+    for machine in range(site.memory[MACHINES]):
+        if machine == source or (up and site.down[machine] > 0):
+            continue
+        if target == NOBODY or late[machine] < late[target]:
+            target = machine
+    return source, target
+
+
+@kernel()
+def _unbar(site, barred_job):
+    """Clear the entries of jobs that wait: nobody else can have been barred but who has just started."""
+    for machine in range(site.memory[MACHINES]):
+        waiting = site.head[machine]
+        while waiting != NOBODY:
+            barred_job[waiting] = 0
+            waiting = site.after[waiting]
+        for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
+            if site.slot[slot] != NOBODY:
+                barred_job[site.slot[slot]] = 0

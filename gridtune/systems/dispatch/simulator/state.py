@@ -1,0 +1,173 @@
+"""What the compiled dispatch simulator remembers: jobs, machines and their queues, in columns.
+
+A queue is a doubly linked list through the jobs' columns, so that a broker can put a job before any other
+and take it out again at no cost that grows with the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import bare, kernel
+
+__all__ = ["Site", "bare_site", "new_site"]
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+#: An instant that never comes, and the number of no job.
+NEVER = np.iinfo(np.int64).max
+NOBODY = -1
+
+#: What a site remembers in single numbers. Its size: jobs, machines, processors of all machines, changes.
+#: Then the second; jobs that have come, that have ended; changes made; the job that waits for a decision
+#: (or NOBODY); jobs thrown back by a failure; moves of jobs to other machines' queues.
+(
+    JOBS,
+    MACHINES,
+    SLOTS,
+    CHANGES,
+    NOW,
+    ARRIVED,
+    FINISHED,
+    CHANGED,
+    DECIDING,
+    RESTARTS,
+    MOVES,
+    MEMORY,
+) = range(12)
+
+#: Kinds of changes: a new speed factor, a failure, a repair.
+SPEED, FAILURE, REPAIR = range(3)
+
+
+class Site(NamedTuple):
+    """Machines with their queues, the jobs that come, and how far they have got.
+
+    Every field is a column; `n` jobs in order of submission, `m` machines, `p` processors of all machines.
+    Times in whole seconds; what has not happened is -1.
+
+    Attributes
+    ----------
+    submit, length, estimate, deadline
+        Shape (n,), int64: when the job comes; seconds it needs on a machine of factor 1; what the broker is
+        told it needs; when it should have ended.
+    factor
+        Shape (m,), float64: a job of length L runs for L × factor seconds.
+    cpus, down, running, waiting
+        Shape (m,), int64: processors; failures not yet repaired; jobs that run and that wait.
+    backlog
+        Shape (m,), int64: sum of the estimates of the jobs that wait.
+    head, tail
+        Shape (m,), int64: first and last job of the queue.
+    first_slot
+        Shape (m + 1,), int64: where in `slot` the machine's processors begin.
+    slot
+        Shape (p,), int64: the job a processor runs.
+    after, before
+        Shape (n,), int64: neighbours of a waiting job in its queue.
+    machine, placed, start, finish
+        Shape (n,), int64: where a job was sent, when that was decided last, when it started last and ended.
+    end
+        Shape (n,), int64: when a running job will end; no broker may look at it.
+    ended
+        Shape (n,), int64: jobs in the order in which they ended.
+    change_time, change_machine, change_kind
+        Shape (changes,), int64, by time.
+    change_value
+        Shape (changes,), float64: the new factor of a `SPEED` change.
+    memory
+        Shape (12,), int64: single numbers, see the constants above.
+    """
+
+    submit: Int64s
+    length: Int64s
+    estimate: Int64s
+    deadline: Int64s
+    factor: Float64s
+    cpus: Int64s
+    down: Int64s
+    running: Int64s
+    waiting: Int64s
+    backlog: Int64s
+    head: Int64s
+    tail: Int64s
+    first_slot: Int64s
+    slot: Int64s
+    after: Int64s
+    before: Int64s
+    machine: Int64s
+    placed: Int64s
+    start: Int64s
+    finish: Int64s
+    end: Int64s
+    ended: Int64s
+    change_time: Int64s
+    change_machine: Int64s
+    change_kind: Int64s
+    change_value: Float64s
+    memory: Int64s
+
+
+def new_site(jobs: Any, machines: Any) -> Site:
+    """Return a site before its first job, of the `DispatchJobs` and `Machines` of the model."""
+    n, m, changes = len(jobs.submit), len(machines.factor), machines.changes
+    nothing = np.full((8, n), -1, np.int64)
+    none, empty = np.zeros((4, m), np.int64), np.full((2, m), -1, np.int64)
+    first_slot = np.concatenate([[0], np.cumsum(machines.cpus)]).astype(np.int64)
+    slots = int(first_slot[-1])
+    memory = np.zeros(MEMORY, np.int64)
+    memory[[JOBS, MACHINES, SLOTS, CHANGES, DECIDING]] = n, m, slots, len(changes.time), NOBODY
+    columns: tuple[Any, ...] = (
+        *(np.array(column, np.int64) for column in (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)),
+        np.array(machines.factor, np.float64),
+        np.array(machines.cpus, np.int64),
+        *none,
+        *empty,
+        first_slot,
+        np.full(slots, NOBODY, np.int64),
+        *nothing,
+        np.array(changes.time, np.int64),
+        np.array(changes.machine, np.int64),
+        np.array(changes.kind, np.int64),
+        np.array(changes.value, np.float64),
+        memory,
+    )
+    return Site(*columns)
+
+
+@kernel()
+def bare_site(site):
+    """Return the same site with bare columns; whoever calls holds the arrays meanwhile."""
+    return Site(
+        bare(site.submit),
+        bare(site.length),
+        bare(site.estimate),
+        bare(site.deadline),
+        bare(site.factor),
+        bare(site.cpus),
+        bare(site.down),
+        bare(site.running),
+        bare(site.waiting),
+        bare(site.backlog),
+        bare(site.head),
+        bare(site.tail),
+        bare(site.first_slot),
+        bare(site.slot),
+        bare(site.after),
+        bare(site.before),
+        bare(site.machine),
+        bare(site.placed),
+        bare(site.start),
+        bare(site.finish),
+        bare(site.end),
+        bare(site.ended),
+        bare(site.change_time),
+        bare(site.change_machine),
+        bare(site.change_kind),
+        bare(site.change_value),
+        bare(site.memory),
+    )

@@ -1,0 +1,187 @@
+"""The `dispatch` system: a broker sends jobs with deadlines to machines that have queues of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from gridtune.core.system import FinishedSweep, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.systems.dispatch.metrics import DISPATCH_METRICS, dispatch_notes, measure_dispatch
+from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.simulator.generating import (
+    BatchPlan,
+    Chance,
+    batch_starts,
+    draw_jobs,
+    log_jobs,
+)
+from gridtune.systems.dispatch.simulator.model import (
+    Changes,
+    DispatchJobs,
+    Machines,
+    failures,
+    no_changes,
+    speed_changes,
+)
+from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, Rule, dispatch
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workload import Workload
+
+__all__ = ["DispatchSystem"]
+
+#: The rule that inserts into queues of each order.
+_INSERTING = {"fifo": "erd", "due_date": "edd", "shortest": "spt"}
+#: What runs on its own are compared with where queues may be edited: the paper's better benchmark.
+_BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10, "repair_steps": 10}
+_SIMPLE = ("random", "round_robin", "first_available")
+
+
+class DispatchSystem(System):
+    """Jobs with deadlines, sent to machines of different speed that have queues of their own.
+
+    A run is compared with a reference on the same jobs and the same random numbers: the same simple selector
+    without a learner; or, where queues are edited, insertion by release with tabu search.
+    """
+
+    name: ClassVar[str] = "dispatch"
+    version: ClassVar[str] = "3"
+    Parameters: ClassVar[type[SystemParameters]] = DispatchParameters
+
+    metrics = DISPATCH_METRICS
+
+    def traces(self, parameters: DispatchParameters) -> Iterable[str]:
+        """Return the log, if there is one."""
+        return () if parameters.trace is None else (str(parameters.reference),)
+
+    def prepare(self, parameters: Iterable[DispatchParameters]) -> None:
+        """Compile what these runs need, by running a few jobs."""
+        for learner in {each.learner for each in parameters} - {"none", "drain"}:
+            few = {"batches": 1, "batch_jobs": 20, "learning_jobs": 60, "repair_every": 5, "load": 3.0}
+            run = DispatchParameters.model_validate({"mode": "direct", "learner": learner, **few})
+            chance = np.random.default_rng(0)
+            _run(run, self._jobs(run, chance.spawn(4), None), chance.spawn(3))
+        few_jobs = DispatchParameters.model_validate({"batches": 1, "batch_jobs": 5})
+        chance = np.random.default_rng(0)
+        _run(few_jobs, self._jobs(few_jobs, chance.spawn(4), None), chance.spawn(3))
+
+    def run(
+        self, parameters: DispatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        """Run the jobs under the broker and under its reference; `tables` adds a row for each job."""
+        p = parameters
+        log = None if p.trace is None else load(*self.traces(p))
+        purposes = ("arrivals", "lengths", "estimates", "deadlines")
+        part = None if log is None else _part(p, log)
+        jobs = self._jobs(p, [streams(purpose) for purpose in purposes], part)
+        # Both arms draw from streams of the same purposes, each from its beginning.
+        drawn = ("failures", "selector", "learning")
+        outcome = _run(p, jobs, [streams(purpose) for purpose in drawn])
+        reference = _run(_reference(p), jobs, [streams(purpose) for purpose in drawn])
+        notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
+        if outcome.learning:
+            notes["learning"] = dict(outcome.learning)
+        if part is not None:
+            unknown = int((part.requested_time[: len(jobs)] < 1).sum())
+            notes |= {"cleaning": dict(part.cleaning), "without_requested_time": unknown}
+        made = {"jobs": _job_table(jobs, outcome)} if tables else {}
+        return Outcome(measure_dispatch(jobs, outcome, reference), notes, made)
+
+    @staticmethod
+    def _jobs(
+        p: DispatchParameters, streams: list[np.random.Generator], log: Workload | None
+    ) -> DispatchJobs:
+
+        plan, chance = _plan(p), Chance(*streams)
+        if log is None:
+            jobs = draw_jobs(plan, slack=p.slack, error=p.estimate_error, chance=chance)
+        else:
+            columns = (log.submit_time, log.run_time, log.requested_time)
+            jobs = log_jobs(*columns, plan, slack=p.slack, error=p.estimate_error, chance=chance)
+        if p.first is not None:
+            jobs = jobs.take(np.arange(len(jobs)) < (jobs.batch < 0).sum() + p.first)
+        return jobs
+
+    def report(self, sweep: FinishedSweep) -> list[Path]:
+        """Write the tables and figures of the publication's experiments, with the published numbers beside."""
+        from gridtune.systems.dispatch.report import write  # noqa: PLC0415 (matplotlib)
+
+        return write(sweep)
+
+
+def _part(p: DispatchParameters, log: Workload) -> Workload:
+    """Return the part of a log that is run, in order of submission."""
+    workload, _ = clean(log, ("sort_submits",))
+    if p.window is None:
+        return workload
+    number, count = map(int, p.window.split("/"))
+    return workload.windows(count)[number - 1]
+
+
+def _plan(p: DispatchParameters) -> BatchPlan:
+
+    capacity = sum(p.cpus / factor for factor in p.factors)
+    return BatchPlan(
+        p.batches, p.batch_jobs, p.learning_jobs, p.load, p.learning_load, p.mean_length, capacity
+    )
+
+
+def _reference(p: DispatchParameters) -> DispatchParameters:
+    """Return the parameters of what a run is compared with."""
+    alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": "fifo"}
+    # A selector whose queues are repaired has edited queues, too.
+    if p.mode == "assist" or (p.mode == "alone" and p.base_rule in _SIMPLE and not p.repairs):
+        return p.model_copy(update=alone)
+    return p.model_copy(update={**alone, **_BENCHMARK})
+
+
+def _machines(p: DispatchParameters, jobs: DispatchJobs, chance: np.random.Generator) -> Machines:
+
+    changes: Changes = no_changes()
+    if p.change_after and p.changed_factors is not None:
+        changes += speed_changes(int(batch_starts(_plan(p))[p.change_after]), p.changed_factors)
+    if p.mean_up is not None and p.mean_down is not None:
+        horizon = int(jobs.submit.max(initial=0))
+        changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, chance)
+    return Machines(np.array(p.factors), np.full(len(p.factors), p.cpus), changes)
+
+
+def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Generator]) -> DispatchOutcome:
+
+    failing, selecting, learning = streams
+    machines = _machines(p, jobs, failing)
+    common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
+    assistance: Assistance = "set_aside" if p.set_aside else "assist"
+    if p.learner == "none":
+        return dispatch(jobs, machines, rule=p.base_rule, speeds=p.believed_speeds, rng=selecting, **common)
+    if p.learner == "drain":
+        rule = cast("Rule", _INSERTING[p.order] if p.mode == "direct" else p.base_rule)
+        helped: Assistance = assistance if p.mode == "assist" else "none"
+        return dispatch(
+            jobs, machines, rule=rule, speeds=p.believed_speeds, assistance=helped, rng=selecting, **common
+        )
+    from gridtune.systems.dispatch.classifiers.learners import make_learner  # noqa: PLC0415
+    from gridtune.systems.dispatch.learners.playing import Broker, Refreshing  # noqa: PLC0415
+
+    broker = Broker(
+        make_learner(p.learner, len(machines), limit=p.selection_jobs),
+        direct=p.mode == "direct",
+        rule=p.base_rule,
+        assistance=assistance,
+        order=p.order,
+        speeds=p.believed_speeds,
+        refreshing=Refreshing(p.refresh, p.refresh_on, p.memory, p.reselect),
+        **common,
+    )
+    return broker.run(jobs, machines, rng=selecting, learning_rng=learning)
+
+
+def _job_table(jobs: DispatchJobs, outcome: DispatchOutcome) -> pa.Table:
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = {name: getattr(jobs, name) for name in ("batch", "submit", "length", "estimate", "deadline")}
+    columns |= {name: getattr(outcome, name) for name in ("machine", "placed", "start", "finish", "chance")}
+    return pa.table({**columns, "overruled": outcome.overruled})

@@ -1,0 +1,109 @@
+"""`Plan`: where and when each task of a workflow runs, and what of which slot is paid for it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from gridtune.systems.provisioning.simulator.slots import Slots
+
+__all__ = ["Plan", "Reservations"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Reservations:
+    """What has to be held for a plan: so many processors of a slot, from then to then; shape (r,) each."""
+
+    slot: Ints
+    start: Floats
+    end: Floats
+    processors: Ints
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A workflow laid onto slots.
+
+    Attributes
+    ----------
+    slots
+        What was on offer.
+    chosen
+        Shape (slots,), bool: the slots of the plan.
+    site, start, finish
+        Shape (n,), int64 and float64 seconds: where and when each task runs; empty if the plan cannot be.
+    pieces
+        Shape (n + 1,), int64: task i holds the pieces from `pieces[i]` to `pieces[i + 1]`.
+    piece_slot, piece_processors
+        Shape (p,), int64: so many processors of that slot, while the task runs.
+    allocation_cost
+        Σ price × processors × seconds paid + fixed price; infinite if the plan cannot be.
+    makespan
+        Seconds from `now` to the end of the last task (the scheduling cost); infinite if the plan cannot be.
+    now
+        The second from which on tasks may start.
+    """
+
+    slots: Slots
+    chosen: Bools
+    site: Ints
+    start: Floats
+    finish: Floats
+    pieces: Ints
+    piece_slot: Ints
+    piece_processors: Ints
+    allocation_cost: float
+    makespan: float
+    now: float
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every task has a place."""
+        return math.isfinite(self.makespan)
+
+    @property
+    def piece_task(self) -> Ints:
+        """Shape (p,), int64: whose each piece is."""
+        return np.repeat(np.arange(len(self.start)), np.diff(self.pieces))
+
+    @property
+    def used(self) -> Bools:
+        """Shape (slots,), bool: slots of which some task holds a part."""
+        used = np.zeros(len(self.slots), bool)
+        used[self.piece_slot] = True
+        return used
+
+    def slots_of(self, task: int) -> Ints:
+        """Return the slots a task draws on."""
+        return self.piece_slot[self.pieces[task] : self.pieces[task + 1]]
+
+    def reservations(self) -> Reservations:
+        """Return what has to be held and paid: parts of divisible slots, all of the others.
+
+        A slot that cannot be divided is held from its start to its end, or to the end of the last task on it
+        if that is later. Tasks of no length hold nothing.
+        """
+        owner, divisible = self.piece_task, self.slots.divisible[self.piece_slot]
+        lasting = self.finish[owner] > self.start[owner]
+        parts = divisible & lasting
+        whole = np.flatnonzero(self.chosen & ~self.slots.divisible)
+        until = self.slots.end.astype(np.float64)
+        np.maximum.at(until, self.piece_slot, self.finish[owner])
+        return Reservations(
+            np.concatenate([whole, self.piece_slot[parts]]),
+            np.concatenate([self.slots.start[whole].astype(np.float64), self.start[owner[parts]]]),
+            np.concatenate([until[whole], self.finish[owner[parts]]]),
+            np.concatenate([self.slots.processors[whole], self.piece_processors[parts]]),
+        )

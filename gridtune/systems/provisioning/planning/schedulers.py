@@ -1,0 +1,182 @@
+"""The four schedulers, compiled: each lays a whole workflow onto the chosen slots, or finds that it cannot.
+
+Sources: H. Topcuoglu, S. Hariri, M.-Y. Wu, "Performance-effective and low-complexity task scheduling for
+heterogeneous computing", IEEE TPDS 13(3), 2002, section 4 (HEFT); A. Mandal et al., "Scheduling strategies
+for mapping application workflows onto the grid", HPDC 2005 (Min-Min and Max-Min, level by level); G. Singh,
+C. Kesselman, E. Deelman, HPDC 2007, sections 3 and 5 (Greedy; slots, several slots for a task, extension).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridtune.core.compiled import kernel
+from gridtune.systems.provisioning.planning.placing import TOGETHER, find_ready, place, take
+from gridtune.systems.provisioning.planning.state import GIVEN, INFINITE, earliest_fit
+
+__all__ = ["GREEDY", "HEFT", "MAX_MIN", "MIN_MIN", "allocation_cost", "schedule", "upward_ranks"]
+
+HEFT, GREEDY, MIN_MIN, MAX_MIN = range(4)
+#: The value of a place that has to be looked for anew.
+_STALE = -1.0
+
+
+@kernel()
+def upward_ranks(order, children, child, volume, mean_run, latency, seconds_per_byte):
+    """Return each task's upward rank: its mean run time, and the longest way from there to the end.
+
+    Topcuoglu et al., equation 8: rank(i) = w̄(i) + max over children j of (c̄(i, j) + rank(j)).
+
+    Parameters
+    ----------
+    order
+        The tasks, parents before children.
+    children, child, volume
+        Compressed rows of children and of the bytes sent to them.
+    mean_run
+        Seconds, over the sites.
+    latency, seconds_per_byte
+        Means over the pairs of different sites.
+    """
+    rank = np.zeros(order.size)
+    for index in range(order.size - 1, -1, -1):
+        task = order[index]
+        longest = 0.0
+        for edge in range(children[task], children[task + 1]):
+            sending = latency + volume[edge] * seconds_per_byte
+            longest = max(longest, sending + rank[child[edge]])
+        rank[task] = mean_run[task] + longest
+    return rank
+
+
+@kernel()
+def schedule(work, graph, offers, scheduler, cross, now):
+    """Lay the workflow onto the open slots; return when its last task ends, infinite if one has no place."""
+    if scheduler in (HEFT, GREEDY):
+        return _by_list(work, graph, offers, scheduler == GREEDY, cross, now)
+    return _by_level(work, graph, offers, scheduler == MAX_MIN, cross, now)
+
+
+@kernel()
+def _by_list(work, graph, offers, mind_makespan, cross, now):
+    """Give the tasks, in their order, the place where each ends first, or that lengthens the whole least."""
+    last, before, value, slot, site, start = now, -1, INFINITE, -1, -1, INFINITE
+    for index in range(work.tasks):
+        task = graph.order[index]
+        find_ready(work, graph, task, now)
+        floor = last if mind_makespan else now
+        # Room only shrinks: while a task like the one before ends as early in the same slot, that is best.
+        again = before >= 0 and slot != TOGETHER and _alike(work, graph, task, before)
+        if again:
+            base, ready = task * work.sites + site, work.ready[task * work.sites + site]
+            start = earliest_fit(work, offers, slot, graph.processors[task], graph.run[base], ready)
+            again = max(start + graph.run[base], floor) == value
+        if not again:
+            value, slot, site, start = place(work, graph, offers, task, floor, cross)
+        if value == INFINITE:
+            return INFINITE
+        take(work, graph, offers, task, slot, site, start)
+        last, before = max(last, work.finish[task]), task
+    return last
+
+
+@kernel()
+def _by_level(work, graph, offers, longest_first, cross, now):
+    """Level by level, place the task whose earliest end is first (Min-Min) or last (Max-Min)."""
+    last, begin, level = now, 0, 0
+    while begin < work.tasks:
+        level += 1
+        end = graph.levels[level]
+        work.counters[GIVEN] = end - begin
+        for index in range(begin, end):
+            task = graph.by_level[index]
+            find_ready(work, graph, task, now)
+            work.queue[index - begin], work.value[task] = task, _STALE
+        begin = end
+        while work.counters[GIVEN] > 0:
+            if not _look(work, graph, offers, cross, now):
+                return INFINITE
+            chosen = 0
+            for index in range(1, work.counters[GIVEN]):
+                value, best = work.value[work.queue[index]], work.value[work.queue[chosen]]
+                if (value > best) if longest_first else (value < best):
+                    chosen = index
+            task = work.queue[chosen]
+            slot, site = work.best_slot[task], work.at[task]
+            take(work, graph, offers, task, slot, site, work.start[task])
+            last = max(last, work.finish[task])
+            _forget(work, chosen, slot, site)
+    return last
+
+
+@kernel()
+def _look(work, graph, offers, cross, now):
+    """Find anew the places of waiting tasks that may have lost theirs; tell whether all have one.
+
+    A task that asks for the same as the one looked at before it gets the same answer.
+    """
+    before = -1
+    for index in range(work.counters[GIVEN]):
+        task = work.queue[index]
+        if work.value[task] != _STALE:
+            continue
+        if before >= 0 and _alike(work, graph, task, before):
+            work.value[task], work.best_slot[task] = work.value[before], work.best_slot[before]
+            work.at[task], work.start[task] = work.at[before], work.start[before]
+            continue
+        value, slot, site, start = place(work, graph, offers, task, now, cross)
+        if value == INFINITE:
+            return False
+        work.value[task], work.best_slot[task] = value, slot
+        work.at[task], work.start[task] = site, start
+        before = task
+    return True
+
+
+@kernel()
+def _alike(work, graph, one, other):
+    if graph.processors[one] != graph.processors[other]:
+        return False
+    sites = work.sites
+    for site in range(sites):
+        a, b = one * sites + site, other * sites + site
+        if graph.run[a] != graph.run[b] or work.ready[a] != work.ready[b]:
+            return False
+    return True
+
+
+@kernel()
+def _forget(work, chosen, slot, site):
+    """Take a task out of the queue, and doubt the places that drew on what it took.
+
+    Room only shrinks: a place that nobody touched stays the best one.
+    """
+    work.counters[GIVEN] -= 1
+    for index in range(work.counters[GIVEN]):
+        if index >= chosen:
+            work.queue[index] = work.queue[index + 1]
+        other = work.queue[index]
+        together = slot == TOGETHER or work.best_slot[other] == TOGETHER
+        if work.best_slot[other] == slot or (together and work.at[other] == site):
+            work.value[other] = _STALE
+
+
+@kernel()
+def allocation_cost(work, offers, plan):
+    """Return what a plan costs: Σ price × processors × seconds paid + fixed, over its slots.
+
+    Of a divisible slot what tasks hold is paid, of another one all of it, up to the end of its last task
+    where that is later than the end it was offered with. A divisible slot that nobody uses costs nothing.
+    """
+    cost = 0.0
+    for slot in range(work.slots):
+        if not plan[slot]:
+            continue
+        if offers.divisible[slot] == 1:
+            if work.taken[slot] == 1:
+                cost += work.used[slot] * offers.price[slot] + offers.fixed[slot]
+        else:
+            until = max(work.until[slot], offers.offered[slot])
+            seconds = until - offers.start[slot]
+            cost += offers.processors[slot] * seconds * offers.price[slot] + offers.fixed[slot]
+    return cost

@@ -1,0 +1,176 @@
+"""What searches find: plans and their front, which scheduler finds it, how the search should be set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.report.style import MARKERS, PALETTE, UNSURE, figure, head, save
+from gridtune.statistics.inference import bootstrap_interval
+from gridtune.statistics.pareto import merge_fronts
+from gridtune.systems.provisioning.metrics import HOUR
+from gridtune.systems.provisioning.parameters import SEARCHES
+from gridtune.systems.provisioning.report.rows import Row, by_value, varying
+
+if TYPE_CHECKING:
+    from gridtune.core.system import FinishedSweep
+
+__all__ = ["merged_counts", "write_fronts"]
+
+_SETTINGS = ("population", "iterations", "crossover_points", "mutation")
+
+
+def write_fronts(sweep: FinishedSweep, rows: Sequence[Row]) -> list[Path]:
+    """Draw the plans of one submission, the choice by α, the schedulers and the settings of the search."""
+    searched = [row for row in rows if not row.queued and row.get("search") in SEARCHES]
+    made = [row for row in searched if row.get("offers") == "poisson"]
+    folder, paths = sweep.directory / "plots", []
+    if made and not any(varying(made, name) for name in _SETTINGS):
+        paths.append(_draw_plans(sweep, made[0], folder / "provisioning_plans.png"))
+        if varying(made, "alpha"):
+            paths.append(_draw_choice(made, folder / "provisioning_choice.png"))
+    if made and varying(made, "scheduler"):
+        counts = merged_counts(made)
+        paths.append(_draw_schedulers(counts, folder / "provisioning_schedulers.png"))
+        path = sweep.directory / "schedulers.csv"
+        lines = [",".join([name, *map(str, found)]) for name, found in counts.items()]
+        path.write_text("\n".join(["scheduler,plans of each merged front", *lines]) + "\n", encoding="utf-8")
+        paths.append(path)
+    if varying(searched, "population") and varying(searched, "iterations"):
+        paths.append(_draw_settings(searched, folder / "provisioning_settings.png"))
+    return paths
+
+
+def _draw_plans(sweep: FinishedSweep, row: Row, path: Path) -> Path:
+    """Draw all distinct feasible plans that a search met, and its front (figure 1)."""
+    tables = sweep.tables_of(row.results[0])
+    with figure(6.6, 4.4) as (drawing, axes):
+        for name, label, style in (
+            ("solutions", "feasible plans", {"color": UNSURE, "s": 9, "alpha": 0.5}),
+            ("front", "plans that no other dominates", {"color": PALETTE[1], "s": 26, "zorder": 3}),
+        ):
+            plans = tables[name]
+            x, y = (plans[cost].to_numpy() / HOUR for cost in ("makespan", "allocation_cost"))
+            axes.scatter(x, y, label=f"{label} ({len(x):,})", linewidths=0, **style)
+        axes.set(xlabel="makespan, hours", ylabel="allocation cost, SU")
+        axes.legend()
+        head(axes, "Plans that the search met", f"{row.results[0].replicate}, {row.get('search')}")
+        return save(drawing, path)
+
+
+def _draw_choice(rows: Sequence[Row], path: Path) -> Path:
+    """Draw what is chosen from the front by α (figure 2)."""
+    mine = [row for row in rows if "alpha" in row.parameters]
+    with figure(9.6, 3.6, ncols=2) as (drawing, panels):
+        for index, (metric, label) in enumerate(
+            (("makespan", "makespan, hours"), ("allocation_cost", "allocation cost, SU"))
+        ):
+            alpha, y = [row.get("alpha") for row in mine], [row.mean(metric) for row in mine]
+            spread = [row.spread(metric) for row in mine]
+            panels[index].errorbar(alpha, y, spread, color=PALETTE[index], marker=MARKERS[index], capsize=3)
+            panels[index].set(xlabel="trade-off factor α", ylabel=label)
+        head(panels[0], "What is chosen from the front", f"mean and standard deviation, n = {len(mine[0])}")
+        return save(drawing, path)
+
+
+def merged_counts(rows: Sequence[Row]) -> dict[str, list[int]]:
+    """Return for each scheduler how many plans of the merged front it found, of each replicate.
+
+    A plan with the same costs as another's counts for both. The last entry, `all`, counts each pair of costs
+    once.
+    """
+    fronts: dict[str, dict[str, list[list[float]]]] = {}
+    for scheduler, mine in by_value(rows, "scheduler").items():
+        for result in mine[0].results:
+            fronts.setdefault(result.replicate, {})[scheduler] = result.notes.get("front", [])
+    names = list(by_value(rows, "scheduler"))
+    counts: dict[str, list[int]] = {name: [] for name in [*names, "all"]}
+    for found in fronts.values():
+        if len(found) < len(names):
+            continue
+        points, owner = merge_fronts([np.array(found[name], float).reshape(-1, 2) for name in names])
+        held = Counter(owner.tolist())
+        for place, name in enumerate(names):
+            counts[name].append(held[place])
+        counts["all"].append(len(np.unique(points, axis=0)))
+    return counts
+
+
+def _draw_schedulers(counts: dict[str, list[int]], path: Path) -> Path:
+    """Draw how many plans of the merged front each scheduler finds (figure 3)."""
+    names = [name for name in counts if counts[name]]
+    with figure(6.6, 4.0) as (drawing, axes):
+        for place, name in enumerate(names):
+            mean = float(np.mean(counts[name]))
+            low, high = bootstrap_interval(counts[name], rng=np.random.default_rng(0))
+            ends = [[mean - float(low)], [float(high) - mean]]
+            colour = UNSURE if name == "all" else PALETTE[place]
+            axes.bar(place, mean, 0.62, color=colour, yerr=ends, capsize=4, ecolor="#444444")
+            axes.annotate(
+                f"{mean:.1f}", (place, 0), (0, 5), textcoords="offset points", ha="center", color="w"
+            )
+        axes.set_xticks(range(len(names)), names)
+        axes.grid(False, axis="x")
+        axes.set(ylabel="plans of the merged front")
+        axes.margins(y=0.15)
+        note = f"mean over {len(counts[names[0]])} sets of slots, 95 % interval"
+        head(axes, "Which scheduler finds the best plans", note)
+        return save(drawing, path)
+
+
+def _draw_settings(rows: Sequence[Row], path: Path) -> Path:
+    """Draw the hypervolume over evaluations for each population, and over the other settings."""
+    with figure(11.5, 3.8, ncols=2, sharey=True) as (drawing, (left, right)):
+        plain = [row for row in rows if row.get("crossover_points") == 2 and row.get("mutation") == 1]
+        for index, (population, mine) in enumerate(by_value(plain, "population").items()):
+            x = [row.mean("evaluations") for row in mine]
+            y, spread = _with_interval(mine)
+            style = {"color": PALETTE[index], "marker": MARKERS[index]}
+            left.errorbar(x, y, spread, label=f"population {population}", capsize=3, **style)
+        left.set(xscale="log", xlabel="plans looked at", ylabel="hypervolume")
+        left.legend()
+        for index, (mutation, mutated) in enumerate(by_value(_crossed(rows), "mutation").items()):
+            groups = by_value(mutated, "crossover_points")
+            pooled = [_pooled(mine) for mine in groups.values()]
+            style = {"color": PALETTE[index + 3], "marker": MARKERS[index + 3]}
+            y, ends = [mean for mean, _ in pooled], np.array([ends for _, ends in pooled]).T
+            right.errorbar(list(groups), y, ends, label=f"{mutation:g} bits flipped", capsize=3, **style)
+        right.set(xlabel="crossover points", xticks=sorted(by_value(rows, "crossover_points")))
+        right.legend()
+        head(left, "Population and iterations", "two-point crossover, one bit flipped; 95 % intervals")
+        head(right, "Crossover and mutation", "at equal populations and iterations")
+        return save(drawing, path)
+
+
+def _crossed(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of those populations and iterations at which most was varied besides."""
+    alike: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        alike.setdefault((row.get("population"), row.get("iterations")), []).append(row)
+    most = max(map(len, alike.values()))
+    return [row for mine in alike.values() if len(mine) == most for row in mine]
+
+
+def _with_interval(rows: Sequence[Row]) -> tuple[list[float], npt.NDArray[np.float64]]:
+    ends = [_pooled([row]) for row in rows]
+    return [mean for mean, _ in ends], np.array([spread for _, spread in ends]).T
+
+
+def _pooled(rows: Sequence[Row]) -> tuple[float, tuple[float, float]]:
+    """Return the mean hypervolume of the submissions that all rows have, and its distances to the ends."""
+    by_submission: dict[str, list[float]] = {}
+    for row in rows:
+        for result, value in zip(row.results, row.values("hypervolume"), strict=True):
+            if not np.isnan(value):
+                by_submission.setdefault(result.replicate, []).append(float(value))
+    values = np.array([np.mean(each) for each in by_submission.values() if len(each) == len(rows)])
+    if len(values) == 0:
+        return float("nan"), (float("nan"), float("nan"))
+    low, high = bootstrap_interval(values, rng=np.random.default_rng(0))
+    mean = float(values.mean())
+    return mean, (mean - float(low), float(high) - mean)

@@ -1,0 +1,152 @@
+"""`Memetic`: an elitist search that begins with simple rules and lets go of what is not worth its price.
+
+What it adds to the genetic algorithm as it was published: plans give back what no task uses; the first ones
+come from simple rules; a population of distinct plans survives by rank and crowding distance; children lose
+slots the more likely the more these cost; and no plan is evaluated twice.
+
+Sources: K. Deb et al., IEEE TEC 6(2), 2002 (rank, crowding distance, elitism); P. Moscato, "On evolution,
+search, optimization, genetic algorithms and martial arts: towards memetic algorithms", Caltech 1989.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.systems.provisioning.search.archive import crowding_order
+from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.search import Search, check
+from gridtune.systems.provisioning.search.seeds import heuristic_plans
+
+__all__ = ["Memetic"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+#: How often a batch tries to come by a plan not seen before, in times of its size.
+_PATIENCE = 20
+#: The chance that a change goes no further than one slot, then two, and so on.
+_STOP = 0.6
+
+
+class Memetic(Search):
+    """An elitist genetic local search.
+
+    Parameters
+    ----------
+    problem, rng, release
+        See `Search`; slots that no task uses are given back, unless told otherwise.
+    population
+        Plans that survive a step.
+    offspring
+        New plans evaluated in a step.
+    seeds
+        Plans by simple rules to begin with, at most; at least one.
+    crossover_rate
+        How likely a child has two parents.
+    drop_rate, swap_rate
+        How likely a change gives slots up, or exchanges one; otherwise it adds some.
+
+    Raises
+    ------
+    SimulationError
+        Naming the parameter that cannot be.
+    """
+
+    def __init__(
+        self,
+        problem: Evaluator,
+        rng: np.random.Generator,
+        *,
+        population: int = 50,
+        offspring: int = 25,
+        seeds: int = 40,
+        crossover_rate: float = 0.8,
+        drop_rate: float = 0.5,
+        swap_rate: float = 0.25,
+        release: bool = True,
+    ) -> None:
+        super().__init__(problem, rng, release=release)
+        check("population", population, population >= 1)
+        check("offspring", offspring, offspring >= 1)
+        check("seeds", seeds, seeds >= 1)
+        check("crossover_rate", crossover_rate, 0 <= crossover_rate <= 1)
+        check("drop_rate", drop_rate, 0 <= drop_rate <= 1)
+        check("swap_rate", swap_rate, 0 <= swap_rate <= 1)
+        self.population, self.offspring, self.seeds = population, offspring, seeds
+        self.crossover_rate, self.drop_rate, self.swap_rate = crossover_rate, drop_rate, swap_rate
+        # What is paid only as far as it is used costs nothing to have; it still is a candidate to go.
+        price = np.where(problem.slots.divisible, 0.0, problem.slots.cost)
+        self._weight = price + price.mean() if price.any() else np.ones(len(price))
+        self._plans: Bools = np.empty((0, len(problem)), np.bool_)
+        self._costs: Floats = np.empty((0, 2))
+        self._seen: set[bytes] = set()
+
+    def _propose(self) -> Bools:
+        if len(self._plans) == 0:
+            plans = heuristic_plans(self.problem, self.seeds)
+            self._seen.update(_keys(plans))
+            return plans
+        children = []
+        for _ in range(self.offspring * _PATIENCE):
+            child = self._child()
+            (key,) = _keys(child[None])
+            if key not in self._seen:
+                self._seen.add(key)
+                children.append(child)
+                if len(children) == self.offspring:
+                    break
+        return np.array(children, np.bool_).reshape(-1, len(self.problem))
+
+    def _child(self) -> Bools:
+        """Return a plan near one of the population, or between two of them."""
+        rng, count = self.rng, len(self._plans)
+        # The better of two: the population stands in the order in which it survives.
+        child = self._plans[rng.integers(count, size=2).min()].copy()
+        if rng.random() < self.crossover_rate:
+            other = self._plans[rng.integers(count)]
+            if rng.random() < 0.5:
+                one, two = np.sort(rng.integers(0, len(child) + 1, 2))
+                child[one:two] = other[one:two]
+            else:
+                child = np.where(rng.random(len(child)) < 0.5, child, other)
+            if rng.random() < 0.5:
+                return child
+        self._change(child)
+        return child
+
+    def _change(self, child: Bools) -> None:
+        """Give up some slots, the dear ones rather than the cheap; or exchange one; or add some."""
+        rng, move = self.rng, self.rng.random()
+        taken, free, steps = np.flatnonzero(child), np.flatnonzero(~child), int(self.rng.geometric(_STOP))
+        if move < self.drop_rate + self.swap_rate and len(taken):
+            count = min(steps, len(taken)) if move < self.drop_rate else 1
+            weight = self._weight[taken]
+            child[rng.choice(taken, count, replace=False, p=weight / weight.sum())] = False
+        if move >= self.drop_rate and len(free):
+            child[rng.choice(free, min(steps, len(free)), replace=False)] = True
+
+    def _learn(self, costs: Floats, plans: Bools) -> None:
+        self._seen.update(_keys(plans))
+        plans, costs = np.concatenate([self._plans, plans]), np.concatenate([self._costs, costs])
+        _, first = np.unique(np.packbits(plans, axis=1), axis=0, return_index=True)
+        first.sort()
+        kept = first[crowding_order(costs[first])[: self.population]]
+        self._plans, self._costs = plans[kept], costs[kept]
+
+    def _own_state(self) -> dict[str, Any]:
+        return {
+            "population": self._plans.copy(),
+            "population_costs": self._costs.copy(),
+            "seen": set(self._seen),
+        }
+
+    def _set_own_state(self, state: dict[str, Any]) -> None:
+        self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()
+        self._seen = set(state["seen"])
+
+
+def _keys(plans: Bools) -> list[bytes]:
+    return [row.tobytes() for row in np.packbits(plans, axis=1)]

@@ -1,0 +1,126 @@
+"""`Moga`: the multi-objective genetic algorithm with which plans were first searched for.
+
+Sources: C. M. Fonseca, P. J. Fleming, "Genetic algorithms for multiobjective optimization: formulation,
+discussion and generalization", ICGA 1993 (ranks, shared fitness, the radius of a niche); G. Singh,
+C. Kesselman, E. Deelman, HPDC 2007, section 3 (the coding, crossover in two points, mutation, the archive).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
+from gridtune.systems.provisioning.search.operators import cross, mutate, random_plans, sample_universally
+from gridtune.systems.provisioning.search.search import Search, check
+from gridtune.systems.provisioning.search.seeds import heuristic_plans
+
+__all__ = ["Moga", "shared_fitness"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+def shared_fitness(costs: Floats) -> Floats:
+    """Return each plan's chance to become a parent, up to a factor.
+
+    A plan's rank is the number of plans that dominate it. Fitness falls linearly along the sorted population
+    from 2 to 0, its mean is given to all of a rank, and within the rank it is dealt out against crowding: in
+    inverse proportion to the niche counts in the space of costs, each normalised over the feasible plans. Two
+    plans share if they are nearer than σ = 2 / (N − 1), for which a front as long as the edges of that space
+    holds N niches (section 4.2 there, with two objectives).
+
+    Parameters
+    ----------
+    costs
+        Shape (plans, 2); infinite for plans that cannot be: they come last and share nothing.
+    """
+    size = len(costs)
+    if size == 1:
+        return np.ones(1)
+    rank = dominators(costs)
+    by_place = np.empty(size)
+    by_place[np.argsort(rank, kind="stable")] = np.linspace(2.0, 0.0, size)
+    _, same = np.unique(rank, return_inverse=True)
+    fitness = (np.bincount(same, by_place) / np.bincount(same))[same]
+    feasible = np.isfinite(costs).all(axis=1)
+    if feasible.any():
+        chosen = costs[feasible]
+        span = np.ptp(chosen, axis=0)
+        points = (chosen - chosen.min(axis=0)) / np.where(span > 0, span, 1.0)
+        weight = 1.0 / niche_counts(points, rank[feasible], 2.0 / (size - 1))
+        level = same[feasible]
+        fitness[feasible] *= weight / (np.bincount(level, weight) / np.maximum(np.bincount(level), 1))[level]
+    return fitness
+
+
+class Moga(Search):
+    """A generational genetic algorithm with an archive.
+
+    Parameters
+    ----------
+    problem, rng, release
+        See `Search`; as it was published nothing is released.
+    population
+        Plans of a generation, all of them evaluated in one step.
+    crossover_points, crossover_rate
+        At how many places a pair of parents swaps bits, and how likely it does.
+    mutation_rate
+        How likely a bit flips; left out: 1 / slots.
+    seeding
+        Whether the first generation begins with plans by simple rules instead of random ones: up to a quarter
+        of it. As it was published, all are random.
+
+    Raises
+    ------
+    SimulationError
+        Naming the parameter that cannot be.
+    """
+
+    def __init__(
+        self,
+        problem: Evaluator,
+        rng: np.random.Generator,
+        *,
+        population: int = 100,
+        crossover_points: int = 2,
+        crossover_rate: float = 0.9,
+        mutation_rate: float | None = None,
+        seeding: bool = False,
+        release: bool = False,
+    ) -> None:
+        super().__init__(problem, rng, release=release)
+        rate = 1.0 / len(problem) if mutation_rate is None else mutation_rate
+        check("population", population, population >= 1)
+        check("crossover_points", crossover_points, crossover_points >= 1)
+        check("crossover_rate", crossover_rate, 0 <= crossover_rate <= 1)
+        check("mutation_rate", rate, 0 <= rate <= 1)
+        self.population, self.seeding = population, seeding
+        self.crossover_points, self.crossover_rate, self.mutation_rate = (
+            crossover_points,
+            crossover_rate,
+            rate,
+        )
+        self._plans: Bools = np.empty((0, len(problem)), np.bool_)
+        self._costs: Floats = np.empty((0, 2))
+
+    def _propose(self) -> Bools:
+        if len(self._plans) == 0:
+            seeds = heuristic_plans(self.problem, self.population // 4) if self.seeding else self._plans
+            others = random_plans(self.population - len(seeds), len(self.problem), self.rng)
+            return np.concatenate([seeds, others])
+        parents = sample_universally(shared_fitness(self._costs), self.population, self.rng)
+        children = cross(self._plans[parents], self.crossover_points, self.crossover_rate, self.rng)
+        return mutate(children, self.mutation_rate, self.rng)
+
+    def _learn(self, costs: Floats, plans: Bools) -> None:
+        self._costs, self._plans = costs, plans
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"population": self._plans.copy(), "population_costs": self._costs.copy()}
+
+    def _set_own_state(self, state: dict[str, Any]) -> None:
+        self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()

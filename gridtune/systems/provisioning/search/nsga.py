@@ -1,0 +1,125 @@
+"""`Nsga`: pymoo's NSGA-II and NSGA-III on the same problem.
+
+Sources: K. Deb et al., "A fast and elitist multiobjective genetic algorithm: NSGA-II", IEEE TEC 6(2), 2002;
+K. Deb, H. Jain, IEEE TEC 18(4), 2014 (NSGA-III); J. Blank, K. Deb, "pymoo: multi-objective optimization in
+Python", IEEE Access 8, 2020.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.operators import random_plans
+from gridtune.systems.provisioning.search.search import Search
+from gridtune.systems.provisioning.search.seeds import heuristic_plans
+
+__all__ = ["Nsga"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Nsga(Search):
+    """NSGA-II or NSGA-III with crossover in two points and mutation of 1 / slots; pymoo drops duplicates.
+
+    What comes out is the archive of all that was evaluated, as for the others, not the last population. A
+    plan that cannot be violates a constraint.
+
+    Parameters
+    ----------
+    problem, rng, release
+        See `Search`. With `release` pymoo's individuals become what was kept of them.
+    version
+        2 or 3. The third has as many reference directions as plans in the population.
+    population
+        Plans of a generation.
+    seeding
+        Whether the first generation begins with plans by simple rules, up to a quarter of it.
+    """
+
+    def __init__(
+        self,
+        problem: Evaluator,
+        rng: np.random.Generator,
+        *,
+        version: int = 2,
+        population: int = 100,
+        seeding: bool = False,
+        release: bool = False,
+    ) -> None:
+        super().__init__(problem, rng, release=release)
+        if version not in (2, 3):
+            raise SimulationError(f"NSGA has the versions 2 and 3, not {version}", field="version")
+        if population < 2:
+            raise SimulationError(f"population cannot be {population}", field="population")
+        seeds = (
+            heuristic_plans(problem, population // 4) if seeding else np.empty((0, len(problem)), np.bool_)
+        )
+        first = np.concatenate([seeds, random_plans(population - len(seeds), len(problem), rng)])
+        self._algorithm = _algorithm(version, population, first)
+        self._asked: Any = None
+
+    def _propose(self) -> Bools:
+        self._algorithm.random_state = self.rng
+        self._asked = self._algorithm.ask()
+        if self._asked is None:
+            return np.empty((0, len(self.problem)), np.bool_)
+        return np.asarray(self._asked.get("X"), dtype=np.bool_)
+
+    def _learn(self, costs: Floats, plans: Bools) -> None:
+        if len(costs) < len(self._asked):  # the budget ends within this generation: nothing comes after
+            return
+        feasible = np.isfinite(costs).all(axis=1)
+        asked, self._asked = self._asked, None
+        asked.set("X", plans)
+        asked.set("F", np.where(feasible.reshape(-1, 1), costs, _WORST))
+        asked.set("G", np.where(feasible, -1.0, 1.0).reshape(-1, 1))
+        for one in asked:
+            one.evaluated.update({"F", "G", "H"})
+        self._algorithm.tell(infills=asked)
+
+    def _own_state(self) -> dict[str, Any]:
+        from ray import cloudpickle  # noqa: PLC0415 - pickles pymoo's decorated functions, which pickle cannot
+
+        # The generator is kept apart: it is this search's.
+        self._algorithm.random_state = None
+        return {"algorithm": cloudpickle.dumps(self._algorithm)}
+
+    def _set_own_state(self, state: dict[str, Any]) -> None:
+        self._algorithm = pickle.loads(state["algorithm"])
+
+
+#: Costs of plans that cannot be: what pymoo normalises with must be finite.
+_WORST = 1e30
+
+
+def _algorithm(version: int, population: int, first: Bools) -> Any:
+    from pymoo.algorithms.moo.nsga2 import NSGA2  # noqa: PLC0415 - pymoo takes long to import
+    from pymoo.algorithms.moo.nsga3 import NSGA3  # noqa: PLC0415
+    from pymoo.core.problem import Problem  # noqa: PLC0415
+    from pymoo.operators.crossover.pntx import TwoPointCrossover  # noqa: PLC0415
+    from pymoo.operators.mutation.bitflip import BitflipMutation  # noqa: PLC0415
+    from pymoo.util.ref_dirs import get_reference_directions  # noqa: PLC0415
+
+    slots = first.shape[1]
+    operators = {
+        "pop_size": population,
+        "sampling": first,
+        "crossover": TwoPointCrossover(),
+        "mutation": BitflipMutation(prob=1.0, prob_var=1.0 / slots),
+        "eliminate_duplicates": True,
+    }
+    if version == 2:
+        algorithm = NSGA2(**operators)
+    else:
+        directions = get_reference_directions("das-dennis", 2, n_partitions=population - 1)
+        algorithm = NSGA3(ref_dirs=directions, **operators)
+    problem = Problem(n_var=slots, n_obj=2, n_ieq_constr=1, xl=0, xu=1, vtype=bool)
+    algorithm.setup(problem, termination=("n_gen", np.inf), seed=0, verbose=False)
+    return algorithm

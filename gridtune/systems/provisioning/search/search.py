@@ -1,0 +1,122 @@
+"""`Search`: what all searches for plans have in common, and how one is stopped and gone on with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.search.archive import Archive
+from gridtune.systems.provisioning.search.evaluator import Evaluator
+
+__all__ = ["Search", "check"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Search(ABC):
+    """A search for the plans that no other one dominates.
+
+    Each `step` evaluates some plans. Between steps, `state` is all there is to know: another search of the
+    same kind on the same problem that takes it over goes on as this one would.
+
+    Parameters
+    ----------
+    problem
+        What to search.
+    rng
+        Where all random numbers come from.
+    release
+        Whether plans give back the slots that no task uses before they are paid for, compared and bred.
+
+    Attributes
+    ----------
+    archive
+        The non-dominated plans of all that were evaluated.
+    evaluations, iterations
+        How many plans have been evaluated, in how many steps.
+    """
+
+    def __init__(self, problem: Evaluator, rng: np.random.Generator, *, release: bool) -> None:
+        self.problem, self.rng, self.release = problem, rng, release
+        self.archive = Archive(len(problem))
+        self.evaluations = self.iterations = 0
+
+    def step(self, most: int | None = None) -> int:
+        """Evaluate the next plans, at most so many; return how many they were, 0 where there are no more."""
+        plans = self._propose()[:most]
+        if len(plans) == 0:
+            return 0
+        if self.release:
+            costs, kept = self.problem.evaluate_released(plans)
+            # A plan that cannot be uses nothing; its bits are still worth breeding from.
+            plans = np.where(np.isfinite(costs[:, :1]), kept, plans)
+        else:
+            costs = self.problem.evaluate(plans)
+        self.evaluations += len(plans)
+        self.iterations += 1
+        self.archive.add(costs, plans)
+        self._learn(costs, plans)
+        return len(plans)
+
+    def run(self, evaluations: int) -> Archive:
+        """Go on until so many plans have been evaluated in all, or there are no more; return the archive."""
+        while self.evaluations < evaluations and self.step(evaluations - self.evaluations):
+            pass
+        return self.archive
+
+    @abstractmethod
+    def _propose(self) -> Bools:
+        """Return the plans to evaluate next, shape (plans, slots)."""
+
+    @abstractmethod
+    def _learn(self, costs: Floats, plans: Bools) -> None:
+        """Take note of what those proposed came to, as far as they were evaluated."""
+
+    @abstractmethod
+    def _own_state(self) -> dict[str, Any]:
+        """Return what this kind of search remembers besides the archive."""
+
+    @abstractmethod
+    def _set_own_state(self, state: dict[str, Any]) -> None:
+        """Take over what `_own_state` returned."""
+
+    def state(self) -> dict[str, Any]:
+        """Return all that is needed to go on, of plain values and arrays, ready to be pickled."""
+        return {
+            "kind": type(self).__name__,
+            "rng": self.rng.bit_generator.state,
+            "costs": self.archive.costs.copy(),
+            "plans": self.archive.plans.copy(),
+            "evaluations": self.evaluations,
+            "iterations": self.iterations,
+            "own": self._own_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over another search's state.
+
+        Raises
+        ------
+        SimulationError
+            If it is of another kind of search, or of a problem with another number of slots.
+        """
+        if state["kind"] != type(self).__name__:
+            raise SimulationError(f"the state is of {state['kind']}, not of {type(self).__name__}")
+        slots = state["plans"].shape[1]
+        if slots != len(self.problem):
+            raise SimulationError(f"the state is of {slots} slots, the problem has {len(self.problem)}")
+        self.rng.bit_generator.state = state["rng"]
+        self.archive.costs, self.archive.plans = state["costs"].copy(), state["plans"].copy()
+        self.evaluations, self.iterations = state["evaluations"], state["iterations"]
+        self._set_own_state(state["own"])
+
+
+def check(name: str, value: float, sound: bool) -> None:
+    """Refuse a parameter that is not sound, by name."""
+    if not sound:
+        raise SimulationError(f"{name} cannot be {value}", field=name)

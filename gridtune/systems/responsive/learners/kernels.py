@@ -1,0 +1,214 @@
+"""Networks in compiled code: scoring candidates from one state, moving on, and the normal equations."""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+from gridtune.core.compiled import kernel
+
+__all__ = [
+    "accumulate",
+    "advance",
+    "describe",
+    "describe_chosen",
+    "drive",
+    "score_candidates",
+    "solve",
+    "values_of",
+]
+
+
+@kernel(inline="always")
+def _logistic(x):
+    return 1.0 / (1.0 + exp(-x))
+
+
+@kernel()
+def _shared_part(arrays, state, row, a, neurons, part):
+    """Write what bias, recurrent weights and shared inputs bring the first `neurons` neurons of network a."""
+    for i in range(neurons):
+        total = arrays.bias[a, i]
+        for j in range(arrays.first[a, i], arrays.first[a, i + 1]):
+            total += arrays.weight[a, j] * state[a, arrays.source[a, j]]
+        part[i] = total
+    _feed(arrays, a, row, 0, arrays.sizes[1], neurons, part)
+
+
+@kernel(inline="always")
+def _feed(arrays, a, row, start, stop, neurons, part):
+    """Add what some of the inputs bring; most of a candidate's are zeros of a one-hot code."""
+    for place in range(start, stop):
+        f = arrays.columns[place]
+        value = row[f]
+        if value != 0.0:
+            for i in range(neurons):
+                part[i] += value * arrays.inputs[a, f, i]
+
+
+@kernel()
+def score_candidates(arrays, state, rows, scratch, out_q):
+    """Write the value of each candidate of a decision, all of them seen from the same state.
+
+    Parameters
+    ----------
+    arrays
+        `ReservoirArrays`.
+    state
+        Shape (m, k), float64: as the decision before left it; not changed.
+    rows
+        Shape (n, d), float64: candidates, equal in the shared inputs.
+    scratch
+        Shape (2, k) or more, float64.
+    out_q
+        Shape (n,) or more, float64: filled in, the mean over the networks.
+    """
+    networks = arrays.bias.shape[0]
+    seen, shared = arrays.sizes[0], arrays.sizes[1]
+    leak, inputs, outputs = arrays.leak[0], arrays.inputs.shape[1], arrays.readout.shape[1]
+    part, drive_of = scratch[0], scratch[1]
+    for c in range(rows.shape[0]):
+        out_q[c] = 0.0
+    for a in range(networks):
+        _shared_part(arrays, state, rows[0], a, seen, part)
+        for c in range(rows.shape[0]):
+            for i in range(seen):
+                drive_of[i] = part[i]
+            _feed(arrays, a, rows[c], shared, inputs, seen, drive_of)
+            q = arrays.readout[a, 0]
+            for i in range(seen):
+                q += arrays.readout[a, 1 + i] * ((1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i]))
+            if outputs > 1 + seen:
+                for f in range(inputs):
+                    q += arrays.readout[a, 1 + seen + f] * rows[c, f]
+            out_q[c] += q / networks
+
+
+@kernel()
+def advance(arrays, state, row, scratch):
+    """Move every network on by a decision: `state`, shape (m, k), is overwritten."""
+    networks, neurons = arrays.bias.shape
+    leak, part = arrays.leak[0], scratch[0]
+    for a in range(networks):
+        _shared_part(arrays, state, row, a, neurons, part)
+        _feed(arrays, a, row, arrays.sizes[1], arrays.columns.size, neurons, part)
+        for i in range(neurons):
+            state[a, i] = (1.0 - leak) * state[a, i] + leak * _logistic(part[i])
+
+
+@kernel()
+def describe_chosen(arrays, state, row, out):
+    """Write what the readouts see right after `advance` with this row: `out`, shape (m, p)."""
+    seen, outputs = arrays.sizes[0], arrays.readout.shape[1]
+    for a in range(arrays.bias.shape[0]):
+        out[a, 0] = 1.0
+        for i in range(seen):
+            out[a, 1 + i] = state[a, i]
+        if outputs > 1 + seen:
+            for f in range(arrays.inputs.shape[1]):
+                out[a, 1 + seen + f] = row[f]
+
+
+@kernel()
+def describe(arrays, state, rows, scratch, out):
+    """Write what the readouts would see of each candidate: `out`, shape (n, m, p); `state` stays."""
+    seen, inputs = arrays.sizes[0], arrays.inputs.shape[1]
+    leak, part, drive_of = arrays.leak[0], scratch[0], scratch[1]
+    for a in range(arrays.bias.shape[0]):
+        _shared_part(arrays, state, rows[0], a, seen, part)
+        for c in range(rows.shape[0]):
+            for i in range(seen):
+                drive_of[i] = part[i]
+            _feed(arrays, a, rows[c], arrays.sizes[1], inputs, seen, drive_of)
+            out[c, a, 0] = 1.0
+            for i in range(seen):
+                out[c, a, 1 + i] = (1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i])
+            if arrays.readout.shape[1] > 1 + seen:
+                for f in range(inputs):
+                    out[c, a, 1 + seen + f] = rows[c, f]
+
+
+@kernel()
+def drive(arrays, state, rows, scratch, out):
+    """Move on through chosen rows, shape (n, d), and write what the readouts see at each: (n, m, p)."""
+    for t in range(rows.shape[0]):
+        advance(arrays, state, rows[t], scratch)
+        describe_chosen(arrays, state, rows[t], out[t])
+
+
+@kernel()
+def values_of(readout, seen, out):
+    """Write the mean over the networks of their readouts' values: `seen`, shape (n, m, p); `out`, (n,)."""
+    networks, outputs = readout.shape
+    for t in range(out.size):
+        total = 0.0
+        for a in range(networks):
+            for i in range(outputs):
+                total += readout[a, i] * seen[t, a, i]
+        out[t] = total / networks
+
+
+@kernel()
+def accumulate(gram, moment, seen, target):
+    """Add samples to normal equations: gram += Σ φ φᵀ (its lower triangle), moment += Σ φ y.
+
+    Parameters
+    ----------
+    gram, moment
+        Shapes (p, p) and (p,), float64: updated.
+    seen, target
+        Shapes (n, p) and (n,), float64: φ and y of each sample.
+    """
+    for t in range(seen.shape[0]):
+        for i in range(seen.shape[1]):
+            value = seen[t, i]
+            moment[i] += value * target[t]
+            for j in range(i + 1):
+                gram[i, j] += value * seen[t, j]
+
+
+@kernel()
+def solve(gram, moment, ridge, prior, factor, out):
+    """Solve (gram + ridge · 1) w = moment + ridge · prior by Cholesky's factorisation.
+
+    Written out, since the last bits of a library's solution depend on the machine it runs on.
+
+    Parameters
+    ----------
+    gram, moment
+        Shapes (p, p) and (p,): the lower triangle is read.
+    ridge, prior
+        How strongly w is held to `prior`, shape (p,).
+    factor
+        Shape (p, p): overwritten.
+    out
+        Shape (p,): w.
+
+    Returns
+    -------
+    bool
+        Whether the matrix was positive definite; otherwise `out` is `prior`.
+    """
+    size = moment.size
+    for i in range(size):
+        for j in range(i + 1):
+            total = gram[i, j] + (ridge if i == j else 0.0)
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            if i > j:
+                factor[i, j] = total / factor[j, j]
+            elif total > 0.0:
+                factor[i, i] = sqrt(total)
+            else:
+                out[:] = prior
+                return False
+    for i in range(size):
+        total = moment[i] + ridge * prior[i]
+        for k in range(i):
+            total -= factor[i, k] * out[k]
+        out[i] = total / factor[i, i]
+    for i in range(size - 1, -1, -1):
+        total = out[i]
+        for k in range(i + 1, size):
+            total -= factor[k, i] * out[k]
+        out[i] = total / factor[i, i]
+    return True

@@ -1,0 +1,147 @@
+"""Reservoirs drawn at random: the part of an echo state network that does not learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import PolicyError
+from gridtune.systems.responsive.learners.arrays import Floats, ReservoirArrays
+from gridtune.systems.responsive.learners.settings import LearnerSettings
+
+__all__ = ["draw_network", "draw_reservoirs", "recurrent_matrix", "spectral_radius"]
+
+
+def draw_network(
+    settings: LearnerSettings, shared: Sequence[bool] | npt.NDArray[np.bool_], seed: int
+) -> ReservoirArrays:
+    """Return the networks that the settings ask for, before they have learned anything.
+
+    Parameters
+    ----------
+    settings, shared
+        As of `draw_reservoirs`.
+    seed
+        Of every weight.
+    """
+    rng = np.random.default_rng((seed, *b"network"))
+    if settings.regressor == "ffnn":
+        return _draw_feed_forward(settings, np.asarray(shared, np.bool_), rng)
+    return draw_reservoirs(settings, shared, rng)
+
+
+def _draw_feed_forward(
+    settings: LearnerSettings, common: npt.NDArray[np.bool_], rng: np.random.Generator
+) -> ReservoirArrays:
+    """Return a network of one hidden layer, its weights uniform within ±1/√inputs, its readout zeros."""
+    inputs, neurons = common.size, settings.neurons
+    bound = 1 / np.sqrt(inputs)
+    return ReservoirArrays(
+        inputs=rng.uniform(-bound, bound, (1, inputs, neurons)),
+        bias=rng.uniform(-bound, bound, (1, neurons)),
+        first=np.zeros((1, neurons + 1), np.int64),
+        source=np.zeros((1, 1), np.int64),
+        weight=np.zeros((1, 1)),
+        readout=np.zeros((1, 1 + neurons)),
+        columns=np.argsort(~common, kind="stable").astype(np.int64),
+        sizes=np.array([neurons, int(common.sum())], np.int64),
+        leak=np.array([1.0]),
+    )
+
+
+def draw_reservoirs(
+    settings: LearnerSettings, shared: Sequence[bool] | npt.NDArray[np.bool_], rng: np.random.Generator
+) -> ReservoirArrays:
+    """Return reservoirs with readouts of zeros.
+
+    Weights are uniform; exactly round(connectivity · k²) pairs of neurons are connected and exactly
+    round(readout_connectivity · k) neurons, at least one of each, are seen by the readout. Recurrent weights
+    are then scaled to the spectral radius. (A sparse draw may have none to scale: that of a reservoir
+    without cycles is 0, and stays it.)
+
+    Parameters
+    ----------
+    settings
+        Sizes, shares and scales.
+    shared
+        Of each input, whether all candidates of a decision share it.
+    rng
+        Draws every weight.
+
+    Raises
+    ------
+    PolicyError
+        Where there are no inputs.
+    """
+    common = np.asarray(shared, np.bool_)
+    inputs = common.size
+    if inputs == 0:
+        raise PolicyError("a network needs inputs, but there are none")
+    drawn = [_draw(settings, inputs, rng) for _ in range(settings.reservoirs)]
+    seen = max(1, round(settings.readout_connectivity * settings.neurons))
+    outputs = 1 + seen + (inputs if settings.direct else 0)
+    feeding, bias, first, source, weight = (np.stack(column) for column in zip(*drawn, strict=True))
+    return ReservoirArrays(
+        inputs=feeding,
+        bias=bias,
+        first=first,
+        source=source,
+        weight=weight,
+        readout=np.zeros((settings.reservoirs, outputs)),
+        columns=np.argsort(~common, kind="stable").astype(np.int64),
+        sizes=np.array([seen, int(common.sum())], np.int64),
+        leak=np.array([settings.leak]),
+    )
+
+
+def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+    """Return one reservoir's weights. Neurons are alike, so the first ones may well be the seen ones."""
+    neurons, low = settings.neurons, -1.0 if settings.signed else 0.0
+    feeding = settings.input_scale * rng.uniform(low, 1.0, (inputs, neurons))
+    bias = settings.input_scale * rng.uniform(low, 1.0, neurons)
+    connections = max(1, round(settings.connectivity * neurons**2))
+    places = np.sort(rng.choice(neurons**2, connections, replace=False))
+    weight = rng.uniform(low, 1.0, connections)
+    target, source = np.divmod(places, neurons)
+    first = np.searchsorted(target, np.arange(neurons + 1)).astype(np.int64)
+    radius = spectral_radius(_dense(neurons, first, source, weight))
+    if radius > 0:
+        weight *= settings.spectral_radius / radius
+    return feeding, bias, first, source.astype(np.int64), weight
+
+
+def spectral_radius(matrix: Floats) -> float:
+    """Return the largest modulus of a square matrix's eigenvalues; 0 within rounding is 0."""
+    if matrix.size == 0:
+        return 0.0
+    # Twelve digits: the last ones depend on the machine's linear algebra, and results must not.
+    radius = float(f"{np.abs(np.linalg.eigvals(matrix)).max():.12g}")
+    # A nilpotent matrix of order k has computed eigenvalues up to about ε^(1/k): a cycle decides instead.
+    return radius if _has_cycle(matrix) else 0.0
+
+
+def _has_cycle(matrix: Floats) -> bool:
+    connected = matrix != 0
+    alive = np.ones(len(matrix), bool)
+    while alive.any():
+        fed = (connected & alive).any(axis=1) & alive
+        if fed.sum() == alive.sum():
+            return True
+        alive = fed
+    return False
+
+
+def recurrent_matrix(arrays: ReservoirArrays, network: int) -> Floats:
+    """Return the recurrent weights of one network as a matrix: [receiving, sending]."""
+    return _dense(arrays.bias.shape[1], arrays.first[network], arrays.source[network], arrays.weight[network])
+
+
+def _dense(
+    neurons: int, first: npt.NDArray[np.int64], source: npt.NDArray[np.int64], weight: Floats
+) -> Floats:
+    matrix = np.zeros((neurons, neurons))
+    matrix[np.repeat(np.arange(neurons), np.diff(first)), source] = weight
+    return matrix

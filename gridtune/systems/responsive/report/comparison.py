@@ -1,0 +1,130 @@
+"""The papers' tables with ours beside, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gridtune.systems.responsive.report.published import PUBLISHED, PUBLISHED_ON, Published
+from gridtune.systems.responsive.report.rows import Row, rows_of, site_of
+
+if TYPE_CHECKING:
+    from gridtune.core.system import FinishedSweep
+
+__all__ = ["comparison_csv", "comparison_markdown", "write_comparison"]
+
+_PAIRS = (
+    ("W interactive", "interactive_responsiveness", "interactive_responsiveness_std", 3),
+    ("W batch", "batch_responsiveness", "batch_responsiveness_std", 3),
+    ("delay interactive, s", "interactive_delay", "interactive_delay_std", 0),
+    ("delay batch, s", "batch_delay", "batch_delay_std", 0),
+)
+#: Measures the papers give in figures or in words, if at all.
+_SINGLES = (
+    ("W all", "responsiveness", 3),
+    ("interactive W > 0.9", "interactive_above_09", 3),
+    ("interactive < 2 min", "interactive_prompt", 3),
+    ("F", "fairness", 3),
+    ("U", "utilisation_last", 3),
+    ("core-hours", "core_hours", 0),
+)
+_REWARD = {"rigid": ("R_s", "rigid_reward"), "elastic": ("R_e", "elastic_reward")}
+
+
+def write_comparison(sweep: FinishedSweep) -> list[Path]:
+    """Write `published.md` and `published.csv` into the sweep's folder."""
+    rows = rows_of(sweep.results)
+    if not rows:
+        return []
+    text, table = sweep.directory / "published.md", sweep.directory / "published.csv"
+    text.write_text(comparison_markdown(rows), encoding="utf-8")
+    table.write_text(comparison_csv(rows), encoding="utf-8")
+    return [text, table]
+
+
+def comparison_markdown(rows: Sequence[Row]) -> str:
+    """Return a table for each workload and kind of site, our rows above the papers'."""
+    parts = ["# Ours beside the published\n\n" + _LEGEND]
+    for workload in dict.fromkeys(row.workload for row in rows):
+        for site in ("rigid", "elastic"):
+            mine = sorted(site_of(rows, workload, site), key=lambda row: -row.mean(_REWARD[site][1]))
+            if mine:
+                parts.append(_table(workload, site, mine))
+    return "\n\n".join(parts) + "\n"
+
+
+_LEGEND = (
+    "Mean ± standard deviation over jobs, then the mean over replicates; by the reward, best first. "
+    "W = run/(run + wait); ORA knows run times, EST takes the median of the class; λ weighs W in the reward. "
+    "U is that of the last decision. The published rows are of another log (" + PUBLISHED_ON + ", not "
+    "public): compare the distances between policies, not the rows."
+)
+
+
+def _table(workload: str, site: str, rows: Sequence[Row]) -> str:
+    reward, metric = _REWARD[site]
+    heads = ["policy", "trace", "run times", "λ", *(head for head, *_ in _PAIRS)]
+    heads += [head for head, *_ in _SINGLES] + [reward]
+    lines = [_line(heads), _line(["---"] * 4 + ["---:"] * (len(heads) - 4))]
+    for row in rows:
+        cells = [row.label, workload, row.estimates, f"{row.weight:g}"]
+        cells += [_pair(row.mean(mean), row.mean(std), digits) for _, mean, std, digits in _PAIRS]
+        cells += [_number(row.mean(name), digits) for _, name, digits in _SINGLES]
+        lines.append(_line([*cells, _with_spread(row, metric)]))
+    lines += [_line(_published_cells(each, len(heads))) for each in PUBLISHED if each.site == site]
+    return f"## {workload}, {site}\n\n" + "\n".join(lines)
+
+
+def _published_cells(row: Published, length: int) -> list[str]:
+    values = (*row.interactive[:2], *row.batch[:2], *row.interactive[2:], *row.batch[2:])
+    cells = [f"*{row.label}* ({row.source})", PUBLISHED_ON, "", ""]
+    cells += [_pair(values[2 * i], values[2 * i + 1], digits) for i, (*_, digits) in enumerate(_PAIRS)]
+    cells.append(_number(row.everyone[0], 2))
+    return cells + [""] * (length - len(cells))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _number(value: float, digits: int) -> str:
+    return "" if math.isnan(value) else f"{value:,.{digits}f}"
+
+
+def _pair(mean: float, deviation: float, digits: int) -> str:
+    return "" if math.isnan(mean) else f"{mean:,.{digits}f} ± {deviation:,.{digits}f}"
+
+
+def _with_spread(row: Row, metric: str) -> str:
+    spread = row.spread(metric)
+    of = "" if math.isnan(spread) else f" (sd {spread:.4f}, n = {len(row.results)})"
+    return f"{row.mean(metric):.4f}{of}"
+
+
+def comparison_csv(rows: Sequence[Row]) -> str:
+    """Return every row with its metrics' means, and the published ones, as one table."""
+    names = [name for _, mean, std, _ in _PAIRS for name in (mean, std)]
+    names += [name for _, name, _ in _SINGLES] + ["rigid_reward", "elastic_reward"]
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(["trace", "site", "policy", "run_times", "lambda", "replicates", "source", *names])
+    for row in rows:
+        head = [row.workload, row.site, row.label, row.estimates, row.weight, len(row.results), "ours"]
+        writer.writerow([*head, *(row.mean(name) for name in names)])
+    for each in PUBLISHED:
+        found = dict(
+            zip(
+                names,
+                (*each.interactive[:2], *each.batch[:2], *each.interactive[2:], *each.batch[2:]),
+                strict=False,
+            )
+        )
+        found["responsiveness"] = each.everyone[0]
+        values = [found.get(name, math.nan) for name in names]
+        head = [PUBLISHED_ON, each.site, each.label, "", "", "", each.source]
+        writer.writerow([*head, *("" if math.isnan(value) else value for value in values)])
+    return target.getvalue()

@@ -1,0 +1,93 @@
+"""A sweep's cells as rows: one for each configuration, its metrics over the replicates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gridtune.report.rows import ConfigurationRow, by_configuration
+from gridtune.systems.responsive.parameters import LEARNING
+
+if TYPE_CHECKING:
+    from gridtune.core.cells import CellResult
+
+__all__ = ["NATIVE", "Row", "rows_of", "site_of"]
+
+#: The rule that stands for the site's own scheduler: one queue per VO with fair-share priorities.
+NATIVE = "fair_share"
+#: What a policy is called in tables and figures.
+_NAMES = {
+    "fcfs": "FCFS",
+    "sjf": "SJF",
+    "interactive_first": "interactive first",
+    "edf": "EDF",
+    "longest_ratio": "longest waiting ratio",
+    "fair_share": "fair share (NAT)",
+    "random": "random",
+    "recorded": "recorded waits",
+    "esn-sarsa": "ESN-SARSA",
+    "esn-fq": "ESN-FQ",
+    "ffnn-sarsa": "FFNN-SARSA",
+    "ffnn-fq": "FFNN-FQ",
+    "esn-counterfactual": "ESN counterfactual",
+}
+#: Parameters of a configuration that stand in its label; the workload's and the fixed ones do not.
+_TOLD = (*LEARNING, "patience", "median_of")
+
+
+class Row(ConfigurationRow):
+    """One configuration on one workload."""
+
+    @property
+    def policy(self) -> str:
+        """Which policy decides."""
+        return str(self.get("policy", "fcfs"))
+
+    @property
+    def site(self) -> str:
+        """`rigid` or `elastic`."""
+        return str(self.get("site", "rigid"))
+
+    @property
+    def estimates(self) -> str:
+        """`ORA` or `EST`."""
+        return "ORA" if self.get("estimates", "estimated") == "oracle" else "EST"
+
+    @property
+    def weight(self) -> float:
+        """λ."""
+        return float(self.get("weight", 0.5))
+
+    @property
+    def label(self) -> str:
+        """Policy, variant and pool rule, in words."""
+        name = _NAMES.get(self.policy, self.policy)
+        if self.get("variant") == "improved":
+            name += ", improved"
+        if self.get("headroom"):
+            name += f", pool = {self.get('headroom'):g} × demand"
+        elif self.site == "elastic" and "-" not in self.policy:
+            name += ", fixed pool"
+        return name + self._more
+
+    @property
+    def series(self) -> str:
+        """Policy, variant and what is known of run times: whatever the pool rule or λ."""
+        improved = ", improved" if self.get("variant") == "improved" else ""
+        return f"{_NAMES.get(self.policy, self.policy)}{improved}{self._more}, {self.estimates}"
+
+    @property
+    def _more(self) -> str:
+        more = {key: self.parameters.get(key) for key in _TOLD}
+        return "".join(f", {key}={value}" for key, value in more.items() if value is not None)
+
+
+def rows_of(results: Sequence[CellResult]) -> list[Row]:
+    """Return a row for each configuration with a finished cell, in the order of the sweep."""
+    grouped = by_configuration(results)
+    return [Row(cells[0].workload, cells[0].configuration, cells) for cells in grouped]
+
+
+def site_of(rows: Sequence[Row], workload: str, site: str) -> list[Row]:
+    """Return the rows of one workload on one kind of site."""
+    return [row for row in rows if row.workload == workload and row.site == site]

@@ -1,0 +1,181 @@
+"""What responsiveness costs: against fairness on a rigid site, against core-hours on an elastic one, by λ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.report.style import MARKERS, figure, group_thousands, head, save, series_colours
+from gridtune.systems.responsive.report.alike import groups_alike, wrapped
+from gridtune.systems.responsive.report.rows import NATIVE, Row, rows_of, site_of
+
+if TYPE_CHECKING:
+    from gridtune.core.system import FinishedSweep
+
+__all__ = ["write_trade_offs"]
+
+Floats = npt.NDArray[np.float64]
+#: More series than these would share colours.
+_MOST = 6
+_OTHERS = "other rules"
+#: Of the rules that learners are measured by.
+_DASHES = (":", "-.", (0, (5, 1)), (0, (1, 3)))
+_EXPLAINED = "means over replicates; rules joined by = lie on each other"
+_COST = {
+    "rigid": ("fairness", "mean F", True),
+    "elastic": ("core_hours", "core-hours", False),
+}
+
+
+def write_trade_offs(sweep: FinishedSweep) -> list[Path]:
+    """Write a figure of each workload and kind of site: the front, and, where λ varies, what it does."""
+    rows, files = rows_of(sweep.results), []
+    for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
+        for site in ("rigid", "elastic"):
+            mine = site_of(rows, workload, site)
+            if len(mine) < 2:
+                continue
+            stem = f"responsive_{number}_{site}"
+            files.append(_front(mine, site, workload, sweep.directory / "plots" / f"{stem}_front.png"))
+            if len({row.weight for row in mine}) > 1:
+                files.append(
+                    _by_weight(mine, site, workload, sweep.directory / "plots" / f"{stem}_lambda.png")
+                )
+    return files
+
+
+def _series(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return rows by policy and what is known of run times, by λ within; pool rules share a series."""
+    held: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.weight):
+        held.setdefault(row.series, []).append(row)
+    return held
+
+
+def non_dominated(rows: Sequence[Row], cost: str, more_is_better: bool) -> list[Row]:
+    """Return the rows that no other beats in mean W and in what it costs, by W."""
+
+    def better(one: Row, other: Row) -> bool:
+        gain = one.mean("responsiveness") - other.mean("responsiveness")
+        saving = (one.mean(cost) - other.mean(cost)) * (1 if more_is_better else -1)
+        return gain >= 0 and saving >= 0 and gain + saving > 0
+
+    front = [row for row in rows if not any(better(other, row) for other in rows)]
+    return sorted(front, key=lambda row: row.mean("responsiveness"))
+
+
+def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
+    cost, words, more_is_better = _COST[site]
+    front = non_dominated(rows, cost, more_is_better)
+    groups = _told_apart(_series(rows), cost)
+    shown = _most_telling(groups, front)
+    colours = series_colours(list(shown))
+    with figure(9.5, 5) as (drawing, axes):
+        for members in (members for name, members in groups.items() if name not in shown):
+            look: dict[str, Any] = {"color": "#CFCFCF", "marker": "o", "zorder": 2, "label": _OTHERS}
+            axes.plot(*_points(members, cost).T, linestyle="none", **look)
+        for index, (name, members) in enumerate(shown.items()):
+            # Each smaller than those before it, so that what it lies on is seen.
+            look = {"color": colours[name], "marker": MARKERS[index], "markersize": 8.5 - index * 0.7}
+            axes.plot(*_points(members, cost).T, linestyle="none", zorder=3 + index, label=name, **look)
+        # Between two points of the front the worse of them is what can be had, so they are joined by steps.
+        steps = _points(front, cost)[:: -1 if more_is_better else 1]
+        where = "pre" if more_is_better else "post"
+        axes.step(*steps.T, where=where, color="#222222", linewidth=1, zorder=1, label="not dominated")
+        group_thousands(axes.xaxis)
+        axes.set_xlabel(words)
+        axes.set_ylabel("mean W over all jobs")
+        head(axes, f"Responsiveness against {words}: {workload}, {site}", _EXPLAINED)
+        _legend(drawing, axes)
+        return save(drawing, path)
+
+
+def _points(rows: Sequence[Row], cost: str) -> Floats:
+    """Return cost and W of each row, shape (n, 2)."""
+    return np.array([[row.mean(cost), row.mean("responsiveness")] for row in rows])
+
+
+def _told_apart(series: Mapping[str, list[Row]], cost: str) -> dict[str, list[Row]]:
+    """Return the series that a figure can tell apart, those that lie on each other under one name."""
+    shapes = {name: _points(members, cost) for name, members in series.items()}
+    spans = np.ptp(np.concatenate(list(shapes.values())), axis=0)
+    groups = groups_alike(shapes, spans)
+    return {wrapped(names): [row for name in names for row in series[name]] for names in groups.values()}
+
+
+def _most_telling(groups: Mapping[str, list[Row]], front: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return as many groups as can be told apart: those on the front, the native rule, then the best."""
+
+    def preference(name: str) -> tuple[Any, ...]:
+        rows = groups[name]
+        best = max(row.mean("responsiveness") for row in rows)
+        native = any(row.policy == NATIVE for row in rows)
+        return (not any(row in front for row in rows), not native, -best)
+
+    return {name: groups[name] for name in sorted(groups, key=preference)[:_MOST]}
+
+
+def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
+    cost, words, _ = _COST[site]
+    panels = (
+        ("interactive_responsiveness", "W, interactive"),
+        ("batch_responsiveness", "W, batch"),
+        (cost, words),
+    )
+    learned, levels = _over_weights(rows, learned=True), _levels(_over_weights(rows, learned=False))
+    colours = series_colours(list(dict.fromkeys(name.rpartition(", ")[0] for name in learned)))
+    with figure(12, 4.6, ncols=3) as (drawing, axes):
+        for panel, (metric, label) in zip(axes, panels, strict=True):
+            for index, (name, members) in enumerate(levels.items()):
+                # A rule does not know λ: a level to measure learners by.
+                look = {"color": "#8A8A8A", "linestyle": _DASHES[index], "linewidth": 1.2}
+                panel.axhline(members[0].mean(metric), label=name, zorder=1, **look)
+            for name, members in learned.items():
+                policy, _, known = name.rpartition(", ")
+                panel.errorbar(
+                    [row.weight for row in members],
+                    [row.mean(metric) for row in members],
+                    yerr=[0 if len(row) < 2 else row.spread(metric) for row in members],
+                    marker="o" if known == "ORA" else "s",
+                    linestyle="--" if known == "ORA" else "-",
+                    color=colours[policy],
+                    capsize=2,
+                    label=name,
+                )
+            panel.set_xlabel("λ, weight of responsiveness")
+            panel.set_title(label)
+        group_thousands(axes[2].yaxis)
+        drawing.suptitle(f"{workload}, {site}; bars: standard deviation over replicates", x=0.01, ha="left")
+        handles, labels = axes[0].get_legend_handles_labels()
+        drawing.legend(handles, [wrapped([label]) for label in labels], loc="outside lower center", ncols=3)
+        return save(drawing, path)
+
+
+def _over_weights(rows: Sequence[Row], *, learned: bool) -> dict[str, list[Row]]:
+    """Return the rows of learners, or of rules, that more than one λ was tried with, by name and by λ."""
+    held: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.weight):
+        if ("-" in row.policy) == learned:
+            held.setdefault(f"{row.label}, {row.estimates}", []).append(row)
+    return {name: members for name, members in held.items() if len(members) > 1}
+
+
+def _levels(ruled: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """Return a few rules to measure learners by: the native one, SJF, SJF that knows run times, FCFS."""
+    order = [(NATIVE, "EST"), ("sjf", "EST"), ("sjf", "ORA"), ("fcfs", "EST")]
+    told = [
+        name for which in order for name, (row, *_) in ruled.items() if (row.policy, row.estimates) == which
+    ]
+    return {name: ruled[name] for name in told[: len(_DASHES)]}
+
+
+def _legend(drawing: Any, axes: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    entries = dict(zip(labels, handles, strict=True))
+    # What stays in the background is named last.
+    labels = sorted(entries, key=lambda label: label == _OTHERS)
+    drawing.legend([entries[label] for label in labels], labels, loc="outside right upper")

@@ -1,0 +1,264 @@
+"""Many sites side by side, each stepped by a decision in one compiled call: what environments are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import kernel
+from gridtune.errors import SimulationError
+from gridtune.systems.responsive.simulator.features import feature_count, fill_features
+from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.systems.responsive.simulator.site import SiteModel, new_site
+from gridtune.systems.responsive.simulator.state import (
+    DONE,
+    ELASTIC,
+    HEAD,
+    OPTIONS,
+    TAIL,
+    Jobs,
+    Site,
+    State,
+)
+from gridtune.systems.responsive.simulator.stepping import advance_until_decision, reset_site, start_job
+
+__all__ = ["RewardTime", "SiteBatch"]
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+#: When a decision's reward is given: as its job completes, so that a step gives those of the jobs that
+#: completed before the next decision; or with the decision, which is what it comes to in the end.
+RewardTime = Literal["completion", "start"]
+#: Features are cut off at plus and minus that much.
+BOUND = 10.0
+
+
+class Seen(NamedTuple):
+    """What a step leaves behind; `count` sites, `slots` candidates shown, d features.
+
+    Attributes
+    ----------
+    rows
+        Shape (count, slots, d), float32; zeros in empty slots.
+    mask
+        Shape (count, slots), int8: 1 where a slot holds a candidate.
+    place
+        Shape (count, slots), int64: which waiting job stands in a slot.
+    rewards, over
+        Shape (count,), float64 and bool.
+    """
+
+    rows: npt.NDArray[np.float32]
+    mask: npt.NDArray[np.int8]
+    place: Int64s
+    rewards: Float64s
+    over: Bools
+
+
+@kernel()
+def site_at(sites, index):
+    """Return one of the stacked sites."""
+    jobs, state = sites.jobs, sites.state
+    return Site(
+        Jobs(jobs.submit[index], jobs.run[index], jobs.vo[index], jobs.interactive[index]),
+        sites.settings,
+        State(
+            state.memory[index],
+            state.waiting[index],
+            state.heap[index],
+            state.start[index],
+            state.service[index],
+            state.running[index],
+            state.begun[index],
+            state.queued[index],
+            state.recent[index],
+            state.ordered[index],
+            state.options[index],
+            state.decided[index],
+            state.time[index],
+            state.pool[index],
+            state.fairness[index],
+            state.utilisation[index],
+            state.number[index],
+            state.completed[index],
+        ),
+    )
+
+
+@kernel()
+def step_sites(sites, actions, restart, weight, at_start, rows, seen):
+    """Carry a decision out on each site and live on to its next one, or begin anew.
+
+    Parameters
+    ----------
+    sites
+        Stacked: every array has the sites as its first dimension, the settings excepted.
+    actions
+        Shape (count, 2), int64: a slot, and which pool size: 0 the present one, else one of the model's.
+    restart
+        Shape (count,), bool: sites that begin anew instead.
+    weight, at_start
+        λ, and whether rewards come with the decision.
+    rows
+        Shape (jobs · options, d), float64: scratch.
+    seen
+        A `Seen` to fill in.
+    """
+    for index in range(actions.shape[0]):
+        site = site_at(sites, index)
+        seen.rewards[index] = 0.0
+        if restart[index]:
+            reset_site(site)
+        else:
+            memory, done = site.state.memory, site.state.memory[DONE]
+            slot = actions[index, 0]
+            place = seen.place[index, slot if seen.mask[index, slot] == 1 else 0]
+            size = _size_of(site, actions[index, 1])
+            decision = site.state.number[start_job(site, place, size)]
+            if at_start:
+                seen.rewards[index] = _reward(site, decision, weight)
+            advance_until_decision(site)
+            if not at_start:
+                for place in range(done, memory[DONE]):
+                    seen.rewards[index] += _reward(site, site.state.completed[place], weight)
+        # A life of at least one job begins with a decision.
+        seen.over[index] = not advance_until_decision(site)
+        if seen.over[index]:
+            seen.rows[index] = 0.0
+            seen.mask[index] = 0
+        else:
+            _show(site, rows, seen, index)
+
+
+@kernel()
+def _size_of(site, asked):
+    """Return a pool size by its number: 0 is the present one."""
+    if asked == 0:
+        return site.state.options[0]
+    return site.settings.sizes[asked - 1]
+
+
+@kernel()
+def _reward(site, decision, weight):
+    """Return R_s or R_e of a decision, whose job has started."""
+    state = site.state
+    job = state.decided[decision]
+    run, wait = site.jobs.run[job], state.start[job] - site.jobs.submit[job]
+    other = state.utilisation if site.settings.whole[ELASTIC] == 1 else state.fairness
+    return weight * (run / (run + wait)) + (1.0 - weight) * other[decision]
+
+
+@kernel()
+def _show(site, rows, seen, index):
+    """Show the candidates: of each class and VO the oldest, then of each the second oldest, and so on."""
+    jobs, state, slots = site.jobs, site.state, seen.mask.shape[1]
+    memory, count = state.memory, feature_count(site)
+    fill_features(site, rows)
+    options = memory[OPTIONS]
+    waiting = memory[TAIL] - memory[HEAD]
+    shown, turn = 0, 0
+    ahead = np.zeros(2 * site.settings.shares.size, np.int64)
+    while shown < min(slots, waiting):
+        ahead[:] = 0
+        for place in range(waiting):
+            job = state.waiting[memory[HEAD] + place]
+            kind = 2 * jobs.vo[job] + jobs.interactive[job]
+            if ahead[kind] == turn and shown < slots:
+                seen.place[index, shown] = place
+                seen.mask[index, shown] = 1
+                for column in range(count):
+                    value = rows[place * options, column]
+                    seen.rows[index, shown, column] = min(max(value, -BOUND), BOUND)
+                shown += 1
+            ahead[kind] += 1
+        turn += 1
+    seen.rows[index, shown:] = 0.0
+    seen.mask[index, shown:] = 0
+
+
+class SiteBatch:
+    """Sites that each live through as many consecutive jobs, stepped decision by decision.
+
+    Parameters
+    ----------
+    jobs
+        What there is to live through.
+    model
+        What each site is.
+    count, episode, slots
+        How many sites; jobs of each life; candidates shown.
+    weight, reward
+        λ, and when rewards are given.
+
+    Attributes
+    ----------
+    seen
+        What the last step left behind; the next one overwrites it.
+    """
+
+    def __init__(
+        self,
+        jobs: SiteJobs,
+        model: SiteModel,
+        *,
+        count: int = 1,
+        episode: int = 500,
+        slots: int = 32,
+        weight: float = 0.5,
+        reward: RewardTime = "completion",
+    ) -> None:
+        for name, value in {"count": count, "episode": episode, "slots": slots}.items():
+            if value < 1:
+                raise SimulationError(f"must be at least 1, but is {value}", field=name)
+        if reward not in ("completion", "start"):
+            raise SimulationError(f"is 'completion' or 'start', not {reward!r}", field="reward")
+        if not 0 <= weight <= 1:
+            raise SimulationError(f"must be between 0 and 1, but is {weight}", field="weight")
+        self.jobs, self.model, self.count, self.slots = jobs, model, count, slots
+        self.episode = min(episode, len(jobs))
+        if self.episode == 0:
+            raise SimulationError("there are no jobs to live through")
+        one = new_site(jobs.take(slice(0, self.episode)), model)
+        self._sites = Site(Jobs(*_stacked(one.jobs, count)), one.settings, State(*_stacked(one.state, count)))
+        self.features = int(feature_count(one))
+        self._weight, self._at_start = weight, reward == "start"
+        options = len(one.settings.sizes) + 1
+        self._rows = np.zeros((self.episode * options, self.features))
+        self.seen = Seen(
+            np.zeros((count, slots, self.features), np.float32),
+            np.zeros((count, slots), np.int8),
+            np.zeros((count, slots), np.int64),
+            np.zeros(count),
+            np.zeros(count, np.bool_),
+        )
+        self._actions = np.zeros((count, 2), np.int64)
+
+    @property
+    def starts(self) -> int:
+        """How many jobs a life can begin with."""
+        return len(self.jobs) - self.episode + 1
+
+    def step(self, actions: npt.ArrayLike, restart: Bools | None = None, first: Int64s | None = None) -> None:
+        """Carry out `actions`, shape (count, 2), or begin anew where `restart`, with the job `first[i]`."""
+        self._actions[:] = actions
+        begins = np.zeros(self.count, np.bool_) if restart is None else restart
+        if first is not None:
+            for index in np.flatnonzero(begins).tolist():
+                self._give_jobs(index, int(first[index]))
+        step_sites(self._sites, self._actions, begins, self._weight, self._at_start, self._rows, self.seen)
+
+    def _give_jobs(self, index: int, first: int) -> None:
+        if not 0 <= first < self.starts:
+            raise SimulationError(f"a life begins with job 0 to {self.starts - 1}, but got {first}")
+        jobs: Sequence[Int64s] = (self.jobs.submit, self.jobs.run, self.jobs.vo, self.jobs.interactive)
+        for mine, column in zip(self._sites.jobs, jobs, strict=True):
+            mine[index] = column[first : first + self.episode]
+
+
+def _stacked(arrays: Iterable[npt.NDArray[Any]], count: int) -> list[Any]:
+    return [np.repeat(array[None], count, 0) for array in arrays]

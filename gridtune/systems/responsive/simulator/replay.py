@@ -1,0 +1,89 @@
+"""A site's whole life under a simple rule: in at one end of the compiled code, out at the other."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from gridtune.core.compiled import kernel
+from gridtune.errors import SimulationError
+from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.systems.responsive.simulator.outcome import SiteOutcome, outcome_of
+from gridtune.systems.responsive.simulator.rules import choose, demanded
+from gridtune.systems.responsive.simulator.site import SiteModel, new_site
+from gridtune.systems.responsive.simulator.state import POOL
+from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
+
+__all__ = ["Rule", "replay", "replay_site"]
+
+#: The simple rules, in the order of their numbers in `rules`.
+Rule = Literal["fcfs", "sjf", "interactive_first", "edf", "longest_ratio", "fair_share", "random"]
+
+
+@kernel()
+def replay_site(site, rule, patience, headroom, rng):
+    """Live a site's life from where it stands to its end.
+
+    Parameters
+    ----------
+    site
+        What lives.
+    rule, patience
+        See `gridtune.systems.responsive.simulator.rules.choose`.
+    headroom
+        On an elastic site the pool asked for is that many times the cores that running and waiting jobs
+        need; 0 leaves the pool as it is.
+    rng
+        A Generator, for the random rule.
+    """
+    memory = site.state.memory
+    while advance_until_decision(site):
+        size = demanded(site, headroom) if headroom > 0 else memory[POOL]
+        start_job(site, choose(site, rule, patience, rng), size)
+
+
+def replay(
+    jobs: SiteJobs,
+    model: SiteModel,
+    rule: Rule,
+    *,
+    patience: float = 1.0,
+    headroom: float = 0.0,
+    rng: np.random.Generator | None = None,
+) -> SiteOutcome:
+    """Live through all jobs under a rule without leaving the compiled code.
+
+    Parameters
+    ----------
+    jobs, model
+        What there is to do, and where.
+    rule
+        `fcfs`; `sjf`, shortest expected execution time; `interactive_first`; `edf`, earliest deadline, which
+        is submission + (1 + `patience`) · expected execution time; `longest_ratio`, longest wait as a ratio
+        of the expected execution time; `fair_share`, one queue per VO, the VO that lacks most of its target
+        share first; `random`. Ties go to the job submitted first.
+    patience
+        See `rule`.
+    headroom
+        Elastic: at each decision ask for `headroom` times the cores that running and waiting jobs need,
+        within `floor` and `largest`; 0 never asks for another size.
+    rng
+        Where the random rule's numbers come from.
+
+    Returns
+    -------
+    SiteOutcome
+        When each job started, and what each decision saw.
+    """
+    rules = get_args(Rule)
+    if rule not in rules:
+        raise SimulationError(f"no rule is named {rule!r}", hint=f"one of {', '.join(rules)}")
+    if rng is None and rule == "random":
+        raise SimulationError("the random rule needs a generator", field="rng")
+    for name, value in {"patience": patience, "headroom": headroom}.items():
+        if not 0 <= value < np.inf:
+            raise SimulationError(f"must be at least 0, but got {value}", field=name)
+    site = new_site(jobs, model)
+    replay_site(site, rules.index(rule), patience, headroom, np.random.default_rng(0) if rng is None else rng)
+    return outcome_of(site)

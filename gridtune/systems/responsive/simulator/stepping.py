@@ -1,0 +1,220 @@
+"""The site's life, compiled: completions, submissions, and the decisions between them.
+
+Events come by (time, kind, job), completions before submissions. All events of an instant happen before its
+decisions, and a decision is due as long as a core is free and a job waits:
+
+    while advance_until_decision(site):
+        start_job(site, place, size)
+"""
+
+from __future__ import annotations
+
+from gridtune.core.compiled import kernel
+from gridtune.systems.responsive.simulator.accounts import fairness_now, utilisation_now
+from gridtune.systems.responsive.simulator.estimates import remember_run_time
+from gridtune.systems.responsive.simulator.state import (
+    AREA,
+    ARRIVED,
+    BOOKED,
+    CEILING,
+    CHANGED,
+    CORES,
+    DECIDED,
+    DONE,
+    ELASTIC,
+    FINISHED,
+    FLOOR,
+    HEAD,
+    MEMORY,
+    NEVER,
+    NOW,
+    PERIOD,
+    POOL,
+    RUNNING,
+    TAIL,
+    WAITING_INTERACTIVE,
+)
+
+__all__ = ["advance_until_decision", "reset_site", "start_job"]
+
+
+@kernel()
+def reset_site(site):
+    """Begin: nobody there, the pool as large as the site."""
+    state = site.state
+    memory = state.memory
+    for place in range(MEMORY):
+        memory[place] = 0
+    for vo in range(state.service.size):
+        state.service[vo] = state.running[vo] = state.begun[vo] = state.queued[vo] = 0
+    for job in range(state.start.size):
+        state.start[job] = state.number[job] = -1
+    memory[POOL] = site.settings.whole[CORES]
+    if site.jobs.submit.size > 0:
+        memory[NOW] = memory[BOOKED] = site.jobs.submit[0]
+    # The first change may come at once.
+    memory[CHANGED] = memory[NOW] - site.settings.whole[PERIOD]
+
+
+@kernel()
+def advance_until_decision(site):
+    """Live on until a decision is due.
+
+    Returns
+    -------
+    bool
+        True where one is due (at once, where one is due already); False once every job is done.
+    """
+    jobs, state = site.jobs, site.state
+    memory = state.memory
+    while memory[HEAD] == memory[TAIL] or memory[RUNNING] >= memory[POOL]:
+        ends = submits = NEVER
+        if memory[RUNNING] > 0:
+            ends = _end(site, state.heap[0])
+        if memory[ARRIVED] < jobs.submit.size:
+            submits = jobs.submit[memory[ARRIVED]]
+        now = min(ends, submits)
+        if now == NEVER:
+            return False
+        memory[NOW] = now
+        while memory[RUNNING] > 0 and _end(site, state.heap[0]) == now:
+            _complete(site)
+        while memory[ARRIVED] < jobs.submit.size and jobs.submit[memory[ARRIVED]] == now:
+            _arrive(site)
+    return True
+
+
+@kernel()
+def start_job(site, place, size):
+    """Start a waiting job on a free core, and ask for a pool size.
+
+    Parameters
+    ----------
+    site
+        A decision is due on it.
+    place
+        Which waiting job, counted from the one submitted first: 0 ≤ place < `TAIL` − `HEAD`.
+    size
+        The pool asked for, cores. A rigid site ignores it, and so does an elastic one whose pool has
+        changed within the period; else it becomes that large, but never larger than the ceiling, nor
+        smaller than the floor or the number of running jobs, this one included.
+
+    Returns
+    -------
+    int
+        The job.
+    """
+    state = site.state
+    memory = state.memory
+    job, decision = state.waiting[memory[HEAD] + place], memory[DECIDED]
+    state.decided[decision], state.time[decision], state.number[job] = job, memory[NOW], decision
+    state.fairness[decision], state.utilisation[decision] = fairness_now(site), utilisation_now(site)
+    _leave_queue(site, place)
+    vo = site.jobs.vo[job]
+    state.start[job] = memory[NOW]
+    state.queued[vo] -= 1
+    state.running[vo] += 1
+    state.begun[vo] += memory[NOW]
+    memory[WAITING_INTERACTIVE] -= site.jobs.interactive[job]
+    _push(site, job)
+    _resize(site, size)
+    state.pool[decision] = memory[POOL]
+    memory[DECIDED] = decision + 1
+    return job
+
+
+@kernel()
+def _resize(site, size):
+    memory, whole = site.state.memory, site.settings.whole
+    if whole[ELASTIC] == 0 or memory[NOW] - memory[CHANGED] < whole[PERIOD]:
+        return
+    granted = max(min(size, whole[CEILING]), whole[FLOOR], memory[RUNNING])
+    if granted == memory[POOL]:
+        return
+    memory[AREA] += memory[POOL] * (memory[NOW] - memory[BOOKED])
+    memory[BOOKED] = memory[CHANGED] = memory[NOW]
+    memory[POOL] = granted
+
+
+@kernel()
+def _arrive(site):
+    memory, job = site.state.memory, site.state.memory[ARRIVED]
+    site.state.waiting[memory[TAIL]] = job
+    site.state.queued[site.jobs.vo[job]] += 1
+    memory[WAITING_INTERACTIVE] += site.jobs.interactive[job]
+    memory[TAIL] += 1
+    memory[ARRIVED] += 1
+
+
+@kernel()
+def _leave_queue(site, place):
+    """Close the gap from the shorter side: whoever takes the first or the last moves nobody."""
+    memory, waiting = site.state.memory, site.state.waiting
+    head, tail = memory[HEAD], memory[TAIL]
+    at = head + place
+    if 2 * place < tail - head:
+        for other in range(at, head, -1):
+            waiting[other] = waiting[other - 1]
+        memory[HEAD] = head + 1
+    else:
+        for other in range(at, tail - 1):
+            waiting[other] = waiting[other + 1]
+        memory[TAIL] = tail - 1
+
+
+@kernel()
+def _complete(site):
+    state, jobs = site.state, site.jobs
+    memory, job = state.memory, state.heap[0]
+    _pop(site)
+    vo, run = jobs.vo[job], jobs.run[job]
+    state.running[vo] -= 1
+    state.begun[vo] -= state.start[job]
+    state.service[vo] += run
+    memory[FINISHED] += run
+    state.completed[memory[DONE]] = state.number[job]
+    memory[DONE] += 1
+    remember_run_time(site, job)
+
+
+@kernel(inline="always")
+def _end(site, job):
+    return site.state.start[job] + site.jobs.run[job]
+
+
+@kernel()
+def _earlier(site, one, other):
+    """Tell whether the first of two running jobs completes before the second; ties go by job."""
+    mine, theirs = _end(site, one), _end(site, other)
+    return mine < theirs or (mine == theirs and one < other)
+
+
+@kernel()
+def _push(site, job):
+    heap, memory = site.state.heap, site.state.memory
+    place = memory[RUNNING]
+    memory[RUNNING] = place + 1
+    while place > 0:
+        above = (place - 1) // 2
+        if not _earlier(site, job, heap[above]):
+            break
+        heap[place] = heap[above]
+        place = above
+    heap[place] = job
+
+
+@kernel()
+def _pop(site):
+    heap, memory = site.state.heap, site.state.memory
+    count = memory[RUNNING] - 1
+    memory[RUNNING] = count
+    job, place = heap[count], 0
+    while 2 * place + 1 < count:
+        below = 2 * place + 1
+        if below + 1 < count and _earlier(site, heap[below + 1], heap[below]):
+            below += 1
+        if not _earlier(site, heap[below], job):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = job

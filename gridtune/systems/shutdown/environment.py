@@ -1,0 +1,270 @@
+"""Reserving nodes on a cluster, minute by minute: one at a time, or many in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gridtune.errors import SimulationError
+from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
+from gridtune.systems.shutdown.simulator.days import Days, build_days
+from gridtune.systems.shutdown.simulator.model import Variant, View
+from gridtune.systems.shutdown.simulator.observing import observation_bounds
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.cleaning import DEFAULT_RULES
+from gridtune.workload.joining import read_days
+
+__all__ = ["PAPER_FRAMES", "ShutdownEnv", "ShutdownVectorEnv", "read_training_days"]
+
+Floats = npt.NDArray[np.float32]
+Rewards = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Actions = npt.NDArray[np.int64]
+
+#: Observations the paper's agent sees at once.
+PAPER_FRAMES = 20
+#: How a day is drawn: any of them, or, as the paper's authors do, a group and then a day of it.
+Draw = Literal["days", "groups"]
+
+
+@lru_cache(maxsize=4)
+def read_training_days(trace: str, subset: str = "train") -> Days:
+    """Return a trace's days: all of them, or those to train or test on.
+
+    Parameters
+    ----------
+    trace
+        A folder, archive or log, or the name of a bundled one (see `gridtune.workload.joining.read_days`).
+    subset
+        `all`, `train` or `test`.
+    """
+    days = build_days(read_days(resolve_trace(trace), clean=DEFAULT_RULES))
+    return days if subset == "all" else days.take(days.subset(subset))
+
+
+class _Draws:
+    """Draws days, from a generator that the caller holds."""
+
+    def __init__(self, days: Days, how: Draw) -> None:
+        if len(days) == 0:
+            raise SimulationError("there are no days to draw from")
+        if how not in ("days", "groups"):
+            raise SimulationError(f"days are drawn by 'days' or 'groups', but got {how!r}", field="draw")
+        groups = days.group if how == "groups" else np.ones(len(days), np.int64)
+        self._groups = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+
+    def __call__(self, rng: np.random.Generator) -> int:
+        group = self._groups[0] if len(self._groups) == 1 else self._groups[rng.integers(len(self._groups))]
+        return int(group[rng.integers(len(group))])
+
+
+def _batch(
+    days: Days | str | Path,
+    platform: Platform | None,
+    count: int,
+    tau: float,
+    variant: Variant,
+    frames: int,
+    view: View,
+    decisions: bool,
+) -> ClusterBatch:
+    known = days if isinstance(days, Days) else read_training_days(str(days))
+    return ClusterBatch(
+        known,
+        platform,
+        count=count,
+        tau=tau,
+        variant=variant,
+        frames=frames,
+        view=view,
+        decisions=decisions,
+    )
+
+
+def _spaces(batch: ClusterBatch) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
+    """Return one cluster's spaces of observations and actions."""
+    high = observation_bounds(int(batch.days.walltime.max(initial=0)), batch.view, batch.platform.nodes)
+    shape = high.shape if batch.frames == 1 else (batch.frames, *high.shape)
+    seen = gym.spaces.Box(0.0, np.broadcast_to(high, shape).copy(), dtype=np.float32)
+    return seen, gym.spaces.Discrete(batch.platform.nodes + 1)
+
+
+class ShutdownEnv(gym.Env[Floats, np.int64]):
+    """A cluster whose idle nodes are switched off while reserved; a day is an episode.
+
+    Action: how many nodes to keep reserved in the coming minute. Observation: 48 numbers, see
+    `gridtune.systems.shutdown.simulator.observing`, or the last `frames` of them, zeros before the day's first.
+    Reward: minus the minute's waste, as a share of the most there could be, and the late requests that are
+    blamed on the agent. The day's end is an end (`terminated`): the next one begins with all nodes asleep.
+
+    Parameters
+    ----------
+    days
+        What there is to live through: days, or a trace, of which the training days are read.
+    platform
+        The cluster; by default the paper's Taurus.
+    tau, variant
+        See `gridtune.systems.shutdown.simulator.clusters.ClusterBatch`.
+    frames
+        Observations seen at once; 1 for an agent that remembers, 20 in the paper.
+    view
+        `paper`: the authors' 48 numbers. `effects`: what each reservation would do, and more of the past, see
+        `gridtune.systems.shutdown.simulator.effects`.
+    decisions
+        With `view="effects"`: step from one decision to the next; minutes in which every reservation does the
+        same pass by themselves. How many minutes a step took is told as `minutes`.
+    draw
+        `days`: any day is as likely as any other. `groups`: first one of the groups by share of sequential
+        submissions, then a day of it, as the paper's authors do.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        days: Days | str | Path = "taurus_days",
+        platform: Platform | None = None,
+        *,
+        tau: float = 0.5,
+        variant: Variant = "paper",
+        frames: int = 1,
+        view: View = "paper",
+        decisions: bool = False,
+        draw: Draw = "days",
+    ) -> None:
+        self._batch = batch = _batch(days, platform, 1, tau, variant, frames, view, decisions)
+        self._draws, self._decisions = _Draws(batch.days, draw), decisions
+        self.observation_space, self.action_space = _spaces(batch)
+
+    @property
+    def cluster(self) -> ClusterBatch:
+        """The cluster, as a batch of one: its accounts so far."""
+        return self._batch
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Floats, dict[str, Any]]:
+        """Begin a day: one drawn, or the one whose number `options["day"]` is."""
+        super().reset(seed=seed)
+        chosen = (options or {}).get("day")
+        day = self._draws(self.np_random) if chosen is None else int(chosen)
+        self._batch.reset(np.array([day]))
+        return self._batch.observations[0].copy(), {"day": day}
+
+    def step(self, action: np.int64 | int) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        """Keep `action` nodes reserved for a minute."""
+        batch = self._batch
+        batch.actions[0] = action
+        before = batch.now[0]
+        batch.step(None)
+        told = {"minutes": int(batch.now[0] - before)} if self._decisions else {}
+        return batch.observations[0].copy(), float(batch.rewards[0]), bool(batch.over[0]), False, told
+
+
+class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
+    """Many such clusters, stepped in one compiled call; trajectories are those of single environments.
+
+    Cluster i of one that was reset with a seed s draws the days that a single environment with the seed
+    s + i draws. After a day's end, the next step begins another day and ignores the action
+    (`AutoresetMode.NEXT_STEP`).
+
+    Parameters
+    ----------
+    num_envs
+        How many clusters.
+    days, platform, tau, variant, frames, view, decisions, draw
+        As of `ShutdownEnv`.
+    copy
+        Return arrays of the caller's own. False returns the environment's memory, which the next step
+        overwrites: nothing is copied, frames included.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        days: Days | str | Path = "taurus_days",
+        platform: Platform | None = None,
+        *,
+        tau: float = 0.5,
+        variant: Variant = "paper",
+        frames: int = 1,
+        view: View = "paper",
+        decisions: bool = False,
+        draw: Draw = "days",
+        copy: bool = True,
+    ) -> None:
+        self.num_envs, self._copy = num_envs, copy
+        self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view, decisions)
+        self._draws, self._decisions = _Draws(batch.days, draw), decisions
+        seen, chosen = _spaces(batch)
+        self.single_observation_space, self.single_action_space = seen, chosen
+        self.observation_space = batch_space(seen, num_envs)
+        self.action_space = batch_space(chosen, num_envs)
+        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
+        self._day = np.zeros(num_envs, np.int64)
+        self._over = np.zeros(num_envs, np.bool_)
+        self._never = np.zeros(num_envs, np.bool_)
+
+    @property
+    def clusters(self) -> ClusterBatch:
+        """The clusters: their accounts so far."""
+        return self._batch
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Floats, dict[str, Any]]:
+        """Begin a day on each cluster: one drawn, or those whose numbers `options["day"]` gives."""
+        if seed is not None:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+            if len(seeds) != self.num_envs:
+                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
+            for i, each in enumerate(seeds):
+                if each is not None:
+                    self._rngs[i] = seeding.np_random(each)[0]
+        chosen = (options or {}).get("day")
+        self._day[:] = [self._draws(rng) for rng in self._rngs] if chosen is None else chosen
+        self._batch.reset(self._day)
+        self._over = self._never.copy()
+        return self._seen(), self._told(~self._never)
+
+    def step(self, actions: npt.ArrayLike) -> tuple[Floats, Rewards, Bools, Bools, dict[str, Any]]:
+        """Keep `actions[i]` nodes of each cluster reserved for a minute."""
+        batch, begins = self._batch, self._over
+        told: dict[str, Any] = {}
+        before = batch.now if self._decisions else None
+        if begins.any():
+            for i in np.flatnonzero(begins).tolist():
+                self._day[i] = self._draws(self._rngs[i])
+            batch.step(actions, begins, self._day)
+            told = self._told(begins)
+        else:
+            batch.step(actions)
+        if before is not None:
+            told["minutes"], told["_minutes"] = np.where(begins, 0, batch.now - before), ~begins
+        self._over = batch.over.copy()
+        rewards, over, cut = batch.rewards, batch.over, self._never
+        if self._copy:
+            rewards, over, cut = rewards.copy(), over.copy(), cut.copy()
+        return self._seen(), rewards, over, cut, told
+
+    def _seen(self) -> Floats:
+        return self._batch.observations.copy() if self._copy else self._batch.observations
+
+    def _told(self, begun: Bools) -> dict[str, Any]:
+        """Return the days of the clusters that have just begun one, as Gymnasium tells them."""
+        return {"day": np.where(begun, self._day, 0), "_day": begun.copy()}

@@ -1,0 +1,76 @@
+"""`EffectNetwork`: a policy that scores what each reservation would do."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from gridtune.errors import PolicyError
+from gridtune.systems.shutdown.simulator.effects import GLOBALS, PER_ACTION, PER_JOB
+from gridtune.systems.shutdown.simulator.state import SEEN
+from gridtune.training.networks import DENSE_UNITS, ActorCritic, Reply, dense_layer, make_network
+
+__all__ = ["EffectNetwork"]
+
+
+class EffectNetwork(ActorCritic):
+    """Scores what each reservation would do, given the state; one that does nothing of its own never wins.
+
+    The same weights score every row, so what is learnt of an effect holds for all numbers of nodes.
+    """
+
+    kind = "effects"
+    view = "effects"
+    #: Numbers that describe the state, before the rows.
+    described = GLOBALS + SEEN * PER_JOB
+
+    def __init__(self, features: int, actions: int) -> None:
+        super().__init__(features, actions)
+        if features != self.described + actions * PER_ACTION:
+            raise PolicyError(
+                f"an observation of effects of {actions} actions has {self.described + actions * PER_ACTION} "
+                f"numbers, not {features}",
+                hint='its environment needs view="effects"',
+            )
+        root, units = math.sqrt(2), DENSE_UNITS
+        situation = [dense_layer(self.described, units, root), nn.Tanh(), dense_layer(units, units, 1.0)]
+        self.situation = nn.Sequential(*situation)
+        self.effect = nn.Linear(PER_ACTION, units, bias=False)
+        self.score = nn.Sequential(
+            nn.Tanh(), dense_layer(units, units, root), nn.Tanh(), dense_layer(units, 1, 0.01)
+        )
+        hidden = [
+            dense_layer(self.described, units, root),
+            nn.Tanh(),
+            dense_layer(units, units, root),
+            nn.Tanh(),
+        ]
+        self.value = nn.Sequential(*hidden, dense_layer(units, 1, 1.0))
+        nn.init.orthogonal_(self.effect.weight, root)
+
+    def resized(self, actions: int) -> ActorCritic:
+        """Return the network with the same weights for another number of actions: any will do."""
+        if actions == self.actions:
+            return self
+        features = self.described + actions * PER_ACTION
+        other = make_network(self.kind, features, actions).to(next(self.parameters()).device)
+        other.load_state_dict(self.state_dict())
+        return other.train(self.training)
+
+    def _rows(self, observations: Tensor) -> Tensor:
+        return observations[..., self.described :].unflatten(-1, (self.actions, PER_ACTION))
+
+    def decides(self, observations: Tensor) -> Tensor:
+        """Return where more than one reservation does something of its own."""
+        return self._rows(observations)[..., 0].sum(-1) > 1.5
+
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
+        described, rows = observations[..., : self.described], self._rows(observations)
+        # Few rows count, so only those are scored.
+        counts = torch.nonzero(rows[..., 0] > 0.5, as_tuple=True)
+        mixed = self.situation(described)[counts[:-1]] + self.effect(rows[counts])
+        never = torch.full(rows.shape[:-1], -1e9, device=rows.device)
+        logits = never.index_put(counts, self.score(mixed).squeeze(-1))
+        return Reply(logits, self.value(described).squeeze(-1), state)

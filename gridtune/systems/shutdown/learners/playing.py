@@ -1,0 +1,105 @@
+"""What a trained policy does on days: its reservations, and what the days come to."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gridtune.errors import PolicyError
+from gridtune.systems.shutdown.metrics import measure_days, sum_up
+from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
+from gridtune.systems.shutdown.simulator.days import Days
+from gridtune.systems.shutdown.simulator.model import View
+from gridtune.systems.shutdown.simulator.observing import features_of
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.training.networks import ActorCritic
+from gridtune.training.rollouts import draw
+
+__all__ = ["play_days", "score_days"]
+
+#: Days that are lived through side by side.
+ABREAST = 256
+
+
+@torch.no_grad()
+def play_days(
+    network: ActorCritic,
+    days: Days,
+    platform: Platform | None = None,
+    *,
+    rng: np.random.Generator | None = None,
+    tau: float = 0.5,
+) -> npt.NDArray[np.int64]:
+    """Return what the policy reserves, minute by minute: shape (days, minutes), int64, as `replay` takes it.
+
+    Parameters
+    ----------
+    network
+        The policy.
+    days, platform, tau
+        As of `gridtune.systems.shutdown.simulator.clusters.ClusterBatch`.
+    rng
+        Draws actions by the policy's probabilities; without one, always the likeliest is taken.
+    """
+    cluster = platform or Platform()
+    network = network.resized(cluster.nodes + 1)
+    features = features_of(network.view, cluster.nodes)
+    if network.features != features:
+        raise PolicyError(f"a policy of {network.features} features cannot read the {features} of a cluster")
+    longest = int(days.minutes.max(initial=0))
+    reserved = np.zeros((len(days), longest), np.int64)
+    device = next(network.parameters()).device
+    for first in range(0, len(days), ABREAST):
+        part = np.arange(first, min(first + ABREAST, len(days)))
+        batch = ClusterBatch(
+            days.take(part), cluster, count=len(part), tau=tau, view=cast("View", network.view)
+        )
+        batch.reset(np.arange(len(part)))
+        seen = torch.zeros(network.lookback + longest, len(part), features, device=device)
+        begins = torch.zeros(network.lookback + longest, len(part), dtype=torch.bool, device=device)
+        begins[network.lookback] = True
+        state = network.initial_state(len(part))
+        for minute in range(longest):
+            seen[network.lookback + minute] = torch.from_numpy(batch.observations)
+            window = slice(minute, minute + network.lookback + 1)
+            chance = None if rng is None else rng.random(len(part), np.float32)
+            who = torch.nonzero(network.decides(seen[network.lookback + minute])).squeeze(-1)
+            if len(who) == len(part):
+                logits, _, state = network(seen[window], begins[window], state)
+            else:
+                # Only networks that carry nothing from one decision to the next have minutes without one.
+                logits = network(seen[window][:, who], begins[window][:, who], state[who]).logits
+            decided = part[who.cpu().numpy()]
+            reserved[part, minute] = cluster.nodes
+            if len(who):
+                drawn = None if chance is None else chance[who.cpu().numpy()]
+                reserved[decided, minute] = _choose(logits[0], drawn).cpu().numpy()
+            # A shorter day goes on without anyone looking: `replay` ends it in time.
+            batch.step(reserved[part, minute])
+    return reserved
+
+
+def _choose(logits: torch.Tensor, chance: npt.NDArray[np.float32] | None) -> torch.Tensor:
+    if chance is None:
+        return logits.argmax(-1)
+    return draw(logits, torch.from_numpy(chance).to(logits.device))[0]
+
+
+def score_days(
+    network: ActorCritic,
+    days: Days,
+    platform: Platform | None = None,
+    *,
+    rng: np.random.Generator | None = None,
+    tau: float = 0.5,
+    variant: Literal["paper", "exact"] = "paper",
+) -> dict[str, float]:
+    """Return the shutdown system's metrics of a policy on days; see `play_days`."""
+    cluster = platform or Platform()
+    actions = play_days(network, days, cluster, rng=rng, tau=tau)
+    outcome, _ = replay(days, cluster, rule=actions, tau=tau, variant=variant)
+    return sum_up(measure_days(days, outcome, cluster, tau=tau))

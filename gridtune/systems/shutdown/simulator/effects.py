@@ -1,0 +1,271 @@
+"""What an agent sees that chooses among effects, compiled.
+
+Many reservations come to the same: those beyond what may be reserved are cut to it, and among the others
+many start the same jobs and switch off the same nodes. Here every number of nodes that does something of its
+own gets a row that says what it would do, so that a policy can compare effects instead of learning what
+numbers mean. Beside the rows stands what is known of the past: when jobs came and ended, how long running
+ones have been at it, how long their users' jobs took before. Nothing of it tells the future.
+
+An observation is `GLOBALS` numbers, `PER_JOB` for each of the ten candidates, then `PER_ACTION` for each
+reservation from 0 to all nodes, whose first is 1 where the reservation counts. Of neighbours with the same
+effect the largest does: it leaves the oldest job's start open.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gridtune.core.compiled import kernel
+from gridtune.systems.shutdown.simulator.scheduling import choose
+from gridtune.systems.shutdown.simulator.state import (
+    ARRIVED,
+    BUSY,
+    CANDIDATES,
+    CHOSEN,
+    COMPUTERS,
+    FREE,
+    HEAD,
+    LAST_END,
+    NOW,
+    ON,
+    PROMISE,
+    RUNNING,
+    SEEN,
+    SLEEPING,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    TAU,
+    WAITING,
+)
+
+__all__ = ["GLOBALS", "LARGEST", "PER_ACTION", "PER_JOB", "has_choice", "observe_effects"]
+
+GLOBALS, PER_JOB, PER_ACTION = 34, 8, 14
+#: No number of an observation is larger.
+LARGEST = 4.0
+MINUTES_A_DAY = 1440
+#: Minutes looked back on for submissions; ages of running jobs that are told apart; minutes ahead for which
+#: ends are expected by what the users' jobs took before.
+RECENT, AGES, AHEAD = (5, 30, 120), (2, 10, 60), (1, 5, 15, 60)
+
+
+@kernel()
+def _log(number):
+    """Return 0 for nothing, 1 for about a day of minutes."""
+    return min(math.log(1.0 + max(number, 0)) / 7.3, 4.0)
+
+
+@kernel()
+def _urgency(cluster, jobs, job):
+    """Return the share of the wait that it may have that a job has had; capped at 2."""
+    wait, patience = cluster.memory[NOW] - jobs.submit[job], jobs.walltime[job] * cluster.share[TAU]
+    return min(wait / patience, 2.0) if patience > 0 else 2.0
+
+
+@kernel()
+def observe_effects(cluster, jobs, row):
+    """Write the observation into `row`: `GLOBALS` + 10 · `PER_JOB` + (nodes + 1) · `PER_ACTION` floats."""
+    _observe_nodes(cluster, jobs, row)
+    _observe_past(cluster, jobs, row)
+    _observe_running(cluster, jobs, row)
+    _observe_candidates(cluster, jobs, row, GLOBALS)
+    _observe_actions(cluster, jobs, row, GLOBALS + SEEN * PER_JOB)
+
+
+@kernel()
+def _observe_nodes(cluster, jobs, row):
+    memory, vacant, nodes = cluster.memory, cluster.vacant, cluster.nodes
+    total = nodes * cluster.cores
+    unheld = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
+    angle = 2 * math.pi * memory[NOW] / MINUTES_A_DAY
+    left = max(MINUTES_A_DAY - memory[NOW], 0)
+    row[0] = vacant[ON] / nodes
+    row[1] = vacant[SWITCHING_ON] / nodes
+    row[2] = vacant[SLEEPING] / nodes
+    row[3] = vacant[SWITCHING_OFF] / nodes
+    row[4] = (memory[FREE] - cluster.cores * unheld) / total
+    row[5] = memory[BUSY] / total
+    row[6] = memory[COMPUTERS] / nodes
+    row[7] = (1 + math.sin(angle)) / 2
+    row[8] = (1 + math.cos(angle)) / 2
+    row[9] = left / MINUTES_A_DAY
+    row[10] = math.exp(-left / 30.0)
+    row[11] = _log(memory[WAITING])
+    row[12] = _log(memory[PROMISE])
+    row[13] = 1.0 if memory[WAITING] > 0 and memory[PROMISE] == 0 else 0.0
+
+
+@kernel()
+def _observe_past(cluster, jobs, row):
+    """Write when jobs came and ended."""
+    memory = cluster.memory
+    now, last = memory[NOW], memory[ARRIVED] - 1
+    row[14] = _log(now - jobs.submit[last]) if last >= 0 else _log(now)
+    first, second, third = 0, 0, 0
+    place = last
+    while place >= 0 and now - jobs.submit[place] < RECENT[2]:
+        age = now - jobs.submit[place]
+        third += 1
+        second += age < RECENT[1]
+        first += age < RECENT[0]
+        place -= 1
+    row[15], row[16], row[17] = _log(first), _log(second), _log(third)
+    row[18] = _log(now - memory[LAST_END])
+    row[19] = jobs.cores[last] / (cluster.nodes * cluster.cores) if last >= 0 else 0.0
+    row[19] = min(row[19], 1.0)
+    row[20] = _log(jobs.walltime[last]) if last >= 0 else 0.0
+
+
+@kernel()
+def _observe_running(cluster, jobs, row):
+    """Write how old running jobs are, and when they end if they take what their users' last one took."""
+    memory = cluster.memory
+    total = cluster.nodes * cluster.cores
+    for place in range(21, GLOBALS):
+        row[place] = 0.0
+    row[21] = _log(memory[RUNNING])
+    for place in range(memory[RUNNING]):
+        job = cluster.running[place]
+        age, share = memory[NOW] - cluster.start[job], jobs.cores[job] / total
+        bin_ = 0
+        while bin_ < 3 and age >= AGES[bin_]:
+            bin_ += 1
+        row[22 + bin_] += share
+        took = cluster.last_run[jobs.user[job]]
+        if took < age:
+            # Nothing is known, or it takes longer than the last one.
+            row[30] += share
+            continue
+        left = min(took, jobs.walltime[job]) - age
+        for ahead in range(4):
+            if left <= AHEAD[ahead]:
+                row[26 + ahead] += share
+    demand = 0
+    for place in range(memory[CANDIDATES]):
+        demand += jobs.cores[cluster.seen[place]]
+    row[31] = min(demand / total, 4.0)
+    row[32] = memory[CANDIDATES] / SEEN
+    row[33] = 1.0
+
+
+@kernel()
+def _observe_candidates(cluster, jobs, row, at):
+    memory = cluster.memory
+    total = cluster.nodes * cluster.cores
+    for place in range(memory[CANDIDATES]):
+        job = cluster.seen[place]
+        wait, patience = memory[NOW] - jobs.submit[job], jobs.walltime[job] * cluster.share[TAU]
+        took = cluster.last_run[jobs.user[job]]
+        row[at] = jobs.cores[job] / total
+        row[at + 1] = _log(jobs.walltime[job])
+        row[at + 2] = _urgency(cluster, jobs, job)
+        row[at + 3] = _log(patience - wait)
+        row[at + 4] = _log(wait)
+        row[at + 5] = _log(cluster.users[jobs.user[job]])
+        row[at + 6] = 1.0 if took >= 0 else 0.0
+        row[at + 7] = _log(took)
+        at += PER_JOB
+    for place in range(at, GLOBALS + SEEN * PER_JOB):
+        row[place] = 0.0
+
+
+@kernel()
+def _most_reserved(cluster, jobs):
+    """Return what any larger reservation is cut to."""
+    memory, vacant = cluster.memory, cluster.vacant
+    most = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
+    if memory[WAITING] > 0 and memory[PROMISE] == 0:
+        needed = (jobs.cores[memory[HEAD]] + cluster.cores - 1) // cluster.cores
+        most = min(most, cluster.nodes - needed)
+    return most
+
+
+@kernel()
+def _marks(cluster, jobs, reserved):
+    """Return which candidates a pass with so many nodes hidden starts, as bits by their places."""
+    choose(cluster, jobs, reserved)
+    marks = 0
+    for place in range(cluster.memory[CHOSEN]):
+        seat = 0
+        while cluster.seen[seat] != cluster.chosen[place]:
+            seat += 1
+        marks |= 1 << seat
+    return marks
+
+
+@kernel()
+def has_choice(cluster, jobs):
+    """Tell whether there are reservations that differ in what they do."""
+    memory, vacant = cluster.memory, cluster.vacant
+    if memory[CANDIDATES] == 0:
+        return vacant[ON] > 0
+    most = _most_reserved(cluster, jobs)
+    if most > vacant[SLEEPING] + vacant[SWITCHING_OFF]:
+        return True
+    marks = _marks(cluster, jobs, most)
+    for reserved in range(most):  # noqa: SIM110 (compiled)
+        if _marks(cluster, jobs, reserved) != marks:
+            return True
+    return False
+
+
+@kernel()
+def _observe_actions(cluster, jobs, row, at):
+    """Write a row for each reservation; zeros for those that do what another does."""
+    memory, vacant = cluster.memory, cluster.vacant
+    for place in range(at, at + (cluster.nodes + 1) * PER_ACTION):
+        row[place] = 0.0
+    asleep = vacant[SLEEPING] + vacant[SWITCHING_OFF]
+    off_before, marks_before = -1, -1
+    reserved = _most_reserved(cluster, jobs)
+    while reserved >= 0:
+        off = max(reserved - asleep, 0)
+        marks = _marks(cluster, jobs, reserved) if memory[CANDIDATES] > 0 else 0
+        if off != off_before or marks != marks_before:
+            _observe_effect(cluster, jobs, row, at + reserved * PER_ACTION, reserved, off, marks)
+        off_before, marks_before = off, marks
+        reserved -= 1
+
+
+@kernel()
+def _observe_effect(cluster, jobs, row, at, reserved, off, marks):
+    """Write what starting these candidates and switching so many nodes off comes to."""
+    memory, vacant, nodes, size = cluster.memory, cluster.vacant, cluster.nodes, cluster.cores
+    total = nodes * size
+    started, cores, walltimes, shortest = 0, 0, 0.0, 0.0
+    pressing, left_pressing, late_left, known = 0.0, 0.0, 0, 0
+    for place in range(memory[CANDIDATES]):
+        job = cluster.seen[place]
+        urgency = _urgency(cluster, jobs, job)
+        if marks >> place & 1:
+            started += 1
+            cores += jobs.cores[job]
+            walltimes += _log(jobs.walltime[job])
+            pressing = max(pressing, urgency)
+            took = cluster.last_run[jobs.user[job]]
+            if took >= 0:
+                known += 1
+                shortest += _log(took)
+        else:
+            left_pressing = max(left_pressing, urgency)
+            if urgency >= 1:
+                late_left += jobs.cores[job]
+    partly_free = memory[FREE] - size * (
+        vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
+    )
+    whole = max(cores - partly_free + size - 1, 0) // size
+    awake = vacant[ON] + vacant[SWITCHING_ON] - off
+    row[at] = 1.0
+    row[at + 1] = reserved / nodes
+    row[at + 2] = started / SEEN
+    row[at + 3] = cores / total
+    row[at + 4] = max(whole - awake, 0) / nodes
+    row[at + 5] = off / nodes
+    row[at + 6] = max(awake - whole, 0) / nodes
+    row[at + 7] = pressing
+    row[at + 8] = left_pressing
+    row[at + 9] = min(late_left / total, 4.0)
+    row[at + 10] = walltimes / max(started, 1)
+    row[at + 11] = shortest / max(known, 1)
+    row[at + 12] = known / max(started, 1)
+    row[at + 13] = 1.0 if whole > awake else 0.0

@@ -1,0 +1,174 @@
+"""The rules in plain Python: what the compiled ones have to equal, on the twin's cluster."""
+
+from __future__ import annotations
+
+import math
+
+from gridtune.systems.shutdown.simulator.reference import (
+    IDLE,
+    SLEEPING,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    ReferenceCluster,
+    ReferenceJob,
+)
+
+__all__ = ["ReferenceAdaptive", "ReferenceOracle", "ReferenceTimeout"]
+
+
+class ReferenceTimeout:
+    """T(k): keep off what sleeps and what has been idle for `timeout` minutes."""
+
+    def __init__(self, timeout: int) -> None:
+        self.timeout = timeout
+        self.idle: dict[int, int] = {}
+
+    def __call__(self, cluster: ReferenceCluster) -> int:
+        """Return how many nodes to keep reserved."""
+        free = cluster.free_cores()
+        free -= self.claimed(cluster, free)
+        return self.reservation(cluster, free)
+
+    def claimed(self, cluster: ReferenceCluster, free: int) -> int:
+        """Return how many cores the waiting jobs that can start will take."""
+        claimed, opened, promise = 0, False, 0
+        for position, job in enumerate(cluster.candidates()):
+            if position == 0:
+                opened = job.promise == 0 or job.cores <= free
+                promise = job.promise
+                claimed += job.cores if opened else 0
+            elif job.cores <= free - claimed and (opened or job.walltime <= promise):
+                claimed += job.cores
+        return claimed
+
+    def reservation(self, cluster: ReferenceCluster, free: int) -> int:
+        """Count nodes off, and idle for long enough, as long as free cores are left."""
+        reserved = 0
+        for node in range(cluster.nodes):
+            if free < cluster.cores:
+                break
+            idle = cluster.state_of(node) == IDLE
+            self.idle[node] = self.idle.get(node, 0) + 1 if idle else -1
+            if self.idle[node] >= self.timeout or cluster.powered[node] in (SLEEPING, SWITCHING_OFF):
+                reserved += 1
+                free -= cluster.cores
+        return reserved
+
+
+class ReferenceOracle(ReferenceTimeout):
+    """OR*: as T(0), but a job that can still wait for running ones to end claims no cores.
+
+    It knows how long jobs really run.
+    """
+
+    def __init__(self, max_stretch: float) -> None:
+        super().__init__(0)
+        self.max_stretch = max_stretch
+
+    def claimed(self, cluster: ReferenceCluster, free: int) -> int:
+        """Return how many cores are needed now."""
+        releases = sorted(
+            job.run - (cluster.now - job.start)
+            for job in cluster.running
+            if job.start is not None
+            for _ in range(job.cores)
+        )
+
+        def can_wait(job: ReferenceJob) -> bool:
+            waited = cluster.now - job.submit
+            if not releases or waited / job.walltime >= self.max_stretch:
+                return False
+            release = releases[min(job.cores, len(releases)) - 1]
+            return (cluster.now + release - job.submit) / job.walltime < self.max_stretch
+
+        claimed, opened, promise = 0, False, 0
+        for position, job in enumerate(cluster.candidates()):
+            if position == 0:
+                forced = job.promise == 0
+                opened = forced or job.cores <= free
+                promise = job.promise
+                claims = forced or (opened and not can_wait(job))
+            else:
+                fits = job.cores <= free - claimed and (opened or job.walltime <= promise)
+                claims = fits and not can_wait(job)
+            if claims:
+                claimed += job.cores
+                releases = sorted(releases + [job.walltime] * job.cores)
+        return claimed
+
+
+class ReferenceAdaptive:
+    """Let jobs wait for nodes that are on: see `gridtune.systems.shutdown.simulator.parameters.AdaptiveRule`."""
+
+    def __init__(
+        self,
+        *,
+        timeout: float = 0,
+        max_stretch: float = 0.5,
+        max_wait: float = 60,
+        eagerness: float = 0.6,
+        max_queue: float = math.inf,
+        rush_timeout: float = 0,
+        rush_jobs: float = math.inf,
+        rush_minutes: float = 10,
+        pool: float = 0,
+        pool_from: float = 0,
+        pool_until: float = 24,
+    ) -> None:
+        self.timeout, self.max_stretch, self.max_wait = timeout, max_stretch, max_wait
+        self.eagerness, self.max_queue = eagerness, max_queue
+        self.rush = (rush_timeout, rush_jobs, rush_minutes)
+        self.pool, self.hours = pool, (pool_from, pool_until)
+        self.idle_since: dict[int, int] = {}
+
+    def __call__(self, cluster: ReferenceCluster) -> int:
+        """Return how many nodes to keep reserved."""
+        unheld = [node for node in range(cluster.nodes) if cluster.available(node)]
+        idle = [node for node in unheld if cluster.powered[node] == IDLE]
+        self.idle_since = {node: self.idle_since.get(node, cluster.now) for node in idle}
+        return min(self.best(cluster, len(unheld)), len(unheld) - self.kept(cluster, idle))
+
+    def best(self, cluster: ReferenceCluster, unheld: int) -> int:
+        """Return the reservation whose dry pass is the best."""
+        if not cluster.queue:
+            return unheld
+        head = cluster.queue[0]
+        most = unheld
+        if head.promise == 0:
+            most = min(most, cluster.nodes - math.ceil(head.cores / cluster.cores))
+        return max(range(most + 1), key=lambda reserved: (*self.worth(cluster, reserved), reserved))
+
+    def worth(self, cluster: ReferenceCluster, reserved: int) -> tuple[float, float, float]:
+        """Return what a reservation starts: pressing cores; the balance of cores; all cores."""
+        started = self.dry_pass(cluster, reserved)
+        cores = sum(job.cores for job in started)
+        awake = sum(
+            owner is None and cluster.powered[core // cluster.cores] in (IDLE, SWITCHING_ON)
+            for core, owner in enumerate(cluster.owner)
+        )
+        woken = math.ceil(max(0, cores - awake) / cluster.cores) * cluster.cores
+        pressing = sum(job.cores for job in started if self.presses(cluster, job))
+        return pressing, self.eagerness * cores - woken, cores
+
+    def dry_pass(self, cluster: ReferenceCluster, reserved: int) -> list[ReferenceJob]:
+        """Return whom the scheduler would start; promises stay as they are."""
+        promises = [job.promise for job in cluster.queue]
+        started = cluster._selected(reserved)
+        for job, promise in zip(cluster.queue, promises, strict=True):
+            job.promise = promise
+        return started
+
+    def presses(self, cluster: ReferenceCluster, job: ReferenceJob) -> bool:
+        """Tell whether a job can wait no longer than a boot takes."""
+        start = cluster.now + 1 + cluster.minutes["on"]
+        patience = min(self.max_stretch * job.walltime, self.max_wait)
+        return len(cluster.queue) > self.max_queue or start - job.submit >= patience
+
+    def kept(self, cluster: ReferenceCluster, idle: list[int]) -> int:
+        """Return how many idle nodes stay on."""
+        rush_timeout, rush_jobs, rush_minutes = self.rush
+        recent = sum(cluster.now - rush_minutes < job.submit <= cluster.now for job in cluster.jobs)
+        timeout = max(self.timeout, rush_timeout) if recent >= rush_jobs else self.timeout
+        young = sum(cluster.now - self.idle_since[node] < timeout for node in idle)
+        in_hours = self.hours[0] <= cluster.now // 60 % 24 < self.hours[1]
+        return max(young, min(int(self.pool), len(idle))) if in_hours else young

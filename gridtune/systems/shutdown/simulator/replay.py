@@ -1,0 +1,120 @@
+"""Whole days under a rule: in at one end of the compiled code, out at the other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.systems.shutdown.simulator.days import Days
+from gridtune.systems.shutdown.simulator.kernels import RECORDED, replay_days
+from gridtune.systems.shutdown.simulator.model import Variant, build_model
+from gridtune.systems.shutdown.simulator.outcome import DayRecord, Outcome
+from gridtune.systems.shutdown.simulator.parameters import (
+    ADAPTIVE,
+    ALWAYS_ON,
+    GIVEN,
+    ORACLE,
+    TIMEOUT,
+    AdaptiveRule,
+    simple_numbers,
+)
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.state import TOTALS
+
+__all__ = ["Rule", "replay"]
+
+Int64s = npt.NDArray[np.int64]
+
+Rule = Literal["always_on", "timeout", "oracle"]
+_RULES = {"always_on": ALWAYS_ON, "timeout": TIMEOUT, "oracle": ORACLE}
+
+
+def replay(
+    days: Days,
+    platform: Platform | None = None,
+    *,
+    rule: Rule | AdaptiveRule | Int64s = "timeout",
+    timeout: int = 1,
+    max_stretch: float = 0.5,
+    tau: float = 0.5,
+    variant: Variant = "paper",
+    until_done: bool = False,
+    record: bool = False,
+) -> tuple[Outcome, DayRecord]:
+    """Live through days under a rule without leaving the compiled code.
+
+    Parameters
+    ----------
+    days
+        All of them are lived through.
+    platform
+        The cluster; by default the paper's Taurus.
+    rule
+        `always_on` reserves nothing. `timeout` reserves what sleeps and what has been idle for `timeout`
+        minutes. `oracle` is the paper's OR*: as a timeout of 0, but no cores are kept for a job that can
+        wait for running ones to end without passing `max_stretch` of its walltime; it knows actual run
+        times. An `AdaptiveRule` does something of the kind without knowing them. An array of shape
+        (days, minutes), int64, gives the actions themselves.
+    timeout, max_stretch
+        See `rule`.
+    tau, variant
+        See `ClusterBatch`.
+    until_done
+        End a day as soon as all its jobs have ended.
+    record
+        Keep every minute; otherwise the record is empty.
+
+    Returns
+    -------
+    Outcome, DayRecord
+        What the days came to, and their minutes.
+    """
+    if until_done and record:
+        raise SimulationError("days that go on until all is done are not recorded minute by minute")
+    chosen_platform = platform or Platform()
+    model = build_model(days, chosen_platform, tau, variant, until_done)
+    count, longest = len(days), int(days.minutes.max(initial=0))
+    kept = count if record else 0
+    outcome = Outcome(
+        np.zeros((count, TOTALS), np.int64),
+        np.zeros(count),
+        np.zeros(count, np.int64),
+        np.zeros((count, chosen_platform.nodes), np.int64),
+        np.zeros((count, chosen_platform.nodes), np.int64),
+        np.full(len(days.submit), -1, np.int64),
+    )
+    told = DayRecord(
+        np.zeros((kept, longest, RECORDED), np.int32),
+        np.zeros((kept, longest)),
+        np.zeros((kept, longest, chosen_platform.nodes), np.int8),
+    )
+    given, actions = _as_actions(rule, count, longest)
+    replay_days(
+        model.settings,
+        model.table,
+        model.arena(1),
+        np.arange(count),
+        given,
+        rule.numbers() if isinstance(rule, AdaptiveRule) else simple_numbers(timeout, max_stretch),
+        actions,
+        outcome,
+        told,
+    )
+    return outcome, told
+
+
+def _as_actions(rule: Rule | AdaptiveRule | Int64s, days: int, minutes: int) -> tuple[int, Int64s]:
+    if isinstance(rule, AdaptiveRule):
+        return ADAPTIVE, np.zeros((0, 0), np.int64)
+    if isinstance(rule, str):
+        if rule not in _RULES:
+            raise SimulationError(f"no rule is named {rule!r}", hint=f"one of {', '.join(_RULES)}")
+        return _RULES[rule], np.zeros((0, 0), np.int64)
+    if rule.shape != (days, minutes):
+        raise SimulationError(f"actions must have the shape {(days, minutes)}, but have {rule.shape}")
+    if rule.size and rule.min() < 0:
+        raise SimulationError("an action is a number of nodes, but one is below 0")
+    return GIVEN, np.ascontiguousarray(rule, np.int64)

@@ -1,0 +1,125 @@
+"""Reservation rules, compiled: how many nodes to keep off in the coming minute."""
+
+from __future__ import annotations
+
+from gridtune.core.compiled import kernel
+from gridtune.systems.shutdown.simulator.adaptive import adaptive_reservation
+from gridtune.systems.shutdown.simulator.parameters import (
+    ADAPTIVE,
+    ALWAYS_ON,
+    MAX_STRETCH,
+    ORACLE,
+    TIMEOUT_MINUTES,
+)
+from gridtune.systems.shutdown.simulator.scheduling import insert_release
+from gridtune.systems.shutdown.simulator.state import (
+    CANDIDATES,
+    FREE,
+    NOW,
+    ON,
+    PROMISE,
+    RUNNING,
+    SLEEPING,
+    SWITCHING_OFF,
+)
+
+__all__ = ["decide"]
+
+
+@kernel()
+def decide(cluster, jobs, rule, numbers):
+    """Return the action of a rule other than `GIVEN`."""
+    if rule == ALWAYS_ON:
+        return 0
+    if rule == ADAPTIVE:
+        return adaptive_reservation(cluster, jobs, numbers)
+    free = cluster.memory[FREE]
+    if rule == ORACLE:
+        return _reservation(cluster, _free_beside_urgent(cluster, jobs, free, numbers[MAX_STRETCH]), 0)
+    return _reservation(cluster, _free_beside_starting(cluster, jobs, free), numbers[TIMEOUT_MINUTES])
+
+
+@kernel()
+def _free_beside_starting(cluster, jobs, free):
+    """Return the free cores that are left when the candidates that can start have started."""
+    memory, seen = cluster.memory, cluster.seen
+    opened = True
+    for place in range(memory[CANDIDATES]):
+        job = seen[place]
+        width = jobs.cores[job]
+        if place == 0:
+            opened = memory[PROMISE] == 0 or width <= free
+            if opened:
+                free -= width
+        elif width <= free and (opened or jobs.walltime[job] <= memory[PROMISE]):
+            free -= width
+    return free
+
+
+@kernel()
+def _free_beside_urgent(cluster, jobs, free, max_stretch):
+    """Return the same, but jobs that can wait for others to end do not claim any."""
+    memory, seen = cluster.memory, cluster.seen
+    opened, releases = True, 0
+    if memory[CANDIDATES] > 0:
+        releases = _list_releases(cluster, jobs)
+    for place in range(memory[CANDIDATES]):
+        job = seen[place]
+        width = jobs.cores[job]
+        if place == 0:
+            forced = memory[PROMISE] == 0
+            opened = forced or width <= free
+            claims = forced or (opened and not _can_wait(cluster, jobs, job, releases, max_stretch))
+        else:
+            fits = width <= free and (opened or jobs.walltime[job] <= memory[PROMISE])
+            claims = fits and not _can_wait(cluster, jobs, job, releases, max_stretch)
+        if claims:
+            free -= width
+            releases = insert_release(cluster, releases, jobs.walltime[job], width)
+    return free
+
+
+@kernel()
+def _list_releases(cluster, jobs):
+    """List after how many minutes the running jobs will really have ended, were none killed."""
+    count = 0
+    for place in range(cluster.memory[RUNNING]):
+        job = cluster.running[place]
+        left = cluster.start[job] + jobs.run[job] - cluster.memory[NOW]
+        count = insert_release(cluster, count, left, jobs.cores[job])
+    return count
+
+
+@kernel()
+def _can_wait(cluster, jobs, job, releases, max_stretch):
+    """Tell whether a job can wait for as many cores as it needs to become free, or for the last of them."""
+    waited, walltime = cluster.memory[NOW] - jobs.submit[job], jobs.walltime[job]
+    if releases == 0 or waited / walltime >= max_stretch:
+        return False
+    place, have = 0, cluster.held[0]
+    while have < jobs.cores[job] and place + 1 < releases:
+        place += 1
+        have += cluster.held[place]
+    return (waited + cluster.minutes[place]) / walltime < max_stretch
+
+
+@kernel()
+def _reservation(cluster, free, timeout):
+    """Count the nodes that are off, and those idle long enough, as far as the free cores go.
+
+    As the authors do it: a node is seen only while free cores are left, so an unseen node keeps the idle
+    minutes it had.
+    """
+    reserved = 0
+    for node in range(cluster.nodes):
+        if free < cluster.cores:
+            break
+        state = cluster.state[node]
+        if state == ON and cluster.busy[node] == 0:
+            cluster.idle_minutes[node] += 1
+        else:
+            cluster.idle_minutes[node] = -1
+        if cluster.idle_minutes[node] >= timeout or state in (SLEEPING, SWITCHING_OFF):
+            reserved += 1
+            free -= cluster.cores
+    return reserved

@@ -1,0 +1,265 @@
+"""What the compiled shutdown simulator remembers: many clusters, each a slice of the same few arrays.
+
+Everything a cluster knows stands in one row of integers and one of floats, so that a batch of clusters is
+two arrays however many there are, and a kernel takes a dozen arguments instead of a hundred.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import kernel, section
+
+__all__ = [
+    "FEATURES",
+    "SEEN",
+    "TOTALS",
+    "Arena",
+    "Cluster",
+    "Jobs",
+    "Settings",
+    "Table",
+    "cluster_at",
+    "cluster_columns",
+    "column_starts",
+    "jobs_of",
+]
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Float32s = npt.NDArray[np.float32]
+
+#: Power states of a node, in the order in which an allocation prefers their free cores. Whether a node
+#: that is on computes is told by its busy cores.
+ON, SWITCHING_ON, SLEEPING, SWITCHING_OFF = range(4)
+COMPUTING = 4
+
+#: Jobs that the scheduler, the policies and the observation see, and numbers in an observation.
+SEEN = 10
+FEATURES = 8 + 4 * SEEN
+
+#: An instant that never comes.
+NEVER = np.iinfo(np.int64).max
+
+#: What a cluster remembers in single numbers: the minute; the day; nodes reserved; the oldest waiting job
+#: and its promise; jobs that have come, that wait, that hold cores but do not run, that run, that are
+#: done; free and busy cores; nodes that compute, and nodes the authors' monitor takes for computing; next
+#: completion and next end of a switch; candidates; jobs just chosen; first unused piece of an allocation;
+#: last completion (0: none).
+(
+    NOW,
+    DAY,
+    RESERVED,
+    HEAD,
+    PROMISE,
+    ARRIVED,
+    WAITING,
+    READY,
+    RUNNING,
+    DONE,
+    FREE,
+    BUSY,
+    COMPUTERS,
+    BOOKED,
+    NEXT_END,
+    NEXT_SWITCH,
+    CANDIDATES,
+    CHOSEN,
+    UNUSED,
+    LAST_END,
+    MEMORY,
+) = range(21)
+
+#: What is added up over a day: node-minutes by state (`ON` here: idle), idle node-minutes as the authors'
+#: monitor counts them, core-minutes of computing, nodes switched on and off.
+REPORTED_IDLE, CORE_MINUTES, SWITCHED_ON, SWITCHED_OFF, TOTALS = range(5, 10)
+
+#: Whole-number settings: the cluster's shape and times, flags, and integers in the arena for each cluster.
+NODES, CORES, ON_MINUTES, OFF_MINUTES, FLAGS, WORDS, SETTINGS = range(7)
+#: Flags: penalise every late job of the queue; stop once every job is done; show what actions would do; let
+#: minutes without a choice pass.
+EVERY_LATE_JOB, UNTIL_DONE, EFFECTS, DECISIONS = 1, 2, 4, 8
+
+#: Real-number settings: for each power state of a node that computes nothing, its power as a share of the
+#: largest one that is waste (0 for sleeping); share of its walltime that a job may wait.
+TAU, REALS = 4, 5
+
+
+class Settings(NamedTuple):
+    """What all clusters of a batch share; `starts` says where in its row a cluster's columns begin."""
+
+    whole: Int64s
+    real: Float64s
+    starts: Int64s
+
+
+class Table(NamedTuple):
+    """The jobs of all days, day after day; `first[d]` is where day d begins, `minutes[d]` its length.
+
+    `columns` holds six columns of `first[-1]` jobs one after the other: see `Jobs`.
+    """
+
+    columns: Int64s
+    first: Int64s
+    minutes: Int64s
+
+
+class Jobs(NamedTuple):
+    """The jobs of one day in order of submission; times in minutes.
+
+    `run` is what a job would really take, `rank` its place by requested area (walltime × cores).
+    """
+
+    number: int
+    submit: Int64s
+    run: Int64s
+    walltime: Int64s
+    cores: Int64s
+    rank: Int64s
+    user: Int64s
+
+
+class Cluster(NamedTuple):
+    """One cluster: its shape and settings, and bare columns of what it remembers."""
+
+    nodes: int
+    cores: int
+    on_minutes: int
+    off_minutes: int
+    flags: int
+    share: Float64s
+    memory: Int64s
+    totals: Int64s
+    #: Nodes in each power state, and those of them all of whose cores are free.
+    in_state: Int64s
+    vacant: Int64s
+    #: By node.
+    state: Int64s
+    until: Int64s
+    free: Int64s
+    busy: Int64s
+    idle_minutes: Int64s
+    switched_on: Int64s
+    switched_off: Int64s
+    #: Jobs: candidates; those the last pass chose; waiting ones by area; holding cores but not running;
+    #: running ones in order of start, and in order of requested end.
+    seen: Int64s
+    chosen: Int64s
+    queue: Int64s
+    ready: Int64s
+    running: Int64s
+    by_request: Int64s
+    #: By job: whether it waits, minute of its start (-1: none), first piece of its allocation.
+    waits: Int64s
+    start: Int64s
+    piece: Int64s
+    #: Pieces of allocations: so many cores of a node, and the next piece.
+    piece_node: Int64s
+    piece_cores: Int64s
+    piece_next: Int64s
+    #: Scratch: minutes, and cores that become free after so many, in order of minutes.
+    minutes: Int64s
+    held: Int64s
+    #: By user: jobs in the system; what the job that ended last took (-1: none has ended).
+    users: Int64s
+    last_run: Int64s
+    #: Reals: load of each node as the authors' monitor keeps it; sum of rewards.
+    load: Float64s
+    score: Float64s
+
+
+class Arena(NamedTuple):
+    """A batch of clusters: `WORDS` integers and `nodes` + 1 reals for each, one cluster after the other."""
+
+    whole: Int64s
+    real: Float64s
+
+
+def column_starts(nodes: int, cores: int, jobs: int, users: int) -> Int64s:
+    """Return where in its row each of a cluster's columns of integers begins, and where the row ends."""
+    pieces = nodes * cores
+    slots = min(pieces, jobs)
+    by_node, lists = [nodes] * 7, [SEEN, SEEN, jobs, slots, slots, slots]
+    scratch = [slots + SEEN] * 2
+    lengths = [MEMORY, TOTALS, 4, 4, *by_node, *lists, *[jobs] * 3, *[pieces] * 3, *scratch, users, users]
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def cluster_columns(arena: Arena, settings: Settings, clusters: int) -> dict[str, npt.NDArray[Any]]:
+    """Return views of all clusters' columns by name: shape (clusters, …), the score (clusters,)."""
+    whole, real = arena.whole.reshape(clusters, -1), arena.real.reshape(clusters, -1)
+    names = Cluster._fields[Cluster._fields.index("memory") :]
+    starts = settings.starts.tolist()
+    columns = {name: whole[:, start:end] for name, (start, end) in zip(names, pairwise(starts), strict=False)}
+    return {**columns, "load": real[:, :-1], "score": real[:, -1]}
+
+
+@kernel(inline="always")
+def _column(settings, arena, base, place):
+    start, end = settings.starts[place], settings.starts[place + 1]
+    return section(arena.whole, base + start, end - start)
+
+
+@kernel()
+def cluster_at(settings, arena, index):
+    """Return the cluster of that place in the batch."""
+    whole = settings.whole
+    nodes = whole[NODES]
+    base, reals = index * whole[WORDS], index * (nodes + 1)
+    return Cluster(
+        nodes,
+        whole[CORES],
+        whole[ON_MINUTES],
+        whole[OFF_MINUTES],
+        whole[FLAGS],
+        section(settings.real, 0, REALS),
+        _column(settings, arena, base, 0),
+        _column(settings, arena, base, 1),
+        _column(settings, arena, base, 2),
+        _column(settings, arena, base, 3),
+        _column(settings, arena, base, 4),
+        _column(settings, arena, base, 5),
+        _column(settings, arena, base, 6),
+        _column(settings, arena, base, 7),
+        _column(settings, arena, base, 8),
+        _column(settings, arena, base, 9),
+        _column(settings, arena, base, 10),
+        _column(settings, arena, base, 11),
+        _column(settings, arena, base, 12),
+        _column(settings, arena, base, 13),
+        _column(settings, arena, base, 14),
+        _column(settings, arena, base, 15),
+        _column(settings, arena, base, 16),
+        _column(settings, arena, base, 17),
+        _column(settings, arena, base, 18),
+        _column(settings, arena, base, 19),
+        _column(settings, arena, base, 20),
+        _column(settings, arena, base, 21),
+        _column(settings, arena, base, 22),
+        _column(settings, arena, base, 23),
+        _column(settings, arena, base, 24),
+        _column(settings, arena, base, 25),
+        _column(settings, arena, base, 26),
+        section(arena.real, reals, nodes),
+        section(arena.real, reals + nodes, 1),
+    )
+
+
+@kernel()
+def jobs_of(table, day):
+    """Return the jobs of a day."""
+    start, total = table.first[day], table.first[-1]
+    count = table.first[day + 1] - start
+    return Jobs(
+        count,
+        section(table.columns, start, count),
+        section(table.columns, total + start, count),
+        section(table.columns, 2 * total + start, count),
+        section(table.columns, 3 * total + start, count),
+        section(table.columns, 4 * total + start, count),
+        section(table.columns, 5 * total + start, count),
+    )

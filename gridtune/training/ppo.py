@@ -1,0 +1,245 @@
+"""Proximal policy optimisation, written out in torch: no Ray, one process, the same numbers for a seed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gridtune.errors import PolicyError
+from gridtune.training.checkpoints import read_checkpoint, write_checkpoint
+from gridtune.training.networks import ActorCritic, Reply, make_network
+from gridtune.training.rollouts import Minibatch, Rollout, advantages_of, collect, segments
+
+__all__ = [
+    "ADAM_EPSILON",
+    "Losses",
+    "PPOSettings",
+    "PPOTrainer",
+    "minibatches_of",
+    "ppo_losses",
+    "update_seed",
+]
+
+#: Adam's, as the authors set it.
+ADAM_EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class PPOSettings:
+    """Hyper-parameters; the defaults are the paper's, as its authors coded them.
+
+    Attributes
+    ----------
+    steps
+        Steps of each environment between updates. Environments begin anew with each update, so this is a
+        whole episode or several.
+    epochs, minibatches
+        Passes over these steps, and parts that each pass is cut into.
+    gamma, lam
+        Discount factor, and λ of the advantage estimate.
+    clip
+        How far the probability ratio, and the value, may move within an update.
+    value_weight, entropy_weight, entropy_decay
+        Weights of the value loss and of the entropy in the loss; the latter falls to `entropy_decay` times
+        its beginning over `updates` updates.
+    learning_rate, decay, least_learning_rate, updates
+        The learning rate falls to `decay` times its beginning over `updates` updates, and not below the
+        least.
+    gradient_norm
+        Gradients are scaled down to this norm; none: they are not.
+    seed
+        Of everything random.
+    """
+
+    steps: int = 1440
+    epochs: int = 4
+    minibatches: int = 16
+    gamma: float = 0.99
+    lam: float = 0.95
+    clip: float = 0.2
+    value_weight: float = 0.5
+    entropy_weight: float = 0.005
+    entropy_decay: float = 1.0
+    learning_rate: float = 5e-4
+    decay: float = 0.1
+    least_learning_rate: float = 1e-6
+    updates: int = 2170
+    gradient_norm: float | None = None
+    seed: int = 48238
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "epochs", "minibatches", "updates"):
+            if getattr(self, name) < 1:
+                raise PolicyError(f"must be at least 1, but got {getattr(self, name)}", field=name)
+        for name in ("gamma", "lam"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise PolicyError(f"must be between 0 and 1, but got {getattr(self, name)}", field=name)
+        for name in ("clip", "learning_rate", "decay", "entropy_decay"):
+            if not getattr(self, name) > 0:
+                raise PolicyError(f"must be above 0, but got {getattr(self, name)}", field=name)
+
+    def learning_rate_at(self, update: int) -> float:
+        """Return the learning rate of an update, counted from 0."""
+        return max(self.learning_rate * self.decay ** (update / self.updates), self.least_learning_rate)
+
+    def entropy_weight_at(self, update: int) -> float:
+        """Return the entropy's weight in an update, counted from 0."""
+        return self.entropy_weight * self.entropy_decay ** (update / self.updates)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PPOSettings:
+        """Return settings as `asdict` wrote them; unknown names are refused."""
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        if unknown:
+            raise PolicyError(f"PPO has no setting {', '.join(unknown)}")
+        return cls(**values)
+
+
+class Losses(NamedTuple):
+    """The loss, and what it is made of: scalars."""
+
+    total: Tensor
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+    divergence: Tensor
+
+
+def ppo_losses(reply: Reply, batch: Minibatch, settings: PPOSettings, update: int = 0) -> Losses:
+    """Return the clipped losses of what a network says to a minibatch, means over the steps that count.
+
+    With ρ = π(a|s) / π_old(a|s): policy loss −min(ρ·A, clip(ρ, 1 ± ε)·A); value loss
+    max((V − R)², (V_old + clip(V − V_old, ± ε) − R)²); total = policy + c_v·value − c_e·entropy.
+
+    References
+    ----------
+    J. Schulman et al., "Proximal policy optimization algorithms", arXiv:1707.06347.
+    """
+    values = reply.values
+    weight = batch.used / batch.used.sum().clamp(min=1)
+    log_probabilities = torch.log_softmax(reply.logits, -1)
+    chosen = log_probabilities.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1)
+    change = chosen - batch.log_probabilities
+    ratio = change.exp()
+    clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+    policy = -(torch.minimum(ratio * batch.advantages, clipped * batch.advantages) * weight).sum()
+    moved = batch.values + (values - batch.values).clamp(-settings.clip, settings.clip)
+    errors = torch.maximum((values - batch.targets) ** 2, (moved - batch.targets) ** 2)
+    value = (errors * weight).sum()
+    entropy = (-(log_probabilities.exp() * log_probabilities).sum(-1) * weight).sum()
+    total = policy + settings.value_weight * value - settings.entropy_weight_at(update) * entropy
+    divergence = ((ratio - 1 - change) * weight).sum()
+    return Losses(total, policy, value, entropy, divergence)
+
+
+def minibatches_of(
+    rollout: Rollout, network: ActorCritic, settings: PPOSettings, update: int
+) -> Iterator[Minibatch]:
+    """Yield every minibatch of every epoch of an update, counted from 0.
+
+    Advantages are normalised over all decisions of the rollout.
+    """
+    advantages = advantages_of(rollout, settings.gamma, settings.lam)
+    targets = advantages + rollout.values[:-1]
+    counted = advantages[rollout.used & rollout.decides]
+    advantages = (advantages - counted.mean()) / (counted.std(correction=0) + 1e-8)
+    generator = torch.Generator().manual_seed(update_seed(settings.seed, update, "minibatches"))
+    for _ in range(settings.epochs):
+        yield from segments(rollout, advantages, targets, network, settings.minibatches, generator)
+
+
+def update_seed(seed: int, update: int, purpose: str, runner: int = 0) -> int:
+    """Return the seed of an update's rollout, or of its minibatches; runners that share one differ."""
+    entropy = [seed, update, ("rollout", "minibatches").index(purpose), runner]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0])
+
+
+class PPOTrainer:
+    """Trains a network on a vector environment.
+
+    What is random in an update follows from the seed and the update's number alone, and environments begin
+    anew with each: so a checkpoint needs neither simulators nor random generators to go on bit for bit, on
+    a CPU and with as many threads.
+
+    Parameters
+    ----------
+    env
+        A Gymnasium vector environment with next-step autoreset, discrete actions and flat observations.
+    network
+        What to train, on the device where it is.
+    settings
+        By default the paper's.
+
+    Attributes
+    ----------
+    update_number
+        Updates made so far.
+    """
+
+    def __init__(self, env: Any, network: ActorCritic, settings: PPOSettings | None = None) -> None:
+        self.env, self.network, self.settings = env, network, settings or PPOSettings()
+        self.update_number = 0
+        self.optimiser = torch.optim.Adam(
+            network.parameters(), lr=self.settings.learning_rate, eps=ADAM_EPSILON
+        )
+
+    def update(self) -> dict[str, float]:
+        """Live through `steps` steps in every environment and learn from them; return figures to log."""
+        began = time.perf_counter()
+        seed = update_seed(self.settings.seed, self.update_number, "rollout")
+        rollout = collect(self.env, self.network, self.settings.steps, seed=seed)
+        sampled = time.perf_counter()
+        figures = self.learn(rollout)
+        seconds = {"seconds_sampling": sampled - began, "seconds_learning": time.perf_counter() - sampled}
+        return {"return_mean": rollout.mean_return, "steps": rollout.steps, **figures, **seconds}
+
+    def learn(self, rollout: Rollout) -> dict[str, float]:
+        """Make one update from a rollout; return its mean losses and the learning rate."""
+        settings, rate = self.settings, self.settings.learning_rate_at(self.update_number)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        told = []
+        for batch in minibatches_of(rollout, self.network, settings, self.update_number):
+            reply = self.network(batch.observations, batch.begins, batch.state)
+            losses = ppo_losses(reply, batch, settings, self.update_number)
+            self.optimiser.zero_grad()
+            losses.total.backward()
+            if settings.gradient_norm is not None:
+                torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.gradient_norm)
+            self.optimiser.step()
+            told.append(torch.stack([each.detach() for each in losses]))
+        self.update_number += 1
+        means = torch.stack(told).mean(0).tolist()
+        return {
+            **{f"loss_{name}": mean for name, mean in zip(Losses._fields, means, strict=True)},
+            "lr": rate,
+        }
+
+    def save(self, path: str | Path, **notes: Any) -> None:
+        """Write a checkpoint: what `resume` needs to go on, and what playing needs. Atomically."""
+        trainer = {
+            "settings": asdict(self.settings),
+            "update": self.update_number,
+            "optimiser": self.optimiser.state_dict(),
+        }
+        write_checkpoint(path, self.network, trainer=trainer, notes=notes)
+
+    @classmethod
+    def resume(cls, path: str | Path, env: Any, *, device: str = "cpu") -> PPOTrainer:
+        """Return the trainer that wrote a checkpoint, as it was then."""
+        checkpoint = read_checkpoint(path)
+        if checkpoint.trainer is None:
+            raise PolicyError("holds a policy, but nothing to go on training from", path=path)
+        network = make_network(**checkpoint.network)
+        network.load_state_dict(checkpoint.weights)
+        trainer = cls(env, network.to(device), PPOSettings.from_dict(checkpoint.trainer["settings"]))
+        trainer.optimiser.load_state_dict(checkpoint.trainer["optimiser"])
+        trainer.update_number = checkpoint.trainer["update"]
+        return trainer

@@ -1,0 +1,80 @@
+"""Small logs for tests, and the reference simulator's view of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from gridtune.batch.estimates import estimate_walltimes
+from gridtune.batch.policies import get_backfilling, get_queue_order
+from gridtune.batch.simulator.conservative_twin import conservative_schedule_twin
+from gridtune.batch.simulator.reference import ReferenceJob, ReferenceOrder, reference_schedule
+from gridtune.workload.workload import Workload
+
+
+def make_log(rows, machine=None, origin=0):
+    """Return a workload of (submit, run, walltime, processors[, user[, group]]) rows."""
+    table = np.array([[*row, *(-1,) * (6 - len(row))] for row in rows], dtype=np.int64).reshape(-1, 6)
+    names = ("submit_time", "run_time", "requested_time", "requested_processors", "user", "group")
+    columns = dict(zip(names, table.T, strict=True))
+    columns["submit_time"] = columns["submit_time"] + origin
+    columns["job_id"] = np.arange(1, len(table) + 1)
+    return Workload(columns, machine_processors=machine)
+
+
+@st.composite
+def logs(draw, machine=8, jobs=24, overrun=True):
+    """Draw logs full of ties: few instants, few lengths, every width."""
+    size = draw(st.integers(1, jobs))
+    rows, submit = [], 0
+    for _ in range(size):
+        submit += draw(st.sampled_from([0, 0, 0, 1, 1, 2, 3, 7]))
+        walltime = draw(st.sampled_from([1, 1, 2, 3, 4, 5, 8, 13, 20]))
+        longest = walltime + 6 if overrun else walltime
+        run = draw(st.integers(0, longest))
+        width = draw(st.one_of(st.sampled_from([1, 2, machine]), st.integers(1, machine)))
+        rows.append((submit, run, walltime, width, draw(st.integers(0, 2)), draw(st.integers(0, 1))))
+    return make_log(rows, machine, origin=draw(st.sampled_from([0, 5, 1_000_000])))
+
+
+def reference_starts(
+    workload, *, order, backfill, fill_order=None, kill=True, half_life=0.0, lots=None, walltime="log"
+):
+    """Return the plain-Python twin's start times for what `simulate` would be asked."""
+    believed, _ = estimate_walltimes(workload, walltime, 0.0, None)
+    run = np.minimum(workload.run_time, believed) if kill else workload.run_time
+    origin = int(workload.submit_time[0])
+    lots = np.zeros(len(workload)) if lots is None else lots
+    jobs = [
+        ReferenceJob(
+            number=row,
+            submit=int(workload.submit_time[row]) - origin,
+            run=int(run[row]),
+            walltime=int(believed[row]),
+            processors=int(workload.processors[row]),
+            user=int(workload.user[row]),
+            group=int(workload.group[row]),
+            lot=float(lots[row]),
+        )
+        for row in range(len(workload))
+    ]
+    rule = get_backfilling(backfill)
+    if rule.kind == "conservative":
+        columns = (
+            [getattr(job, name) for job in jobs] for name in ("submit", "run", "walltime", "processors")
+        )
+        told = ReferenceOrder(jobs, get_queue_order(order), half_life)
+        ranks = range(len(jobs))
+        starts, _, _ = conservative_schedule_twin(
+            *columns, ranks, workload.machine_processors, rule.compression, order=told
+        )
+        return np.array(starts) + origin
+    starts = reference_schedule(
+        jobs,
+        workload.machine_processors,
+        rule,
+        get_queue_order(order),
+        None if fill_order is None else get_queue_order(fill_order),
+        half_life,
+    )
+    return np.array(starts) + origin

@@ -1,0 +1,172 @@
+"""Queue orders: registration, parameters, and whether they can be indexed."""
+
+from __future__ import annotations
+
+import pytest
+
+import gridtune as gt
+from gridtune.batch.policies import JobView, get_queue_order, load_plugin, queue_order, queue_order_names
+from gridtune.errors import PolicyError
+
+VIEW = JobView(100, 50, 4, 1, 2, 3, 4, 25, 125, 10.0, 20.0, 0.25)
+
+
+def test_the_view_has_no_run_time():
+    assert not {name for name in JobView._fields if "run" in name}
+
+
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [
+        ("fcfs", 100),
+        ("sjf", 50),
+        ("ljf", -50),
+        ("saf", 200),
+        ("laf", -200),
+        ("wfp3", -4 * 0.5**3),
+        ("wfp3(exponent=2)", -1.0),
+        ("unicef", -25 / (2 * 50)),
+        ("edf", 150),
+        ("edf(slack=1)", 200),
+        ("fair-user", 10),
+        ("fair-group", 20),
+        ("random", 0.25),
+        ("f3", 200 + 6_860_000 * 2),
+        ("f4", 50 * 2 + 530_000 * 2),
+    ],
+)
+def test_scores_by_hand(name, score):
+    assert get_queue_order(name)(VIEW) == pytest.approx(score)
+
+
+def test_every_order_says_what_it_does():
+    for name in queue_order_names():
+        order = get_queue_order(name)
+        if order.score.__module__ == "gridtune.batch.policies.orders":
+            assert len(order.description) > 10, name
+
+
+def test_static_orders_are_proven_from_their_source():
+    changing = {"wfp3", "unicef", "xfactor", "fair-user", "fair-group"}
+    for name in queue_order_names():
+        order = get_queue_order(name)
+        if order.score.__module__ == "gridtune.batch.policies.orders":
+            assert order.static == (name not in changing), name
+
+
+def test_an_order_that_hands_the_job_on_counts_as_changing():
+    def helper(job):
+        return job.wait
+
+    @queue_order("test-handed-on")
+    def handed_on(job):
+        """Hand the job to a helper."""
+        return helper(job)
+
+    assert not get_queue_order("test-handed-on").static
+
+
+def test_a_name_is_never_overwritten():
+    @queue_order("test-taken")
+    def one(job):
+        """One."""
+        return job.walltime
+
+    with pytest.raises(PolicyError, match="registered already"):
+
+        @queue_order("test-taken")
+        def other(job):
+            """Other."""
+            return -job.walltime
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("wfp3(power=2)", "no parameter 'power'"),
+        ("wfp3(exponent=two)", "must be a number, got two"),
+        ("wfp3(exponent=2", "closing parenthesis"),
+        ("", "no queue order is named ''"),
+    ],
+)
+def test_bad_references(reference, message):
+    with pytest.raises(PolicyError, match=message):
+        get_queue_order(reference)
+
+
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        ("run_time", "a job has no field 'run_time': a policy never sees run times"),
+        ("wait_time", "a job has no field 'wait_time'; did you mean 'wait'?"),
+        ("colour", "a job has no field 'colour'\n"),
+    ],
+)
+def test_a_field_that_a_job_has_not_is_told_with_its_line(tmp_path, read, told):
+    plugin = tmp_path / "my_orders.py"
+    lines = (
+        "import gridtune as gt",
+        "",
+        "",
+        f"@gt.queue_order('test-reads-{read}')",
+        "def f(job, scale=1.0):",
+    )
+    plugin.write_text("\n".join([*lines, "    old = job.wait", f"    return scale * job.{read} - old", ""]))
+    with pytest.raises(PolicyError) as failed:
+        load_plugin(plugin)
+    assert str(failed.value).startswith(f"my_orders.py:7: {told}")
+    assert "submit_time, walltime, processors" in str(failed.value)
+    assert f"test-reads-{read}" not in queue_order_names()
+
+
+@pytest.mark.parametrize("fault", ["undefined_name", "sorted([1, 'a'])[0]", "len('a' + 1)"])
+def test_the_compilers_reason_is_told_without_its_own_files(tmp_path, fault):
+    plugin, name = tmp_path / "my_orders.py", f"test-{len(fault)}-letters"
+    plugin.write_text(f"import gridtune as gt\n@gt.queue_order('{name}')\ndef f(job):\n    return {fault}\n")
+    load_plugin(plugin)
+    with pytest.raises(PolicyError, match=f"'{name}' does not compile: ") as failed:
+        gt.simulate(gt.generate_workload("poisson", jobs=10, seed=1), order=name)
+    for word in ("nopython", "JobView(int64", "File ", "During"):
+        assert word not in str(failed.value)
+
+
+def test_what_does_not_compile_says_so():
+    @queue_order("test-uncompilable")
+    def uncompilable(job):
+        """Use what numba has not."""
+        return len({"a": object()}) + job.walltime
+
+    log = gt.generate_workload("poisson", jobs=10, seed=1)
+    with pytest.raises(PolicyError, match="'test-uncompilable' does not compile"):
+        gt.simulate(log, order="test-uncompilable")
+
+
+def test_a_score_that_is_no_number_is_refused():
+    @queue_order("test-nan")
+    def nan(job):
+        """Give no number."""
+        return job.walltime * float("nan")
+
+    log = gt.generate_workload("poisson", jobs=10, seed=1)
+    with pytest.raises(PolicyError, match="no number"):
+        gt.simulate(log, order="test-nan")
+
+
+def test_plugins_are_loaded_once_and_fail_with_their_file(tmp_path):
+    good = tmp_path / "good.py"
+    source = (
+        "import gridtune as gt",
+        "@gt.queue_order('test-plugin')",
+        "def f(job):",
+        "    return job.queue",
+    )
+    good.write_text("\n".join(source))
+    load_plugin(good)
+    load_plugin(good)
+    assert get_queue_order("test-plugin").static
+    bad = tmp_path / "bad.py"
+    bad.write_text("raise RuntimeError('broken')\n")
+    with pytest.raises(PolicyError, match=r"bad\.py.*RuntimeError: broken"):
+        load_plugin(bad)
+    with pytest.raises(PolicyError, match="no such plug-in"):
+        load_plugin(tmp_path / "absent.py")

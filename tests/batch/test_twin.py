@@ -1,0 +1,106 @@
+"""Kernels against their plain-Python twin, bit for bit, under random logs full of ties."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import config
+
+import gridtune as gt
+from gridtune.batch.policies import backfilling_names, get_backfilling, get_queue_order, queue_order_names
+from tests.batch.logs import logs, make_log, reference_starts
+
+EASY = [name for name in backfilling_names() if get_backfilling(name).kind != "conservative"]
+# Orders that tests and docs register are theirs; these are the ones that ship.
+ORDERS = [
+    name
+    for name in queue_order_names()
+    if get_queue_order(name).score.__module__ == "gridtune.batch.policies.orders"
+]
+
+FAIR = ["fair-user", "fair-group"]
+
+
+def test_every_shipped_order_is_tested():
+    assert len(ORDERS) >= 20
+    assert {"fcfs", "sjf", "ljf", "saf", "laf", "wfp3", "unicef", "f1", "f4", "edf", "fair-user"} <= set(
+        ORDERS
+    )
+
+
+@pytest.mark.parametrize("backfill", backfilling_names())
+@pytest.mark.parametrize("order", ORDERS)
+@settings(max_examples=12, deadline=None)
+@given(workload=logs(), kill=st.booleans(), seed=st.integers(0, 3))
+def test_kernel_equals_twin(order, backfill, workload, kill, seed):
+    lots = np.random.default_rng(seed).random(len(workload))
+    schedule = gt.simulate(
+        workload, order=order, backfill=backfill, kill=kill, rng=np.random.default_rng(seed)
+    )
+    gt.validate_schedule(schedule)
+    twin = reference_starts(workload, order=order, backfill=backfill, kill=kill, lots=lots)
+    np.testing.assert_array_equal(schedule.start_time, twin)
+
+
+@pytest.mark.parametrize("order", ["fcfs", "saf", "wfp3"])
+@pytest.mark.parametrize("fill_order", ["sjf", "ljf", "unicef"])
+@settings(max_examples=40, deadline=None)
+@given(workload=logs(), kill=st.booleans(), backfill=st.sampled_from(EASY[1:]))
+def test_backfilling_in_an_order_of_its_own(order, fill_order, workload, kill, backfill):
+    settings_ = {"order": order, "fill_order": fill_order, "backfill": backfill, "kill": kill}
+    schedule = gt.simulate(workload, **settings_)
+    np.testing.assert_array_equal(schedule.start_time, reference_starts(workload, **settings_))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    workload=logs(),
+    half_life=st.sampled_from([0.5, 3.0, 1e6]),
+    order=st.sampled_from(FAIR),
+    backfill=st.sampled_from(["easy", "conservative-compression"]),
+)
+def test_fair_share_that_forgets(workload, half_life, order, backfill):
+    schedule = gt.simulate(workload, order=order, backfill=backfill, half_life=half_life)
+    twin = reference_starts(workload, order=order, backfill=backfill, half_life=half_life)
+    np.testing.assert_array_equal(schedule.start_time, twin)
+
+
+@pytest.mark.parametrize("order", [name for name in ORDERS if get_queue_order(name).static])
+@pytest.mark.parametrize("backfill", EASY)
+@settings(max_examples=6, deadline=None)
+@given(workload=logs(machine=100, jobs=60), kill=st.booleans())
+def test_both_kernels_agree_on_static_orders(order, backfill, workload, kill):
+    known = get_queue_order(order)
+    scored = replace(known, static=False)
+    rng = [np.random.default_rng(1), np.random.default_rng(1)]
+    one = gt.simulate(workload, order=known, backfill=backfill, kill=kill, rng=rng[0])
+    other = gt.simulate(workload, order=scored, backfill=backfill, kill=kill, rng=rng[1])
+    np.testing.assert_array_equal(one.start_time, other.start_time)
+
+
+# With bounds checked the scan takes a minute for each order, and the index is the same for all.
+@pytest.mark.parametrize("order", ["f2"] if config.BOUNDSCHECK else ["fcfs", "sjf", "laf", "f2"])
+def test_index_over_many_waiting_jobs(order):
+    # Thousands wait, so that all three levels of the index are in use; the scored kernel scans them all.
+    rng = np.random.default_rng(7)
+    jobs = 6000
+    rows = np.stack(
+        [
+            np.sort(rng.integers(0, 40_000, jobs)),
+            rng.integers(0, 900, jobs),
+            rng.integers(1, 1000, jobs),
+            np.minimum(2 ** rng.integers(0, 7, jobs), 50),
+        ],
+        axis=1,
+    )
+    workload = make_log(rows.tolist(), machine=64)
+    known = get_queue_order(order)
+    for backfill in ("none", "easy"):
+        one = gt.simulate(workload, order=known, backfill=backfill)
+        other = gt.simulate(workload, order=replace(known, static=False), backfill=backfill)
+        assert one.queue_length.values.max() > 4096 if backfill == "none" else True
+        np.testing.assert_array_equal(one.start_time, other.start_time)

@@ -1,0 +1,87 @@
+"""A fixed set of cells of every system, with the ids and results they are known to have.
+
+`python -m tests.golden_cells` writes the file anew: only after raising the `version` of each system whose
+results changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gridtune.sweep import load_space, run_cell, space_cells
+
+SPACES = Path(__file__).resolve().parents[1] / "search_spaces"
+FILE = Path(__file__).with_name("golden_cells.json")
+#: What keeps a cell short: fewer jobs, days, tasks or updates.
+SHORT: dict[str, dict[str, Any]] = {
+    "batch": {"first": 400},
+    "dispatch": {"learning_jobs": 150, "batches": 2, "batch_jobs": 100},
+    "provisioning": {"tasks": 20},
+    "responsive": {"first": 400},
+    "shutdown": {"first": 12},
+    "shutdown_training": {"first": 20, "until": 1, "environments": 2, "steps": 48},
+}
+#: Cells of each space, spread over all of them.
+CELLS = 6
+
+
+def short_cells(path: Path) -> Iterator[tuple[str, dict[str, Any], int]]:
+    """Yield system, parameters and seed of some of a space's cells, made short."""
+    space = load_space(path)
+    cells = space_cells(space)
+    for cell in cells[:: max(1, len(cells) // CELLS)][:CELLS]:
+        short = SHORT[space.system]
+        if space.system == "provisioning" and cell.parameters.get("offers") != "poisson":
+            short = {**short, "first": 200}
+        if cell.parameters.get("workflow") is not None:
+            short = {"first": 200}
+        if cell.parameters.get("change_after") is not None:
+            short = {**short, "change_after": 1}
+        if space.system == "dispatch" and cell.parameters.get("trace") is not None:
+            short = {"first": 300}
+        given = {name: value for name, value in cell.parameters.items() if value is not None}
+        yield space.system, {**given, **short}, cell.seed
+
+
+def space_digest(path: Path) -> dict[str, Any]:
+    """Return how many cells a space has, and a digest of their ids."""
+    ids = [cell.cell_id for cell in space_cells(path)]
+    return {"cells": len(ids), "ids": hashlib.sha256("\n".join(ids).encode()).hexdigest()}
+
+
+def write() -> None:
+    """Compute every cell and write the file."""
+    spaces, cells = {}, []
+    for path in sorted(SPACES.glob("*.yaml")):
+        spaces[path.stem] = space_digest(path)
+        for system, parameters, seed in short_cells(path):
+            started = time.perf_counter()
+            try:
+                run = run_cell(system, parameters, seed=seed)
+            except Exception as error:
+                print(f"left out: {path.stem} {parameters}: {error}")
+                continue
+            metrics = {name: float(value) for name, value in run.outcome.metrics.items()}
+            seconds = time.perf_counter() - started
+            print(path.stem, f"{seconds:.1f} s", run.cell.cell_id, flush=True)
+            cells.append(
+                {
+                    "space": path.stem,
+                    "system": system,
+                    "parameters": parameters,
+                    "seed": seed,
+                    "cell_id": run.cell.cell_id,
+                    "configuration_id": run.cell.configuration_id,
+                    "metrics": metrics,
+                }
+            )
+    FILE.write_text(json.dumps({"spaces": spaces, "cells": cells}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,89 @@
+"""Measures of dispatched jobs, by hand and against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from gridtune.systems.dispatch.metrics import (
+    DISPATCH_METRICS,
+    area_under_roc,
+    calibration_error,
+    dispatch_notes,
+    measure_dispatch,
+    reliability,
+)
+from gridtune.systems.dispatch.simulator.model import DispatchJobs
+from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
+
+#: One job to learn from, two batches of two: deadlines at 20.
+JOBS = DispatchJobs(
+    np.array([0, 0, 0, 0, 0]),
+    np.array([5, 5, 5, 5, 5]),
+    np.array([5, 5, 5, 5, 5]),
+    np.array([20, 20, 20, 20, 20]),
+    np.array([-1, 0, 0, 1, 1]),
+)
+
+
+def outcome(finish: list[int], chance: list[float], overruled: list[bool]) -> DispatchOutcome:
+    zero = np.zeros(5, np.int64)
+    return DispatchOutcome(
+        np.array([0, 1, 1, 0, 1]), zero, zero, np.array(finish), np.array(chance), np.array(overruled), 1, 2
+    )
+
+
+def test_five_jobs_by_hand():
+    ours = outcome([99, 20, 30, 10, 20], [np.nan, 0.9, 0.2, 0.95, 0.8], [False, True, False, False, False])
+    theirs = outcome([5, 25, 40, 10, 21], [np.nan] * 5, [False] * 5)
+    found = measure_dispatch(JOBS, ours, theirs)
+    assert set(found) == set(DISPATCH_METRICS)
+    assert (found["jobs"], found["batches"], found["in_time"]) == (4, 2, 3)
+    assert found["in_time_share"] == 0.75
+    assert found["mean_tardiness"] == 10 / 4
+    assert found["max_tardiness"] == 10
+    assert found["mean_response"] == (20 + 30 + 10 + 20) / 4
+    # First batch: none in time there, so no ratio; second: 2 against 1.
+    assert found["relative_in_time"] == 2.0
+    assert found["relative_tardiness"] == 10 / (5 + 20 + 0 + 1)
+    assert found["overruled_share"] == 0.25
+    assert found["aroc"] == 1.0
+    assert found["brier"] == pytest.approx((0.1**2 + 0.2**2 + 0.05**2 + 0.2**2) / 4)
+    assert (found["moves"], found["restarts"]) == (2, 1)
+    notes = dispatch_notes(JOBS, ours, theirs, 3)
+    assert notes["jobs_by_batch"] == [2, 2]
+    assert notes["in_time_by_batch"] == [1, 2]
+    assert notes["reference_in_time_by_batch"] == [0, 1]
+    assert notes["tardiness_by_batch"] == [5.0, 0.0]
+    assert notes["assignments"] == [0.25, 0.75, 0.0]
+
+
+def test_without_chances_there_is_nothing_to_say_of_them():
+    silent = outcome([9] * 5, [np.nan] * 5, [False] * 5)
+    found = measure_dispatch(JOBS, silent, silent)
+    assert np.isnan([found["aroc"], found["brier"], found["calibration_error"]]).all()
+    assert found["relative_in_time"] == 1.0
+    assert np.isnan(found["relative_tardiness"])
+
+
+def test_the_area_is_scikit_learns():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        chance = rng.integers(0, 8, 60) / 8
+        good = rng.random(60) < chance
+        assert area_under_roc(chance, good) == pytest.approx(roc_auc_score(good, chance))
+    assert np.isnan(area_under_roc(np.ones(3), np.ones(3, np.bool_)))
+
+
+def test_calibration():
+    chance = np.array([0.05, 0.05, 0.95, 0.95, 1.0])
+    good = np.array([False, True, True, True, False])
+    found = reliability(chance, good)
+    assert found["jobs"] == [2, 3]
+    assert found["in_time"] == [0.5, pytest.approx(2 / 3)]
+    assert calibration_error(chance, good) == pytest.approx((2 * 0.45 + 3 * (2.9 / 3 - 2 / 3)) / 5)
+    rng = np.random.default_rng(1)
+    chance = rng.random(20_000)
+    assert calibration_error(chance, rng.random(20_000) < chance) < 0.02
+    assert calibration_error(chance, rng.random(20_000) < 0.5) > 0.2

@@ -1,0 +1,190 @@
+"""The dispatch system's tables and figures, from made-up cells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridtune.core.cells import CellResult
+from gridtune.systems.dispatch.report import figures, write
+from gridtune.systems.dispatch.report.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
+from gridtune.systems.dispatch.report.rows import gather
+
+
+def cell(
+    number: int, parameters: dict[str, Any], ratio: float, late: float, *, batches: int = 5, jobs: int = 1000
+) -> CellResult:
+    """A cell with `ratio` times the reference's 100 jobs in time, and mean tardiness `late`."""
+    notes = {
+        "jobs_by_batch": [jobs] * batches,
+        "in_time_by_batch": [100 * ratio] * batches,
+        "reference_in_time_by_batch": [100] * batches,
+        "tardiness_by_batch": [late + number] * batches,
+        "reference_tardiness_by_batch": [1000.0 + number] * batches,
+        "assignments": [0.1] * 10,
+        "reliability": {"chance": [0.05, 0.95], "in_time": [0.1, 0.9], "jobs": [40, 60]},
+    }
+    name = "-".join(map(str, parameters.values()))
+    return CellResult(
+        f"{name}{number}",
+        name,
+        "dispatch",
+        parameters,
+        f"seed {number}",
+        number,
+        {},
+        parameters,
+        "done",
+        notes=notes,
+    )
+
+
+def material(results: list[CellResult], directory: Path) -> Any:
+    facts = SimpleNamespace(name="made up")
+    return SimpleNamespace(results=results, directory=directory, summary=SimpleNamespace(facts=facts))
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    lines = [line for line in path.read_text().splitlines() if line.startswith("| ")]
+    return [[part.strip() for part in line.strip("| ").split(" | ")] for line in lines]
+
+
+def test_assistance_beside_table_2_and_3(tmp_path):
+    told = [("j48", 1.1), ("lwl", 0.9), ("drain", 1.3)]
+    results = [
+        cell(number, {"rule": "round_robin", "mode": "assist", "learner": learner}, ratio, 500.0)
+        for learner, ratio in told
+        for number in range(4)
+    ]
+    files = write(material(results, tmp_path))
+    assert {file.name for file in files} == {"comparison.md", "calibration.png"}
+    rows = rows_of(tmp_path / "comparison.md")
+    first = next(row for row in rows if row[:2] == ["round robin", "J48"])
+    assert first[2:7] == ["20", "1.10 1.10 1.10 1.10 1.10", "1.10", "1.10 … 1.10", "1.10"]
+    assert first[7] == "0.98 0.99 1.39 1.03 1.04"
+    published = next(row for row in rows if row[0] == "LWL, published")
+    # Fastest first: the third machine, of factor 0.8, then the fifth.
+    assert published[1:4] == ["0.18", "0.15", "0.17"]
+
+
+def test_change_beside_table_5(tmp_path):
+    results = [
+        cell(
+            number, {"rule": "random", "mode": "assist", "learner": "lwl", "change_after": after}, 1.2, 500.0
+        )
+        for after in (0, 2)
+        for number in range(3)
+    ]
+    files = write(material(results, tmp_path))
+    assert "recovery.png" in {file.name for file in files}
+    rows = rows_of(tmp_path / "comparison.md")
+    changed = next(row for row in rows if "changed" in row)
+    assert changed[-1] == "1.74 0.97 0.81 1.39 1.01"
+    assert next(row for row in rows if "as they were" in row)[-1] == "1.74 0.97 1.14 0.85 1.17"
+
+
+def test_direct_beside_table_6_and_figure_4(tmp_path):
+    erd = {"mode": "alone", "rule": "erd", "repair_every": 10}
+    j48 = {"mode": "direct", "learner": "j48", "order": "due_date"}
+    drain = {"mode": "direct", "learner": "drain", "order": "shortest"}
+    results = [
+        cell(number, {**parameters, "learning_jobs": 10_000}, 1.0, late, batches=20)
+        for parameters, late in ((erd, 1000.0), (j48, 1200.0), (drain, 600.0))
+        for number in range(5)
+    ]
+    results = results[:-1]
+    files = write(material(results, tmp_path))
+    assert {file.name for file in files} == {"comparison.md", "learning.png", "calibration.png"}
+    rows = {row[0]: row for row in rows_of(tmp_path / "comparison.md")}
+    assert rows["ERD + tabu"][1:4] == ["5", "1002", "1"]
+    assert rows["ERD + tabu"][-1] == "1.000"
+    assert rows["J48, by due date"][3] == f"{1 + 200 / 1002:.3f}"
+    assert rows["J48, by due date"][-1] == f"{5067633 / 3961190:.3f}"
+    # Where a replicate is missing, the pairs that there are count.
+    assert rows["drain, shortest first"][1] == "4"
+    assert float(rows["drain, shortest first"][3]) == pytest.approx(1 - 400 / 1001.5, abs=1e-3)
+    assert "Table 6" in (tmp_path / "comparison.md").read_text()
+    # Who starts from nothing is not what the paper's table is of.
+    fresh = [replace(each, configuration={**each.configuration, "learning_jobs": 0}) for each in results]
+    write(material(fresh, tmp_path))
+    assert "published" not in (tmp_path / "comparison.md").read_text()
+    low, high = map(float, rows["drain, shortest first"][4].split(" … "))
+    assert low <= float(rows["drain, shortest first"][3]) <= high < 1
+
+
+def test_batches_without_a_job_in_time_make_no_pair(tmp_path):
+    """Of 4 × 5 batches of J48 the first replicate's and every first have none; of LWL's none has any."""
+    told = {"rule": "random", "mode": "assist", "change_after": 2}
+    some = [cell(number, {**told, "learner": "j48"}, 1.2, 500.0) for number in range(4)]
+    none = [cell(number, {**told, "learner": "lwl"}, 1.2, 500.0) for number in range(4)]
+    for number, each in enumerate(some):
+        each.notes["reference_in_time_by_batch"] = [0] * 5 if number == 0 else [0, *[100] * 4]  # type: ignore[index]
+    for each in none:
+        each.notes["reference_in_time_by_batch"] = [0] * 5  # type: ignore[index]
+    write(material([*some, *none], tmp_path))
+    rows = rows_of(tmp_path / "comparison.md")
+    j48 = next(row for row in rows if row[1] == "J48")
+    assert j48[3:8] == ["12", "– 1.20 1.20 1.20 1.20", "1.20", "1.20 … 1.20", "1.20"]
+    lwl = next(row for row in rows if row[1] == "LWL")
+    assert lwl[3:8] == ["0", "– – – – –", "–", "–", "–"]
+
+
+def test_shares_and_means_go_by_the_jobs_that_there_were(tmp_path):
+    """`first` cuts the last batch: 1,000 jobs at 100 s and 500 at 400 s are 200 s late on average."""
+    erd = {"mode": "alone", "rule": "erd", "repair_every": 10, "first": 1500}
+    results = [cell(number, erd, 1.0, 0.0, batches=2) for number in range(2)]
+    for each in results:
+        each.notes.update(  # type: ignore[attr-defined]
+            jobs_by_batch=[1000, 500], tardiness_by_batch=[100.0, 400.0], in_time_by_batch=[500, 100]
+        )
+    write(material(results, tmp_path))
+    row = next(row for row in rows_of(tmp_path / "comparison.md") if row[0] == "ERD + tabu")
+    assert (row[2], row[5]) == ("200.0", "0.400")
+
+
+def test_results_of_version_1_tell_the_jobs_of_all_batches_only():
+    old = cell(0, {"mode": "alone", "rule": "erd", "batch_jobs": 200}, 1.0, 1.0)
+    del old.notes["jobs_by_batch"]  # type: ignore[attr-defined]
+    (method,) = gather([replace(old, metrics={"jobs": 1000.0})])
+    np.testing.assert_array_equal(method.jobs, [[200.0] * 5])
+
+
+def test_the_learning_curve_says_how_large_its_batches_are(tmp_path, monkeypatch):
+    labels = []
+    monkeypatch.setattr(figures, "save", lambda drawing, path: labels.append(drawing.axes[0].get_xlabel()))
+    told = {"mode": "direct", "learner": "j48", "order": "due_date"}
+    results = [cell(number, told, 1.0, 500.0, batches=20, jobs=200) for number in range(2)]
+    list(figures._learning(gather(results), tmp_path / "learning.png"))
+    results[0].notes["jobs_by_batch"] = [200] * 19 + [50]  # type: ignore[index]
+    list(figures._learning(gather(results), tmp_path / "learning.png"))
+    assert "batches of 200 jobs" in labels[0]
+    assert "batches of up to 200 jobs" in labels[1]
+
+
+def test_tenths_are_pooled_by_jobs():
+    parameters = {"mode": "assist", "learner": "j48", "rule": "random"}
+    one, other = cell(0, parameters, 1.0, 1.0), cell(1, parameters, 1.0, 1.0)
+    other.notes["reliability"].update(chance=[0.05], in_time=[0.5], jobs=[120])  # type: ignore[attr-defined]
+    (method,) = gather([one, other])
+    np.testing.assert_allclose(method.reliability[2], [160, 60])
+    np.testing.assert_allclose(method.reliability[1], [(40 * 0.1 + 120 * 0.5) / 160, 0.9])
+
+
+def test_nothing_is_made_of_nothing(tmp_path):
+    failed = CellResult("a", "b", "dispatch", {}, "seed 0", 0, {}, {}, "failed", error="x")
+    assert write(material([failed], tmp_path)) == []
+
+
+def test_published_tables_are_as_the_paper_sums_them_up():
+    means = {name: np.mean(values) for name, values in TABLE_6.items()}
+    told = {"j48": 5067633, "naive_bayes": 8832449, "edd": 4691239, "erd": 3961190}
+    for name, mean in told.items():
+        assert means[name] == pytest.approx(mean, abs=1)
+    assert set(TABLE_2) == set(TABLE_5)
+    for shares in TABLE_3.values():
+        assert sum(shares) == pytest.approx(1, abs=0.03)

@@ -1,0 +1,346 @@
+"""The dispatch system: its cells, its parameters, and what learning gains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridtune.errors import GridtuneError, SimulationError, SweepError
+from gridtune.sweep import run_cell
+from gridtune.systems.dispatch.metrics import DISPATCH_METRICS
+from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.simulator.generating import (
+    BatchPlan,
+    Chance,
+    batch_starts,
+    draw_jobs,
+    log_jobs,
+)
+
+SMALL = {"batches": 2, "batch_jobs": 150, "learning_jobs": 150}
+CROWDED = {"factors": (1.32, 1.26, 0.8, 1.33), "cpus": 2, "load": 1.6, "learning_load": 1.6}
+
+
+def outcome(*, seed: int = 0, tables: bool = False, **parameters: Any) -> Any:
+    return run_cell("dispatch", {**SMALL, **parameters}, seed=seed, tables=tables).outcome
+
+
+def metrics(*, seed: int = 0, **parameters: Any) -> dict[str, float]:
+    return dict(outcome(seed=seed, **parameters).metrics)
+
+
+def chance(seed: int = 0) -> Chance:
+    return Chance(*np.random.default_rng(seed).spawn(4))
+
+
+# Jobs ---------------------------------------------------------------------------------------------------
+
+
+def test_drawn_jobs_come_in_batches_at_the_load_asked_for():
+    plan = BatchPlan(3, 2000, 1000, 0.8, None, 1000.0, 9.0)
+    jobs = draw_jobs(plan, slack=1 / 3, error=0.0, chance=chance())
+    starts = batch_starts(plan)
+    for batch in range(3):
+        own = jobs.batch == batch
+        come = jobs.submit[own]
+        assert own.sum() == 2000
+        assert come.min() >= starts[batch]
+        span = (plan.period(2000, 0.8)) / 3
+        assert come.max() < starts[batch] + span
+        assert jobs.length[own].sum() / (9.0 * span) == pytest.approx(0.8, rel=0.05)
+    learning = jobs.batch == -1
+    assert learning.sum() == 1000
+    assert jobs.length[learning].sum() / (9.0 * starts[0]) == pytest.approx(0.8 / 3, rel=0.05)
+    assert (jobs.estimate == jobs.length).all()
+    spare = (jobs.deadline - jobs.submit - jobs.length) / jobs.length
+    assert spare.min() >= 0
+    assert spare.max() == pytest.approx(1 / 3, abs=0.01)
+    assert spare.mean() == pytest.approx(1 / 6, abs=0.01)
+
+
+def test_deadlines_do_not_tell_how_long_a_job_really_takes():
+    plan = BatchPlan(1, 5000, 0, 0.8, None, 1000.0, 9.0)
+    jobs = draw_jobs(plan, slack=0.0, error=0.7, chance=chance())
+    assert (jobs.deadline - jobs.submit == jobs.estimate).all()
+    off = np.log(jobs.estimate / jobs.length)
+    assert off.std() == pytest.approx(0.7, abs=0.03)
+    assert off.mean() == pytest.approx(0.0, abs=0.03)
+
+
+def test_a_logs_jobs_keep_their_pattern_and_get_the_load():
+    rng = np.random.default_rng(0)
+    submit = np.sort(rng.integers(5000, 90_000, 500))
+    length, estimate = rng.integers(0, 900, 500), rng.integers(1, 2000, 500)
+    plan = BatchPlan(3, 100, 50, 1.2, None, 1.0, 4.0)
+    jobs = log_jobs(submit, length, estimate, plan, slack=0.3, error=0.0, chance=chance())
+    assert len(jobs) == 350
+    assert np.bincount(jobs.batch + 1).tolist() == [50, 100, 100, 100]
+    assert jobs.length.sum() / (4.0 * jobs.submit[-1]) == pytest.approx(1.2, rel=0.01)
+    gaps, there = np.diff(jobs.submit), np.diff(submit[:350])
+    assert np.corrcoef(gaps, there)[0, 1] > 0.99
+    assert (jobs.estimate == estimate[:350]).all()
+    with pytest.raises(GridtuneError, match="too few"):
+        log_jobs(submit[:80], length, estimate, plan, slack=0.3, error=0.0, chance=chance())
+
+
+def test_a_log_without_requested_times_does_not_tell_the_broker_its_run_times():
+    rng = np.random.default_rng(0)
+    submit, length = np.arange(4000) * 10, rng.integers(100, 900, 4000)
+    estimate = np.where(np.arange(4000) % 2, -1, 5000)
+    plan = BatchPlan(1, 4000, 0, 1.0, None, 1.0, 4.0)
+    with pytest.raises(SimulationError, match="2000 of 4000 jobs have no requested time") as refused:
+        log_jobs(submit, length, estimate, plan, slack=0.0, error=0.0, chance=chance())
+    assert refused.value.field == "requested_time"
+    assert "missing_walltime" in str(refused.value)
+    jobs = log_jobs(submit, length, estimate, plan, slack=0.0, error=0.5, chance=chance())
+    off = np.log(jobs.estimate / np.where(estimate < 1, length, 5000))
+    for half in (off[::2], off[1::2]):
+        assert half.std() == pytest.approx(0.5, abs=0.03)
+        assert half.mean() == pytest.approx(0.0, abs=0.03)
+    assert (jobs.deadline - jobs.submit == jobs.estimate).all()
+
+
+# Cells --------------------------------------------------------------------------------------------------
+
+
+def test_alone_a_selector_is_its_own_reference():
+    found = metrics(rule="first_available")
+    assert set(found) == set(DISPATCH_METRICS)
+    assert (found["jobs"], found["batches"]) == (300, 2)
+    assert found["relative_in_time"] == found["worst_relative_in_time"] == 1.0
+    assert found["overruled_share"] == 0
+    assert metrics(rule="erd", repair_every=10, load=2.0)["relative_tardiness"] == 1.0
+
+
+def test_where_queues_are_edited_the_reference_is_erd_with_tabu_search():
+    known = outcome(rule="erd", repair_every=10, **CROWDED).notes
+    for edited in ({"rule": "random", "repair_every": 3}, {"rule": "spt"}):
+        found = outcome(**edited, **CROWDED)
+        assert found.notes["reference_tardiness_by_batch"] == known["tardiness_by_batch"]
+        assert found.metrics["relative_tardiness"] != 1.0
+
+
+def test_both_arms_meet_the_same_jobs_and_the_same_chance():
+    """What the assisted run calls its reference is the selector's own run, batch by batch."""
+    for rule in ("random", "first_available"):
+        own = outcome(rule=rule).notes
+        helped = outcome(rule=rule, mode="assist", learner="naive_bayes").notes
+        assert helped["reference_in_time_by_batch"] == own["in_time_by_batch"]
+        assert helped["reference_tardiness_by_batch"] == own["tardiness_by_batch"]
+    known = outcome(rule="erd", repair_every=10, **CROWDED).notes["tardiness_by_batch"]
+    learned = outcome(mode="direct", learner="drain", order="shortest", **CROWDED).notes
+    assert learned["reference_tardiness_by_batch"] == known
+
+
+@pytest.mark.parametrize("learner", ["j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"])
+def test_every_learner_in_both_modes(learner):
+    assisting = metrics(mode="assist", rule="random", learner=learner, set_aside=True)
+    deciding = metrics(mode="direct", learner=learner, order="due_date", **CROWDED)
+    for found in (assisting, deciding):
+        assert found["jobs"] == 300
+        assert 0 <= found["in_time_share"] <= 1
+        assert found["mean_tardiness"] >= 0
+        assert 0 <= found["brier"] <= 1
+    assert (deciding["moves"] > 0) == (learner != "drain")
+    assert metrics(mode="assist", rule="random", learner=learner, set_aside=True) == pytest.approx(
+        assisting, nan_ok=True
+    )
+
+
+def test_who_decides_directly_learns_from_erd_with_tabu_search():
+    def learning_jobs(**parameters: Any) -> list[dict[str, Any]]:
+        table = outcome(tables=True, **parameters, **CROWDED).tables["jobs"].to_pylist()
+        begin = min(each["submit"] for each in table if each["batch"] >= 0)
+        return [each | {"chance": None} for each in table if each["finish"] <= begin]
+
+    learned = learning_jobs(mode="direct", learner="naive_bayes")
+    assert len(learned) > 50
+    assert any(each["placed"] > each["submit"] for each in learned)
+    known = {"rule": "erd", "speeds": "learned"}
+    assert learned == learning_jobs(**known, repair_every=10)
+    assert learned != learning_jobs(**known)
+    # Another rule is taken where it is given.
+    random = learning_jobs(mode="direct", learner="naive_bayes", rule="random")
+    assert random == learning_jobs(rule="random")
+
+
+def test_a_learned_dispatcher_is_less_late_than_insertion_with_tabu_search():
+    found = [
+        metrics(mode="direct", learner="drain", order="shortest", batch_jobs=400, seed=seed, **CROWDED)
+        for seed in range(5)
+    ]
+    assert max(each["relative_tardiness"] for each in found) < 0.9
+
+
+@pytest.mark.parametrize("rule", ["random", "round_robin", "first_available"])
+def test_a_learner_helps_every_selector(rule):
+    found = [
+        metrics(mode="assist", rule=rule, learner="drain", batch_jobs=400, batches=3, seed=seed)
+        for seed in range(5)
+    ]
+    assert np.median([each["relative_in_time"] for each in found]) > 1.05
+
+
+def test_recovery_within_a_batch_after_all_machines_changed():
+    shape = {"factors": (1.5, 1.5, 0.8, 0.8), "changed_factors": (0.8, 0.8, 1.5, 1.5), "change_after": 1}
+    told = {"mode": "assist", "rule": "first_available", "learner": "drain", "batches": 3, "batch_jobs": 400}
+    relative = []
+    for seed in range(5):
+        notes = outcome(seed=seed, **told, **shape).notes
+        there = notes["reference_in_time_by_batch"]
+        relative.append([a / b for a, b in zip(notes["in_time_by_batch"], there, strict=True)])
+    before, _, after = np.median(relative, axis=0)
+    assert after > 0.95 * before
+
+
+def test_changes_failures_and_errors_are_felt():
+    shape = {"factors": (0.8, 0.9, 1.1)}
+    calm = metrics(rule="first_available", **shape)
+    slow = metrics(rule="first_available", changed_factors=(8.0, 9.0, 11.0), change_after=1, **shape)
+    assert slow["mean_tardiness"] > 2 * calm["mean_tardiness"]
+    failing = metrics(rule="first_available", mean_up=5000, mean_down=3000, **shape)
+    assert failing["restarts"] > 10
+    assert failing["mean_tardiness"] > calm["mean_tardiness"]
+    wrong = metrics(rule="erd", estimate_error=1.0, load=1.2, **shape)
+    assert wrong["mean_tardiness"] != metrics(rule="erd", load=1.2, **shape)["mean_tardiness"]
+    worse = metrics(rule="erd", speeds="nominal", load=1.2, factors=(0.3, 3.0, 3.0))
+    assert worse["mean_tardiness"] > metrics(rule="erd", load=1.2, factors=(0.3, 3.0, 3.0))["mean_tardiness"]
+
+
+def test_a_row_for_each_job_and_notes_that_are_json():
+    found = outcome(tables=True, mode="assist", learner="drain", rule="random", first=20)
+    table = found.tables["jobs"]
+    assert table.num_rows == 150 + 20
+    assert found.metrics["jobs"] == 20
+    assert set(table["batch"].to_pylist()) == {-1, 0}
+    json.dumps(found.notes)
+
+
+def test_notes_tell_what_was_learned_from_and_where_model_selection_had_too_little_to_choose_by():
+    told = {"mode": "assist", "learner": "naive_bayes", "refresh": 0, "learning_jobs": 300}
+    decided = outcome(**told).notes["learning"]
+    assert {key: decided[key] for key in ("refreshes", "of_one_outcome", "selections", "undecided")} == {
+        "refreshes": 1,
+        "of_one_outcome": 0,
+        "selections": 1,
+        "undecided": 0,
+    }
+    assert decided["weight"] in {1, 2, 5, 10}
+    assert 0.5 < decided["aroc"] <= 1
+    # Of few jobs under hardly any load one or two are late.
+    for jobs in range(4, 60, 4):
+        few = outcome(**{**told, "learning_jobs": jobs}).notes["learning"]
+        if few.get("undecided"):
+            break
+    assert (few["selections"], few["undecided"], few["weight"], few["aroc"]) == (1, 1, 1, None)
+    nothing = outcome(**{**told, "factors": (0.5,), "learning_load": 0.01}).notes["learning"]
+    assert nothing == {"refreshes": 1, "of_one_outcome": 1}
+    json.dumps([decided, few, nothing])
+    for parameters in ({}, {"mode": "assist", "learner": "drain"}):
+        assert "learning" not in outcome(**parameters).notes
+
+
+def test_a_log(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    submit = np.sort(rng.integers(0, 40_000, 300))
+    lines = [
+        f"{i + 1} {submit[i]} -1 {rng.integers(1, 500)} 4 -1 -1 4 600 -1 1 1 1 -1 1 1 -1 -1"
+        for i in range(300)
+    ]
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    told = {"batches": 4, "batch_jobs": 50, "learning_jobs": 50, "factors": (0.8, 1.2), "load": 1.0}
+    found = metrics(trace=str(path), rule="edd", **told)
+    assert (found["jobs"], found["batches"]) == (200, 4)
+    half = metrics(trace=str(path), rule="edd", window="2/2", **told)
+    assert (half["jobs"], half["batches"]) == (100, 2)
+    # Estimates are the log's requested times, all alike here.
+    table = run_cell("dispatch", {"trace": str(path), **told}, tables=True).outcome.tables["jobs"]
+    assert set(table["estimate"].to_pylist()) == {600}
+
+
+def test_a_log_without_requested_times(tmp_path: Path):
+    lines = [f"{i + 1} {30 * i} -1 {50 + i} 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1" for i in range(100)]
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    told = {"trace": str(path), "batches": 1, "batch_jobs": 40, "learning_jobs": 40, "load": 1.0}
+    # By default each gets the log's largest run time, which tells nothing about the single job.
+    found = run_cell("dispatch", told, tables=True).outcome
+    assert set(found.tables["jobs"]["estimate"].to_pylist()) == {149}
+    assert found.notes["without_requested_time"] == 0
+    assert found.notes["cleaning"]["missing_walltime"] == 100
+    with pytest.raises(SimulationError, match="80 of 80 jobs have no requested time"):
+        run_cell("dispatch", {**told, "clean": "none"})
+    unsure = run_cell("dispatch", {**told, "clean": "none", "estimate_error": 0.5}, tables=True).outcome
+    assert unsure.notes["without_requested_time"] == 80
+    table = unsure.tables["jobs"]
+    assert np.mean(np.equal(table["estimate"], table["length"])) < 0.1
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rule": "erd", "speeds": "learned", "forget": 0.5},
+        {"rule": "random", "repair_every": 5, "repair_steps": 3, "speeds": "nominal"},
+        {"mode": "assist", "learner": "drain", "forget": 0.5},
+        {"mode": "assist", "learner": "boosting", "speeds": "nominal"},
+        {"mode": "direct", "learner": "j48", "repair_steps": 3, "selection_jobs": 50, "reselect": 2.0},
+    ],
+)
+def test_what_has_an_effect_is_taken(parameters):
+    assert DispatchParameters.model_validate(parameters)
+
+
+def test_what_only_looks_as_if_it_did_not_go_together_runs():
+    """Drain learns by itself; and change_after=0 is the arm without the change, of a space that has both."""
+    few = {"learning_jobs": 0, "batch_jobs": 30}
+    assert metrics(mode="direct", learner="drain", refresh=0, **few)["jobs"] == 60
+    same = metrics(changed_factors=(1.0,) * 10, change_after=0, **few)
+    assert same == pytest.approx(metrics(**few), nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"learner": "j48"}, "mode=alone does not go with learner=j48"),
+        ({"mode": "assist"}, "mode=assist does not go with learner=none"),
+        ({"mode": "assist", "learner": "j48", "rule": "edd"}, "a learner assists a simple selector"),
+        ({"set_aside": True}, "set_aside=true has no effect"),
+        ({"order": "shortest"}, "order=shortest has no effect"),
+        ({"mode": "direct", "learner": "drain", "speeds": "known"}, "the learner drain learns speeds"),
+        ({"mode": "assist", "learner": "j48", "repair_every": 5}, "jobs stay where they were sent"),
+        ({"change_after": 1}, "needs changed_factors"),
+        ({"changed_factors": (1.0,), "change_after": 1}, "1 changed factors for 10 machines"),
+        ({"changed_factors": (1.0,) * 10}, "changed_factors has no effect without change_after"),
+        ({"changed_factors": (1.0,) * 10, "change_after": 2}, "change_after=2 leaves none of batches=2"),
+        (
+            {"mode": "direct", "learner": "j48", "refresh": 0, "learning_jobs": 0},
+            "refresh=0 and learning_jobs=0 the learner j48 would never learn",
+        ),
+        (
+            {"mode": "assist", "learner": "boosted_time", "refresh": 0, "learning_jobs": 0},
+            "the learner boosted_time would never learn",
+        ),
+        ({"mode": "direct", "learner": "drain", "rule": "erd"}, "rule has no effect with mode=direct"),
+        ({"repair_steps": 5}, "repair_steps has no effect with no repairs"),
+        ({"rule": "erd", "repair_steps": 5}, "repair_steps has no effect with no repairs"),
+        ({"speeds": "nominal"}, "speeds has no effect with mode=alone, rule=random and learner=none"),
+        ({"mode": "assist", "learner": "j48", "speeds": "known"}, "speeds has no effect with mode=assist"),
+        ({"forget": 0.5}, "forget has no effect with mode=alone"),
+        ({"rule": "erd", "forget": 0.5}, "forget has no effect with speeds=known"),
+        ({"reselect": 2.0}, "reselect has no effect with learner=none"),
+        ({"mode": "assist", "learner": "drain", "selection_jobs": 50}, "selection_jobs has no effect"),
+        ({"mode": "assist", "learner": "lwl", "selection_jobs": 50}, "which keeps to 250 jobs"),
+        ({"mode": "assist", "learner": "j48", "refresh": 0, "reselect": 2.0}, "reselect has no effect"),
+        ({"mean_up": 5.0}, "mean_up and mean_down go together"),
+        ({"window": "1/2"}, "no effect without a trace"),
+        ({"factors": (0.0,)}, "0.001"),
+    ],
+)
+def test_what_does_not_go_together_is_told(parameters, told):
+    with pytest.raises(SweepError, match=told):
+        metrics(**parameters)

@@ -1,0 +1,142 @@
+"""The parts of the searches, one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.search.archive import Archive, crowding_order, non_dominated
+from gridtune.systems.provisioning.search.enumeration import enumerate_front
+from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
+from gridtune.systems.provisioning.search.moga import shared_fitness
+from gridtune.systems.provisioning.search.operators import cross, mutate, random_plans, sample_universally
+from gridtune.systems.provisioning.search.seeds import heuristic_plans
+from gridtune.systems.provisioning.search.selection import select_plan
+from tests.systems.provisioning.search.problems import small_problem
+
+INF = np.inf
+
+
+def test_ranks_count_who_dominates() -> None:
+    costs = np.array([[1, 5], [5, 1], [2, 6], [6, 6], [1, 5], [INF, INF], [INF, INF]], float)
+    assert dominators(costs).tolist() == [0, 0, 2, 4, 0, 5, 5]
+
+
+def test_niches_count_neighbours_of_the_same_rank() -> None:
+    points = np.array([[0.0, 0.0], [0.05, 0.02], [0.04, 0.0], [0.5, 0.5]])
+    counts = niche_counts(points, np.array([0, 0, 1, 0]), 0.1)
+    assert counts.tolist() == pytest.approx([1.5, 1.5, 1.0, 1.0])
+
+
+def test_fitness_falls_with_rank_and_with_crowding() -> None:
+    """Three on the first front, two of them close together; one dominated; one that cannot be.
+
+    By place 2, 1.5, 1, 0.5, 0: the front's mean is 1.5, dealt out by 1 / niche count, 1 for each of the rest.
+    """
+    costs = np.array([[0, 10], [1, 9], [10, 0], [10, 10], [INF, INF]], float)
+    close = 2 - 0.1 / 0.5  # of σ = 2 / 4; they are a tenth apart in both
+    weight = np.array([1 / close, 1 / close, 1])
+    assert shared_fitness(costs) == pytest.approx([*(1.5 * weight / weight.mean()), 0.5, 0.0])
+    assert shared_fitness(costs[:1]).tolist() == [1.0]
+    assert shared_fitness(np.full((4, 2), INF)).tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 50])
+def test_crossover_swaps_between_cuts(points: int) -> None:
+    slots = 12
+    parents = np.tile(np.array([[True] * slots, [False] * slots]), (100, 1))
+    children = cross(parents, points, 1.0, np.random.default_rng(1))
+    changes = (np.diff(children.astype(int), axis=1) != 0).sum(axis=1)
+    assert (changes == min(points, slots - 1)).all()
+    assert (children[::2] ^ children[1::2]).all()  # what one has lost the other has
+    assert children[::2, 0].all()
+    untouched = cross(parents, points, 0.0, np.random.default_rng(1))
+    assert np.array_equal(untouched, parents)
+
+
+def test_an_odd_one_out_is_copied() -> None:
+    parents = np.eye(3, dtype=bool)
+    assert np.array_equal(cross(parents, 2, 1.0, np.random.default_rng(1))[2], parents[2])
+
+
+def test_mutation_flips_as_many_bits_as_it_should() -> None:
+    plans = random_plans(400, 50, np.random.default_rng(1))
+    assert abs(plans.mean() - 0.5) < 0.02
+    flipped = plans ^ mutate(plans, 1 / 50, np.random.default_rng(2))
+    assert abs(flipped.sum(axis=1).mean() - 1) < 0.15
+
+
+def test_selection_is_as_fair_as_whole_numbers_can_be() -> None:
+    chosen = sample_universally(np.array([3.0, 0.0, 1.0]), 8, np.random.default_rng(1))
+    assert np.bincount(chosen, minlength=3).tolist() == [6, 0, 2]
+    fitness = np.random.default_rng(2).random(20)
+    counts = np.bincount(sample_universally(fitness, 57, np.random.default_rng(3)), minlength=20)
+    assert (np.abs(counts - 57 * fitness / fitness.sum()) < 1).all()
+
+
+def test_the_archive_keeps_what_nothing_dominates() -> None:
+    rng = np.random.default_rng(1)
+    costs = rng.integers(0, 30, (200, 2)).astype(float)
+    costs[rng.random(200) < 0.1] = INF
+    plans = rng.random((200, 9)) < 0.5
+    archive = Archive(9)
+    for part in np.array_split(np.arange(200), 13):
+        archive.add(costs[part], plans[part])
+    feasible = costs[np.isfinite(costs).all(axis=1)].tolist()
+    best = sorted(
+        {(a, b) for a, b in feasible if not any(c <= a and d <= b and (c, d) != (a, b) for c, d in feasible)}
+    )
+    assert archive.costs.tolist() == [list(each) for each in best]
+    for cost, plan in zip(archive.costs, archive.plans, strict=True):
+        first = np.flatnonzero((costs == cost).all(axis=1))[0]
+        assert np.array_equal(plan, plans[first])
+    assert archive.add(costs, plans) == 0
+    assert non_dominated(np.full((3, 2), INF)).tolist() == []
+
+
+def test_crowding_prefers_fronts_then_lonely_points() -> None:
+    costs = np.array([[0, 10], [1, 9], [5, 5], [10, 0], [6, 6], [INF, INF]], float)
+    order = crowding_order(costs).tolist()
+    assert set(order[:2]) == {0, 3}
+    assert order[2:] == [2, 1, 4, 5]
+
+
+def test_the_trade_off_chooses_from_the_front() -> None:
+    costs = np.array([[10.0, 900], [12, 500], [20, 400], [30, 390]])
+    assert [select_plan(costs, alpha) for alpha in (0, 0.3, 1)] == [3, 2, 0]
+    # 0.5: sums of 0.5, 0.158, 0.260, 0.5.
+    assert select_plan(costs, 0.5) == 1
+    assert select_plan(np.array([[10.0, 7], [20, 7]]), 0.0) == 0  # all alike in makespan: the cheapest
+    with pytest.raises(SimulationError, match=r"between 0 and 1, but got 1\.5"):
+        select_plan(costs, 1.5)
+    with pytest.raises(SimulationError, match="no feasible plan"):
+        select_plan(np.empty((0, 2)), 0.5)
+
+
+def test_the_exact_front_is_what_every_plan_says() -> None:
+    problem = small_problem(1, slots=8)
+    front = enumerate_front(problem)
+    every = [[bool(number >> bit & 1) for bit in range(8)] for number in range(256)]
+    costs = np.concatenate([problem.evaluate([plan]) for plan in every]).tolist()
+    best = sorted(
+        {
+            (a, b)
+            for a, b in costs
+            if a < INF and not any(c <= a and d <= b and (c, d) != (a, b) for c, d in costs)
+        }
+    )
+    assert front.costs.tolist() == [list(each) for each in best]
+    assert len(front) > 2
+    assert np.array_equal(problem.evaluate(front.plans), front.costs)
+    with pytest.raises(SimulationError, match=r"2\^21 plans"):
+        enumerate_front(small_problem(1, slots=21))
+
+
+def test_simple_rules_give_distinct_plans_and_everything_first() -> None:
+    problem = small_problem(2)
+    plans = heuristic_plans(problem, 12)
+    assert plans[0].all()
+    assert len(np.unique(plans, axis=0)) == len(plans) <= 12
+    assert np.array_equal(plans[1], problem.slots.divisible)
+    assert len(heuristic_plans(problem, 1)) == 1

@@ -1,0 +1,282 @@
+"""A conservative site's kernels: drawn by hand, against the plain-Python twin, by what must always hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gridtune.batch.simulator.conservative import Advance, conservative_schedule
+from gridtune.batch.simulator.conservative_twin import conservative_schedule_twin
+from gridtune.batch.simulator.profile import new_profile
+from gridtune.systems.provisioning.simulator.reservations import (
+    Arrivals,
+    Tasks,
+    claimed_profile,
+    feed,
+    free_windows,
+    hold,
+    last_reserved,
+    run_best_effort,
+)
+from gridtune.systems.provisioning.simulator.reservations_twin import SiteTwin
+
+
+def columns(rows, count=3):
+    table = np.array(rows, dtype=np.int64).reshape(-1, count)
+    return tuple(np.ascontiguousarray(column) for column in table.T)
+
+
+def windows(profile, now, horizon):
+    return list(zip(*(column.tolist() for column in free_windows(profile, now, horizon)), strict=True))
+
+
+# Five processors, three reservations, horizon 6; letters are who holds, digits the free windows.
+#
+#   11BB33
+#   11BB33
+#   AAACC4
+#   222222
+#   222222
+def test_windows_drawn_by_hand():
+    begin, end, width = columns([(2, 4, 2), (0, 3, 1), (3, 5, 1)])
+    profile = claimed_profile(5, 0, begin, end, width)
+    # What A leaves at 3 goes to C at the same instant; what B leaves at 4 stays free.
+    assert windows(profile, 0, 6) == [(0, 2, 2), (0, 6, 2), (4, 6, 2), (5, 6, 1)]
+    assert windows(profile, 3, 6) == [(3, 6, 2), (4, 6, 2), (5, 6, 1)]
+    assert last_reserved(profile, 5, 0) == 5
+
+
+def test_an_idle_site_is_one_window():
+    profile = new_profile(7, 100)
+    assert windows(profile, 150, 300) == [(150, 300, 7)]
+    assert last_reserved(profile, 7, 150) == 150
+
+
+@st.composite
+def busy_sites(draw):
+    """Draw a machine, jobs in submit order with ties and zeros, and an instant to look at."""
+    machine = draw(st.integers(1, 7))
+    row = st.tuples(
+        st.integers(0, 30),
+        st.integers(0, draw(st.sampled_from([4, 15, 40]))),
+        st.one_of(st.integers(1, machine), st.just(machine)),
+    )
+    jobs = sorted(draw(st.lists(row, max_size=25)), key=lambda job: job[0])
+    return machine, jobs, draw(st.integers(0, 45))
+
+
+def fed(machine, jobs, until):
+    """Return profile, next job and starts of kernel; and the twin."""
+    arrivals = Arrivals(*columns(jobs))
+    start = np.full(len(jobs), -1)
+    profile, following = feed(new_profile(machine, 0), arrivals, 0, until, start)
+    twin = SiteTwin(machine)
+    expected = [twin.submit(*job) for job in jobs[:following]]
+    assert start[:following].tolist() == expected
+    assert all(job[0] <= until for job in jobs[:following])
+    assert all(job[0] > until for job in jobs[following:])
+    return profile, following, twin
+
+
+@given(busy_sites())
+@settings(max_examples=300, deadline=None)
+def test_windows_equal_the_twins(site):
+    machine, jobs, now = site
+    profile, _, twin = fed(machine, jobs, now)
+    last = last_reserved(profile, machine, now)
+    assert last == twin.last_reserved(now)
+    for horizon in (last + 1, last + 17):
+        assert windows(profile, now, horizon) == twin.windows(now, horizon)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_equal_the_twins_in_a_crowd(seed):
+    rng, machine = np.random.default_rng(seed), 24
+    widths = np.minimum(2 ** rng.integers(0, 5, 120) + rng.integers(0, 2, 120), machine)
+    table = np.column_stack([np.sort(rng.integers(0, 900, 120)), rng.integers(0, 150, 120), widths])
+    jobs, nested = [tuple(row) for row in table.tolist()], 0
+    for now in range(50, 950, 100):
+        profile, _, twin = fed(machine, jobs, now)
+        horizon = twin.last_reserved(now) + 1
+        found = windows(profile, now, horizon)
+        assert found == twin.windows(now, horizon)
+        nested += sum(now < begin and end < horizon for begin, end, _ in found)
+    assert nested > 20, "a crowd should have windows between reservations"
+
+
+@given(busy_sites())
+@settings(max_examples=200, deadline=None)
+def test_windows_are_all_that_is_free(site):
+    machine, jobs, now = site
+    profile, _, twin = fed(machine, jobs, now)
+    horizon = twin.last_reserved(now) + 5
+    found = windows(profile, now, horizon)
+    for t in range(now, horizon):
+        assert sum(width for begin, end, width in found if begin <= t < end) == twin.free(t)
+    # As much as can be is free from any instant on until the horizon.
+    for t in range(now, horizon):
+        open_ended = sum(width for begin, end, width in found if begin <= t and end == horizon)
+        assert open_ended == min(twin.free(later) for later in range(t, horizon))
+    assert len({(begin, end) for begin, end, _ in found}) == len(found)
+
+
+@given(busy_sites())
+@settings(max_examples=200, deadline=None)
+def test_a_site_kept_up_to_date_equals_one_built_at_once(site):
+    machine, jobs, now = site
+    profile, following, _ = fed(machine, jobs, now)
+    arrivals, start = Arrivals(*columns(jobs)), np.full(len(jobs), -1)
+    stepwise, first = new_profile(machine, 0), 0
+    for until in range(now + 1):
+        stepwise, first = feed(stepwise, arrivals, first, until, start)
+    assert first == following
+    length = np.maximum(arrivals.length, 1)[:following]
+    at_once = claimed_profile(
+        machine, now, start[:following], start[:following] + length, arrivals.processors[:following]
+    )
+    assert windows(profile, now, 200) == windows(stepwise, now, 200) == windows(at_once, now, 200)
+
+
+@given(busy_sites())
+@settings(max_examples=200, deadline=None)
+def test_feeding_is_conservative_backfilling(site):
+    machine, jobs, _ = site
+    submit, length, processors = columns(jobs)
+    start = np.full(len(jobs), -1)
+    feed(new_profile(machine, 0), Arrivals(submit, length, processors), 0, 10_000, start)
+    rank = np.arange(len(jobs))
+    for compress in (False, True):
+        expected, _, _ = conservative_schedule(submit, length, length, processors, rank, machine, compress)
+        # A job of no length ends a second early, and lets those behind it move up where that is done.
+        if not compress or (length > 0).all():
+            assert start.tolist() == expected.tolist()
+
+
+@given(
+    busy_sites(), st.lists(st.tuples(st.integers(-2, 30), st.integers(1, 20), st.integers(1, 7)), max_size=6)
+)
+@settings(max_examples=300, deadline=None)
+def test_holding_equals_the_twin(site, wishes):
+    machine, jobs, now = site
+    profile, _, twin = fed(machine, jobs, now)
+    rows = [(now + after, now + after + length, min(width, machine)) for after, length, width in wishes]
+    profile, refused = hold(profile, now, *columns(rows))
+    granted = [twin.hold(now, *row) for row in rows[: refused if refused >= 0 else None]]
+    assert all(granted)
+    if refused >= 0:
+        assert not twin.hold(now, *rows[refused])
+    assert windows(profile, now, 300) == twin.windows(now, 300)
+
+
+@st.composite
+def graphs(draw, machine):
+    """Draw tasks of a workflow: lengths, widths, and parents that come before their children."""
+    count = draw(st.integers(1, 10))
+    lengths = draw(st.lists(st.integers(0, 12), min_size=count, max_size=count))
+    widths = draw(st.lists(st.integers(1, machine), min_size=count, max_size=count))
+    parents = [
+        draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)
+    ]
+    return lengths, widths, parents
+
+
+def as_tasks(lengths, widths, parents):
+    children = [[t for t, before in enumerate(parents) if task in before] for task in range(len(lengths))]
+    offsets = np.cumsum([0, *map(len, children)])
+    flat = np.array([child for row in children for child in row], dtype=np.int64)
+    counts = np.array([len(before) for before in parents])
+    return Tasks(np.array(lengths), np.array(widths), counts, offsets, flat)
+
+
+@given(st.data(), busy_sites())
+@settings(max_examples=300, deadline=None)
+def test_best_effort_equals_the_twin(data, site):
+    machine, jobs, now = site
+    lengths, widths, parents = data.draw(graphs(machine))
+    profile, following, twin = fed(machine, jobs, now)
+    submit, start = run_best_effort(
+        profile, now, Arrivals(*columns(jobs)), following, as_tasks(lengths, widths, parents)
+    )
+    expected = twin.run_best_effort(now, jobs[following:], lengths, widths, parents)
+    assert (submit.tolist(), start.tolist()) == expected
+    for task, before in enumerate(parents):
+        assert submit[task] == max([now, *(start[parent] + lengths[parent] for parent in before)])
+    assert all(twin.free(t) >= 0 for t in start.tolist())
+
+
+def test_best_effort_drawn_by_hand():
+    # Two processors. The log holds one until 4 (X), and Y comes at 5 for both. A ends at 3, B follows it;
+    # C waits for B, which ends at 6 behind Y, which took 6 to 8 when it came at 5.
+    #   XXXX..YY..
+    #   AAABBBYYC.
+    jobs = [(0, 4, 1), (5, 2, 2)]
+    profile, following, _ = fed(2, jobs, 0)
+    tasks = as_tasks([3, 3, 1], [1, 1, 1], [set(), {0}, {1}])
+    submit, start = run_best_effort(profile, 0, Arrivals(*columns(jobs)), following, tasks)
+    assert (submit.tolist(), start.tolist()) == ([0, 3, 6], [0, 3, 8])
+
+
+def advanced(machine, jobs, advance, *, compress, rank):
+    submit, run, walltime, processors = columns(jobs, 4)
+    held = Advance(*columns([(made, begin, end, width) for made, (_, begin, end, width) in advance], 4))
+    start, promise, replans = conservative_schedule(
+        submit, run, walltime, processors, np.array(rank), machine, compress, None, None, held
+    )
+    return start.tolist(), promise.tolist(), replans
+
+
+@st.composite
+def logs_with_advance_reservations(draw):
+    machine = draw(st.integers(1, 6))
+    row = st.tuples(
+        st.integers(0, 25), st.integers(0, 15), st.integers(0, 15), st.one_of(st.integers(1, machine))
+    )
+    rows = draw(st.lists(row, min_size=1, max_size=20))
+    jobs = sorted(
+        ((at, min(run, wall), wall, width) for at, run, wall, width in rows), key=lambda job: job[0]
+    )
+    rank = draw(st.permutations(range(len(jobs))))
+    wish = st.tuples(st.integers(0, 25), st.integers(0, 20), st.integers(1, 10), st.integers(1, machine))
+    wishes = sorted(draw(st.lists(wish, min_size=1, max_size=4)))
+    return machine, jobs, rank, [(made, (-1, made + a, made + a + n, w)) for made, a, n, w in wishes]
+
+
+@given(logs_with_advance_reservations(), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_no_reservation_moves_later_for_an_advance_reservation(case, compress):
+    machine, jobs, rank, advance = case
+    journal = []
+    rows = [[job[i] for job in jobs] for i in range(4)]
+    try:
+        expected = conservative_schedule_twin(
+            *rows, rank, machine, compress, journal=journal, advance=advance
+        )
+    except ValueError:
+        with pytest.raises(ValueError, match="finds no room"):
+            advanced(machine, jobs, advance, compress=compress, rank=rank)
+        return
+    start, promise, replans = advanced(machine, jobs, advance, compress=compress, rank=rank)
+    assert (start, promise, replans) == expected
+    for job in range(len(jobs)):
+        reserved = [begin for _, who, begin in journal if who == job]
+        assert reserved == sorted(reserved, reverse=True)
+    held = [(begin, end, width) for _, (_, begin, end, width) in advance]
+    running = [(begin, begin + job[1], job[3]) for begin, job in zip(start, jobs, strict=True)]
+    for t in {begin for begin, _, _ in held + running}:
+        assert sum(width for begin, end, width in held + running if begin <= t < end) <= machine
+
+
+def test_jobs_fit_in_around_an_advance_reservation():
+    # H is held from 4 to 7, agreed at 1. A (3 s) fits before it, B (4 s) only behind it.
+    #   AAA.HHHBBBB
+    #   AAA.HHHBBBB
+    jobs = [(1, 3, 3, 2), (2, 4, 4, 2)]
+    advance = [(0, (-1, 4, 7, 2))]
+    assert advanced(2, jobs, advance, compress=True, rank=[0, 1]) == ([1, 7], [1, 7], 0)
+
+
+def test_a_job_that_outlasts_its_walltime_is_refused_beside_advance_reservations():
+    with pytest.raises(ValueError, match="longer than its walltime"):
+        advanced(2, [(0, 3, 2, 1)], [(0, (-1, 4, 7, 2))], compress=False, rank=[0])

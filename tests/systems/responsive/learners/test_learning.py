@@ -1,0 +1,359 @@
+"""What is learned from: samples, targets and branches, each computed again by hand; and whole trainings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from gridtune.errors import PolicyError
+from gridtune.systems.responsive.learners.branching import copy_site
+from gridtune.systems.responsive.learners.inputs import (
+    as_seen,
+    input_names,
+    new_diary,
+    new_mind,
+    shared_inputs,
+)
+from gridtune.systems.responsive.learners.learning import (
+    centred,
+    fitted_targets,
+    new_learner,
+    sarsa_targets,
+)
+from gridtune.systems.responsive.learners.loop import BY_VALUE, fill_rows, live
+from gridtune.systems.responsive.learners.playing import play
+from gridtune.systems.responsive.learners.policy import load_policy
+from gridtune.systems.responsive.learners.reservoir import draw_network
+from gridtune.systems.responsive.learners.sampling import Branches, Sampler
+from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER
+from gridtune.systems.responsive.learners.training import Trainer, train
+from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
+from gridtune.systems.responsive.simulator.outcome import outcome_of
+from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.site import new_site
+from gridtune.systems.responsive.simulator.state import NEVER
+from gridtune.systems.responsive.simulator.stepping import advance_until_decision
+from tests.systems.responsive.learners import twin
+from tests.systems.responsive.learners.jobs import ELASTIC, RIGID, some_jobs
+
+SMALL = replace(PAPER, neurons=10, readout_connectivity=0.3, relearn=7, sweeps=2, pretraining_sweeps=2)
+BRANCHING = replace(
+    IMPROVED,
+    neurons=10,
+    readout_connectivity=0.3,
+    reservoirs=2,
+    probes=8,
+    branches=3,
+    sweeps=1,
+    horizon=900.0,
+)
+WEIGHT = 0.4
+
+
+def sampled(settings, model=RIGID, sweep=1, jobs=None):
+    """Return a sampler that has lived a sweep, its networks, and all its samples."""
+    jobs = some_jobs() if jobs is None else jobs
+    arrays = draw_network(settings, shared_inputs(3, model.elastic, settings.inputs), 5)
+    arrays = arrays.with_readout(np.random.default_rng(1).normal(size=arrays.readout.shape))
+    sampler, samples = Sampler(jobs, model, settings, WEIGHT, seed=9), []
+    sampler.begin(sweep, arrays)
+    while not sampler.over:
+        samples.append(sampler.sample(arrays))
+    return sampler, arrays, samples
+
+
+def rewards_by_hand(site, jobs, elastic):
+    job = site.state.decided
+    wait = site.state.start[job] - jobs.submit[job]
+    other = site.state.utilisation if elastic else site.state.fairness
+    return WEIGHT * jobs.run[job] / (jobs.run[job] + wait) + (1 - WEIGHT) * other
+
+
+@pytest.mark.parametrize("model", [RIGID, ELASTIC])
+def test_every_decision_is_learned_from_once_and_knows_its_successor(model) -> None:
+    sampler, _, parts = sampled(SMALL, model)
+    site, diary = sampler._site, sampler._diary
+    assert [part.begins for part in parts] == [True] + [False] * (len(parts) - 1)
+    rows = np.concatenate([part.rows for part in parts])
+    assert len(rows) == len(some_jobs())
+    reward = rewards_by_hand(site, some_jobs(), model.elastic)
+    order = [int(np.flatnonzero((diary.rows == row).all(1))[0]) for row in rows]
+    assert sorted(order) == list(range(len(rows)))
+    assert_allclose(np.concatenate([part.reward for part in parts]), reward[order])
+    for part, begin in zip(parts, np.cumsum([0] + [len(part) for part in parts[:-1]]), strict=True):
+        mine = order[begin : begin + len(part)]
+        assert mine == sorted(mine)
+        for place, decision in enumerate(mine):
+            assert part.last[place] == (decision == len(rows) - 1)
+            if not part.last[place]:
+                assert_array_equal(part.following_rows[place], diary.rows[decision + 1])
+                assert_array_equal(part.following[place], diary.seen[decision + 1])
+            else:
+                assert not part.following[place].any()
+
+
+def test_a_reward_is_not_learned_from_before_the_job_is_done() -> None:
+    settings, jobs = replace(SMALL, relearn=1), some_jobs()
+    arrays = draw_network(settings, shared_inputs(3, False, "paper"), 5)
+    sampler, told = Sampler(jobs, RIGID, settings, WEIGHT, seed=9), 0
+    sampler.begin(1, arrays)
+    while not sampler.over:
+        told += len(sampler.sample(arrays))
+        state = sampler._site.state
+        done = (state.start >= 0) & (state.start + jobs.run <= state.memory[0])
+        assert told <= done.sum()
+
+
+def test_what_readouts_see_is_what_the_twin_computes() -> None:
+    sampler, arrays, _ = sampled(replace(SMALL, reservoirs=2, leak=0.5))
+    state = arrays.rest()
+    for row, seen in zip(sampler._diary.rows, sampler._diary.seen, strict=True):
+        state = twin.next_state(arrays, state, row)
+        assert_allclose(seen, twin.seen_of(arrays, state, row), rtol=1e-11)
+
+
+def test_sarsa_targets() -> None:
+    _, arrays, parts = sampled(SMALL)
+    part = max(parts, key=len)
+    targets = sarsa_targets(arrays.readout, part, SMALL)
+    for seen, after, last, reward, target in zip(
+        part.seen, part.following, part.last, part.reward, targets, strict=True
+    ):
+        q, following = (float((each * arrays.readout).sum(1).mean()) for each in (seen, after))
+        observed = reward + (0.0 if last else 0.8 * following)
+        assert target == pytest.approx(q + 0.2 * (observed - q))
+
+
+@pytest.mark.parametrize("model", [RIGID, ELASTIC])
+def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
+    settings, jobs = replace(SMALL, method="fitted_q"), some_jobs(50)
+    sampler, arrays, (run,) = sampled(settings, model, jobs=jobs)
+    site, mind = new_site(jobs, model), new_mind(arrays, 3, "paper")
+    best, state = [], arrays.rest()
+    for decision in range(len(jobs)):
+        assert advance_until_decision(site)
+        rows = np.empty((count_candidates(site), arrays.columns.size))
+        fill_rows(site, mind, rows, len(rows))
+        best.append(max(twin.value(arrays, state, row) for row in rows))
+        state = twin.next_state(arrays, state, run.rows[decision])
+        start_candidate(site, sampler._diary.candidate[decision])
+    expected = run.reward + 0.8 * np.append(best[1:], 0.0)
+    assert_allclose(fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
+
+
+def test_a_copy_of_a_site_lives_on_alone() -> None:
+    jobs, arrays = some_jobs(), draw_network(SMALL, shared_inputs(3, True, "paper"), 5)
+    site, mind, rng = new_site(jobs, ELASTIC), new_mind(arrays, 3, "paper"), np.random.default_rng(0)
+    live(site, mind, new_diary(0, arrays), BY_VALUE, 1.0, 30, NEVER, rng)
+    copy = new_site(jobs, ELASTIC)
+    live(copy, new_mind(arrays, 3, "paper"), new_diary(0, arrays), 1, 0.0, 50, NEVER, rng)
+    copy_site(site, copy)
+    head, tail = site.state.memory[2], site.state.memory[3]
+    for name, mine, theirs in zip(site.state._fields, site.state, copy.state, strict=True):
+        part = slice(head, tail) if name == "waiting" else slice(None)
+        assert_array_equal(mine[part], theirs[part], err_msg=name)
+    before = [each.copy() for each in site.state]
+    live(copy, new_mind(arrays, 3, "paper"), new_diary(0, arrays), BY_VALUE, 0.0, NEVER, NEVER, rng)
+    for mine, then in zip(site.state, before, strict=True):
+        assert_array_equal(mine, then)
+
+
+@pytest.mark.parametrize("model", [RIGID, ELASTIC])
+def test_branches_come_to_what_living_them_comes_to(model) -> None:
+    """Each branch is lived through again from the very beginning, by hand."""
+    jobs, settings = some_jobs(48), replace(BRANCHING, epsilon=0.0, inputs="paper", direct=False)
+    sampler, arrays, (branches,) = sampled(settings, model, jobs=jobs)
+    _, price = sampler._looked_ahead(arrays)
+    assert (price > 0) == model.elastic
+    sizes = np.diff(branches.first)
+    assert (sizes[sizes > 0] >= 2).all()
+    # The branch of the candidate that is taken is the run itself: the first one of each probe.
+    site, mind, diary = new_site(jobs, model), new_mind(arrays, 3, "paper"), new_diary(48, arrays)
+    live(site, mind, diary, BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
+    checked = 0
+    for begin, size in zip(branches.first[:-1], sizes, strict=True):
+        if size == 0:
+            continue
+        decision = int(np.flatnonzero((diary.seen == branches.seen[begin]).all((1, 2)))[0])
+        now = int(site.state.time[decision])
+        expected = worth_by_hand(site, jobs, model, decision, now + 900, price)
+        assert branches.value[begin] == pytest.approx(expected)
+        checked += 1
+    assert checked > 3
+
+
+def worth_by_hand(site, jobs, model, decision, end, price):
+    state, now = site.state, int(site.state.time[decision])
+    ahead = np.isin(np.arange(len(jobs)), state.decided[:decision])
+    mine = ~ahead & (jobs.submit <= end)
+    start = np.where(state.start <= end, state.start, end)
+    worth = WEIGHT * jobs.run / (jobs.run + start - jobs.submit)
+    if model.elastic:
+        edges = np.append(state.time, NEVER)
+        pools = np.concatenate([[model.cores], state.pool])
+        area = 0
+        for moment in range(now, end):
+            area += pools[np.searchsorted(edges, moment, side="right")]
+        return worth[mine].sum() - price * area
+    late = fairness_at_stop(site, jobs, end)
+    fairness = np.where(state.start <= end, state.fairness[state.number], late)
+    return (worth + (1 - WEIGHT) * fairness)[mine].sum()
+
+
+def fairness_at_stop(site, jobs, end):
+    """F of jobs not yet elected is that of the first decision after `end`, where the branch stopped."""
+    later = np.flatnonzero(site.state.time > end)
+    return site.state.fairness[later[0]] if len(later) else 1.0
+
+
+def test_centring_leaves_differences_within_a_decision() -> None:
+    first, value = np.array([0, 2, 2, 5]), np.array([1.0, 3.0, 5.0, 6.0, 10.0])
+    seen = np.arange(10.0).reshape(5, 1, 2)
+    moved, centre = centred(Branches(first, seen, value))
+    assert_allclose(centre, [-1, 1, -2, -1, 3])
+    assert_allclose(moved[:2, 0], [[-1, -1], [1, 1]])
+    assert_allclose(moved[2:, 0], [[-2, -2], [0, 0], [2, 2]])
+
+
+@pytest.mark.parametrize("model", [RIGID, ELASTIC])
+@pytest.mark.parametrize("settings", [SMALL, replace(SMALL, method="fitted_q", iterations=2), BRANCHING])
+def test_a_training_that_was_killed_comes_to_the_same(settings, model, tmp_path) -> None:
+    jobs, path = some_jobs(), tmp_path / "training.npz"
+    whole = train(jobs, model, settings, weight=WEIGHT, rng=np.random.default_rng(3))
+    seed = int(np.random.default_rng(3).integers(2**62))
+    begun = Trainer(jobs, model, settings, WEIGHT, seed)
+    begun.step()
+    begun.save(path)
+    rest = []
+    resumed = train(
+        jobs,
+        model,
+        settings,
+        weight=WEIGHT,
+        rng=np.random.default_rng(3),
+        checkpoint=path,
+        progress=lambda sweep, told: rest.append(sweep),
+    )
+    assert rest == list(range(1, settings.sweeps + 1))
+    assert np.abs(whole.arrays.readout).max() > 0
+    assert_array_equal(resumed.arrays.readout, whole.arrays.readout)
+
+    whole.save(tmp_path / "policy.npz")
+    loaded = load_policy(tmp_path / "policy.npz")
+    assert loaded.settings == settings
+    one, other = (play(each, some_jobs(seed=1), model) for each in (whole, loaded))
+    assert_array_equal(one.state.start, other.state.start)
+    assert_array_equal(one.state.pool, other.state.pool)
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path) -> None:
+    begun = Trainer(some_jobs(), RIGID, SMALL, WEIGHT, 1)
+    begun.save(tmp_path / "one.npz")
+    with pytest.raises(PolicyError, match="seed"):
+        Trainer(some_jobs(), RIGID, SMALL, WEIGHT, 2).restore(tmp_path / "one.npz")
+    with pytest.raises(PolicyError, match="holds no policy"):
+        load_policy(tmp_path / "one.npz")
+    (tmp_path / "text.npz").write_text("no arrays")
+    with pytest.raises(PolicyError, match=r"text\.npz"):
+        load_policy(tmp_path / "text.npz")
+
+
+def test_a_pool_may_follow_demand_while_values_choose_the_job() -> None:
+    jobs = some_jobs()
+    policy = train(jobs, ELASTIC, replace(SMALL, sweeps=0), rng=np.random.default_rng(0))
+    policy.arrays.readout[:] = 0.0  # all values alike: the job submitted first goes first
+    for headroom in (0.8, 1.5):
+        lived, ruled = (
+            play(policy, jobs, ELASTIC, headroom=headroom),
+            replay(jobs, ELASTIC, "fcfs", headroom=headroom),
+        )
+        assert_array_equal(lived.state.start, ruled.start)
+        assert_array_equal(outcome_of(lived).pool, ruled.pool)
+    trained = train(jobs, ELASTIC, BRANCHING, weight=1.0, rng=np.random.default_rng(0))
+    first, ours = (play(each, jobs, ELASTIC, headroom=0.8) for each in (policy, trained))
+    assert (first.state.start - jobs.submit).mean() > (ours.state.start - jobs.submit).mean()
+    for site, headroom in ((RIGID, 1.0), (ELASTIC, -1.0), (ELASTIC, float("nan"))):
+        with pytest.raises(PolicyError, match="headroom"):
+            play(policy, jobs, site, headroom=headroom)
+
+
+def test_a_policy_is_for_its_own_kind_of_site() -> None:
+    policy = train(some_jobs(), RIGID, replace(SMALL, sweeps=0), rng=np.random.default_rng(0))
+    with pytest.raises(PolicyError, match="elastic"):
+        play(policy, some_jobs(), ELASTIC)
+
+
+def test_inputs_have_names_and_shared_ones_are_shared() -> None:
+    for model in (RIGID, ELASTIC):
+        for inputs in ("paper", "extended", "relative"):
+            shared = shared_inputs(3, model.elastic, inputs)
+            assert len(input_names(3, model.elastic, inputs)) == len(shared)
+            arrays = draw_network(replace(SMALL, inputs=inputs), shared, 5)
+            jobs = some_jobs()
+            site, mind = new_site(jobs, as_seen(model, inputs)), new_mind(arrays, 3, inputs)
+            rng = np.random.default_rng(0)
+            live(site, mind, new_diary(0, arrays), BY_VALUE, 1.0, 40, NEVER, rng)
+            assert advance_until_decision(site)
+            rows = np.full((count_candidates(site), len(shared)), np.nan)
+            fill_rows(site, mind, rows, len(rows))
+            assert np.isfinite(rows).all()
+            assert (rows[:, shared] == rows[0, shared]).all()
+
+
+def test_branches_teach_to_serve_short_jobs_first() -> None:
+    jobs = some_jobs(160)
+    settings = replace(BRANCHING, probes=60, branches=4, sweeps=2, horizon=3000.0, ridge=1.0)
+    policy = train(jobs, RIGID, settings, weight=1.0, rng=np.random.default_rng(0))
+    learned, later = play(policy, some_jobs(160, seed=2), RIGID), some_jobs(160, seed=2)
+
+    def responsiveness(start):
+        return (later.run / (later.run + start - later.submit)).mean()
+
+    assert responsiveness(learned.state.start) > responsiveness(replay(later, RIGID, "fcfs").start) + 0.05
+
+
+def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
+    settings, jobs = replace(BRANCHING, branches=2), some_jobs()
+    sampler, _, (noted,) = sampled(settings, sweep=0, jobs=jobs)
+    site = sampler._site
+    assert len(noted.first) == len(jobs) + 1
+    decision = int(np.flatnonzero(np.diff(noted.first))[-1])
+    # The candidate that was taken is noted first.
+    job, now = site.state.decided[decision], site.state.time[decision]
+    end = np.minimum(site.state.start + jobs.run, now)
+    served = np.bincount(jobs.vo, np.where(site.state.number < decision, end - site.state.start, 0), 3)
+    deficit = jobs.shares - served / served.sum()
+    worth = WEIGHT / (jobs.run[job] + now - jobs.submit[job]) ** 2
+    if jobs.vo[job] == deficit.argmax():
+        rate = decision / (now - jobs.submit[0])
+        worth += (1 - WEIGHT) * rate / (served.sum() * jobs.shares.max())
+    assert noted.value[noted.first[decision]] == pytest.approx(0.5 * np.log(worth))
+
+
+def test_a_pool_is_worth_most_where_it_was_just_enough() -> None:
+    settings, jobs = replace(BRANCHING, branches=2), some_jobs()
+    sampler, _, _ = sampled(settings, ELASTIC, sweep=0, jobs=jobs)
+    state = sampler._site.state
+    decision, sizes = 20, np.arange(1, 60)
+    begin = int(state.time[decision])
+    end = state.start + jobs.run
+    most = max(
+        int(((jobs.submit <= moment) & (end > moment)).sum())
+        for moment in range(begin, begin + ELASTIC.period + 1)
+    )
+    value = sampler._pool_values(np.full(sizes.size, decision), sizes)
+    assert sizes[value.argmax()] == most
+    # Rising by what a missing core costs, then falling by what an idle one does.
+    assert np.unique(np.round(np.diff(value), 9)).size == 2
+
+
+def test_a_learner_of_each_kind_is_made() -> None:
+    arrays = draw_network(SMALL, shared_inputs(3, False, "paper"), 5)
+    names = [
+        type(new_learner(arrays, replace(SMALL, method=method), 0)).__name__
+        for method in ("sarsa", "fitted_q", "counterfactual")
+    ]
+    assert names == ["SarsaLearner", "FittedLearner", "BranchLearner"]

@@ -1,0 +1,111 @@
+"""The grid site's workload has the published statistics, whatever the seed, and what is known of bursts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gridtune.errors import WorkloadError
+from gridtune.systems.responsive.egee import TARGET_SHARES
+from gridtune.systems.responsive.simulator.jobs import build_jobs
+from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.workload.describe import offered_load
+from gridtune.workload.generators import generate_workload
+
+
+def site(seed: int = 1, **parameters):
+    return generate_workload("egee", jobs=9500, seed=seed, **parameters)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_published_table(seed: int) -> None:
+    """Table 1 of Perez et al. 2009; the median of interactive jobs is 160 or 190 s, by paper."""
+    workload = site(seed, load=0.56)
+    run = workload.run_time
+    short = run < 900
+    assert short.sum() == pytest.approx(4480, abs=5)
+    assert (~short).sum() == pytest.approx(5020, abs=5)
+    assert run[short].mean() == pytest.approx(160, rel=0.01)
+    assert 160 <= np.median(run[short]) <= 190
+    assert run[short].std() == pytest.approx(108, rel=0.01)
+    assert run[~short].mean() == pytest.approx(34_927, rel=0.01)
+    assert np.median(run[~short]) == pytest.approx(15_615, rel=0.01)
+    assert run[~short].std() == pytest.approx(78_755, rel=0.02)
+    assert offered_load(workload) == pytest.approx(0.56, rel=1e-3)
+    assert offered_load(site(seed)) == pytest.approx(0.56, abs=0.04)
+    assert (workload.processors == 1).all()
+    # "More than seven weeks" of use to 0.56 would be more work than the table has.
+    assert 40 < np.ptp(workload.submit_time) / 86_400 < 60
+
+
+def test_seven_vos_each_with_both_classes() -> None:
+    workload = site()
+    assert sorted(set(workload.group.tolist())) == [1, 2, 3, 4, 5, 6, 7]
+    for group in range(1, 8):
+        run = workload.for_group(group).run_time
+        assert (run < 900).any()
+        assert (run >= 900).any()
+    assert sum(TARGET_SHARES) == pytest.approx(1)
+    # The largest VO asks for less than its share, the third for more.
+    assert (workload.group == 1).mean() < TARGET_SHARES[0]
+
+
+def test_it_is_bursty() -> None:
+    """Service asked for in 10,000 s (figure 3) varies far more than that of independent jobs would."""
+    workload = site()
+    interval = (workload.submit_time - workload.submit_time[0]) // 10_000
+
+    def dispersion(run: np.ndarray, where: np.ndarray) -> float:
+        asked = np.bincount(where, run)
+        return float(asked.std() / asked.mean())
+
+    rng = np.random.default_rng(0)
+    alone = rng.integers(interval.max() + 1, size=len(workload))
+    assert dispersion(workload.run_time, interval) > 1.5 * dispersion(workload.run_time, alone)
+
+
+def test_jobs_of_a_burst_are_alike() -> None:
+    workload = site(similarity=0.9)
+    log = np.log(workload.run_time[workload.run_time >= 900])
+    owner = workload.user[workload.run_time >= 900]
+    same = owner[1:] == owner[:-1]
+    apart = np.abs(np.diff(log))
+    assert np.median(apart[same]) < 0.5 * np.median(apart[~same])
+
+
+def test_a_fair_share_site_is_near_the_native_one() -> None:
+    """NAT: W 0.628 ± 0.418 interactive, 0.830 ± 0.265 batch, F 0.7, 63 % of interactive jobs within 2 min."""
+    found = []
+    for seed in range(6):
+        jobs = build_jobs(site(seed), vos=np.arange(1, 7), shares=TARGET_SHARES)
+        outcome = replay(jobs, SiteModel(), "fair_share")
+        counted = slice(500, -500)
+        wait, run = (outcome.start - jobs.submit)[counted], jobs.run[counted]
+        short, responsive = jobs.interactive[counted] == 1, run / (run + wait)
+        found.append(
+            [
+                responsive[short].mean(),
+                responsive[short].std(),
+                responsive[~short].mean(),
+                responsive[~short].std(),
+                outcome.fairness[outcome.decision][counted].mean(),
+                (wait[short] < 120).mean(),
+            ]
+        )
+    assert np.mean(found, 0) == pytest.approx([0.628, 0.418, 0.830, 0.265, 0.7, 0.63], abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"similarity": 1.5}, {"load": 0.0}, {"kinship": -0.1}, {"batch_tail": 0.0}, {"following_time": -1.0}],
+)
+def test_parameters_out_of_range(wrong) -> None:
+    with pytest.raises(WorkloadError, match=next(iter(wrong))):
+        site(**wrong)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_one_class_alone(share: float) -> None:
+    run = generate_workload("egee", jobs=300, seed=1, interactive=share).run_time
+    assert ((run < 900) == (share == 1.0)).all()

@@ -1,0 +1,247 @@
+"""The responsive system's own tables and figures, of a handful of cells."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridtune.core.cells import CellResult
+from gridtune.sweep import run_cell
+from gridtune.systems.responsive.report import curves, trade_offs, write
+from gridtune.systems.responsive.report.alike import groups_alike, joined
+from gridtune.systems.responsive.report.comparison import comparison_csv, comparison_markdown
+from gridtune.systems.responsive.report.curves import chosen_rows
+from gridtune.systems.responsive.report.published import PUBLISHED
+from gridtune.systems.responsive.report.rows import Row, rows_of, site_of
+from gridtune.systems.responsive.report.trade_offs import non_dominated
+
+FIRST = {"trace": "egee", "first": 800, "cores": 8}
+CONFIGURATIONS: list[dict[str, Any]] = [
+    {"policy": "fair_share"},
+    {"policy": "fcfs"},
+    {"policy": "sjf", "estimates": "oracle"},
+    {"policy": "sjf", "weight": 0.0},
+    {"policy": "sjf", "weight": 1.0},
+    {"policy": "fair_share", "site": "elastic"},
+    {"policy": "sjf", "site": "elastic", "headroom": 1.5},
+]
+
+
+@dataclass
+class Cells:
+    """What `ReportMaterial` offers, of cells run here."""
+
+    results: list[CellResult]
+    directory: Path
+    ran: list[dict[str, Any]] = field(default_factory=list)
+
+    def tables_of(self, result: CellResult) -> Any:
+        self.ran.append(dict(result.parameters))
+        return run_cell("responsive", result.parameters, seed=result.seed, tables=True).outcome.tables
+
+
+@pytest.fixture(scope="module")
+def results() -> list[CellResult]:
+    found = []
+    for number, configuration in enumerate(CONFIGURATIONS):
+        for seed in (1, 2):
+            parameters = {**FIRST, **configuration, "shake": 600}
+            outcome = run_cell("responsive", parameters, seed=seed).outcome
+            found.append(
+                CellResult(
+                    cell_id=f"{number}-{seed}",
+                    configuration_id=str(number),
+                    workload="little site",
+                    configuration=configuration,
+                    replicate=f"shake {seed}",
+                    seed=seed,
+                    traces={},
+                    parameters=parameters,
+                    state="done",
+                    metrics=outcome.metrics,
+                )
+            )
+    lost = CellResult("x", "x", "little site", {}, "1", 1, {}, {}, "failed", error="it broke")
+    return [*found, lost]
+
+
+def test_every_row_stands_beside_the_published(results) -> None:
+    text = comparison_markdown(rows_of(results))
+    rigid, elastic = text.split("## little site, elastic")
+    assert rigid.count("| little site |") == 5
+    assert elastic.count("| little site |") == 2
+    for row in PUBLISHED:
+        assert f"*{row.label}*" in (rigid if row.site == "rigid" else elastic)
+        assert f"*{row.label}*" not in (elastic if row.site == "rigid" else rigid)
+    assert "0.628 ± 0.418 | 0.830 ± 0.265 | 2,756 ± 8,844" in rigid
+    assert "0.958 ± 0.184 | 0.960 ± 0.123 | 458 ± 3,771" in elastic
+    # The row is the mean over its replicates.
+    mean = sum(result.metrics["interactive_delay"] for result in results[:2]) / 2
+    line = next(line for line in rigid.splitlines() if line.startswith("| fair share"))
+    assert f"| {mean:,.0f} ±" in line
+    assert "n = 2" in line
+
+
+def test_the_table_of_numbers(results) -> None:
+    rows = list(csv.DictReader(io.StringIO(comparison_csv(rows_of(results)))))
+    assert len(rows) == len(CONFIGURATIONS) + len(PUBLISHED)
+    esn = next(row for row in rows if row["policy"] == "RL-ESN-EST")
+    assert float(esn["batch_delay"]) == 3492
+    assert float(esn["responsiveness"]) == 0.94
+    assert esn["fairness"] == ""
+    assert {row["trace"] for row in rows} == {"little site", "EGEE, site LAL, 2006"}
+
+
+def test_published_figures_as_printed() -> None:
+    assert len(PUBLISHED) == 14
+    assert sum(row.site == "elastic" for row in PUBLISHED) == 4
+    by_label = {row.label: row for row in PUBLISHED}
+    assert by_label["RIG-EST-1"].interactive == (0.867, 0.311, 1152, 5417)
+    assert by_label["ELA-ORA-1"].interactive == (0.971, 0.160, 236, 2200)
+    assert by_label["EGEE"].batch == (0.82, 0.26, 13041, 26726)
+
+
+def test_one_life_of_each_policy_is_drawn(results) -> None:
+    rigid = chosen_rows(site_of(rows_of(results), "little site", "rigid"))
+    assert [row.policy for row in rigid] == ["fair_share", *sorted(["fcfs", "sjf"], key=rank(results))]
+    # Estimates before the oracle, λ near one half before the ends.
+    assert next(row for row in rigid if row.policy == "sjf").weight in (0.0, 1.0, 0.5)
+
+
+def test_learned_policies_are_drawn_even_where_rules_do_better() -> None:
+    rewards = {
+        **{"edf": 0.9, "sjf": 0.8, "interactive_first": 0.8, "fcfs": 0.7, "fair_share": 0.6},
+        **{"esn-fq": 0.5, "esn-sarsa": 0.4, "ffnn-fq": 0.3, "ffnn-sarsa": 0.2},
+    }
+    rows = [Row("log", {"policy": name}, [rewarded(name, reward)]) for name, reward in rewards.items()]
+    drawn = [row.policy for row in chosen_rows(rows)]
+    assert drawn == ["fair_share", "esn-fq", "esn-sarsa", "ffnn-fq", "edf"]
+    few = [row.policy for row in chosen_rows(rows[:6])]
+    assert few == ["fair_share", "esn-fq", "edf", "sjf", "interactive_first"]
+
+
+def rewarded(policy: str, reward: float) -> CellResult:
+    metrics = {"rigid_reward": reward}
+    told = {"policy": policy}
+    return CellResult(policy, policy, "log", told, "1", 1, {}, told, "done", metrics)
+
+
+def rank(results):
+    rows = {row.policy: row for row in chosen_rows(site_of(rows_of(results), "little site", "rigid"))}
+    return lambda policy: -rows[policy].mean("rigid_reward")
+
+
+def test_the_front_is_not_dominated(results) -> None:
+    rows = site_of(rows_of(results), "little site", "elastic")
+    front = non_dominated(rows, "core_hours", more_is_better=False)
+    best = max(rows, key=lambda row: row.mean("responsiveness"))
+    assert best in front
+    for row in front:
+        assert not any(
+            other.mean("responsiveness") > row.mean("responsiveness")
+            and other.mean("core_hours") < row.mean("core_hours")
+            for other in rows
+        )
+
+
+def test_all_of_it_is_written(results, tmp_path) -> None:
+    material = Cells(results, tmp_path)
+    files = write(material)  # type: ignore[arg-type]
+    names = sorted(path.name for path in files)
+    assert all(path.stat().st_size > 500 for path in files)
+    assert "published.md" in names
+    stem = "responsive_1"
+    for name in ("rigid_responsiveness", "rigid_delay", "rigid_fairness", "elastic_pool", "rigid_lambda"):
+        assert f"{stem}_{name}.png" in names
+    assert f"{stem}_rigid_pool.png" not in names
+    assert len(material.ran) == 5
+
+
+def test_nothing_comes_of_nothing(tmp_path) -> None:
+    assert write(Cells([], tmp_path)) == []  # type: ignore[arg-type]
+
+
+def test_series_that_lie_on_each_other_have_one_name() -> None:
+    shapes = {"a": np.array([0.0, 1.0]), "b": np.array([0.009, 1.0]), "c": np.array([0.02, 1.0])}
+    assert groups_alike(shapes, 1.0) == {"a": ["a", "b"], "c": ["c"]}
+    assert groups_alike(shapes, 0.5) == {"a": ["a"], "b": ["b"], "c": ["c"]}
+    assert groups_alike({"a": np.zeros(2), "b": np.zeros(3)}, 1.0) == {"a": ["a"], "b": ["b"]}
+    assert joined(["SJF, EST"]) == "SJF, EST"
+    assert joined(["SJF, EST", "interactive first, EST"]) == "SJF = interactive first, EST"
+    assert joined(["SJF, EST", "EDF, ORA", "EDF, EST"]) == "SJF, EST = EDF"
+    pooled = ["SJF, pool = 1.2 × demand, EST", "EDF, pool = 1.2 × demand, EST"]
+    assert joined(pooled) == "SJF = EDF, pool = 1.2 × demand, EST"
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Catch figures as they are saved, by file name."""
+    caught: dict[str, Any] = {}
+
+    def save(drawing: Any, path: Path) -> Path:
+        caught[path.name] = drawing
+        return path
+
+    for module in (trade_offs, curves):
+        monkeypatch.setattr(module, "save", save)
+    return caught
+
+
+def alike(results: list[CellResult], names: list[str]) -> list[CellResult]:
+    """Add policies that do just what `sjf` does with λ 0."""
+    model = [result for result in results if result.configuration_id == "3"]
+    return results + [
+        replace(
+            result,
+            cell_id=f"{name}-{result.seed}",
+            configuration_id=name,
+            configuration={**result.configuration, "policy": name},
+            parameters={**result.parameters, "policy": name},
+        )
+        for name in names
+        for result in model
+    ]
+
+
+def legend(drawing: Any) -> list[str]:
+    return [text.get_text().replace("\n", " ") for text in drawing.legends[0].get_texts()]
+
+
+def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> None:
+    more = alike(results, ["interactive_first", "edf", "longest_ratio", "random"])
+    trade_offs.write_trade_offs(Cells(more, tmp_path))  # type: ignore[arg-type]
+    drawing = figures["responsive_1_elastic_front.png"]
+    front = next(line for line in drawing.axes[0].lines if line.get_label() == "not dominated")
+    assert front.get_drawstyle() == "steps-post"
+    told = legend(figures["responsive_1_rigid_front.png"])
+    assert "interactive first = EDF = longest waiting ratio = random, EST" in told
+    assert len(told) == 6
+    # More rules than can be told apart: six have a colour of their own.
+    shown = trade_offs._most_telling({str(n): [row] for n, row in enumerate(rows_of(more))}, [])
+    assert len(shown) == 6
+
+
+def test_curves_that_coincide_are_one_line(results, figures, tmp_path) -> None:
+    # Both λ of sjf are one policy; the other name for it lives the same life.
+    chosen = [result for result in alike(results, ["interactive_first"]) if result.configuration_id != "2"]
+    material = Cells(chosen, tmp_path)
+    run = material.tables_of
+    material.tables_of = lambda result: run(  # type: ignore[method-assign]
+        replace(result, parameters={**result.parameters, "policy": "sjf"})
+        if result.parameters["policy"] == "interactive_first"
+        else result
+    )
+    curves.write_curves(material)  # type: ignore[arg-type]
+    for name in ("responsiveness", "delay"):
+        told = legend(figures[f"responsive_1_rigid_{name}.png"])
+        assert [label for label in told if "SJF" in label] == [
+            label for label in told if "interactive first" in label
+        ]
+    above, below = figures["responsive_1_elastic_pool.png"].axes
+    assert above.get_position().y0 > below.get_position().y1

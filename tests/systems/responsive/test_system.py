@@ -1,0 +1,184 @@
+"""The responsive system: what its parameters do, and that a part reported on stays unseen."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gridtune.core.system import get_system
+from gridtune.errors import GridtuneError, SimulationError
+from gridtune.sweep import run_cell
+from gridtune.systems.responsive.parameters import ResponsiveParameters
+from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.systems.responsive.system import site_jobs, split_log
+from gridtune.workload import read_workload, write_workload
+from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.generators import generate_workload
+
+SHARES = "1=0.53,2=0.02,3=0.17,4=0.08,5=0.01,6=0.16,other=0.03"
+
+
+def run(seed: int = 1, tables: bool = False, **parameters):
+    return run_cell("responsive", {"trace": "egee", **parameters}, seed=seed, tables=tables).outcome
+
+
+def streams(purpose: str) -> np.random.Generator:
+    return np.random.default_rng(len(purpose))
+
+
+@pytest.mark.parametrize(
+    "policy", ["fcfs", "sjf", "interactive_first", "edf", "longest_ratio", "fair_share", "random"]
+)
+@pytest.mark.parametrize("site", [{}, {"site": "elastic"}, {"site": "elastic", "headroom": 1.2}])
+def test_every_simple_rule_runs(policy, site):
+    metrics = run(policy=policy, first=600, **site).metrics
+    assert metrics["jobs"] == 300 - 2 * 37
+    assert not any(math.isnan(value) for value in metrics.values())
+    assert set(metrics) == set(get_system("responsive").metrics)
+
+
+def test_the_cell_is_the_replay_of_the_last_part():
+    outcome = run(policy="sjf", estimates="oracle", shares=SHARES, tables=True)
+    parameters = ResponsiveParameters(trace="egee", shares=SHARES)
+    first, last = split_log(read_workload(resolve_trace("egee")), parameters, streams)
+    assert (len(first), len(last)) == (4750, 4750)
+    _, jobs = site_jobs(first, last, parameters)
+    starts = replay(jobs, SiteModel(oracle=True), "sjf").start
+    assert outcome.tables["jobs"]["start"].to_numpy().tolist() == starts.tolist()
+    assert outcome.tables["jobs"]["counted"].to_numpy().sum() == outcome.metrics["jobs"] == 3750
+    assert outcome.tables["decisions"].num_rows == 4750
+
+
+def test_target_shares_come_from_the_part_to_learn_on():
+    """Whatever the last part holds, the shares stay."""
+    log = read_workload(resolve_trace("egee"))
+    parameters = ResponsiveParameters(trace="egee")
+    first, last = split_log(log, parameters, streams)
+    _, jobs = site_jobs(first, last, parameters)
+    _, other = site_jobs(first, last.first(100).scale_run_time(50), parameters)
+    assert jobs.shares.tolist() == other.shares.tolist()
+    work = np.bincount(first.group, first.run_time)[1:]
+    np.testing.assert_allclose(jobs.shares, work / work.sum(), atol=2e-3)
+
+
+def test_parts_and_windows():
+    whole = run(part="all", left_out=0).metrics["jobs"]
+    train, test = (run(part=part, split=0.25, left_out=0).metrics["jobs"] for part in ("train", "test"))
+    assert (whole, train, test) == (9500, 2375, 7125)
+    windows = [run(window=f"{i}/3", left_out=0).metrics["jobs"] for i in (1, 2, 3)]
+    assert sum(windows) == 4750
+
+
+def test_interactive_jobs_gain_from_going_first():
+    told = {name: run(policy=name).metrics for name in ("fcfs", "interactive_first")}
+    assert told["interactive_first"]["interactive_delay"] < 0.3 * told["fcfs"]["interactive_delay"]
+    assert told["interactive_first"]["core_hours"] == told["fcfs"]["core_hours"]
+
+
+def test_an_elastic_site_trades_cores_for_waits():
+    fixed, sized = (
+        run(site="elastic", policy="sjf").metrics,
+        run(site="elastic", policy="sjf", headroom=1.5).metrics,
+    )
+    assert fixed["mean_pool"] == pytest.approx(81)
+    assert sized["mean_pool"] != fixed["mean_pool"]
+    assert sized["interactive_responsiveness"] > fixed["interactive_responsiveness"]
+
+
+def test_replicates_are_the_same_for_all_policies():
+    """Shaken submissions depend on the seed alone."""
+    one, same, other = (
+        run(seed=seed, policy=policy, shake=600, tables=True).tables["jobs"]["submit"].to_pylist()
+        for seed, policy in ((1, "fcfs"), (1, "sjf"), (2, "sjf"))
+    )
+    assert one == same != other
+
+
+def test_recorded_waits_need_waits():
+    with pytest.raises(SimulationError, match="records no wait"):
+        run(policy="recorded")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"shares": "1=0.5,2=0.6,other=0"}, "add up to"),
+        ({"shares": "0.5,0.5"}, "group=share"),
+        ({"headroom": 1.5}, "no effect"),
+        ({"policy": "sjf", "neurons": 50}, "neurons has no effect"),
+        ({"policy": "sjf", "variant": "improved"}, "variant has no effect"),
+        ({"policy": "sjf", "patience": 2.0}, "patience has no effect with policy=sjf"),
+        ({"estimates": "oracle", "median_of": 50}, "median_of has no effect"),
+        ({"largest": 100}, "largest has no effect with site=rigid"),
+        ({"policy": "esn-sarsa", "probes": 10}, "probes has no effect"),
+        ({"policy": "ffnn-fq", "leak": 0.5}, "leak has no effect"),
+        ({"policy": "esn-fq", "epochs": 5}, "epochs has no effect"),
+        ({"policy": "esn-counterfactual", "variant": "improved", "horizon": 60.0}, "horizon has no effect"),
+        ({"policy": "esn-sarsa", "sweeps": 0, "pretraining_sweeps": 0}, "no pretraining"),
+        ({"site": "elastic", "largest": 50}, "floor <= cores <= largest"),
+        ({"site": "elastic", "floor": 90}, "floor <= cores <= largest"),
+        ({"policy": "recorded", "site": "elastic"}, "what happened"),
+        ({"policy": "esn-sarsa", "leak": 0.0}, "leak"),
+        ({"polcy": "sjf"}, "polcy"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong, words):
+    with pytest.raises((GridtuneError, ValueError), match=words):
+        run(**wrong)
+
+
+def test_a_feed_forward_network_is_not_fitted_anew_at_every_decision():
+    pytest.importorskip("torch")
+    asked = {"esn-sarsa": {}, "ffnn-sarsa": {}, "given": {"policy": "ffnn-sarsa", "relearn": 40}}
+    told = {
+        name: ResponsiveParameters(trace="egee", **{"policy": name, **more}).learner().relearn
+        for name, more in asked.items()
+    }
+    assert told == {"esn-sarsa": 1, "ffnn-sarsa": 500, "given": 40}
+
+
+def test_weeks_follow_one_another(tmp_path):
+    """Two logs in a folder: the second begins with the next whole week."""
+    (tmp_path / "weeks").mkdir()
+    for name, jobs in (("one", 40), ("two", 60)):
+        write_workload(generate_workload("egee", jobs=jobs, seed=jobs), tmp_path / "weeks" / f"{name}.swf")
+    submit = run(trace=str(tmp_path / "weeks"), weeks=True, cores=81, part="all", tables=True).tables["jobs"]
+    submit = submit["submit"].to_numpy()
+    alone = generate_workload("egee", jobs=40, seed=40).submit_time
+    assert submit[:40].tolist() == alone.tolist()
+    week = 7 * 86_400
+    begin = submit[40] - generate_workload("egee", jobs=60, seed=60).submit_time[0]
+    assert begin % week == 0
+    assert 0 <= begin - alone[-1] <= week
+
+
+def test_a_learner_is_one_more_policy():
+    """Few jobs, one short training: reproducible by its seed, and the settings are noted."""
+    small = {"first": 400, "cores": 8, "neurons": 10, "pretraining_sweeps": 1, "sweeps": 1, "iterations": 1}
+    one, same, other = (run(seed=seed, policy="esn-fq", **small) for seed in (1, 1, 2))
+    assert one.metrics == same.metrics
+    assert one.metrics != other.metrics
+    assert one.notes["learner"]["method"] == "fitted_q"
+    assert one.notes["learner"]["neurons"] == 10
+    assert one.notes["training_jobs"] == 200
+
+
+@pytest.mark.parametrize(("told", "meant"), [("12", 12), (12, 12), ("rl.ac.uk", "rl.ac.uk")])
+def test_a_partition_is_a_number_or_a_name(told, meant):
+    """The command line has only text."""
+    assert ResponsiveParameters.model_validate({"trace": "egee", "partition": told}).partition == meant
+
+
+@pytest.mark.real_traces
+def test_a_real_site(trace_dir, monkeypatch):
+    """LCG-2005, site 12 on 81 cores, the second half: who waits for how long under which rule."""
+    monkeypatch.setenv("GRIDTUNE_TRACE_DIR", str(trace_dir))
+    site = {"trace": "lcg-2005", "partition": 12, "cores": 81}
+    found = {policy: run(policy=policy, **site) for policy in ("fcfs", "fair_share", "interactive_first")}
+    assert found["fcfs"].notes["jobs"] == 4595
+    delays = {policy: outcome.metrics["interactive_delay"] for policy, outcome in found.items()}
+    assert delays == pytest.approx({"fcfs": 1150.4, "fair_share": 143.4, "interactive_first": 61.7}, abs=0.1)
+    assert found["fcfs"].metrics["core_hours"] == pytest.approx(7290.7, abs=0.1)

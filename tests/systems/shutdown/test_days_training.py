@@ -1,0 +1,130 @@
+"""Policies on days: what is played is what was trained on, and trainings go on where they stopped."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from gridtune.errors import PolicyError
+from gridtune.systems.shutdown.environment import ShutdownVectorEnv
+from gridtune.systems.shutdown.learners.playing import play_days, score_days
+from gridtune.systems.shutdown.learners.training import hold_out, train_on_days
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.systems.shutdown.simulator.state import FEATURES
+from gridtune.training.checkpoints import read_checkpoint
+from gridtune.training.networks import make_network
+from gridtune.training.ppo import PPOSettings
+from gridtune.training.rollouts import collect
+from tests.systems.shutdown.simulator.twins import make_days
+
+MINUTES, CLUSTER = 96, Platform(4, 2)
+
+
+@pytest.fixture(scope="module")
+def days():
+    rng = np.random.default_rng(3)
+
+    def day():
+        submits = np.sort(rng.integers(0, MINUTES, 25))
+        return [(int(at), int(rng.integers(1, 9)), 12, int(rng.integers(1, 12)), 0) for at in submits]
+
+    return make_days([day() for _ in range(12)], MINUTES)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "recurrent", "paper"])
+def test_playing_decides_as_training_does(days, kind) -> None:
+    network = make_network(kind, FEATURES, 5, seed=1)
+    torch.nn.init.normal_(next(network.policy.parameters()), generator=torch.Generator().manual_seed(2))
+    env = ShutdownVectorEnv(6, days, CLUSTER, copy=False)
+    rollout = collect(env, network, MINUTES, seed=5)
+    lived = env.clusters.day
+
+    class Given:
+        """Gives the numbers that the rollout drew with, minute by minute."""
+
+        chance = torch.rand(MINUTES, 6, generator=torch.Generator().manual_seed(5)).numpy()
+
+        def __init__(self) -> None:
+            self.minute = -1
+
+        def random(self, size, dtype):
+            self.minute += 1
+            return self.chance[self.minute]
+
+    actions = play_days(network, days.take(lived), CLUSTER, rng=Given())
+    np.testing.assert_array_equal(actions, rollout.actions.T.numpy())
+    assert len(np.unique(actions)) == 5
+    outcome, record = replay(days.take(lived), CLUSTER, rule=actions, record=True)
+    np.testing.assert_allclose(record.rewards, rollout.rewards.T.numpy(), rtol=1e-6)
+    assert rollout.mean_return == pytest.approx(outcome.score.mean())
+
+
+def test_a_greedy_policy_takes_the_likeliest(days) -> None:
+    network = make_network("mlp", FEATURES, 5, seed=1)
+    with torch.no_grad():
+        network.policy[-1].bias[3] = 50.0
+    actions = play_days(network, days, CLUSTER)
+    assert (actions == 3).all()
+    scores = score_days(network, days, CLUSTER)
+    outcome, _ = replay(days, CLUSTER, rule=np.full((12, MINUTES), 3))
+    assert scores["score_per_day"] == pytest.approx(outcome.score.mean())
+
+
+def test_a_policy_of_another_cluster_is_refused(days) -> None:
+    with pytest.raises(PolicyError, match="weights for 15 actions and cannot take 5"):
+        play_days(make_network("mlp", FEATURES, 15), days, CLUSTER)
+
+
+def test_held_out_days_are_not_learnt_from(days) -> None:
+    learnt, judged = hold_out(days, 4)
+    assert judged.names == ("day-3", "day-7", "day-11")
+    assert not set(learnt.names) & set(judged.names)
+    with pytest.raises(PolicyError, match="too few"):
+        hold_out(days.take(np.arange(3)))
+
+
+def curve_of(folder):
+    lines = [json.loads(line) for line in (folder / "learning_curve.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if "seconds" not in name} for line in lines]
+
+
+def test_a_training_that_was_stopped_goes_on_as_if_it_had_not(days, tmp_path) -> None:
+    settings = PPOSettings(steps=MINUTES, updates=6, minibatches=4, seed=2)
+    common = {
+        "platform": CLUSTER,
+        "network": "mlp",
+        "settings": settings,
+        "environments": 4,
+        "validate_every": 2,
+    }
+    train_on_days(days, tmp_path / "whole", **common)
+
+    class KilledError(Exception):
+        pass
+
+    def kill(line):
+        if line["update"] == 4:
+            # A line was written whose checkpoint was not: the kill came in between.
+            with (tmp_path / "halted" / "learning_curve.jsonl").open("a") as lines:
+                lines.write(json.dumps({**line, "update": 5, "sampled_score_per_day": 0.0}) + '\n{"upd')
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train_on_days(days, tmp_path / "halted", **common, told=kill)
+    best = train_on_days(days, tmp_path / "halted", **common)
+    assert best == tmp_path / "halted" / "best.pt"
+    whole = curve_of(tmp_path / "whole")
+    assert [line["update"] for line in whole] == [2, 4, 6]
+    assert curve_of(tmp_path / "halted") == whole
+
+
+def test_a_training_whose_time_is_up_keeps_what_it_has_learnt(days, tmp_path) -> None:
+    settings = PPOSettings(steps=MINUTES, updates=6, minibatches=4, seed=2)
+    common = {"platform": CLUSTER, "network": "mlp", "settings": settings, "environments": 4}
+    train_on_days(days, tmp_path, **common, validate_every=5, seconds=0)
+    assert [line["update"] for line in curve_of(tmp_path)] == [1]
+    assert read_checkpoint(tmp_path / "last.pt").notes["update"] == 1

@@ -1,0 +1,80 @@
+"""`policy=ppo`: a trained network as a rule of the shutdown system."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gridtune.errors import GridtuneError
+from gridtune.sweep import run_cell
+from gridtune.systems.shutdown.environment import read_training_days
+from gridtune.systems.shutdown.learners.playing import score_days
+from gridtune.systems.shutdown.simulator.state import FEATURES
+from gridtune.systems.shutdown.trained import bundled_policies
+from gridtune.training.checkpoints import load_policy, write_checkpoint
+from gridtune.training.networks import make_network
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    write_checkpoint(tmp_path / "policy.pt", make_network("mlp", FEATURES, 15, seed=4))
+    return tmp_path / "policy.pt"
+
+
+def run(**parameters):
+    return run_cell("shutdown", {"trace": "taurus_days", "first": 8, **parameters})
+
+
+def test_it_plays_the_checkpoint(checkpoint) -> None:
+    days = read_training_days("taurus_days", "all").take(np.arange(8))
+    greedy = run(policy="ppo", checkpoint=str(checkpoint), greedy=True)
+    assert (
+        greedy.outcome.metrics["energy_waste_total"]
+        == score_days(load_policy(checkpoint), days)["energy_waste_total"]
+    )
+    drawn, again = (run(policy="ppo", checkpoint=str(checkpoint)) for _ in range(2))
+    assert drawn.outcome.metrics == again.outcome.metrics
+    assert drawn.outcome.metrics["energy_waste_total"] != greedy.outcome.metrics["energy_waste_total"]
+
+
+def test_another_network_is_another_cell(checkpoint) -> None:
+    before = run(policy="ppo", checkpoint=str(checkpoint)).cell.cell_id
+    write_checkpoint(checkpoint, make_network("mlp", FEATURES, 15, seed=5))
+    assert run(policy="ppo", checkpoint=str(checkpoint)).cell.cell_id != before
+
+
+def test_bundled_policies_are_known_by_name_and_waste_less_than_a_timeout() -> None:
+    assert "taurus" in bundled_policies()
+    for name, file in bundled_policies().items():
+        assert file.stat().st_size < 300_000
+        days = {"trace": f"{name}_days", "cluster": name, "first": 25, "subset": "test"}
+        learnt, ruled = (
+            run_cell("shutdown", {**days, **policy}).outcome.metrics
+            for policy in (
+                {"policy": "ppo", "checkpoint": name, "greedy": True},
+                {"policy": "timeout", "timeout": 0},
+            )
+        )
+        assert learnt["energy_waste_total"] < 0.95 * ruled["energy_waste_total"]
+        assert learnt["switches_total"] < ruled["switches_total"]
+
+
+def test_a_file_goes_before_a_bundled_name(checkpoint, monkeypatch) -> None:
+    monkeypatch.chdir(checkpoint.parent)
+    checkpoint.rename("taurus")
+    assert load_policy("taurus").kind == "mlp"
+    assert load_policy(bundled_policies()["taurus"]).kind == "effects"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "fault"),
+    [
+        ({"policy": "ppo"}, "needs a checkpoint"),
+        ({"policy": "timeout", "checkpoint": "a.pt"}, "takes no checkpoint"),
+        ({"policy": "oracle", "greedy": True}, "has no effect with policy=oracle"),
+        ({"policy": "ppo", "checkpoint": "nowhere.pt"}, "cannot be read"),
+    ],
+)
+def test_faults_are_told(parameters, fault) -> None:
+    with pytest.raises(GridtuneError, match=fault):
+        run(**parameters)

@@ -1,0 +1,58 @@
+"""The same cells have the same ids and the same results as ever.
+
+If a result changed on purpose, raise the `version` of its system and write the file again
+(`python -m tests.golden_cells`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from gridtune.sweep import run_cell
+from gridtune.workload.catalogue import CATALOGUE
+from tests.extras import AGENTS
+from tests.golden_cells import FILE, SPACES, space_digest
+
+GOLDEN: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+#: Policies and systems that need the extra `agents`.
+NEEDS_AGENTS = ("ppo", "ffnn", "shutdown_training")
+
+
+@pytest.fixture
+def traces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let catalogued logs be found, for what needs them."""
+
+    def find(text: str) -> None:
+        if any(name in text for name in CATALOGUE):
+            monkeypatch.setenv("GRIDTUNE_TRACE_DIR", str(request.getfixturevalue("trace_dir")))
+
+    return find
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN["spaces"]))
+def test_the_cells_of_a_space_keep_their_ids(name: str, traces: Any) -> None:
+    path = SPACES / f"{name}.yaml"
+    traces(path.read_text(encoding="utf-8"))
+    assert space_digest(path) == GOLDEN["spaces"][name]
+
+
+@pytest.mark.parametrize("cell", GOLDEN["cells"], ids=lambda cell: f"{cell['space']}-{cell['cell_id'][:6]}")
+def test_a_cell_keeps_its_id_and_its_result(cell: dict[str, Any], traces: Any) -> None:
+    text = json.dumps([cell["system"], cell["parameters"]])
+    if not AGENTS and any(word in text for word in NEEDS_AGENTS):
+        pytest.skip("needs the extra agents")
+    traces(text)
+    run = run_cell(cell["system"], cell["parameters"], seed=cell["seed"])
+    assert (run.cell.cell_id, run.cell.configuration_id) == (cell["cell_id"], cell["configuration_id"])
+    results = dict(run.outcome.metrics)
+    assert set(results) == set(cell["metrics"])
+    differing = {
+        name: (value, results[name])
+        for name, value in cell["metrics"].items()
+        if not (math.isclose(value, results[name], rel_tol=1e-9) or (math.isnan(value) and math.isnan(results[name])))
+    }
+    assert not differing

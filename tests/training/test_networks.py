@@ -1,0 +1,150 @@
+"""What the networks see, remember and forget."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gridtune.errors import PolicyError
+from gridtune.systems.shutdown.simulator.effects import PER_ACTION
+from gridtune.training.networks import FRAMES, NETWORKS, EffectNetwork, make_network
+
+FEATURES, ACTIONS, STEPS, EPISODES = 5, 3, 60, 4
+#: What a network of effects needs to be shown.
+EFFECTS = EffectNetwork.described + ACTIONS * PER_ACTION
+
+
+def run_of(network, seed=0, begin_at=0):
+    """Return observations and begins for `STEPS` decisions; episode 1 also begins at `begin_at`."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = network.lookback + STEPS
+    observations = torch.rand(rows, EPISODES, network.features, generator=generator)
+    begins = torch.zeros(rows, EPISODES, dtype=torch.bool)
+    begins[network.lookback] = True
+    begins[network.lookback + begin_at, 1] = True
+    return observations, begins
+
+
+def one_by_one(network, observations, begins):
+    state, replies = network.initial_state(EPISODES), []
+    for step in range(STEPS):
+        window = slice(step, step + network.lookback + 1)
+        logits, values, state = network(observations[window], begins[window], state)
+        replies.append((logits[0], values[0]))
+    return tuple(torch.stack(part) for part in zip(*replies, strict=True))
+
+
+def some(kind):
+    return make_network(kind, EFFECTS if kind == "effects" else FEATURES, ACTIONS, seed=1)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_run_at_once_equals_one_decision_at_a_time(kind) -> None:
+    network = some(kind)
+    observations, begins = run_of(network, begin_at=23)
+    with torch.no_grad():
+        logits, values, _ = network(observations, begins, network.initial_state(EPISODES))
+        expected = one_by_one(network, observations, begins)
+    torch.testing.assert_close(logits, expected[0], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(values, expected[1], rtol=1e-5, atol=1e-6)
+    assert logits.shape == (STEPS, EPISODES, ACTIONS)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_nothing_before_an_episode_s_beginning_matters(kind) -> None:
+    network = some(kind)
+    observations, begins = run_of(network, begin_at=30)
+    changed = observations.clone()
+    changed[: network.lookback + 30] = 7.0
+    with torch.no_grad():
+        state = network.initial_state(EPISODES)
+        before, after = network(observations, begins, state), network(changed, begins, state)
+    torch.testing.assert_close(after.logits[30:, 1], before.logits[30:, 1])
+    torch.testing.assert_close(after.values[30:, 1], before.values[30:, 1])
+    if kind == "recurrent":
+        assert not torch.allclose(after.logits[30:, 0], before.logits[30:, 0])
+
+
+@pytest.mark.parametrize(("kind", "reach"), [("mlp", 1), ("paper", FRAMES), ("recurrent", STEPS)])
+def test_how_far_a_decision_looks_back(kind, reach) -> None:
+    network = make_network(kind, FEATURES, ACTIONS, seed=1)
+    observations, begins = run_of(network)
+    changed = observations.clone()
+    changed[network.lookback] += 1.0
+    with torch.no_grad():
+        state = network.initial_state(EPISODES)
+        before, after = (network(seen, begins, state).logits for seen in (observations, changed))
+    differs = (before != after).any(-1).any(-1)
+    assert differs[:reach].all()
+    assert not differs[reach:].any()
+
+
+def test_the_paper_s_network_has_the_shapes_of_the_authors_weights() -> None:
+    network = make_network("paper", 48, 15)
+    tower = network.policy
+    assert tower.memory.weight_ih_l0.T.shape == (48, 512)
+    assert tower.memory.weight_hh_l0.T.shape == (128, 512)
+    assert tower.memory.bias_ih_l0.numel() + tower.memory.bias_hh_l0.numel() == 1024
+    assert tower.dense.weight.T.shape == (128, 64)
+    assert tower.out.weight.T.shape == (64, 15)
+    assert network.value.out.weight.T.shape == (64, 1)
+
+
+def effects_of(rows):
+    """Return observations whose rows of actions are given, each by its first two numbers."""
+    seen = torch.zeros(1, len(rows), EFFECTS)
+    for episode, actions in enumerate(rows):
+        for action, (counts, what) in enumerate(actions):
+            at = EffectNetwork.described + action * PER_ACTION
+            seen[0, episode, at], seen[0, episode, at + 1] = counts, what
+    return seen
+
+
+def test_what_does_nothing_of_its_own_is_never_chosen_and_equal_effects_are_as_likely() -> None:
+    network = some("effects")
+    torch.nn.init.normal_(network.score[-1].weight, generator=torch.Generator().manual_seed(1))
+    seen = effects_of(
+        [[(1, 0.5), (0, 0.0), (1, 0.5)], [(0, 0.0), (1, 0.2), (1, 0.9)], [(0, 0), (1, 0.3), (0, 0)]]
+    )
+    with torch.no_grad():
+        logits = network(seen, torch.zeros(1, 3, dtype=torch.bool), network.initial_state(3)).logits[0]
+    shares = torch.softmax(logits, -1)
+    assert shares[0].tolist() == pytest.approx([0.5, 0.0, 0.5])
+    assert shares[1, 0] == 0
+    assert abs(shares[1, 1] - shares[1, 2]) > 0.01
+    assert network.decides(seen).tolist() == [[True, True, False]]
+
+
+def test_a_network_of_effects_serves_clusters_of_any_size() -> None:
+    network = some("effects")
+    torch.nn.init.normal_(network.score[-1].weight, generator=torch.Generator().manual_seed(1))
+    wider = network.resized(ACTIONS + 2)
+    seen = effects_of([[(1, 0.5), (1, 0.1), (1, 0.2)]])
+    more = torch.cat([seen, torch.zeros(1, 1, 2 * PER_ACTION)], -1)
+    begins, state = torch.zeros(1, 1, dtype=torch.bool), network.initial_state(1)
+    with torch.no_grad():
+        one, other = network(seen, begins, state), wider(more, begins, state)
+    torch.testing.assert_close(other.logits[0, 0, :ACTIONS], one.logits[0, 0])
+    assert (other.logits[0, 0, ACTIONS:] < -1e8).all()
+    assert torch.equal(other.values, one.values)
+    with pytest.raises(PolicyError, match="cannot take 4"):
+        some("mlp").resized(4)
+
+
+def test_a_seed_draws_the_same_weights_and_leaves_torch_s_own_numbers_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    one, other = (make_network("recurrent", FEATURES, ACTIONS, seed=9) for _ in range(2))
+    assert torch.equal(torch.rand(3), expected)
+    for left, right in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(left, right)
+
+
+def test_an_unknown_network_is_refused() -> None:
+    with pytest.raises(PolicyError, match="one of paper, recurrent, mlp, effects"):
+        make_network("lstm", FEATURES, ACTIONS)
+    with pytest.raises(PolicyError, match="cannot learn from 4 decisions"):
+        make_network("mlp", FEATURES, ACTIONS, sequence=4)
+    with pytest.raises(PolicyError, match='needs view="effects"'):
+        make_network("effects", FEATURES, ACTIONS)
