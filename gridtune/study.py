@@ -29,6 +29,7 @@ from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
 from gridtune.sweep.results import read_table, results_of
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, run_space
+from gridtune.sweep.runner import error_text
 from gridtune.sweep.space_check import as_space
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Study:
         Where tables and figures are; None for the sweep's folder.
     earlier
         Cells in the journal that the space no longer has.
+    report_error
+        What went wrong with the tables and figures of the system's own; None if nothing did.
     """
 
     directory: Path
@@ -85,6 +88,7 @@ class Study:
     sweep: SweepResult | None = None
     report: Path | None = None
     earlier: int = 0
+    report_error: str | None = None
 
     @property
     def report_folder(self) -> Path:
@@ -98,8 +102,9 @@ class Study:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell is done."""
-        return all(result.state == "done" for result in self.results)
+        """Whether every cell is done and the report was written."""
+        done = all(result.state == "done" for result in self.results)
+        return done and self.report_error is None
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `--json` prints: counts, the best of each workload, and where everything is."""
@@ -113,6 +118,7 @@ class Study:
             "report": str(self.report_folder),
             "results": str(self.directory / RESULTS_NAME),
             "files": [str(path) for path in self.files],
+            "report_error": self.report_error,
         }
         if self.sweep is not None:
             held |= {"ran": self.sweep.ran, "seconds": self.sweep.seconds}
@@ -320,8 +326,11 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30) -> No
             print_ranking(summary.overall[objective], console=console, limit=limit)
     failed = [result for result in study.results if result.state != "done"]
     if failed:
-        first = (failed[0].error or failed[0].state).strip().splitlines()[-1]
-        console.print(f"{len(failed)} cells have no result; the first: {first}", style="red", markup=False)
+        first = _error_lines(failed[0].error or failed[0].state)
+        count = "1 cell has" if len(failed) == 1 else f"{len(failed)} cells have"
+        console.print(f"{count} no result; the first: {first}", style="red", markup=False)
+    if study.report_error is not None:
+        console.print(study.report_error, style="red", markup=False)
     lines = []
     if study.earlier:
         cells = "cell of an earlier space stays" if study.earlier == 1 else "cells of an earlier space stay"
@@ -333,6 +342,13 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30) -> No
             lines.append(f"look at every run: {study.tracking.command}")
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _error_lines(error: str) -> str:
+    """Return the line that says what went wrong, with its hint: the last ones of a traceback."""
+    lines = error.strip().splitlines()
+    hint = lines.pop().strip() if len(lines) > 1 and lines[-1].lstrip().startswith("hint:") else None
+    return lines[-1] if hint is None else f"{lines[-1]}\n  {hint}"
 
 
 def _table_path(given: Path) -> Path:
@@ -366,9 +382,18 @@ def _tracker(uri: str | None, console: Console | None) -> MlflowTracker:
 def _written(folder: Path, summary: Summary, results: Sequence[CellResult], table: pa.Table) -> Study:
     csv_path = folder / "results.csv"
     pa_csv.write_csv(table, csv_path)
-    material = ReportMaterial(summary, table, results, folder)
-    files = [csv_path, *write_report(summary, folder), *get_system(summary.facts.system).report(material)]
-    return Study(folder, summary.facts, results, table, summary, files)
+    files = [csv_path, *write_report(summary, folder)]
+    own, error = _system_report(ReportMaterial(summary, table, results, folder))
+    return Study(folder, summary.facts, results, table, summary, [*files, *own], report_error=error)
+
+
+def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
+    """Return the files of the system's own report, and what went wrong with it: the results stand without."""
+    system = material.summary.facts.system
+    try:
+        return get_system(system).report(material), None
+    except Exception as fault:
+        return [], f"the report of the system {system!r} failed: {error_text(fault)}"
 
 
 def _paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gridtune.core.system import RenamedMetric, get_system
 from gridtune.sweep import run_cell
 from gridtune.workload.catalogue import CATALOGUE
 from tests.extras import AGENTS
@@ -33,6 +34,14 @@ def traces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
     return find
 
 
+def label(cell: dict[str, Any]) -> str:
+    return f"{cell['system']}-{cell['space']}-{cell['cell_id'][:6]}"
+
+
+def same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-9) or (math.isnan(one) and math.isnan(other))
+
+
 @pytest.mark.parametrize("name", sorted(GOLDEN["spaces"]))
 def test_the_cells_of_a_space_keep_their_ids(name: str, traces: Any) -> None:
     path = SPACES / f"{name}.yaml"
@@ -40,19 +49,26 @@ def test_the_cells_of_a_space_keep_their_ids(name: str, traces: Any) -> None:
     assert space_digest(path) == GOLDEN["spaces"][name]
 
 
-@pytest.mark.parametrize("cell", GOLDEN["cells"], ids=lambda cell: f"{cell['space']}-{cell['cell_id'][:6]}")
+@pytest.mark.parametrize(
+    "cell", GOLDEN["cells"], ids=lambda cell: f"{cell['system']}-{cell['space']}-{cell['cell_id'][:6]}"
+)
 def test_a_cell_keeps_its_id_and_its_result(cell: dict[str, Any], traces: Any) -> None:
     text = json.dumps([cell["system"], cell["parameters"]])
     if not AGENTS and any(word in text for word in NEEDS_AGENTS):
         pytest.skip("needs the extra agents")
     traces(text)
-    run = run_cell(cell["system"], cell["parameters"], seed=cell["seed"])
+    system = get_system(cell["system"])
+    names = system.Parameters.renamed_parameters
+    parameters = {names.get(name, name): value for name, value in cell["parameters"].items()}
+    run = run_cell(cell["system"], parameters, seed=cell["seed"])
     assert (run.cell.cell_id, run.cell.configuration_id) == (cell["cell_id"], cell["configuration_id"])
     results = dict(run.outcome.metrics)
-    assert set(results) == set(cell["metrics"])
+    expected = {}
+    for name, value in cell["metrics"].items():
+        renamed = system.renamed_metrics.get(name, RenamedMetric(name))
+        expected[renamed.name] = value * renamed.factor
+    assert set(results) == set(expected)
     differing = {
-        name: (value, results[name])
-        for name, value in cell["metrics"].items()
-        if not (math.isclose(value, results[name], rel_tol=1e-9) or (math.isnan(value) and math.isnan(results[name])))
+        name: (value, results[name]) for name, value in expected.items() if not same(value, results[name])
     }
     assert not differing

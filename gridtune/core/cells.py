@@ -252,7 +252,7 @@ def _identity(system: System, parameters: SystemParameters, traces: Mapping[str,
     A parameter at its default is left out: saying it or not saying it is the same run, and a parameter
     added to a system later does not rename the cells that do without it. Traces stand by their content.
     """
-    stated = parameters.model_dump(mode="json", exclude_defaults=True)
+    stated = parameters.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     if "trace" in stated:
         stated["trace"] = "content"
     return {

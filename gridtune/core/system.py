@@ -31,6 +31,7 @@ __all__ = [
     "FinishedSweep",
     "Outcome",
     "PublishedFigure",
+    "RenamedMetric",
     "Streams",
     "System",
     "SystemParameters",
@@ -45,6 +46,10 @@ class SystemParameters(BaseModel):
     """The parameters of one cell: validated, frozen, and refused when a name is unknown."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: Old names of parameters to their names now, for messages. A renamed parameter keeps its cells' ids if
+    #: its field has the old name as `serialization_alias`.
+    renamed_parameters: ClassVar[Mapping[str, str]] = {}
 
     def _refuse_idle(self, idle: Iterable[tuple[Iterable[str], str]]) -> None:
         """Refuse parameters that are set and decide nothing: one would make new cells for the same results.
@@ -97,6 +102,22 @@ class EnvironmentSpec:
 
     entry_point: str
     vector_entry_point: str
+
+
+@dataclass(frozen=True)
+class RenamedMetric:
+    """What a metric of older results is called now.
+
+    Attributes
+    ----------
+    name
+        Its name now.
+    factor
+        What an old value is multiplied by, where the unit has changed too.
+    """
+
+    name: str
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -173,6 +194,8 @@ class System(ABC):
         a default. Where a parameter `trace` exists, it is the reference of the log.
     metrics
         Every metric by name: its unit, the direction that is better, its formula and where that comes from.
+    renamed_metrics
+        Old names of metrics to what they are now: older journals are read by it.
     search_spaces
         Folder of the search spaces that come with the system, or None.
     published
@@ -185,6 +208,7 @@ class System(ABC):
     version: ClassVar[str]
     Parameters: ClassVar[type[SystemParameters]]
     metrics: ClassVar[Mapping[str, MetricInfo]]
+    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {}
     search_spaces: ClassVar[Path | None] = None
     published: ClassVar[Mapping[str, PublishedFigure]] = {}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}

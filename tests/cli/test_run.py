@@ -16,7 +16,7 @@ import pytest
 
 from gridtune import __version__
 from gridtune.cli.main import main
-from gridtune.core.system import Outcome
+from gridtune.core.system import SYSTEMS, Outcome
 from gridtune.systems.batch.system import BatchSystem
 from tests.sweep.spaces import TOY
 
@@ -120,7 +120,7 @@ def test_notes_are_short_for_people_and_whole_in_json(gridtune, monkeypatch: pyt
         def run(self, *args: Any, **options: Any) -> Outcome:
             return replace(super().run(*args, **options), notes=notes)
 
-    monkeypatch.setattr("gridtune.core.system._SYSTEMS", {"noted": Noted()})
+    monkeypatch.setattr(SYSTEMS, "_items", {"noted": Noted()})
     args = ("run", "noted", "trace=quickstart", "first=20")
     told = gridtune(*args)[1]
     shown = ", ".join(f"[{number}.333, 666667]" for number in range(1, 6))

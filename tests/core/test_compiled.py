@@ -2,28 +2,62 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from gridtune.batch import compiled
+import pytest
+
+from gridtune.core import compiled
 from gridtune.core.compiled import source_stamp
 from gridtune.systems.dispatch.learners import kernels
 
 
-def test_a_stamp_tells_any_edit_of_a_folder_and_of_those_within(tmp_path: Path) -> None:
-    (tmp_path / "inner").mkdir()
-    sources = [tmp_path / "outer.py", tmp_path / "inner" / "helper.py"]
-    for source in sources:
-        source.write_text("x = 1\n")
-    stamps = {source_stamp(tmp_path)}
-    for source in sources:
-        source.write_text("x = 2\n")
-        source_stamp.cache_clear()
-        stamps.add(source_stamp(tmp_path))
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package `stamped`: `outer` imports `inner.helper`, nothing imports `other`."""
+    folder = tmp_path / "stamped"
+    (folder / "inner").mkdir(parents=True)
+    for name in ("__init__.py", "inner/__init__.py"):
+        (folder / name).write_text("")
+    (folder / "outer.py").write_text("from stamped.inner import (\n    helper,\n)\n")
+    (folder / "inner" / "helper.py").write_text("x = 1\n")
+    (folder / "other.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield folder
+    for name in [name for name in sys.modules if name.split(".")[0] == "stamped"]:
+        del sys.modules[name]
+
+
+def stamp(module: str) -> str:
+    compiled._source.cache_clear()
     source_stamp.cache_clear()
-    assert len(stamps) == 3
+    return source_stamp(module)
 
 
-def test_kernels_of_agents_mind_the_simulators_that_they_call() -> None:
-    stamp = kernels.next_question._cache._cache_file._source_stamp
-    assert source_stamp(Path(compiled.__file__).parent) in stamp
-    assert source_stamp(Path(kernels.__file__).parent) in stamp
+def test_a_stamp_tells_an_edit_of_a_module_and_of_what_it_imports(package: Path) -> None:
+    stamps = {stamp("stamped.outer")}
+    for name in ("outer.py", "inner/helper.py", "inner/__init__.py"):
+        with (package / name).open("a") as source:
+            source.write("# edited\n")
+        stamps.add(stamp("stamped.outer"))
+    assert len(stamps) == 4
+
+
+def test_an_edit_elsewhere_compiles_nothing_again(package: Path) -> None:
+    before = stamp("stamped.outer")
+    (package / "other.py").write_text("x = 2\n")
+    assert stamp("stamped.outer") == before
+
+
+def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
+    index = kernels.next_question._cache._cache_file._source_stamp
+    assert index[-1] == source_stamp(kernels.__name__)
+    modules, waiting = set(), [kernels.__name__]
+    while waiting:
+        name = waiting.pop()
+        digest, imported = compiled._source(name)
+        if name not in modules and digest and name.startswith("gridtune"):
+            modules.add(name)
+            waiting += imported
+    assert {"gridtune.core.compiled", "gridtune.systems.dispatch.simulator.state"} <= modules
+    assert not [name for name in modules if ".systems." in name and ".systems.dispatch" not in name]

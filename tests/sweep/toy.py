@@ -13,6 +13,7 @@ from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import (
     Outcome,
     Streams,
+    System,
     SystemParameters,
     WorkloadLoader,
     register_system,
@@ -32,7 +33,7 @@ class ToyParameters(SystemParameters):
     trace: str | None = None
 
 
-class ToySystem:
+class ToySystem(System):
     """Measures (x - 3)² plus noise, and writes each run into a notebook."""
 
     name: ClassVar[str] = "toy"
@@ -46,12 +47,6 @@ class ToySystem:
 
     def traces(self, parameters: ToyParameters) -> Iterable[str]:
         return () if parameters.trace is None else (parameters.trace,)
-
-    def code(self, parameters: ToyParameters) -> Mapping[str, str]:
-        return {}
-
-    def prepare(self, parameters: Iterable[ToyParameters]) -> None:
-        """Nothing to compile."""
 
     def run(
         self, parameters: ToyParameters, *, streams: Streams, load: WorkloadLoader, tables: bool

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from gridtune.errors import PolicyError
+from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
 from gridtune.systems.shutdown.simulator.effects import PER_ACTION
-from gridtune.training.networks import FRAMES, NETWORKS, EffectNetwork, make_network
+from gridtune.training.networks import FRAMES, NETWORKS, make_network
 
 FEATURES, ACTIONS, STEPS, EPISODES = 5, 3, 60, 4
 #: What a network of effects needs to be shown.

@@ -156,7 +156,7 @@ def test_texts_become_parameters() -> None:
 
 
 def test_own_generators(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    monkeypatch.setattr(registry.GENERATORS, "_items", dict(registry.GENERATORS.imported))
 
     @generator("ticks")
     def ticks(*, jobs: int, seed: int, processors: int = 2, gap: int = 10) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def test_own_generators(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workload.submit_time.tolist() == [0, 7, 14]
     assert workload.run_time.tolist() == [5, 5, 5]
     assert workload.machine_processors == 2
-    with pytest.raises(WorkloadError, match="already registered"):
+    with pytest.raises(WorkloadError, match="registered already"):
         generator("ticks")(ticks)
     with pytest.raises(WorkloadError, match="does not fit"):
         generator("tocks")(lambda *, jobs, seed: {})

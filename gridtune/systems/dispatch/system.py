@@ -106,7 +106,7 @@ class DispatchSystem(System):
         return jobs
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the tables and figures of the publication's experiments, with the published numbers beside."""
+        """Write the publication's tables and figures, with the published numbers beside ours."""
         from gridtune.systems.dispatch.report import write  # noqa: PLC0415 (matplotlib)
 
         return write(sweep)

@@ -168,7 +168,7 @@ class ProvisioningSystem(System):
         return self._sites[log, copies]
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the tables and figures of the publication's experiments, with the published numbers beside."""
+        """Write the publication's tables and figures, with the published numbers beside ours."""
         from gridtune.systems.provisioning.report import write  # noqa: PLC0415 (matplotlib)
 
         return write(sweep)

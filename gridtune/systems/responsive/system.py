@@ -123,7 +123,7 @@ class ResponsiveSystem(System):
         return self._selections[key]
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the tables and figures of the publication's experiments, with the published numbers beside."""
+        """Write the publication's tables and figures, with the published numbers beside ours."""
         from gridtune.systems.responsive.report import write  # noqa: PLC0415 (matplotlib)
 
         return write(sweep)

@@ -103,7 +103,7 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
     """A cluster whose idle nodes are switched off while reserved; a day is an episode.
 
     Action: how many nodes to keep reserved in the coming minute. Observation: 48 numbers, see
-    `gridtune.systems.shutdown.simulator.observing`, or the last `frames` of them, zeros before the day's first.
+    `gridtune.systems.shutdown.simulator.observing`, or the last `frames` of them, zeros before the first.
     Reward: minus the minute's waste, as a share of the most there could be, and the late requests that are
     blamed on the agent. The day's end is an end (`terminated`): the next one begins with all nodes asleep.
 

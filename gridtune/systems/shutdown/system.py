@@ -128,7 +128,7 @@ class ShutdownSystem(System):
         return self._selections[key]
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the tables and figures of the publication's experiments, with the published numbers beside."""
+        """Write the publication's tables and figures, with the published numbers beside ours."""
         from gridtune.systems.shutdown.report import write  # noqa: PLC0415 (matplotlib)
 
         return write(sweep)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 
 from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, get_metric, metric, register_metric
 from gridtune.batch.metrics.page import metrics_page
-from gridtune.batch.metrics.registry import _METRICS
 from gridtune.errors import MetricError
 
 from .schedules import FIVE_JOBS, schedule_of
@@ -21,11 +19,8 @@ UNITS = {"s", "1", "jobs", "jobs/h", "users"}
 
 
 @pytest.fixture(autouse=True)
-def _registry_as_it_was() -> Iterator[None]:
-    before = dict(_METRICS)
-    yield
-    _METRICS.clear()
-    _METRICS.update(before)
+def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(METRICS, "_items", dict(METRICS.imported))
 
 
 @pytest.mark.parametrize("entry", METRICS.values(), ids=METRICS)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import gridtune as gt
-from gridtune.batch.policies import JobView, get_queue_order, load_plugin, queue_order, queue_order_names
+from gridtune.batch.policies import JobView, get_queue_order, queue_order, queue_order_names
+from gridtune.core.plugins import load_plugin
 from gridtune.errors import PolicyError
 
 VIEW = JobView(100, 50, 4, 1, 2, 3, 4, 25, 125, 10.0, 20.0, 0.25)

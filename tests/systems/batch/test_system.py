@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from gridtune.batch import simulate
 from gridtune.batch.metrics import evaluate
-from gridtune.batch.policies import load_plugin
 from gridtune.core.cells import replicate_streams
+from gridtune.core.plugins import load_plugin
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
 from gridtune.systems.batch.system import BatchParameters, BatchSystem

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from gridtune.core.cells import CellResult
+from gridtune.core.system import get_system
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.report.material import ReportMaterial, write_extras
+from gridtune.report.material import ReportMaterial
 from gridtune.report.summary import summarise
 from gridtune.sweep import run_cell, space_cells
 from gridtune.sweep.results import results_table
@@ -65,7 +66,7 @@ def test_a_life_for_each_policy_the_better_one_of_several(material):
 
 
 def test_tables_and_figures_are_written(material):
-    files = write_extras(material)
+    files = get_system("shutdown").report(material)
     assert [path.name for path in files] == [
         "shutdown_tables.md",
         *(

@@ -98,7 +98,7 @@ class ReferenceOracle(ReferenceTimeout):
 
 
 class ReferenceAdaptive:
-    """Let jobs wait for nodes that are on: see `gridtune.systems.shutdown.simulator.parameters.AdaptiveRule`."""
+    """Let jobs wait for nodes that are on: see `AdaptiveRule` in `parameters`."""
 
     def __init__(
         self,
