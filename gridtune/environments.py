@@ -1,8 +1,8 @@
 """Gymnasium environments of all systems; importing this module registers them.
 
 `gymnasium.make("gridtune/Shutdown-v0")` and `make_vec` find them then. With the module's name before theirs
-(`gridtune.environments:gridtune/Shutdown-v0`) no import is needed. Their classes can be imported from here too.
-Needs the extra `agents`.
+(`gridtune.environments:gridtune/Shutdown-v0`) no import is needed. Their classes can be imported from here
+too. Needs the extra `agents`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n#]*)|import
 
 @cache
 def _source(module: str) -> tuple[str, tuple[str, ...]]:
-    """Return the digest of a module's source and the modules it may import; ("", ()) where it is no module."""
+    """Return the digest of a module's source and the modules it may import; ("", ()) without a source."""
     try:
         spec = importlib.util.find_spec(module)
     except (ModuleNotFoundError, ValueError):

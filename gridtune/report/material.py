@@ -1,4 +1,4 @@
-"""`ReportMaterial`: what a system's own tables and figures are made of, written beside every sweep's ranking."""
+"""`ReportMaterial`: what a system's own tables and figures are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a comparison is: intervals, paired differences, Pareto fronts. Nothing here is about schedulers."""
+"""How sure a comparison is: intervals, paired differences, Pareto fronts; nothing about schedulers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The page of metrics, written from the registry.
 
-``python -m gridtune.batch.metrics.page > docs/metrics.md`` writes it anew; a test holds the committed page to it.
+``python -m gridtune.batch.metrics.page > docs/metrics.md`` writes it; a test compares the committed page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _METHODS: tuple[Method, ...] = ("expanded", "percentile", "bca")
 _HEAD = f"""\
 # Metrics
 
-This page is written by `python -m gridtune.batch.metrics.page > docs/metrics.md` from the registry of metrics.
+`python -m gridtune.batch.metrics.page > docs/metrics.md` writes this page from the registry of metrics.
 `gridtune.evaluate(schedule)` returns them all by name, `only=[...]` some of them.
 
 Values are not rounded. A metric of nothing is NaN, and the counts say of how many jobs or users the others

@@ -1,7 +1,7 @@
 """A conservative site in plain Python: slow, and plain enough to be believed.
 
-The rules are those of `gridtune.systems.provisioning.simulator.reservations`, of which this shares no code: a list of who holds how
-many processors from when to when, and for free windows a list of processors.
+The rules are those of `reservations` beside it, of which this shares no code: a list of who holds how many
+processors from when to when, and for free windows a list of processors.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The same learning as an RLlib algorithm: checkpoints, Tune and remote runners come with it.
 
-A runner is a `Sampler` on a site of its own, the learner is one of `gridtune.systems.responsive.learners.learning`, and
+A runner is a `Sampler` on a site of its own, the learner is one of `learning` beside this module, and
 `train()` is a sweep: runners live on in step, SARSA's for `relearn` decisions at a time, the learner learns
 from all of them in turn, and they take over its readout. One runner comes to the same weights, bit for bit,
-as `gridtune.systems.responsive.learners.training.Trainer`. For SARSA through Ray a `relearn` of some hundred decisions
+as `training.Trainer`. For SARSA through Ray a `relearn` of some hundred decisions
 is advisable, as each readout travels through RLlib.
 
 Nothing learns by gradients, so reservoirs and readout are buffers of the module: RLlib sends and stores them.
