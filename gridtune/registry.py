@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from gridtune.errors import GridtuneError
 
-__all__ = ["Registry", "nearest_name"]
+__all__ = ["Registry", "name_hint", "nearest_name"]
 
 T = TypeVar("T")
 
@@ -32,6 +32,27 @@ def nearest_name(word: str, names: Iterable[str]) -> str | None:
     swapped = [name for name in candidates if sorted(name) == sorted(word)]
     near = swapped or difflib.get_close_matches(word, candidates, n=1, cutoff=0.5)
     return near[0] if near else None
+
+
+def name_hint(word: str, names: Iterable[str], renamed: Mapping[str, str] | None = None) -> str:
+    """Return a hint for an unknown name: its name now, the one that was probably meant, or all names.
+
+    Parameters
+    ----------
+    word
+        The unknown name.
+    names
+        The names there are.
+    renamed
+        Old names to the names now.
+    """
+    if renamed and word in renamed:
+        return f"it is called {renamed[word]} now"
+    names = list(names)
+    near = nearest_name(word, names)
+    if near is not None:
+        return f"did you mean {near!r}?"
+    return f"one of {', '.join(names)}" if names else "nothing can be given here"
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -121,8 +142,7 @@ class Registry(Mapping[str, T], Generic[T]):
         try:
             return self[name]
         except KeyError:
-            near = nearest_name(name, self.names())
-            hint = f"did you mean {near!r}?" if near else f"one of {', '.join(self.names())}"
+            hint = name_hint(name, self.names())
             raise self._error(f"no {self.kind} is named {name!r}", hint=hint) from None
 
     def __contains__(self, name: object) -> bool:

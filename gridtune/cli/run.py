@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +100,7 @@ def run(
 
 def _parse(system: System, given: tuple[str, ...]) -> dict[str, Any]:
     """Return parameters from KEY=VALUE texts, each checked by itself."""
+    from gridtune.core.refusals import parameter_hint
     from gridtune.errors import SweepError
 
     fields = system.Parameters.model_fields
@@ -110,9 +110,7 @@ def _parse(system: System, given: tuple[str, ...]) -> dict[str, Any]:
         if not sign:
             raise SweepError(f"a parameter is given as KEY=VALUE, but got {text!r}")
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
-            told = f"did you mean {near[0]!r}?" if near else f"`gridtune run {system.name} --help` lists them"
-            raise SweepError(f"{system.name} has no parameter {name!r}", hint=told)
+            raise SweepError(f"{system.name} has no parameter {name!r}", hint=parameter_hint(system, name))
         if name in parameters:
             raise SweepError("the parameter is given twice", field=name)
         # An empty word or `none` for a parameter that can be left out says that it is.

@@ -87,7 +87,7 @@ def sweep(
 def _dry_run(path: Path, as_json: bool) -> None:
     from gridtune.core.system import get_system
     from gridtune.sweep import load_space, space_cells
-    from gridtune.sweep.plan import most_cells, space_replicates, space_strata
+    from gridtune.sweep.plan import most_cells, space_strata
 
     space = load_space(path)
     cells = space_cells(space)
@@ -97,7 +97,7 @@ def _dry_run(path: Path, as_json: bool) -> None:
         "cells": len(cells),
         "configurations": len({cell.configuration_id for cell in cells}),
         "workloads": sorted(each.label for each in space_strata(space, get_system(space.system))),
-        "replicates": len(space_replicates(space.replicates)),
+        "replicates": space.replicates.count,
     }
     if adaptive is not None:
         summary |= {"trials": adaptive.trials, "most_cells": most_cells(space)}

@@ -18,12 +18,11 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
-from gridtune.core.refusals import refusal_hint
+from gridtune.core.refusals import parameter_hint, refusal_hint
 from gridtune.core.system import Streams, System, SystemParameters
 from gridtune.errors import SweepError
 
 __all__ = [
-    "REPLICATE_PARAMETERS",
     "Cell",
     "CellResult",
     "CellState",
@@ -36,9 +35,6 @@ __all__ = [
     "replicate_streams",
     "validated",
 ]
-
-#: Parameters that replicates may add to a configuration's.
-REPLICATE_PARAMETERS = ("window", "shake")
 
 CellState = Literal["done", "failed", "timed_out", "lost"]
 
@@ -239,7 +235,12 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
         places = [f"{'.'.join(map(str, each['loc']))}: " if each["loc"] else "" for each in faults]
         messages = [each["msg"].removeprefix("Value error, ") for each in faults]
         told = "; ".join(place + message for place, message in zip(places, messages, strict=True))
-        hints = (refusal_hint(each, each["input"]) for each in faults)
+        hints = (
+            parameter_hint(system, str(fault["loc"][0]))
+            if fault["type"] == "extra_forbidden"
+            else refusal_hint(fault, fault["input"])
+            for fault in faults
+        )
         raise SweepError(
             f"system {system.name!r} refuses its parameters: {told}",
             hint=next((hint for hint in hints if hint), None),

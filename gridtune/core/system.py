@@ -50,6 +50,8 @@ class SystemParameters(BaseModel):
     #: Old names of parameters to their names now, for messages. A renamed parameter keeps its cells' ids if
     #: its field has the old name as `serialization_alias`.
     renamed_parameters: ClassVar[Mapping[str, str]] = {}
+    #: The parameter that a space's `replicates: {windows: N}` sets to 1/N, 2/N, …
+    window_parameter: ClassVar[str] = "window"
 
     def _refuse_idle(self, idle: Iterable[tuple[Iterable[str], str]]) -> None:
         """Refuse parameters that are set and decide nothing: one would make new cells for the same results.

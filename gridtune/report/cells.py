@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.errors import MetricError
+from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX
 
 __all__ = ["Configuration", "baselines", "collect", "value_matrix"]
@@ -35,9 +35,7 @@ def collect(
     metric = f"metric.{objective}"
     if metric not in table.column_names:
         known = [name.removeprefix("metric.") for name in table.column_names if name.startswith("metric.")]
-        near = difflib.get_close_matches(objective, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(known) or 'none at all'}"
-        raise MetricError(f"no cell has the metric {objective!r}", hint=hint)
+        raise MetricError(f"no cell has the metric {objective!r}", hint=name_hint(objective, known))
     names = [PARAMETER_PREFIX + name for name in parameters]
     held: dict[tuple[Any, ...], dict[str, Configuration]] = {}
     wanted = ["configuration_id", "replicate", "state", metric, *columns, *names]

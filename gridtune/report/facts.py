@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import uuid
@@ -11,8 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from gridtune.core.refusals import metric_hint
 from gridtune.core.system import get_system
 from gridtune.errors import MetricError, SweepError
+from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
 from gridtune.sweep.observing import SweepPlan
 from gridtune.sweep.plan import understood_baseline
@@ -103,7 +104,6 @@ class SweepFacts:
             ObjectiveFacts(each.metric, direction, _unit(system.metrics[each.metric].unit))
             for each, direction in zip(space.objective, plan.directions, strict=True)
         )
-        repeats = space.replicates
         base = space.base
         known = cls.read(plan.directory) if (plan.directory / FACTS_FILE).exists() else None
         return cls(
@@ -115,7 +115,7 @@ class SweepFacts:
             objectives=objectives,
             baseline=understood_baseline(space, system),
             dimensions=tuple(space.dimensions),
-            replicates=repeats.windows or repeats.shakes or repeats.seeds or 1,
+            replicates=space.replicates.count,
             cells=plan.total,
             workloads={each.reference: each.checksum for each in plan.workloads},
             base=None if base is None else str(base),
@@ -182,9 +182,8 @@ class SweepFacts:
         system = get_system(self.system)
         described = system.metrics.get(metric)
         if described is None:
-            near = difflib.get_close_matches(metric, system.metrics, n=3)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
-            raise MetricError(f"the system {self.system!r} has no metric {metric!r}", hint=hint)
+            message = f"the system {self.system!r} has no metric {metric!r}"
+            raise MetricError(message, hint=metric_hint(system, metric))
         if described.direction == "none":
             raise MetricError(f"{metric!r} is no goal: neither more nor less of it is better")
         objective = ObjectiveFacts(metric, described.direction, _unit(described.unit))
@@ -231,9 +230,7 @@ def _value_in(table: pa.Table, name: str, value: Any) -> Any:
     """Return the value of a parameter that was meant, as the sweep's table has it."""
     known = parameter_names(table)
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-        raise SweepError(f"the sweep has no parameter {name!r}", hint=hint)
+        raise SweepError(f"the sweep has no parameter {name!r}", hint=name_hint(name, known))
     values = distinct(table[PARAMETER_PREFIX + name].to_pylist())
     value = in_table(table, {name: value})[name]
     for each in values:

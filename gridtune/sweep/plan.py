@@ -41,12 +41,20 @@ class Stratum:
     parameters: Mapping[str, Any]
 
 
-def space_replicates(replicates: Replicates) -> list[Replicate]:
-    """Return the repetitions a space asks for."""
+def space_replicates(replicates: Replicates, window: str = "window") -> list[Replicate]:
+    """Return the repetitions a space asks for.
+
+    Parameters
+    ----------
+    replicates
+        What the space says.
+    window
+        The system's parameter for a window of the log (`SystemParameters.window_parameter`).
+    """
     if replicates.windows is not None:
         count = replicates.windows
         return [
-            Replicate(f"window {number}/{count}", number - 1, {"window": f"{number}/{count}"})
+            Replicate(f"window {number}/{count}", number - 1, {window: f"{number}/{count}"})
             for number in range(1, count + 1)
         ]
     if replicates.shakes is not None:
@@ -113,7 +121,7 @@ def most_cells(space: SearchSpace) -> int:
             # The baseline may stand at any rung, where it is one more of those that can go on.
             begun = begun // asha.reduction + baseline
             configurations += begun
-    return configurations * len(space.workloads or ({},)) * len(space_replicates(space.replicates))
+    return configurations * len(space.workloads or ({},)) * space.replicates.count
 
 
 def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -191,7 +199,7 @@ class Planner:
         self.space = space
         self.system = system
         self.strata = space_strata(space, system)
-        self.replicates = space_replicates(space.replicates)
+        self.replicates = space_replicates(space.replicates, system.Parameters.window_parameter)
         self.workloads = workloads
 
     def cells(self, points: Iterable[Mapping[str, Any]] | None = None) -> list[Cell]:

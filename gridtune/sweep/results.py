@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gridtune.core.cells import REPLICATE_PARAMETERS, CellResult, canonical_json
+from gridtune.core.cells import CellResult, canonical_json
 from gridtune.errors import SweepError
 
 __all__ = ["TIMING_COLUMNS", "in_table", "read_table", "results_of", "results_table", "write_table"]
@@ -151,7 +151,7 @@ def _described(result: CellResult, row: Mapping[str, Any]) -> CellResult:
         # Null is a parameter that does not apply, or one that was given as null.
         if value is not None or (name in result.configuration and result.configuration[name] is None)
     }
-    own = {name: result.parameters[name] for name in REPLICATE_PARAMETERS if name in result.parameters}
+    own = {name: value for name, value in result.parameters.items() if name not in result.configuration}
     references, checksums = row["trace"].split(", "), row["trace_checksum"].split(", ")
     same = len(references) == len(checksums) == len(result.traces)
     return replace(

@@ -17,7 +17,8 @@ from pydantic import (
 )
 
 from gridtune.errors import SpaceError
-from gridtune.sweep.space_errors import guess, space_error
+from gridtune.registry import name_hint
+from gridtune.sweep.space_errors import space_error
 from gridtune.sweep.yaml_lines import LinedYaml, read_yaml
 
 __all__ = [
@@ -152,6 +153,11 @@ class Replicates(_Part):
             raise ValueError("shakes and amount (seconds) go together")
         return self
 
+    @property
+    def count(self) -> int:
+        """How often every configuration is run."""
+        return self.seeds or self.windows or self.shakes or 1
+
 
 class Objective(_Part):
     """A metric to rank by; its direction is the metric's own unless said otherwise."""
@@ -215,7 +221,7 @@ class Strategy(_Part):
         if isinstance(value, str) and value in cls.model_fields:
             raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
         if isinstance(value, str):
-            raise ValueError(f"no strategy is named {value!r}: {guess(value, cls.model_fields)}")
+            raise ValueError(f"no strategy is named {value!r}: {name_hint(value, cls.model_fields)}")
         return value
 
     @model_validator(mode="after")
@@ -358,7 +364,7 @@ def read_space(path: str | Path) -> SearchSpace:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         near = sorted(path.parent.glob("*.yaml")) if path.parent.is_dir() else []
-        hint = guess(path.name, [each.name for each in near]) if near else None
+        hint = name_hint(path.name, [each.name for each in near]) if near else None
         raise SpaceError("no such file", path=path, hint=hint) from None
     except (OSError, UnicodeDecodeError) as fault:
         raise SpaceError(f"cannot be read: {fault}", path=path) from None

@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gridtune.core.refusals import refusal_hint
+from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint
 from gridtune.core.system import System, SystemParameters, get_system, system_names
 from gridtune.errors import GridtuneError, SpaceError
+from gridtune.registry import name_hint
 from gridtune.sweep.dimensions import in_order
 from gridtune.sweep.plugins import Plugin, load_plugins, read_plugin
 from gridtune.sweep.space import SearchSpace, parse_space, read_space
-from gridtune.sweep.space_errors import guess
 
 __all__ = [
     "as_space",
@@ -64,7 +64,7 @@ def check_space(space: SearchSpace) -> System:
     load_plugins(read_plugins(space))
     if space.system not in system_names():
         message = f"no system is named {space.system!r}"
-        raise space.fault(message, "system", hint=guess(space.system, system_names()))
+        raise space.fault(message, "system", hint=name_hint(space.system, system_names()))
     system = get_system(space.system)
     _check_names(space, system)
     _check_conditions(space)
@@ -72,7 +72,7 @@ def check_space(space: SearchSpace) -> System:
     for index, objective in enumerate(space.objective):
         if objective.metric not in system.metrics:
             message = f"{system.name} has no metric {objective.metric!r}"
-            hint = guess(objective.metric, system.metrics)
+            hint = metric_hint(system, objective.metric)
             raise space.fault(message, "objective", index, "metric", hint=hint)
         if objective.direction is None and system.metrics[objective.metric].direction == "none":
             message = f"{objective.metric!r} has no direction that is better"
@@ -88,15 +88,16 @@ def _check_names(space: SearchSpace, system: System) -> None:
         name = str(place[-1])
         if name not in known:
             message = f"{system.name} has no parameter {name!r}"
-            raise space.fault(message, *place, hint=guess(name, known))
+            raise space.fault(message, *place, hint=parameter_hint(system, name))
         other = places.setdefault(name, place)
         if other[0] != place[0]:
             raise space.fault(f"the parameter is set in `{other[0]}` already", *place)
     for name in space.baseline:
         if name not in places or places[name][0] == "workloads":
             message = f"the baseline names {name!r}, which is no dimension"
-            raise space.fault(message, "baseline", name, hint=guess(name, space.dimensions))
-    for kind, name in (("windows", "window"), ("shakes", "shake")):
+            hint = name_hint(name, space.dimensions, system.Parameters.renamed_parameters)
+            raise space.fault(message, "baseline", name, hint=hint)
+    for kind, name in (("windows", system.Parameters.window_parameter), ("shakes", "shake")):
         if getattr(space.replicates, kind) is None:
             continue
         if name not in known:
@@ -118,11 +119,11 @@ def _check_conditions(space: SearchSpace) -> None:
             place = ("dimensions", name, "when", other)
             if other not in space.dimensions or other == name:
                 others = [each for each in space.dimensions if each != name]
-                raise space.fault(f"{other!r} is no other dimension", *place, hint=guess(other, others))
+                raise space.fault(f"{other!r} is no other dimension", *place, hint=name_hint(other, others))
             values = space.dimensions[other].values
             for value in wanted if isinstance(wanted, list | tuple) else [wanted]:
                 if values is not None and value not in values:
-                    hint = guess(str(value), map(str, values))
+                    hint = name_hint(str(value), map(str, values))
                     raise space.fault(f"{other} never is {value!r}", *place, hint=hint)
     try:
         in_order(space.dimensions)

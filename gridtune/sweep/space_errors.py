@@ -1,29 +1,20 @@
-"""What is wrong with a search space, told with file, line, key and a guess at the intended word."""
+"""What is wrong with a search space, with file, line, key and the word that was probably meant."""
 
 from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from gridtune.core.refusals import refusal_hint
 from gridtune.errors import SpaceError
-from gridtune.registry import nearest_name
+from gridtune.registry import name_hint
 from gridtune.sweep.yaml_lines import LinedYaml, YamlPath
 
-__all__ = ["guess", "space_error"]
-
-
-def guess(word: str, known: Iterable[str]) -> str:
-    """Return a hint: the known word that was probably meant, or all of them."""
-    words = list(known)
-    near = nearest_name(word, words)
-    if near is not None:
-        return f"did you mean {near!r}?"
-    return f"one of {', '.join(words)}" if words else "nothing can be given here"
+__all__ = ["space_error"]
 
 
 def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYaml) -> SpaceError:
@@ -34,7 +25,7 @@ def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYam
     message, hint = str(first["msg"]).removeprefix("Value error, "), None
     if first["type"] == "extra_forbidden":
         message = f"unknown key {place[-1]!r}"
-        hint = guess(str(place[-1]), _keys(model, place[:-1]))
+        hint = name_hint(str(place[-1]), _keys(model, place[:-1]))
     elif first["type"] == "missing":
         message = f"the key {place[-1]!r} is missing"
     elif first["type"] not in {"value_error"}:

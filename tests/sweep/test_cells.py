@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import canonical_json, finite_json, replicate_streams
-from gridtune.errors import SweepError
+from gridtune.errors import SpaceError, SweepError
 from gridtune.sweep import CellResult, run_cell, space_cells
 from gridtune.sweep.plan import space_replicates
 from gridtune.sweep.space import Replicates
@@ -149,6 +149,14 @@ def test_replicate_kinds_label_and_seed_themselves() -> None:
     shakes = space_replicates(Replicates(shakes=2, amount=60))
     assert [each.parameters for each in shakes] == [{"shake": 60}] * 2
     assert len({each.seed for each in shakes}) == 2
+
+
+def test_windows_are_written_into_the_parameter_that_the_system_names() -> None:
+    cells = space_cells(toy_space(dimensions={"x": [1]}, replicates={"windows": 2}))
+    assert [cell.parameters["part"] for cell in cells] == ["1/2", "2/2"]
+    assert [cell.replicate.label for cell in cells] == ["window 1/2", "window 2/2"]
+    with pytest.raises(SpaceError, match="`windows` sets this parameter already"):
+        space_cells(toy_space(dimensions={"part": ["1/2"]}, replicates={"windows": 2}))
 
 
 def test_workloads_cross_everything_and_split_it() -> None:

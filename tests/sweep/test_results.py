@@ -40,7 +40,7 @@ def test_columns_and_kinds() -> None:
     assert table.schema.field("param.x").type == pa.float64()
     assert table.schema.field("param.depth").type == pa.int64()
     assert table["param.depth"].null_count == 4
-    assert "param.window" not in table.column_names
+    assert "param.part" not in table.column_names
     assert table["replicate"].to_pylist()[:2] == ["window 1/2", "window 2/2"]
     assert tuple(table.column_names[-2:]) == TIMING_COLUMNS
 
@@ -92,8 +92,8 @@ def test_a_tables_cells_are_described_as_it_has_them_not_as_the_journal_first_di
         assert (old.workload, old.replicate, old.traces) == (new.workload, new.replicate, new.traces)
         known = {name: value for name, value in new.configuration.items() if value is not None}
         assert {name: value for name, value in old.configuration.items() if value is not None} == known
-        assert old.parameters["window"] == new.parameters["window"]
-        assert set(old.parameters) == set(old.configuration) | {"window"}
+        assert old.parameters["part"] == new.parameters["part"]
+        assert set(old.parameters) == set(old.configuration) | {"part"}
 
 
 def test_lists_and_numbers_among_words_come_back_from_a_table() -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import (
     Outcome,
+    RenamedMetric,
     Streams,
     System,
     SystemParameters,
@@ -21,6 +22,9 @@ from gridtune.core.system import (
 
 
 class ToyParameters(SystemParameters):
+    renamed_parameters: ClassVar[Mapping[str, str]] = {"sleep_time": "nap"}
+    window_parameter: ClassVar[str] = "part"
+
     x: float = 0.0
     word: str = "a"
     depth: int | None = None
@@ -28,7 +32,7 @@ class ToyParameters(SystemParameters):
     kind: Literal["good", "raises", "dies", "dies-once", "hangs"] = "good"
     nap: float = 0.0
     notebook: str | None = None
-    window: str | None = None
+    part: str | None = None
     shake: int = 0
     trace: str | None = None
 
@@ -44,6 +48,7 @@ class ToySystem(System):
         "gain": Measure("1", "max", "−loss"),
         "size": Measure("jobs", "none", "jobs of the log"),
     }
+    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {"mean_loss": RenamedMetric("loss", 60.0)}
 
     def traces(self, parameters: ToyParameters) -> Iterable[str]:
         return () if parameters.trace is None else (parameters.trace,)
@@ -64,7 +69,7 @@ class ToySystem(System):
 
 def note_run(folder: Path, parameters: ToyParameters) -> int:
     """Append a line to the notebook of this configuration; return how many there were."""
-    page = folder / f"{parameters.x:g}-{parameters.word}-{parameters.kind}-{parameters.window}".replace(
+    page = folder / f"{parameters.x:g}-{parameters.word}-{parameters.kind}-{parameters.part}".replace(
         "/", "of"
     )
     before = len(page.read_text().splitlines()) if page.exists() else 0
