@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import graphlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
-
-from tests.extras import without_extras
 
 HEAVY = ("ray", "torch", "mlflow", "numba", "scipy", "pandas", "matplotlib", "pyarrow", "optuna", "pydantic")
 LONGEST_MODULE = 400
@@ -42,33 +43,27 @@ def test_simulating_loads_neither_ray_nor_mlflow() -> None:
     assert not loaded & {"ray", "torch", "mlflow", "optuna", "matplotlib"}
 
 
-def all_modules(repository: Path) -> list[str]:
-    files = sorted((repository / "gridtune").rglob("*.py"))
-    names = (".".join(file.relative_to(repository).with_suffix("").parts) for file in files)
-    return [name for name in (each.removesuffix(".__init__") for each in names) if without_extras(name)]
-
-
-def test_each_module_can_be_the_first_to_be_imported(repository: Path) -> None:
-    """A circular import shows only in some orders: so each module is the first once.
-
-    The modules of gridtune are forgotten between imports and everything else stays loaded, which makes one
-    interpreter as good as many.
-    """
-    code = """
-import importlib, sys, traceback
-failed = []
-for name in sys.argv[1:]:
-    for loaded in [m for m in sys.modules if m.split(".")[0] == "gridtune"]:
-        del sys.modules[loaded]
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports within functions count too: a circle that is put off until a call is still a circle."""
+    graph = grimp.build_graph("gridtune")
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     try:
-        importlib.import_module(name)
-    except Exception:
-        failed.append(f"{name}:\\n{traceback.format_exc()}")
-print("\\n".join(failed))
-"""
-    command = [sys.executable, "-c", code, *all_modules(repository)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert not done.stdout.strip(), done.stdout
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as circle:
+        pytest.fail(f"a circle: {' -> '.join(circle.args[1])}")
+
+
+def test_only_systems_name_systems(repository: Path) -> None:
+    """What comes in by entry points must not be expected by name anywhere else."""
+    names = re.compile(r"gridtune[./]systems[./]\w+")
+    places = [
+        f"{file.relative_to(repository)}:{number}"
+        for file in sorted((repository / "gridtune").rglob("*.py"))
+        if "systems" not in file.relative_to(repository).parts
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        if names.search(line)
+    ]
+    assert not places
 
 
 def test_modules_stay_readable(repository: Path) -> None:
