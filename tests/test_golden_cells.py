@@ -23,6 +23,18 @@ GOLDEN: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 NEEDS_AGENTS = ("ppo", "ffnn", "shutdown_training")
 
 
+#: Cells that take many seconds: the start of their ids.
+SLOW = ("0a85dc", "74e942", "7d9e1a", "82fcc7", "89ee4f", "ace894", "b82b88", "d8b96c", "eb2784")
+CELLS = [
+    pytest.param(
+        cell,
+        id=f"{cell['system']}-{cell['space']}-{cell['cell_id'][:6]}",
+        marks=[pytest.mark.slow] if cell["cell_id"].startswith(SLOW) else [],
+    )
+    for cell in GOLDEN["cells"]
+]
+
+
 @pytest.fixture
 def traces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let catalogued logs be found, for what needs them."""
@@ -32,10 +44,6 @@ def traces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
             monkeypatch.setenv("GRIDTUNE_TRACE_DIR", str(request.getfixturevalue("trace_dir")))
 
     return find
-
-
-def label(cell: dict[str, Any]) -> str:
-    return f"{cell['system']}-{cell['space']}-{cell['cell_id'][:6]}"
 
 
 def same(one: float, other: float) -> bool:
