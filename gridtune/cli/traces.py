@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,16 +165,13 @@ def generate(name: str, target: Path | None, parameters: tuple[str, ...], show: 
 
 @traces.command()
 @click.argument("name")
-@click.option(
-    "--mirror", help="A folder or an address that holds the file, instead of where it is published."
-)
-@click.option("--sha256", help="The checksum to ask for, where the catalogue has none.")
-@click.option("--unverified", is_flag=True, help="Take a log whose checksum nobody has told gridtune.")
+@click.option("--mirror", help="A folder or URL that holds the file, instead of where it is published.")
+@click.option("--sha256", help="The expected checksum, where the catalogue has none.")
+@click.option("--unverified", is_flag=True, help="Accept a log that the catalogue has no checksum for.")
 def fetch(name: str, mirror: str | None, sha256: str | None, unverified: bool) -> None:
-    """Get the public log NAME into the cache, checked against its SHA-256.
+    """Download the public log NAME into the cache and check its SHA-256.
 
-    The cache is $GRIDTUNE_CACHE_DIR, else gridtune/traces in your cache folder. A download that broke off
-    goes on where it stopped.
+    The cache is $GRIDTUNE_CACHE_DIR, else gridtune/traces in your cache folder.
 
     \b
     Examples:
@@ -187,12 +183,11 @@ def fetch(name: str, mirror: str | None, sha256: str | None, unverified: bool) -
     from gridtune.workload.fetching import fetch as fetch_log
 
     entry = find_log(name)
-    with _progress(entry.file_name) as progress:
-        path = fetch_log(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=progress)
+    path = fetch_log(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=sys.stderr.isatty())
     click.echo(str(path))
     if entry.sha256 is None and sha256 is None:
         click.echo(
-            f"NOT VERIFIED: nobody has told gridtune its checksum. It is\n  {file_checksum(path)}", err=True
+            f"NOT VERIFIED: the catalogue has no checksum. SHA-256:\n  {file_checksum(path)}", err=True
         )
     click.echo(f"Thanks to {entry.thanks}. Please cite {ARCHIVE_CITATION}.", err=True)
     click.echo(f"Note: {entry.caveat}.", err=True)
@@ -238,16 +233,3 @@ def _refuse_overwriting(target: Path, force: bool) -> None:
 
 def _print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-@contextlib.contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show bytes received on a terminal's standard error, and nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
