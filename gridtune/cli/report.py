@@ -54,6 +54,7 @@ def report(
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
     from gridtune.study import print_study, report_study
+    from gridtune.study.printing import print_errors
 
     study = report_study(
         results,
@@ -64,13 +65,13 @@ def report(
     )
     if as_json:
         click.echo(json.dumps(study.as_dict(), allow_nan=False))
+        print_errors(study)
     else:
         from gridtune.report.tables import report_console
 
         print_study(study, report_console(), limit=None if every else 30)
-    if study.tracking is not None and not study.tracking.complete:
-        if as_json:
-            click.echo(study.tracking.message, err=True)
+    untracked = study.tracking is not None and not study.tracking.complete
+    if untracked or study.report_error is not None:
         sys.exit(EXIT_FAILED_CELLS)
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gridtune.core.refusals import metric_hint
-from gridtune.core.system import get_system
+from gridtune.core.system import get_system, system_names
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
 from gridtune.sweep.observing import SweepPlan
 from gridtune.sweep.plan import understood_baseline
+from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import in_table
 
 if TYPE_CHECKING:
@@ -157,6 +158,23 @@ class SweepFacts:
         draft.replace(path)
         return path
 
+    def renamed(self, renaming: Renaming) -> Self:
+        """Return the facts of an older sweep with the names and units of today."""
+        objectives = []
+        for objective in self.objectives:
+            name = renaming.metric(objective.metric).name
+            if name != objective.metric:
+                unit = _unit(get_system(self.system).metrics[name].unit)
+                objectives.append(replace(objective, metric=name, unit=unit))
+            else:
+                objectives.append(objective)
+        return replace(
+            self,
+            objectives=tuple(objectives),
+            baseline=renaming.parameters(self.baseline),
+            dimensions=tuple(map(renaming.parameter, self.dimensions)),
+        )
+
     def asked(
         self, table: pa.Table, *, objective: str | None = None, baseline: Mapping[str, Any] | None = None
     ) -> Self:
@@ -204,7 +222,10 @@ class SweepFacts:
         SweepError
             If the sweep has no such parameter, no such value of it, or no configuration with all of them.
         """
-        chosen = {name: _value_in(table, name, value) for name, value in baseline.items()}
+        renamed: Mapping[str, str] = {}
+        if self.system in system_names():
+            renamed = get_system(self.system).Parameters.renamed_parameters
+        chosen = {name: _value_in(table, name, value, renamed) for name, value in baseline.items()}
         if not has_configuration(table, chosen):
             told = ", ".join(f"{name}={value_text(value)}" for name, value in chosen.items())
             raise SweepError(f"no configuration has {told} at once")
@@ -226,11 +247,12 @@ class SweepFacts:
         return re.sub(r"[^\w.=-]+", "-", "-".join(["report", *parts])).strip("-") if parts else ""
 
 
-def _value_in(table: pa.Table, name: str, value: Any) -> Any:
+def _value_in(table: pa.Table, name: str, value: Any, renamed: Mapping[str, str]) -> Any:
     """Return the value of a parameter that was meant, as the sweep's table has it."""
     known = parameter_names(table)
     if name not in known:
-        raise SweepError(f"the sweep has no parameter {name!r}", hint=name_hint(name, known))
+        hint = name_hint(name, known, renamed)
+        raise SweepError(f"the sweep has no parameter {name!r}", hint=hint)
     values = distinct(table[PARAMETER_PREFIX + name].to_pylist())
     value = in_table(table, {name: value})[name]
     for each in values:

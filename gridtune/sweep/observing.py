@@ -93,6 +93,8 @@ class SweepResult:
         Wall-clock seconds this time took.
     earlier
         Cells in the journal that the space does not have: those of an earlier one of the same name.
+    renaming
+        Which names in the journal are no longer used; None if there are none.
     """
 
     plan: SweepPlan
@@ -102,6 +104,7 @@ class SweepResult:
     ran: int
     seconds: float
     earlier: int = 0
+    renaming: str | None = None
 
     @property
     def counts(self) -> Mapping[str, int]:

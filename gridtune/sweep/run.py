@@ -17,6 +17,7 @@ from gridtune.sweep.halving import HalvingQueue
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.plan import Planner
+from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import results_table, write_table
 from gridtune.sweep.space import SearchSpace
 from gridtune.sweep.space_check import as_space, check_space, read_plugins
@@ -101,13 +102,15 @@ def run_space(
     planner = Planner(known_space, system, Workloads(known_space.base))
     cells = planner.cells()
     with Journal(folder / JOURNAL_NAME) as journal:
+        renaming = Renaming(system)
+        stored = {cell_id: renaming.result(result) for cell_id, result in journal.results.items()}
         found = {
             cell_id: result
-            for cell_id, result in journal.results.items()
+            for cell_id, result in stored.items()
             if result.state == "done" or not retry_failed
         }
         wanted = workers or known_space.resources.workers or 0
-        queue, before = _queue(planner, cells, found, journal.results, wanted, shuffle)
+        queue, before = _queue(planner, cells, found, stored, wanted, shuffle)
         plan = _plan(planner, folder, queue, before)
         for observer in observers:
             observer.started(plan)
@@ -131,7 +134,7 @@ def run_space(
     table = results_table(results)
     write_table(table, folder / RESULTS_NAME)
     seconds = time.monotonic() - began
-    result = SweepResult(plan, results, table, folder / RESULTS_NAME, ran, seconds, earlier)
+    result = SweepResult(plan, results, table, folder / RESULTS_NAME, ran, seconds, earlier, renaming.message)
     for observer in observers:
         observer.ended(result)
     return result

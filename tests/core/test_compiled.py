@@ -9,7 +9,7 @@ import pytest
 
 from gridtune.core import compiled
 from gridtune.core.compiled import source_stamp
-from gridtune.systems.dispatch.learners import kernels
+from gridtune.systems.dispatch.dispatchers import kernels
 
 
 @pytest.fixture

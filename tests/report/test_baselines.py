@@ -18,7 +18,7 @@ from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 @pytest.fixture(autouse=True)
 def _no_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "_figures", lambda *_: iter(()))
-    monkeypatch.setattr("gridtune.study.write_schedules", lambda *_: [])
+    monkeypatch.setattr("gridtune.study.run.write_schedules", lambda *_: [])
 
 
 def study_of(folder: Path, dimensions: dict[str, Any], baseline: dict[str, Any]) -> Study:

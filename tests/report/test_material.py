@@ -12,7 +12,7 @@ from gridtune.errors import GridtuneError
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.material import ReportMaterial
 from gridtune.report.summary import summarise
-from gridtune.study import _system_report
+from gridtune.study.report import _system_report
 from tests.report.synthetic import sweep_table
 
 

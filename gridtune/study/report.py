@@ -1,0 +1,187 @@
+"""The tables and figures of a sweep: made at its end, or again from what is stored."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from gridtune.core.system import System, get_system, system_names
+from gridtune.errors import GridtuneError, SweepError
+from gridtune.report.derived import add_derived
+from gridtune.report.facts import FACTS_FILE, SweepFacts
+from gridtune.report.material import ReportMaterial
+from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
+from gridtune.report.summary import Summary, summarise, write_report
+from gridtune.study.study import Study
+from gridtune.sweep.journal import read_journal
+from gridtune.sweep.plugins import load_plugins, read_plugin
+from gridtune.sweep.renaming import Renaming
+from gridtune.sweep.results import read_table, results_of
+from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
+from gridtune.sweep.runner import error_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gridtune.core.cells import CellResult
+    from gridtune.tracking.tracker import Artefact, MlflowTracker
+
+__all__ = ["SCHEDULES", "artefacts", "make_tracker", "report_study", "schedule_paths", "write_study"]
+
+#: The folder in a sweep's that holds its schedules.
+SCHEDULES = "schedules"
+
+
+def report_study(
+    results: str | Path,
+    *,
+    objective: str | None = None,
+    baseline: Mapping[str, Any] | None = None,
+    tracking: bool = False,
+    tracking_uri: str | None = None,
+) -> Study:
+    """Make the report of a sweep again from what is stored, without running a cell.
+
+    With another objective or baseline than the sweep's own, rankings and their figures go into a folder of
+    their own within the sweep's, and the sweep's own report stays as it is.
+
+    Parameters
+    ----------
+    results
+        A sweep's folder or its `results.parquet`.
+    objective
+        Another metric to rank by.
+    baseline
+        Other parameters of the configuration to compare with.
+    tracking, tracking_uri
+        Send what the store does not have yet, as in `run_sweep`.
+
+    Raises
+    ------
+    GridtuneError
+        If there are no results, no cell has the metric, no configuration is the baseline, or another report
+        than the sweep's own is to be tracked.
+    """
+    path = _table_path(Path(results))
+    folder = path.parent
+    own = SweepFacts.read(folder)
+    renaming = Renaming(_system_of(own))
+    own = own.renamed(renaming)
+    table = renaming.table(read_table(path))
+    journal = {key: renaming.result(result) for key, result in read_journal(folder / JOURNAL_NAME).items()}
+    facts = own.asked(table, objective=objective, baseline=baseline)
+    other = own.folder_of(facts)
+    if other and tracking:
+        raise SweepError(
+            "the store holds the sweep's own report, not one of another objective or baseline",
+            hint="track without --objective and --baseline",
+        )
+    cells = results_of(table, journal)
+    earlier = len(journal) - len(cells)
+    if other:
+        summary = summarise(table, facts)
+        files = write_report(summary, folder / other)
+        add_derived(folder, files)
+        study = Study(folder, facts, cells, table, summary, files, report=folder / other)
+        return replace(study, earlier=earlier, renaming=renaming.message)
+    study = write_study(folder, summarise(table, facts), cells, table)
+    study = replace(study, earlier=earlier, renaming=renaming.message)
+    schedules = read_schedules(folder / SCHEDULES)
+    add_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
+    if not tracking:
+        return study
+    tracker = make_tracker(tracking_uri, None)
+    tracker.begin(facts, folder)
+    tracker.add(cells)
+    status = "FAILED"
+    try:
+        tracker.publish(study.summary)
+        tracker.store(artefacts(study, schedules))
+        status = "FINISHED" if study.complete else "FAILED"
+    finally:
+        outcome = tracker.close(status)
+    return replace(study, tracking=outcome)
+
+
+def _table_path(path: Path) -> Path:
+    table = path / RESULTS_NAME if path.is_dir() else path
+    if table.is_file():
+        return table
+    if path.is_dir() and (path / JOURNAL_NAME).exists():
+        hint = "start the same sweep again: it runs only the missing cells"
+        raise SweepError(f"the sweep has no {RESULTS_NAME} yet", path=path, hint=hint)
+    raise SweepError("no results of a sweep are there", path=path, hint="give a sweep's folder: results/NAME")
+
+
+def _system_of(facts: SweepFacts) -> System | None:
+    """Return the system of a sweep, with its plug-ins loaded; None where it is no longer there."""
+    for path in facts.plugins:
+        # The stored results can be ranked without the plug-in that made them.
+        with contextlib.suppress(GridtuneError):
+            load_plugins([read_plugin(Path(path))])
+    return get_system(facts.system) if facts.system in system_names() else None
+
+
+def write_study(folder: Path, summary: Summary, results: Sequence[CellResult], table: pa.Table) -> Study:
+    """Write the tables and figures of a sweep and of its system into the sweep's folder."""
+    csv_path = folder / "results.csv"
+    pa_csv.write_csv(table, csv_path)
+    files = [csv_path, *write_report(summary, folder)]
+    system_files, error = _system_report(ReportMaterial(summary, table, results, folder))
+    return Study(folder, summary.facts, results, table, summary, [*files, *system_files], report_error=error)
+
+
+def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
+    """Return the files of the system's own report, and its error: the results are safe without it."""
+    system = material.summary.facts.system
+    try:
+        return get_system(system).report(material), None
+    except Exception as fault:
+        return [], f"the report of the system {system!r} failed: {error_text(fault)}"
+
+
+def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:
+    """Return the files of a sweep's schedules, with their index."""
+    paths = [
+        path
+        for schedule in schedules
+        for path in (*schedule.tables.values(), schedule.figure)
+        if path is not None
+    ]
+    return [*paths, folder / SCHEDULES / INDEX_FILE] if paths else []
+
+
+def artefacts(study: Study, schedules: Sequence[ScheduleFiles]) -> list[Artefact]:
+    """Return the files to track: the sweep's own, and the schedules with their configurations' runs."""
+    from gridtune.tracking.tracker import Artefact  # noqa: PLC0415
+
+    files = [Artefact(study.directory / name) for name in (RESULTS_NAME, FACTS_FILE)]
+    files += [Artefact(path, "plots" if path.suffix == ".png" else "") for path in study.files]
+    for schedule in schedules:
+        if schedule.figure is not None:
+            files.append(Artefact(schedule.figure, "schedules"))
+        for key, table in schedule.tables.items():
+            files.append(Artefact(table, "", key))
+            if schedule.figure is not None:
+                files.append(Artefact(schedule.figure, "", key))
+    return files
+
+
+def make_tracker(uri: str | None, console: Console | None) -> MlflowTracker:
+    """Return a tracker whose warnings go to the console, or without one to the standard error."""
+    from gridtune.tracking.tracker import MlflowTracker  # noqa: PLC0415
+
+    def warn(text: str) -> None:
+        if console is not None:
+            console.print(text, style="yellow", markup=False)
+        else:
+            print(text, file=sys.stderr)
+
+    return MlflowTracker(uri, on_trouble=warn)

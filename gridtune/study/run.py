@@ -1,0 +1,134 @@
+"""`run_sweep`: a search space becomes a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from gridtune.errors import SweepError
+from gridtune.report.derived import replace_derived
+from gridtune.report.facts import SweepFacts
+from gridtune.report.schedules import write_schedules
+from gridtune.report.summary import summarise
+from gridtune.report.tables import report_console
+from gridtune.study.printing import print_errors, print_study
+from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, write_study
+from gridtune.study.study import Study
+from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
+from gridtune.sweep.progress import Progress
+from gridtune.sweep.run import run_space
+from gridtune.sweep.space_check import as_space
+
+if TYPE_CHECKING:
+    from gridtune.core.cells import CellResult
+    from gridtune.sweep.space import SearchSpace
+    from gridtune.tracking.tracker import MlflowTracker
+
+__all__ = ["run_sweep"]
+
+#: What a study prints.
+Output = Literal["screen", "quiet", "json"]
+
+
+def run_sweep(
+    space: SearchSpace | Mapping[str, Any] | str | Path,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+    directory: str | Path | None = None,
+    tracking: bool = True,
+    tracking_uri: str | None = None,
+    retry_failed: bool = False,
+    output: Output = "screen",
+    shuffle: int | None = None,
+) -> Study:
+    """Run a search space, rank its configurations, write the report and track everything.
+
+    The same call again runs only the cells that are missing and goes on with the same runs of the
+    tracking store.
+
+    Parameters
+    ----------
+    space, address, workers, directory, retry_failed, shuffle
+        As in `gridtune.sweep.run_space`.
+    tracking
+        Whether to track in MLflow.
+    tracking_uri
+        The tracking store; by default that of `MLFLOW_TRACKING_URI`, else SQLite (`mlflow.db`) in the
+        working directory.
+    output
+        "screen": show progress, then the tables and where everything is; "quiet" or "json": print
+        only errors and warnings, to the standard error.
+
+    Returns
+    -------
+    Study
+        With `tracking` saying how tracking ended.
+
+    Raises
+    ------
+    GridtuneError
+        As `run_space`; a tracking store that is away raises nothing.
+    """
+    checked = as_space(space)
+    console = report_console() if output == "screen" else None
+    tracker = make_tracker(tracking_uri, console) if tracking else None
+    with Progress(console) as progress:
+        options: dict[str, Any] = {"address": address, "workers": workers, "shuffle": shuffle}
+        study = _run(checked, tracker, progress, directory=directory, retry_failed=retry_failed, **options)
+    if console is not None:
+        print_study(study, console)
+    else:
+        print_errors(study)
+    return study
+
+
+class _FactsWriter:
+    """Writes what the sweep is about into its folder before the first cell runs."""
+
+    facts: SweepFacts | None = None
+
+    def started(self, plan: SweepPlan) -> None:
+        self.facts = SweepFacts.of(plan)
+        self.facts.write(plan.directory)
+
+    def finished(self, results: Sequence[CellResult]) -> None:
+        """Do nothing: the journal has them."""
+
+    def ended(self, result: SweepResult) -> None:
+        """Do nothing: `results.parquet` has them."""
+
+
+def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, **options: Any) -> Study:
+    writer = _FactsWriter()
+    observers: list[SweepObserver] = [writer, *([tracker] if tracker else []), progress]
+    status = "FAILED"
+    try:
+        sweep = run_space(space, observers=observers, stage=progress.stage, **options)
+        if writer.facts is None:
+            raise SweepError("the sweep has not said what it is about")
+        progress.stage("writing the report", 0)
+        summary = summarise(sweep.table, writer.facts)
+        if tracker:
+            # The runs are sent while the figures are drawn.
+            tracker.publish(summary, seconds=sweep.seconds)
+        study = write_study(sweep.path.parent, summary, sweep.results, sweep.table)
+        schedules = write_schedules(study.summary, study.results, study.directory / SCHEDULES)
+        files = [*study.files, *schedule_paths(schedules, study.directory)]
+        # What an earlier space of the same name left would pass for this one's.
+        replace_derived(study.directory, files)
+        if tracker:
+            progress.stage("tracking", 0)
+            tracker.store(artefacts(study, schedules))
+        status = "FINISHED" if study.complete else "FAILED"
+    except (KeyboardInterrupt, SystemExit):
+        status = "KILLED"
+        raise
+    finally:
+        # Whatever happened, no run of the tracking store is left as running.
+        outcome = tracker.close(status) if tracker else None
+    return replace(
+        study, files=files, tracking=outcome, sweep=sweep, earlier=sweep.earlier, renaming=sweep.renaming
+    )

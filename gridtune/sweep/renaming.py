@@ -1,0 +1,95 @@
+"""Results of an earlier gridtune under the names that metrics and parameters have now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gridtune.core.cells import CellResult
+from gridtune.core.system import RenamedMetric, System
+
+__all__ = ["Renaming"]
+
+T = TypeVar("T")
+
+
+class Renaming:
+    """Gives old results their names of today, and remembers which old names it has met.
+
+    Parameters
+    ----------
+    system
+        The system of the results; None leaves every name as it is.
+    """
+
+    def __init__(self, system: System | None) -> None:
+        self._metrics: Mapping[str, RenamedMetric] = {}
+        self._parameters: Mapping[str, str] = {}
+        if system is not None:
+            metrics, parameters = system.renamed_metrics, system.Parameters.renamed_parameters
+            # A name that is in use means what it means today.
+            self._metrics = {old: metrics[old] for old in metrics.keys() - system.metrics.keys()}
+            fields = system.Parameters.model_fields
+            self._parameters = {old: parameters[old] for old in parameters.keys() - fields.keys()}
+        self._renamed: dict[str, str] = {}
+
+    @property
+    def message(self) -> str | None:
+        """Which old names there were and what they are now; None if there were none."""
+        if not self._renamed:
+            return None
+        names = ", ".join(f"{old} is now {new}" for old, new in sorted(self._renamed.items()))
+        return f"the journal is of an earlier gridtune: {names}"
+
+    def result(self, result: CellResult) -> CellResult:
+        """Return a cell's result with the names and units of today."""
+        if self._metrics.keys().isdisjoint(result.metrics) and self._parameters.keys().isdisjoint(
+            result.parameters
+        ):
+            return result
+        return replace(
+            result,
+            configuration=self.parameters(result.configuration),
+            parameters=self.parameters(result.parameters),
+            metrics={
+                self.metric(name).name: value * self.metric(name).factor
+                for name, value in result.metrics.items()
+            },
+        )
+
+    def table(self, table: pa.Table) -> pa.Table:
+        """Return a table of cells with the names and units of today."""
+        for index, column in enumerate(table.column_names):
+            kind, _, name = column.partition(".")
+            if kind == "metric" and name in self._metrics:
+                now = self.metric(name)
+                values = pc.multiply(table[column], now.factor)
+                table = table.set_column(index, f"metric.{now.name}", values)
+            elif kind == "param" and name in self._parameters:
+                table = table.set_column(index, f"param.{self.parameter(name)}", table[column])
+        return table
+
+    def parameters(self, values: Mapping[str, T]) -> dict[str, T]:
+        """Return values by the names that their parameters have today."""
+        return {self.parameter(name): value for name, value in values.items()}
+
+    def parameter(self, name: str) -> str:
+        """Return a parameter's name of today."""
+        now = self._parameters.get(name)
+        if now is None:
+            return name
+        self._renamed[f"the parameter {name}"] = now
+        return now
+
+    def metric(self, name: str) -> RenamedMetric:
+        """Return a metric's name of today, with the factor that converts old values."""
+        now = self._metrics.get(name)
+        if now is None:
+            return RenamedMetric(name)
+        factor = "" if now.factor == 1 else f" (× {now.factor:g})"
+        self._renamed[name] = f"{now.name}{factor}"
+        return now
