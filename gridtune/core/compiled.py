@@ -2,16 +2,16 @@
 
 Two things numba does not do by itself:
 
-- Its cache on disk watches the file a function stands in, not the files of the helpers it calls, so an
-  edited helper would leave its callers stale. `kernel` ties the cache of a function to the source of its
-  module and of every module that this one imports, directly or through others: an edit there, and no other,
+- Its cache on disk watches the file that defines a function, not the files of the helpers it calls, so an
+  edited helper would leave its callers stale. `kernel` ties a function's cache to the source of its module
+  and of every module that this one imports, directly or through others: an edit there, and nowhere else,
   compiles the function again.
 - It counts references to each array it takes out of a tuple, with atomic operations that cost more than the
   work of a small helper (measured: three quarters of an EASY replay). A *bare* column is the address of an
-  array's data with its element type: a NamedTuple of them is passed and read for nothing. The price: it
-  keeps nothing alive and checks no bounds. So whoever calls a kernel allocates the arrays and holds them
-  until it returns; and where numba is told to check bounds (`NUMBA_BOUNDSCHECK=1`, one leg of the tests),
-  `bare` gives back the array itself.
+  array's data with its element type: passing and reading a NamedTuple of them costs nothing. The price: it
+  keeps nothing alive and checks no bounds. So the caller of a kernel allocates the arrays and keeps them
+  until it returns; and where numba checks bounds (`NUMBA_BOUNDSCHECK=1`, one leg of the tests), `bare`
+  returns the array itself.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from numba import carray, config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["bare", "handles_of", "held", "kernel", "section", "source_stamp"]
+__all__ = ["array_at", "bare", "handles_of", "kernel", "section", "source_stamp"]
 
 
-#: Part of every stamp: raise it when `kernel` compiles otherwise.
+#: Part of every stamp: raise it when `kernel` compiles differently.
 _FORMAT = 1
-#: An import at the left margin: others run later or only for type checkers, and no kernel needs them.
+#: An unindented import: the others run later or only for type checkers, and no kernel needs them.
 _IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n#]*)|import\s+([\w.]+))", re.MULTILINE)
 
 
@@ -57,23 +57,19 @@ def _source(module: str) -> tuple[str, tuple[str, ...]]:
     return hashlib.sha256(text.encode()).hexdigest(), tuple(imported)
 
 
-def _origin(module: str) -> tuple[str, ...]:
-    """Return the packages whose modules belong to a module's stamp: its own and gridtune."""
-    return (module.partition(".")[0], __name__.partition(".")[0])
-
-
 @cache
 def source_stamp(module: str) -> str:
     """Return a digest of the sources of a module and of all it imports from its own package and gridtune."""
-    packages = _origin(module)
+    # What belongs to a stamp: the module's own package and gridtune.
+    packages = {module.partition(".")[0], __name__.partition(".")[0]}
     digests: dict[str, str] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
+    pending = [module]
+    while pending:
+        name = pending.pop()
         if name in digests or name.partition(".")[0] not in packages:
             continue
         digests[name], imported = _source(name)
-        waiting += imported
+        pending += imported
     text = "\n".join(f"{name} {digest}" for name, digest in sorted(digests.items()) if digest)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -123,7 +119,7 @@ bare = _checked if config.BOUNDSCHECK else _bare
 
 @intrinsic
 def _shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
-    """Return the pointer that many elements further on."""
+    """Return the pointer moved on by a number of elements."""
     if not isinstance(pointer, types.CPointer):
         return None
 
@@ -150,10 +146,10 @@ section = _checked_section if config.BOUNDSCHECK else _section
 
 
 def handles_of(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-    """Return addresses and lengths of arrays: shape (2n,). Whoever passes them on holds the arrays.
+    """Return addresses and lengths of arrays: shape (2n,). The caller keeps the arrays alive.
 
-    Taking apart each array that it is given costs a kernel some tenth of a microsecond. One that is called
-    again and again with the same arrays, for little work, takes their handles instead: see `held`.
+    A kernel spends about a tenth of a microsecond on taking apart each array argument. One that is called
+    often with the same arrays, for little work, takes their handles instead: see `array_at`.
     """
     handles: list[int] = []
     for array in arrays:
@@ -176,6 +172,6 @@ def _pointer(typing_context: Any, address: Any, dtype: Any) -> Any:
 
 
 @kernel(inline="always")
-def held(handles: Any, place: Any, dtype: Any) -> Any:
-    """Return the array that stands at that place among handles, as one dimension of elements of a type."""
-    return carray(_pointer(handles[2 * place], dtype), handles[2 * place + 1])
+def array_at(handles: Any, position: Any, dtype: Any) -> Any:
+    """Return the array at a position among handles, as one dimension of elements of a type."""
+    return carray(_pointer(handles[2 * position], dtype), handles[2 * position + 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridtune.core.compiled import bare, held, kernel, section
+from gridtune.core.compiled import array_at, bare, kernel, section
 from gridtune.systems.shutdown.simulator.effects import has_choice, observe_effects
 from gridtune.systems.shutdown.simulator.observing import Scales, observe
 from gridtune.systems.shutdown.simulator.parameters import GIVEN
@@ -60,18 +60,22 @@ def step_batch(handles):
         where[0] + i · where[1] on; `rewards`, float64, and `over`, bool: filled in, 0 and False for
         clusters that begin a day.
     """
-    settings = Settings(held(handles, 0, np.int64), held(handles, 1, np.float64), held(handles, 2, np.int64))
-    table = Table(held(handles, 3, np.int64), held(handles, 4, np.int64), held(handles, 5, np.int64))
-    scale = Scales(
-        bare(held(handles, 6, np.float32)),
-        bare(held(handles, 7, np.float32)),
-        bare(held(handles, 8, np.float32)),
+    settings = Settings(
+        array_at(handles, 0, np.int64), array_at(handles, 1, np.float64), array_at(handles, 2, np.int64)
     )
-    arena = Arena(held(handles, 9, np.int64), held(handles, 10, np.float64))
-    actions, restart = held(handles, 11, np.int64), held(handles, 12, np.bool_)
-    days, observations = held(handles, 13, np.int64), held(handles, 14, np.float32)
-    where, rewards = held(handles, 15, np.int64), held(handles, 16, np.float64)
-    over = held(handles, 17, np.bool_)
+    table = Table(
+        array_at(handles, 3, np.int64), array_at(handles, 4, np.int64), array_at(handles, 5, np.int64)
+    )
+    scale = Scales(
+        bare(array_at(handles, 6, np.float32)),
+        bare(array_at(handles, 7, np.float32)),
+        bare(array_at(handles, 8, np.float32)),
+    )
+    arena = Arena(array_at(handles, 9, np.int64), array_at(handles, 10, np.float64))
+    actions, restart = array_at(handles, 11, np.int64), array_at(handles, 12, np.bool_)
+    days, observations = array_at(handles, 13, np.int64), array_at(handles, 14, np.float32)
+    where, rewards = array_at(handles, 15, np.int64), array_at(handles, 16, np.float64)
+    over = array_at(handles, 17, np.bool_)
     for index in range(actions.size):
         cluster = cluster_at(settings, arena, index)
         day = days[index] if restart[index] else cluster.memory[DAY]
