@@ -29,7 +29,7 @@ _PUBLIC = {
     "read_workload": "gridtune.workload",
     "run_cell": "gridtune.sweep",
     "register_system": "gridtune.core.system",
-    "simulate": "gridtune.batch",
+    "simulate": "gridtune.batch.replay",
     "run_sweep": "gridtune.study",
     "validate_schedule": "gridtune.core.schedule",
     "write_workload": "gridtune.workload",

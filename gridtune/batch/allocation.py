@@ -1,4 +1,4 @@
-"""Which processors each job runs on: for Gantt charts; schedules do not depend on it."""
+"""Assigns processors to jobs, for Gantt charts; schedules do not depend on it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gridtune.errors import ScheduleError
 
 __all__ = ["Allocation", "allocate_processors"]
 
-#: For each job the ranges [first, last] of processor numbers it holds, in rising order.
+#: For each job the ranges [first, last] of its processor numbers, ascending.
 Allocation = list[list[tuple[int, int]]]
 
 
 def allocate_processors(schedule: Schedule) -> Allocation:
-    """Return which processors each job of a schedule holds: always the lowest free numbers.
+    """Return the processors of each job of a schedule: always the lowest free numbers.
 
     Completions come before starts at an instant, as in the simulation.
 
@@ -26,26 +26,26 @@ def allocate_processors(schedule: Schedule) -> Allocation:
         If the schedule needs more processors than the machine has.
     """
     width = schedule.workload.processors.tolist()
-    held: Allocation = [[] for _ in width]
-    free = [(0, schedule.processors - 1)]  # disjoint ranges, rising
+    allocation: Allocation = [[] for _ in width]
+    free = [(0, schedule.processors - 1)]  # disjoint ranges, ascending
     running: list[tuple[int, int]] = []
     ends = schedule.end_time.tolist()
     for job in np.lexsort((np.arange(len(width)), schedule.start_time)).tolist():
         now = int(schedule.start_time[job])
         while running and running[0][0] <= now:
-            free = _merge(free, held[heapq.heappop(running)[1]])
+            free = _merge(free, allocation[heapq.heappop(running)[1]])
         needed = width[job]
         while needed > 0:
             if not free:
                 raise ScheduleError(f"no {width[job]} free processors for row {job} at second {now}")
             first, last = free.pop(0)
             taken = min(needed, last - first + 1)
-            held[job].append((first, first + taken - 1))
+            allocation[job].append((first, first + taken - 1))
             needed -= taken
             if first + taken <= last:
                 free.insert(0, (first + taken, last))
         heapq.heappush(running, (ends[job], job))
-    return held
+    return allocation
 
 
 def _merge(free: list[tuple[int, int]], returned: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Walltimes: what the scheduler is told of how long each job will run."""
+"""Walltimes: the run-time estimates that the scheduler gets."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ __all__ = ["WALLTIMES", "estimate_walltimes"]
 
 IntArray = npt.NDArray[np.int64]
 
-#: The ways in which walltimes can be had.
+#: The kinds of walltimes.
 WALLTIMES = ("log", "exact", "noise")
 
 
 def estimate_walltimes(
     workload: Workload, kind: str, noise: float, rng: np.random.Generator | None
 ) -> tuple[IntArray, int]:
-    """Return the walltimes the scheduler is given, and for how many jobs the log has none.
+    """Return the walltimes that the scheduler gets, and for how many jobs the log has none.
 
     Parameters
     ----------
     workload
         The jobs.
     kind
-        "log": as requested, and where the log has no request, the largest one it has (or its longest run
-        time): a limit all jobs keep, which tells nothing of the single job. "exact": the run time, a
-        clairvoyant bound. "noise": the log's, each times exp(`noise` × z), z standard normal.
+        "log": as requested; where the log has no request, its largest one (or its longest run time), a limit
+        that says nothing about the single job. "exact": the run time, a clairvoyant bound. "noise": the
+        log's, each multiplied by exp(`noise` × z), z standard normal.
     noise
         The standard deviation of the logarithm, >= 0.
     rng
-        The run's stream; needed for "noise" only.
+        The run's stream of random numbers; needed for "noise" only.
 
     Returns
     -------
@@ -50,8 +50,8 @@ def estimate_walltimes(
     missing = requested <= 0
     count = int(missing.sum())
     if count:
-        known = requested[~missing]
-        limit = known.max() if len(known) else workload.run_time.max()
+        present = requested[~missing]
+        limit = present.max() if len(present) else workload.run_time.max()
         requested = np.where(missing, limit, requested)
     if kind == "noise":
         if rng is None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gridtune.batch.estimates import estimate_walltimes
 from gridtune.batch.policies import Backfilling, QueueOrder, get_backfilling, get_queue_order
-from gridtune.batch.simulator.accounts import Facts, known
+from gridtune.batch.simulator.accounts import Facts, score_inputs
 from gridtune.batch.simulator.conservative import conservative_schedule
 from gridtune.batch.simulator.ranked import (
     BACKFILL,
@@ -64,25 +64,25 @@ def simulate(
     backfill
         A backfilling variant's name; see `gridtune.batch.policies.backfilling_names`.
     fill_order
-        EASY: the order in which candidates are tried, if another than the queue's (`"sjf"`: SJBF).
+        EASY: the order in which candidates are tried, by default the queue's (`"sjf"` gives SJBF).
     walltime
-        "log", "exact" or "noise": what the scheduler is told (see `estimate_walltimes`).
+        "log", "exact" or "noise": the estimates that the scheduler gets (see `estimate_walltimes`).
     noise
         For "noise": the standard deviation of the walltime's logarithm.
     kill
-        Whether a job that reaches its walltime is killed. Otherwise it runs on, and the scheduler expects
-        it to end at any moment.
+        Whether a job that reaches its walltime is killed. If not, it runs on, and the scheduler expects it to
+        end at any moment.
     half_life
-        Seconds after which use counts half for fair share; None never forgets.
+        Fair share: seconds after which past use counts half; with None it always counts in full.
     rng
         The run's stream of random numbers; needed for `"random"` and for noise.
     extra, strict, frozen, pass_per_event, compression
-        Single switches of the variant, to set otherwise than its name says (see `Backfilling`).
+        Switches that override those of the backfilling variant (see `Backfilling`).
 
     Raises
     ------
     SimulationError
-        If the workload cannot be run as it is; the message names the first such job and a cleaning rule.
+        If the workload cannot be simulated as it is; the message names the first faulty job and a rule.
     PolicyError
         If a policy's name or parameter is unknown, or its function does not compile.
 
@@ -101,12 +101,12 @@ def simulate(
         raise SimulationError(f"fill_order goes with EASY backfilling, not with {rule.kind!r}")
     machine = _machine_size(workload, processors)
     _check_jobs(workload, machine)
-    believed, guessed = estimate_walltimes(workload, walltime, noise, rng)
-    run = np.minimum(workload.run_time, believed) if kill else np.ascontiguousarray(workload.run_time)
+    estimates, guessed = estimate_walltimes(workload, walltime, noise, rng)
+    run = np.minimum(workload.run_time, estimates) if kill else np.ascontiguousarray(workload.run_time)
     start = _start_times(
         workload,
         run,
-        believed,
+        estimates,
         queue,
         fill,
         rule,
@@ -127,7 +127,7 @@ def simulate(
         "guessed_processors": _unknown_processors(workload),
         **{name: getattr(rule, name) for name in (*switches, "pass_per_event", "compression")},
     }
-    return Schedule(workload, machine, start, start + run, believed, state, settings)
+    return Schedule(workload, machine, start, start + run, estimates, state, settings)
 
 
 def _start_times(
@@ -180,25 +180,25 @@ def _conservative(
         ranks = static_ranks(queue, submit, walltime, width, facts)
         return conservative_schedule(*jobs, ranks, machine, compress)[0]
     arrivals = np.arange(len(submit), dtype=np.int32)
-    read = known(submit, walltime, width, facts, half_life)
-    return conservative_schedule(*jobs, arrivals, machine, compress, compile_score(queue), read)[0]
+    inputs = score_inputs(submit, walltime, width, facts, half_life)
+    return conservative_schedule(*jobs, arrivals, machine, compress, compile_score(queue), inputs)[0]
 
 
 def _flags(rule: Backfilling) -> int:
-    chosen = (
+    flags = (
         (rule.kind == "easy", BACKFILL),
         (rule.extra, EXTRA),
         (rule.strict, STRICT),
         (rule.frozen, FROZEN),
         (rule.pass_per_event, PASS_PER_EVENT),
     )
-    return sum(flag for wanted, flag in chosen if wanted)
+    return sum(flag for is_set, flag in flags if is_set)
 
 
 def _draw_lots(
     workload: Workload, queue: QueueOrder, fill: QueueOrder | None, rng: np.random.Generator | None
 ) -> npt.NDArray[np.float64]:
-    """Draw a number for each job where there is a stream; an order that needs one must be given it."""
+    """Draw a number for each job, for the order `random`; zeros without a stream where no order needs it."""
     if rng is not None:
         return rng.random(len(workload))
     for order in (queue, fill):
@@ -219,12 +219,12 @@ def _machine_size(workload: Workload, processors: int | None) -> int:
 
 
 def _unknown_processors(workload: Workload) -> int:
-    known = (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
-    return len(workload) - int(known.sum())
+    stated = (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
+    return int((~stated).sum())
 
 
 def _check_jobs(workload: Workload, machine: int) -> None:
-    """Refuse what the kernels cannot run, naming the first such job."""
+    """Raise an error for a workload that the kernels cannot run; it names the first such job."""
     width = workload.processors
 
     def refuse(bad: npt.NDArray[np.bool_], what: str, hint: str) -> None:

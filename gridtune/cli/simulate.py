@@ -180,7 +180,7 @@ def _write(schedule: Schedule, path: Path) -> None:
 def _draw_gantt(schedule: Schedule, path: Path) -> None:
     import numpy as np
 
-    from gridtune.batch import allocate_processors
+    from gridtune.batch.allocation import allocate_processors
     from gridtune.report.schedule_plots import plot_gantt
 
     held = [

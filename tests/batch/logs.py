@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from gridtune.batch.estimates import estimate_walltimes
 from gridtune.batch.policies import get_backfilling, get_queue_order
-from gridtune.batch.simulator.conservative_twin import conservative_schedule_twin
-from gridtune.batch.simulator.reference import ReferenceJob, ReferenceOrder, reference_schedule
 from gridtune.workload.workload import Workload
+from tests.batch.simulator.conservative_twin import conservative_schedule_twin
+from tests.batch.simulator.reference import ReferenceJob, ReferenceOrder, reference_schedule
 
 
 def make_log(rows, machine=None, origin=0):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gridtune as gt
+from gridtune.batch.policies import QueueOrder
 
 LOGS = ("kth_1k", "syn_5k")
 
@@ -50,7 +51,7 @@ def test_our_easy_differs_from_a_pass_per_event_by_the_known_share(golden_dir, l
 def test_scored_kernel_agrees_on_the_goldens(golden_dir, log):
     # The same order, once provably static and once not: two kernels, one schedule.
     workload = gt.read_workload(golden_dir / "batch" / f"{log}.swf.gz")
-    order = gt.policies.QueueOrder("arrival", lambda job: job.submit_time + 0 * job.wait, "", static=False)
+    order = QueueOrder("arrival", lambda job: job.submit_time + 0 * job.wait, "", static=False)
     for backfill in ("none", "easy", "easy-per-event", "easy-rlscheduler", "easy-batsched"):
         one = gt.simulate(workload, order="fcfs", backfill=backfill)
         other = gt.simulate(workload, order=order, backfill=backfill)

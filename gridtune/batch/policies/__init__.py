@@ -1,4 +1,4 @@
-"""Policies: queue orders and backfilling, as data and small functions that kernels compile."""
+"""Policies: queue orders and backfilling variants."""
 
 from gridtune.batch.policies import orders as _orders  # noqa: F401  (registers the built-in orders)
 from gridtune.batch.policies.backfilling import Backfilling, backfilling_names, get_backfilling

@@ -1,18 +1,18 @@
-"""Backfilling: the named variants and the switches they stand for."""
+"""The variants of backfilling, by name, and their switches."""
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 
 from gridtune.errors import PolicyError
+from gridtune.registry import name_hint
 
 __all__ = ["Backfilling", "backfilling_names", "get_backfilling"]
 
 
 @dataclass(frozen=True)
 class Backfilling:
-    """What may overtake the head of the queue.
+    """A rule that says which jobs may overtake the head of the queue.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class Backfilling:
 
 
 _VARIANTS = {
-    "none": Backfilling("none", "plain queueing: nothing overtakes the head"),
-    "easy": Backfilling("easy", "the head holds a reservation; one pass an instant"),
+    "none": Backfilling("none", "plain queueing: no job overtakes the head"),
+    "easy": Backfilling("easy", "the head of the queue holds a reservation; one scheduling pass an instant"),
     "easy-per-event": Backfilling("easy", "EASY with a pass after each event, as pyss", pass_per_event=True),
     "easy-rlscheduler": Backfilling(
         "easy",
@@ -71,21 +71,16 @@ def backfilling_names() -> list[str]:
 
 
 def get_backfilling(name: str | Backfilling, **switches: bool | None) -> Backfilling:
-    """Return a variant by name, with single switches set otherwise where they are not None.
+    """Return a variant by name; switches that are not None override its own.
 
     Raises
     ------
     PolicyError
-        If there is no such variant, or a switch means nothing to it.
+        If there is no such variant, or it does not have one of the switches.
     """
-    if isinstance(name, Backfilling):
-        variant = name
-    elif name in _VARIANTS:
-        variant = _VARIANTS[name]
-    else:
-        near = difflib.get_close_matches(name, _VARIANTS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(_VARIANTS)}"
-        raise PolicyError(f"no backfilling is named {name!r}", hint=hint)
+    variant = name if isinstance(name, Backfilling) else _VARIANTS.get(name)
+    if variant is None:
+        raise PolicyError(f"no backfilling is named {name!r}", hint=name_hint(str(name), _VARIANTS))
     changes = {key: value for key, value in switches.items() if value is not None}
     meaningful = {
         "none": {"pass_per_event"},

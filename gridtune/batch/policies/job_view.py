@@ -1,4 +1,4 @@
-"""What a policy may know of a waiting job. The run time is not among it."""
+"""`JobView`: a waiting job as policies see it, without its run time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["CHANGING_FIELDS", "JobView"]
 
 
 class JobView(NamedTuple):
-    """One waiting job as a queue order sees it."""
+    """A waiting job as a queue order sees it. It does not have the run time, which no scheduler knows."""
 
     #: Seconds from the workload's first submission to this one.
     submit_time: int
-    #: The run-time estimate the scheduler was given, seconds.
+    #: The run-time estimate that the scheduler got, seconds.
     walltime: int
     processors: int
     #: Numbers of the user, group, queue and partition, as in the log.
@@ -31,6 +31,6 @@ class JobView(NamedTuple):
     lot: float
 
 
-#: Fields that change while a job waits. An order that reads none of them is static: it is evaluated once
-#: for each job, and the waiting jobs are kept in an index.
+#: Fields that change while a job waits. An order that reads none of them is static: each job is scored once,
+#: and the waiting jobs are kept in an index.
 CHANGING_FIELDS = frozenset({"wait", "now", "user_usage", "group_usage"})

@@ -1,6 +1,6 @@
-"""The built-in queue orders. Each is one function of the job's view; the smallest score goes first."""
+"""The built-in queue orders: functions of a `JobView`; the smallest score goes first."""
 
-# A score says all there is to say about an order; its parameters and result are always these.
+# They all take a JobView and return a float.
 # ruff: noqa: ANN001, ANN201
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def first_come_first_served(job):
 
 @queue_order("sjf")
 def shortest_job_first(job):
-    """Shortest job first, by the walltime (nobody knows the run time)."""
+    """Shortest job first, by the walltime, as the run time is unknown."""
     return job.walltime
 
 
@@ -30,13 +30,13 @@ def longest_job_first(job):
 
 @queue_order("swf")
 def shortest_walltime_first(job):
-    """Shortest walltime first: `sjf` under the name that says what it reads."""
+    """Shortest walltime first: the same as `sjf`."""
     return job.walltime
 
 
 @queue_order("lwf")
 def longest_walltime_first(job):
-    """Longest walltime first: `ljf` under the name that says what it reads."""
+    """Longest walltime first: the same as `ljf`."""
     return -job.walltime
 
 
@@ -126,5 +126,5 @@ def fair_share_by_group(job):
 
 @queue_order("random")
 def random_order(job):
-    """Take a random place, drawn at submission."""
+    """Random order: each job draws its place at submission."""
     return job.lot

@@ -1,4 +1,4 @@
-"""Queue orders: what they are, how they are registered and named."""
+"""Queue orders: `queue_order` registers one, `get_queue_order` finds it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class QueueOrder:
     Attributes
     ----------
     name
-        What command lines and search spaces call it.
+        Its name on command lines and in search spaces.
     score
         `score(job: JobView, **parameters) -> float`: plain Python that numba can compile. A larger score
         means a later place; it is computed in float64.
     description
-        One line for people.
+        The first line of the function's docstring.
     parameters
         The values of the function's own parameters, by name.
     static
@@ -62,8 +62,8 @@ ORDERS: Registry[QueueOrder] = Registry("queue order", "gridtune.orders", Policy
 def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
     """Register a function as the queue order of that name.
 
-    The function takes a `JobView` and, if it likes, numeric parameters with defaults, which a sweep can
-    then vary: `order: "aged(weight=2.5)"`.
+    The function takes a `JobView` and, optionally, numeric parameters with defaults, which a sweep can
+    vary: `order: "aged(weight=2.5)"`.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
     >>> import gridtune as gt
     >>> @gt.queue_order("doctest-small-and-old")
     ... def small_and_old(job, weight=1.0):
-    ...     '''Narrow jobs first; waiting an hour counts like `weight` processors less.'''
+    ...     '''Narrow jobs first; an hour of waiting counts like `weight` processors less.'''
     ...     return job.processors - weight * job.wait / 3600
     """
 
@@ -84,7 +84,9 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
         if name in ORDERS.imported and _same_source(ORDERS.imported[name].score, function):
             return function
         if not name or any(sign in name for sign in "(),= "):
-            raise PolicyError(f"{name!r} is no name for a queue order", hint="letters, digits, '-' and '_'")
+            raise PolicyError(
+                f"{name!r} is not a valid name of a queue order", hint="letters, digits, '-' and '_'"
+            )
         _check_fields(function)
         text = (inspect.getdoc(function) or "").split("\n")[0]
         order = QueueOrder(name, function, text, _defaults(name, function), _is_static(function))
@@ -120,7 +122,7 @@ def queue_order_names() -> list[str]:
 def _parse_parameters(order: QueueOrder, reference: str, rest: str) -> dict[str, float]:
     text = rest.strip()
     if not text.endswith(")"):
-        raise PolicyError(f"{reference!r} lacks its closing parenthesis", hint="as in 'wfp3(exponent=2)'")
+        raise PolicyError(f"{reference!r} has no closing parenthesis", hint="as in 'wfp3(exponent=2)'")
     values: dict[str, float] = {}
     for part in filter(None, (piece.strip() for piece in text[:-1].split(","))):
         key, sign, value = (piece.strip() for piece in part.partition("="))
@@ -138,10 +140,8 @@ def _parse_parameters(order: QueueOrder, reference: str, rest: str) -> dict[str,
 
 
 def _defaults(name: str, function: Callable[..., float]) -> dict[str, float]:
-    first, *others = inspect.signature(function).parameters.values()
-    del first
     values = {}
-    for parameter in others:
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
         if isinstance(parameter.default, bool) or not isinstance(parameter.default, int | float):
             raise PolicyError(
                 f"parameter {parameter.name!r} of queue order {name!r} needs a number as its default"
@@ -151,17 +151,16 @@ def _defaults(name: str, function: Callable[..., float]) -> dict[str, float]:
 
 
 def _same_source(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Tell whether two functions are one, loaded twice (a plug-in file read again)."""
+    """Tell whether two functions are the same one, loaded twice, as when a plug-in file is read again."""
     return (
         one.__code__.co_code == other.__code__.co_code and one.__code__.co_consts == other.__code__.co_consts
     )
 
 
 def _check_fields(function: Callable[..., float]) -> None:
-    """Refuse a function that reads `job.FIELD` for a field there is not, with the line it stands on.
+    """Refuse a function that reads a field which jobs do not have; the message names the line.
 
-    The compiler would find it too, but names types and its own files. Where the source is not to be had,
-    it is left to do so.
+    Without the source, this is left to the compiler, whose message is about types and its own files.
     """
     tree, first_line = _source_tree(function)
     job = next(iter(inspect.signature(function).parameters), None)
@@ -180,16 +179,16 @@ def _check_fields(function: Callable[..., float]) -> None:
 
 
 def _instead_of(name: str) -> str:
-    """Return what there is instead of a field that a job does not have, if anything."""
+    """Return the end of the message about a field that jobs do not have."""
     if "run" in name:
         return ": a policy never sees run times"
-    alike = [each for each in JobView._fields if each.startswith(name) or name.startswith(each)]
+    alike = [field for field in JobView._fields if field.startswith(name) or name.startswith(field)]
     near = alike or difflib.get_close_matches(name, JobView._fields, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
-    """Return a function's parsed source, None where it is not to be had, and the file's line it begins on."""
+    """Return a function's parsed source, or None without source, and the line of the file it begins on."""
     try:
         lines, first_line = inspect.getsourcelines(function)
         return ast.parse(textwrap.dedent("".join(lines))), first_line
@@ -200,8 +199,8 @@ def _source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
 def _is_static(function: Callable[..., float]) -> bool:
     """Tell whether a function provably reads only what does not change while a job waits.
 
-    Proven from its source: every use of the job must be `job.FIELD` with an unchanging field. Where the
-    source is not to be had or the job is handed on, the order counts as changing, which is only slower.
+    It does if every use of the job in its source is `job.FIELD` with an unchanging field. Without source, or
+    if the job is passed on, the order counts as changing, which is only slower.
     """
     tree, _ = _source_tree(function)
     if tree is None:

@@ -1,4 +1,4 @@
-"""What an order that changes while jobs wait reads: the jobs' facts, and what users and groups have used."""
+"""The inputs of orders that change while jobs wait: facts of each job, and the use by users and groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
 
-__all__ = ["Facts", "Known", "Usage", "bare_known", "charge", "known", "score_job"]
+__all__ = ["Facts", "ScoreInputs", "Usage", "bare_inputs", "charge", "score_inputs", "score_job"]
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -18,7 +18,7 @@ Float64s = npt.NDArray[np.float64]
 
 
 class Facts(NamedTuple):
-    """What orders may read of each job besides its submission, walltime and size; shape (n,) each."""
+    """Columns of shape (n,) that orders may read beside a job's submission, walltime and size."""
 
     user: Int64s
     group: Int64s
@@ -28,9 +28,10 @@ class Facts(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Processor-seconds used, per account (a user or a group): `used` up to `since`, then `rate` more.
+    """Processor-seconds used by each account (a user or a group).
 
-    `account[job]` is whose account a job is on.
+    An account has used `used` until second `since`, and `rate` more in every second after it. `account[job]`
+    is the account that a job is charged to.
     """
 
     account: Int32s
@@ -39,8 +40,8 @@ class Usage(NamedTuple):
     rate: Int64s
 
 
-class Known(NamedTuple):
-    """All that a changing order reads. `half_life` is in seconds; 0 never forgets."""
+class ScoreInputs(NamedTuple):
+    """All that the score of a changing order depends on. `half_life` is in seconds; 0: use never fades."""
 
     submit: Int64s
     walltime: Int64s
@@ -51,10 +52,12 @@ class Known(NamedTuple):
     half_life: float
 
 
-def known(submit: Int64s, walltime: Int64s, processors: Int64s, facts: Facts, half_life: float) -> Known:
-    """Return what is known before the first job arrives: nothing has been used."""
+def score_inputs(
+    submit: Int64s, walltime: Int64s, processors: Int64s, facts: Facts, half_life: float
+) -> ScoreInputs:
+    """Return the inputs before the first job arrives, when nothing has been used."""
     users, groups = _new_usage(facts.user), _new_usage(facts.group)
-    return Known(submit, walltime, processors, facts, users, groups, float(half_life))
+    return ScoreInputs(submit, walltime, processors, facts, users, groups, float(half_life))
 
 
 def _new_usage(owner: Int64s) -> Usage:
@@ -70,29 +73,29 @@ def _bare_usage(usage):
 
 
 @kernel()
-def bare_known(known):
-    """Return the same in bare columns; the caller holds the arrays."""
-    facts = known.facts
-    return Known(
-        bare(known.submit),
-        bare(known.walltime),
-        bare(known.processors),
+def bare_inputs(inputs):
+    """Return the same as bare columns; the caller must keep the arrays alive."""
+    facts = inputs.facts
+    return ScoreInputs(
+        bare(inputs.submit),
+        bare(inputs.walltime),
+        bare(inputs.processors),
         Facts(bare(facts.user), bare(facts.group), bare(facts.queue), bare(facts.partition), bare(facts.lot)),
-        _bare_usage(known.users),
-        _bare_usage(known.groups),
-        known.half_life,
+        _bare_usage(inputs.users),
+        _bare_usage(inputs.groups),
+        inputs.half_life,
     )
 
 
 @kernel()
 def _used(usage, account, now, half_life):
-    """Return an account's usage now: all of it, or with older use fading by half every `half_life`."""
+    """Return an account's use until now; with a half-life, older use counts less."""
     seconds = now - usage.since[account]
     if half_life <= 0.0:
         return usage.used[account] + usage.rate[account] * seconds
     rate = math.log(2.0) / half_life
-    kept = math.exp(-rate * seconds)
-    return usage.used[account] * kept + usage.rate[account] * (1.0 - kept) / rate
+    remaining = math.exp(-rate * seconds)
+    return usage.used[account] * remaining + usage.rate[account] * (1.0 - remaining) / rate
 
 
 @kernel()
@@ -104,19 +107,19 @@ def _charge(usage, job, width, now, half_life):
 
 
 @kernel()
-def charge(known, job, width, now):
-    """Let a job begin (width > 0) or cease (width < 0) to use processors on its accounts."""
-    _charge(known.users, job, width, now, known.half_life)
-    _charge(known.groups, job, width, now, known.half_life)
+def charge(inputs, job, width, now):
+    """Charge a job's accounts for `width` more processors from now on; a negative width ends the charge."""
+    _charge(inputs.users, job, width, now, inputs.half_life)
+    _charge(inputs.groups, job, width, now, inputs.half_life)
 
 
 @kernel()
-def score_job(score, known, job, now):
+def score_job(score, inputs, job, now):
     """Return a waiting job's score now."""
-    facts, users, groups = known.facts, known.users, known.groups
+    facts, users, groups = inputs.facts, inputs.users, inputs.groups
     return score(
-        known.submit[job], known.walltime[job], known.processors[job], facts.user[job], facts.group[job],
-        facts.queue[job], facts.partition[job], now - known.submit[job], now,
-        _used(users, users.account[job], now, known.half_life),
-        _used(groups, groups.account[job], now, known.half_life), facts.lot[job],
+        inputs.submit[job], inputs.walltime[job], inputs.processors[job], facts.user[job], facts.group[job],
+        facts.queue[job], facts.partition[job], now - inputs.submit[job], now,
+        _used(users, users.account[job], now, inputs.half_life),
+        _used(groups, groups.account[job], now, inputs.half_life), facts.lot[job],
     )  # fmt: skip

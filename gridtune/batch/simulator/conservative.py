@@ -2,29 +2,29 @@
 
 At an instant all completions come first, then all submissions, then one pass:
 
-1. Running jobs that reach their requested end without ending get it extended (*overrun*).
-2. With compression, if a job ended before its requested end: the waiting jobs, once through in queue order,
-   are each taken out of the profile and put back at the earliest time.
+1. The requested ends of running jobs that reach them without ending are extended (*overrun*).
+2. With compression, if a job ended before its requested end: each waiting job, in queue order, is removed
+   from the profile and put back at the earliest time.
 3. The jobs submitted now are reserved, in queue order: each gets [start, start + walltime) at the earliest
    time at which its processors are free throughout, given the requested ends of the running jobs and every
    reservation made before. That first reservation is its promise.
 4. Every job whose reserved start is now starts.
 
-Without compression a reservation never moves, and what early completions free serves later arrivals only: as
-walltimes are often several times the run times, a moderately loaded machine can then fall behind for ever.
-With compression a reservation moves earlier or not at all.
+Without compression a reservation never moves, and only later arrivals can use the processors that early
+completions free. As walltimes are often several times the run times, the queue of a moderately loaded machine
+can then grow without bound. With compression a reservation moves earlier or not at all.
 
-*No length.* A walltime of 0 is planned as one second: a promise of no length could be planned over and would
-then be broken. A job that runs for 0 s ends at the instant it starts, after the pass that started it, and its
+*No length.* A walltime of 0 is planned as one second: another job could be planned over a reservation without
+length. A job that runs for 0 s ends at the instant it starts, after the pass that started it, and its
 completion opens another round (completions, pass) of the same instant.
 
 *Overrun.* Where jobs may run longer than their walltime, a job that reaches its requested end has it moved to
-start + 2 × (now - start). If the reservations leave no room for that, all waiting jobs are planned anew, in
-queue order, against the running ones: a *replan*, the only case in which a reservation may move later.
+start + 2 × (now - start). If the reservations leave no room for that, all waiting jobs are planned again, in
+queue order, around the running ones: a *replan*, the only case in which a reservation may move later.
 
-*Advance reservations.* Processors may be held from a time to a time for something that is no job of the log,
-from the instant on at which that was agreed, after the submissions of that instant. They never move, and jobs
-fit in around them; so no job may run longer than its walltime then.
+*Advance reservations.* Processors may be reserved over an interval for something that is no job of the log.
+Such a reservation is made at a given instant, after the submissions of that instant, and never moves. Jobs
+are planned around it; none may run longer than its walltime then.
 
 References: D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; A. W. Mu'alem and D. G. Feitelson,
 IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.accounts import Known, charge, score_job
+from gridtune.batch.simulator.accounts import ScoreInputs, charge, score_job
 from gridtune.batch.simulator.profile import (
     NEVER,
     Gains,
@@ -67,11 +67,11 @@ class Advance(NamedTuple):
     Attributes
     ----------
     made
-        Seconds, ascending: when each is agreed.
+        Seconds, ascending: when each is made.
     begin, end
-        Seconds: it holds [begin, end), with made ≤ begin < end.
+        Seconds: it covers [begin, end), with made ≤ begin < end.
     processors
-        How many it holds.
+        How many it reserves.
     """
 
     made: IntArray
@@ -81,12 +81,12 @@ class Advance(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """What the kernel knows about each job, in columns of shape (n,).
+    """The jobs in columns of shape (n,).
 
     Attributes
     ----------
     run, walltime, processors, rank
-        As given to `conservative_schedule`.
+        The arguments of `conservative_schedule`.
     start
         The reserved start while a job waits; then its start.
     end
@@ -123,21 +123,21 @@ def _waiting_in_order(queue: IntArray, queued: int, end: IntArray) -> int:
 
 
 @kernel()
-def _sort(queue: IntArray, score: Any, known: Known, now: int) -> None:
+def _sort(queue: IntArray, score: Any, inputs: ScoreInputs, now: int) -> None:
     """Put jobs in the order of their scores now, ties by submission."""
     queue.sort()
     keys = np.empty(queue.size)
     for i in range(queue.size):
-        keys[i] = score_job(score, known, queue[i], now)
+        keys[i] = score_job(score, inputs, queue[i], now)
     queue[:] = queue[np.argsort(keys, kind="mergesort")]
 
 
 @kernel()
-def _arrivals(first: int, ranks: IntArray, score: Any, known: Known | None, now: int) -> IntArray:
+def _arrivals(first: int, ranks: IntArray, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
     """Return the jobs that arrive together, `first` and those after it, in queue order."""
     new = first + np.argsort(ranks)
-    if known is not None and new.size > 1:
-        _sort(new, score, known, now)
+    if inputs is not None and new.size > 1:
+        _sort(new, score, inputs, now)
     return new
 
 
@@ -152,9 +152,15 @@ def _renew(waiting: Agenda, queue: IntArray, start: IntArray) -> None:
 
 @kernel()
 def _complete(
-    profile: Profile, jobs: Jobs, running: Agenda, gains: Gains, noting: bool, known: Known | None, now: int
+    profile: Profile,
+    jobs: Jobs,
+    running: Agenda,
+    gains: Gains,
+    noting: bool,
+    inputs: ScoreInputs | None,
+    now: int,
 ) -> tuple[Profile, bool, bool]:
-    """End the jobs that end now and extend those that should have.
+    """End the jobs that end now, and extend those that reach their requested end.
 
     Returns
     -------
@@ -174,8 +180,8 @@ def _complete(
             reserve(profile, now, extended, width)
             heappush(running, (min(extended, ends), job))
             continue
-        if known is not None:
-            charge(known, job, -width, now)
+        if inputs is not None:
+            charge(inputs, job, -width, now)
         if requested > now:
             early = True
             if noting:
@@ -188,20 +194,20 @@ def _complete(
 def _compress(
     profile: Profile, jobs: Jobs, queue: IntArray, waiting: Agenda, gains: Gains, now: int
 ) -> Profile:
-    """Put each job of the queue, in its order, at the earliest time."""
+    """Move each job of the queue, in its order, to the earliest time."""
     soonest, before = gains.soonest, gains.before
     for job in queue:
-        width, held = jobs.processors[job], jobs.start[job]
+        width, reserved = jobs.processors[job], jobs.start[job]
         bucket = width >> gains.shift
-        if min(soonest[bucket], before[bucket]) >= held:
+        if min(soonest[bucket], before[bucket]) >= reserved:
             continue
         length = max(jobs.walltime[job], 1)
-        begin = earliest_fit(profile, width, length, now, held)
-        if begin == held:
+        begin = earliest_fit(profile, width, length, now, reserved)
+        if begin == reserved:
             continue
         profile = with_room(profile, now)
-        reserve(profile, begin, min(begin + length, held), width)
-        freed, end = max(begin + length, held), held + length
+        reserve(profile, begin, min(begin + length, reserved), width)
+        freed, end = max(begin + length, reserved), reserved + length
         note_gain(profile, gains, freed, end, width)
         release(profile, freed, end, width)
         jobs.start[job] = begin
@@ -215,7 +221,7 @@ def _compress(
 
 @kernel()
 def _replan(machine: int, jobs: Jobs, queue: IntArray, waiting: Agenda, running: Agenda, now: int) -> Profile:
-    """Reserve the jobs of the queue anew, in its order, beside the running ones."""
+    """Plan the jobs of the queue again, in its order, around the running ones."""
     profile = new_profile(machine, now)
     for _, job in running:
         if job >= 0:
@@ -233,27 +239,27 @@ def _replan(machine: int, jobs: Jobs, queue: IntArray, waiting: Agenda, running:
 
 @kernel()
 def _drop_moved(waiting: Agenda, start: IntArray) -> None:
-    """Drop the foremost entries that name a reserved time that is no longer held."""
+    """Drop entries from the front whose job has been reserved for another time since."""
     while waiting[0][1] >= 0 and start[waiting[0][1]] != waiting[0][0]:
         heappop(waiting)
 
 
 @kernel()
-def _start_due(jobs: Jobs, waiting: Agenda, running: Agenda, known: Known | None, now: int) -> None:
+def _start_due(jobs: Jobs, waiting: Agenda, running: Agenda, inputs: ScoreInputs | None, now: int) -> None:
     """Start the jobs whose reserved time has come."""
     while waiting[0][0] == now:
         job = heappop(waiting)[1]
         if jobs.start[job] != now:
             continue
         jobs.end[job] = now + max(jobs.walltime[job], 1)
-        if known is not None:
-            charge(known, job, jobs.processors[job], now)
+        if inputs is not None:
+            charge(inputs, job, jobs.processors[job], now)
         heappush(running, (min(jobs.end[job], now + jobs.run[job]), job))
 
 
 @kernel()
-def _beside(advance: Advance, jobs: Jobs, machine: int, submit: IntArray) -> Profile:
-    """Return the profile to begin with where there are advance reservations."""
+def _profile_for(advance: Advance, jobs: Jobs, machine: int, submit: IntArray) -> Profile:
+    """Return the first profile where there are advance reservations."""
     if (jobs.run > np.maximum(jobs.walltime, 1)).any():
         raise ValueError("beside advance reservations no job may run longer than its walltime")
     origin = submit[0] if len(submit) > 0 else 0
@@ -262,7 +268,7 @@ def _beside(advance: Advance, jobs: Jobs, machine: int, submit: IntArray) -> Pro
 
 @kernel()
 def _hold(profile: Profile, advance: Advance, first: int, now: int) -> tuple[Profile, int]:
-    """Make the advance reservations that are agreed now; return which comes next."""
+    """Make the advance reservations of this instant; return the profile and the number made so far."""
     while first < len(advance.made) and advance.made[first] == now:
         begin, end, width = advance.begin[first], advance.end[first], advance.processors[first]
         if begin < now or end <= begin or lowest_free(profile, begin, end) < width:
@@ -283,7 +289,7 @@ def conservative_schedule(
     machine: int,
     compress: bool,
     score: Any = None,
-    known: Known | None = None,
+    inputs: ScoreInputs | None = None,
     advance: Advance | None = None,
 ) -> tuple[IntArray, IntArray, int]:
     """Schedule rigid jobs by conservative backfilling, as defined above.
@@ -300,15 +306,15 @@ def conservative_schedule(
         Shape (n,), int64, from 1 to `machine`.
     rank
         Shape (n,), int64, distinct: the queue's order, smallest first.
-    score, known
-        For an order that changes while jobs wait, instead of `rank`: its compiled score and what it reads. It
-        is asked whenever jobs are put in order: on arrival together, before a compression or a replan.
+    score, inputs
+        For an order that changes while jobs wait, instead of `rank`: its compiled score and the inputs of it.
+        Scores are computed when jobs arrive together, and before a compression or a replan.
     machine
         The number of processors.
     compress
         Whether early completions move reservations up.
     advance
-        Advance reservations to keep.
+        Advance reservations, if any.
 
     Returns
     -------
@@ -318,12 +324,12 @@ def conservative_schedule(
         Shape (n,), int64 seconds: the start each job was promised on arrival; never before `start` unless
         there were replans.
     replans
-        How often an overrun made the waiting jobs be planned anew.
+        How often an overrun led to a replan.
 
     Raises
     ------
     ValueError
-        If a job is wider than the machine, or an advance reservation finds no room; or if there are such
+        If a job is wider than the machine, there is no room for an advance reservation, or there are advance
         reservations and a job runs longer than its walltime.
     """
     n = len(submit)
@@ -337,33 +343,33 @@ def conservative_schedule(
     gains = no_gains(machine)
     profile = new_profile(machine, submit[0] if n > 0 else 0)
     if advance is not None:
-        profile = _beside(advance, jobs, machine, submit)
-    arrived = replans = held = 0
+        profile = _profile_for(advance, jobs, machine, submit)
+    arrived = replans = agreements = 0
     while True:
         _drop_moved(waiting, start)
-        agreed = NEVER
-        if advance is not None and held < len(advance.made):
-            agreed = advance.made[held]
-        if waiting[0][1] < 0 and arrived == n and agreed == NEVER:
+        agreement = NEVER
+        if advance is not None and agreements < len(advance.made):
+            agreement = advance.made[agreements]
+        if waiting[0][1] < 0 and arrived == n and agreement == NEVER:
             return start, promise, replans
-        now = min(waiting[0][0], running[0][0], submit[arrived] if arrived < n else NEVER, agreed)
+        now = min(waiting[0][0], running[0][0], submit[arrived] if arrived < n else NEVER, agreement)
         noting = compress and len(waiting) > 1
-        profile, early, conflict = _complete(profile, jobs, running, gains, noting, known, now)
+        profile, early, conflict = _complete(profile, jobs, running, gains, noting, inputs, now)
         if conflict or (early and compress) or queued > 2 * len(waiting) + 8:
             queued = _waiting_in_order(queue, queued, jobs.end)
-            if known is not None and (conflict or compress):
-                _sort(queue[:queued], score, known, now)
+            if inputs is not None and (conflict or compress):
+                _sort(queue[:queued], score, inputs, now)
         if conflict:
             replans += 1
             profile = _replan(machine, jobs, queue[:queued], waiting, running, now)
-            gains.soonest[:] = gains.before[:] = NEVER  # what is planned anew in order cannot move up
+            gains.soonest[:] = gains.before[:] = NEVER  # jobs planned again in order cannot move up
         elif early and compress:
             profile = _compress(profile, jobs, queue[:queued], waiting, gains, now)
 
         first = arrived
         while arrived < n and submit[arrived] == now:
             arrived += 1
-        for job in _arrivals(first, rank[first:arrived], score, known, now):
+        for job in _arrivals(first, rank[first:arrived], score, inputs, now):
             length = max(walltime[job], 1)
             promise[job] = start[job] = earliest_fit(profile, processors[job], length, now, NEVER)
             profile = with_room(profile, now)
@@ -372,6 +378,6 @@ def conservative_schedule(
             _enqueue(queue, queued, rank, job)
             queued += 1
         if advance is not None:
-            profile, held = _hold(profile, advance, held, now)
+            profile, agreements = _hold(profile, advance, agreements, now)
 
-        _start_due(jobs, waiting, running, known, now)
+        _start_due(jobs, waiting, running, inputs, now)

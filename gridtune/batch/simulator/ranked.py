@@ -1,10 +1,10 @@
 """The batch kernel for static queue orders: plain queueing and EASY backfilling, compiled.
 
-A static order never changes while jobs wait, so the waiting jobs can be kept in an index over their places
-in it, and the cost of a scheduling pass hardly grows with their number.
+A static order never changes while jobs wait. So the waiting jobs are kept in an index over their places in
+the order, and the cost of a scheduling pass hardly grows with their number.
 
-The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are spelt out in `docs/simulation.md`, and in
-plain Python in `gridtune.batch.simulator.reference`, which shares no code with this file.
+The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are stated in `docs/simulation.md`, and in
+plain Python in `tests/batch/simulator/reference.py`, which shares no code with this file.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = ["BACKFILL", "EXTRA", "FROZEN", "PASS_PER_EVENT", "STRICT", "ranked_sc
 #: Flags of a run, or-ed together.
 BACKFILL, EXTRA, STRICT, FROZEN, PASS_PER_EVENT = 1, 2, 4, 8, 16
 
-#: What a run remembers between events, in one column so that helpers can change it: free processors;
-#: waiting jobs; the head's rank (-1: none valid) with its reservation's shadow time and extra; the instant
-#: whose expected ends have been released (see `_complete`); starts so far; submissions so far.
-FREE, WAITING, HEAD, SHADOW, SPARE, TOLD, TURN, ARRIVED, MEMORY = range(9)
+#: The state of a run, in one column so that helpers can change it: free processors; waiting jobs; the head's
+#: rank (-1: none valid) with its reservation's shadow time and extra; the instant whose expected ends have
+#: been released (see `_complete`); starts so far; submissions so far.
+FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, MEMORY = range(9)
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -67,7 +67,7 @@ class Log(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """Everything a run needs. `fill` is the index in backfilling order, `queue` itself where `shared`.
+    """The data of a run. `fill` is the index in backfilling order, the same as `queue` where `shared`.
 
     `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled.
     """
@@ -126,7 +126,7 @@ def _pass(replay, now):
             break
         _dequeue(replay, job)
         _launch(replay, job, now)
-        if not frozen:  # who overtook the blocked head from above may hold what it counted on
+        if not frozen:  # the job just started may use processors that the reservation counts on
             memory[HEAD] = -1
     if memory[WAITING] == 0 or not flags & BACKFILL:
         return
@@ -174,10 +174,10 @@ def _backfill(replay, now):
 
 @kernel()
 def _arrive(replay, job, now):
-    """Let one job arrive at an instant of its own, without a full pass where that comes to the same.
+    """Let one job arrive at an instant of its own, without a full pass where the result is the same.
 
-    With nothing waiting, it starts if it fits. Behind a head whose reservation stands (no completion
-    since, so whoever waits has been refused on easier terms already), only the new job can be backfilled.
+    If nothing waits, it starts if it fits. Behind a head whose reservation still holds (nothing has ended
+    since, so no job that waits can start), only the new job can be backfilled.
     """
     log, memory, flags = replay.log, replay.memory, replay.flags
     width = log.processors[job]
@@ -209,8 +209,8 @@ def _release(replay, job):
 def _complete(replay, now):
     """Take the completions of an instant; with a pass per event, the first one only.
 
-    In that variant, unless the shadow is frozen, whoever ends just when requested has been expected to and
-    is free from the instant's first pass on; `memory[TOLD]` is the instant at which that has been done.
+    In that variant, unless the shadow is frozen, jobs that end exactly when requested release their
+    processors before the first pass of the instant; `memory[RELEASED]` is the last instant so treated.
     """
     log, running, memory = replay.log, replay.running, replay.memory
     if not replay.flags & FROZEN:
@@ -222,8 +222,8 @@ def _complete(replay, now):
     if replay.flags & FROZEN:
         _release(replay, pop_ended(running))
         return
-    if memory[TOLD] != now:
-        memory[TOLD] = now
+    if memory[RELEASED] != now:
+        memory[RELEASED] = now
         for place in range(running.n[0]):
             job = running.job[place]
             if running.end[place] == now and log.run[job] == log.walltime[job]:
@@ -237,20 +237,20 @@ def _complete(replay, now):
 def _advance(replay):
     """Run the whole log: at an instant all completions, then all submissions, then one pass."""
     submit, running, memory = replay.log.submit, replay.running, replay.memory
-    each = replay.flags & PASS_PER_EVENT != 0
+    per_event = replay.flags & PASS_PER_EVENT != 0
     while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
         following = memory[ARRIVED]
         arrival = submit[following] if following < replay.jobs else NEVER
         if running.n[0] > 0 and running.end[0] <= arrival:
             now = running.end[0]
             _complete(replay, now)
-            if each or arrival != now:
+            if per_event or arrival != now:
                 if memory[WAITING] > 0:
                     _pass(replay, now)
                 continue
         else:
             now = arrival
-            if each or following + 1 == replay.jobs or submit[following + 1] != now:
+            if per_event or following + 1 == replay.jobs or submit[following + 1] != now:
                 memory[ARRIVED] += 1
                 _arrive(replay, following, now)
                 continue
@@ -305,8 +305,8 @@ def ranked_schedule(
     Parameters
     ----------
     submit, run, walltime, processors
-        Shape (n,), int64, sorted by submit; `run` is what the job really takes (cut by the kill rule
-        already), `walltime` what the scheduler believes; 1 <= processors <= machine.
+        Shape (n,), int64, sorted by submit; `run` is the time the job really takes (already cut where it is
+        killed), `walltime` the scheduler's estimate; 1 <= processors <= machine.
     rank, fill_rank
         Shape (n,), int32 permutations: places in the queue's and in the backfilling's order (None: the
         same).
@@ -327,7 +327,7 @@ def ranked_schedule(
     log = Log(submit, run, walltime, processors, size, ranks[0], ranks[-1], start)
     slots = empty_running(min(machine, n) + 1)
     memory = np.zeros(MEMORY, np.int64)
-    memory[[FREE, HEAD, TOLD]] = machine, -1, -1
+    memory[[FREE, HEAD, RELEASED]] = machine, -1, -1
     bits = np.zeros((len(ranks), words), np.uint64)
     least = np.full((len(ranks), words * classes), NEVER)
     tally = np.zeros((len(ranks), classes), np.int64)

@@ -25,9 +25,10 @@ Int32s = npt.NDArray[np.int32]
 
 
 class Running(NamedTuple):
-    """The running jobs: a heap of `n[0]` by (end, turn), and a list of `n[1]` by requested end.
+    """The running jobs: a heap of `n[0]` by (end, turn), and a sorted list of `n[1]` by requested end.
 
-    `turn` numbers the starts, so that of jobs that end together the one started first comes first.
+    `end`, `turn` and `job` are the heap. `turn` numbers the starts, so that of jobs that end together the one
+    started first comes first. `requested_end`, `listed_job` and `listed_width` are the list.
     """
 
     n: Int64s
@@ -35,8 +36,8 @@ class Running(NamedTuple):
     turn: Int64s
     job: Int32s
     requested_end: Int64s
-    holder: Int32s
-    held: Int32s
+    listed_job: Int32s
+    listed_width: Int32s
 
 
 def empty_running(room: int) -> Running:
@@ -47,22 +48,22 @@ def empty_running(room: int) -> Running:
         turn=np.empty(room, np.int64),
         job=np.empty(room, np.int32),
         requested_end=np.empty(room, np.int64),
-        holder=np.empty(room, np.int32),
-        held=np.empty(room, np.int32),
+        listed_job=np.empty(room, np.int32),
+        listed_width=np.empty(room, np.int32),
     )
 
 
 @kernel()
 def bare_running(running):
-    """Return the same arrays as bare columns."""
+    """Return the arrays as bare columns."""
     return Running(
         bare(running.n),
         bare(running.end),
         bare(running.turn),
         bare(running.job),
         bare(running.requested_end),
-        bare(running.holder),
-        bare(running.held),
+        bare(running.listed_job),
+        bare(running.listed_width),
     )
 
 
@@ -96,15 +97,19 @@ def add_running(running, end, turn, requested_end, job, width):
     running.n[1] = place + 1
     while place > 0 and running.requested_end[place - 1] > requested_end:
         running.requested_end[place] = running.requested_end[place - 1]
-        running.holder[place] = running.holder[place - 1]
-        running.held[place] = running.held[place - 1]
+        running.listed_job[place] = running.listed_job[place - 1]
+        running.listed_width[place] = running.listed_width[place - 1]
         place -= 1
-    running.requested_end[place], running.holder[place], running.held[place] = requested_end, job, width
+    running.requested_end[place], running.listed_job[place], running.listed_width[place] = (
+        requested_end,
+        job,
+        width,
+    )
 
 
 @kernel()
 def pop_ended(running):
-    """Take the job that ends first out of the heap and return it."""
+    """Remove the job that ends first from the heap and return it."""
     first = running.job[0]
     last = running.n[0] - 1
     running.n[0] = last
@@ -125,7 +130,7 @@ def pop_ended(running):
 
 @kernel()
 def drop_request(running, requested_end, job):
-    """Take a job out of the list by requested end."""
+    """Remove a job from the list by requested end."""
     count = running.n[1] - 1
     running.n[1] = count
     low, high = 0, count + 1
@@ -135,12 +140,12 @@ def drop_request(running, requested_end, job):
             low = middle + 1
         else:
             high = middle
-    while running.holder[low] != job:
+    while running.listed_job[low] != job:
         low += 1
     for place in range(low, count):
         running.requested_end[place] = running.requested_end[place + 1]
-        running.holder[place] = running.holder[place + 1]
-        running.held[place] = running.held[place + 1]
+        running.listed_job[place] = running.listed_job[place + 1]
+        running.listed_width[place] = running.listed_width[place + 1]
 
 
 @kernel()
@@ -152,7 +157,7 @@ def reservation(running, now, free, needed):
     shadow, available, place = now, free, 0
     while available < needed or (place < running.n[1] and running.requested_end[place] <= shadow):
         shadow = max(shadow, running.requested_end[place])
-        available += running.held[place]
+        available += running.listed_width[place]
         place += 1
     return shadow, available - needed
 

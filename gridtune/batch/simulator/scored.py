@@ -1,7 +1,7 @@
 """The batch kernel for orders that change while jobs wait: WFP3, fair share, most users' own.
 
-Such an order has no places that could be indexed: when a pass may start something, all waiting jobs are
-scored anew, in compiled code. The rules are those of `ranked`, and on static orders both agree to the second.
+Such an order cannot be indexed: whenever a pass may start a job, all waiting jobs are scored again, in
+compiled code. The rules are those of `ranked`, and on static orders both kernels agree to the second.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.accounts import Facts, Known, bare_known, charge, known, score_job
+from gridtune.batch.simulator.accounts import Facts, ScoreInputs, bare_inputs, charge, score_inputs, score_job
 from gridtune.batch.simulator.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.running import (
     Running,
@@ -27,7 +27,7 @@ from gridtune.core.compiled import bare, kernel
 __all__ = ["scored_schedule"]
 
 #: As in `ranked`, but `HEAD` is a job, not a rank.
-FREE, WAITING, HEAD, SHADOW, SPARE, TOLD, TURN, ARRIVED, MEMORY = range(9)
+FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, MEMORY = range(9)
 
 NEVER = np.int64(2**62)
 
@@ -37,7 +37,7 @@ Float64s = npt.NDArray[np.float64]
 
 
 class Replay(NamedTuple):
-    """Everything a run needs, as bare columns.
+    """The data of a run, as bare columns.
 
     `queue[:memory[WAITING]]` are the waiting jobs in no particular order, `key` and `fill_key` their
     scores in the queue's and in the backfilling's order, valid within one pass.
@@ -50,7 +50,7 @@ class Replay(NamedTuple):
     run: Int64s
     walltime: Int64s
     processors: Int64s
-    known: Known
+    inputs: ScoreInputs
     start: Int64s
     queue: Int32s
     key: Float64s
@@ -74,7 +74,7 @@ def _launch(replay, place, now):
     memory[TURN] += 1
     requested_end = now + replay.walltime[job]
     add_running(replay.running, now + replay.run[job], memory[TURN], requested_end, job, width)
-    charge(replay.known, job, width, now)
+    charge(replay.inputs, job, width, now)
 
 
 @kernel()
@@ -111,9 +111,9 @@ def _fitting(replay, window):
 def _rank_waiting(replay, score, fill_score, now):
     for place in range(replay.memory[WAITING]):
         job = replay.queue[place]
-        key = score_job(score, replay.known, job, now)
+        key = score_job(score, replay.inputs, job, now)
         replay.key[place] = key
-        replay.fill_key[place] = key if replay.shared else score_job(fill_score, replay.known, job, now)
+        replay.fill_key[place] = key if replay.shared else score_job(fill_score, replay.inputs, job, now)
 
 
 @kernel()
@@ -160,7 +160,7 @@ def _release(replay, job, now):
     drop_request(replay.running, replay.start[job] + replay.walltime[job], job)
     width = replay.processors[job]
     replay.memory[FREE] += width
-    charge(replay.known, job, -width, now)
+    charge(replay.inputs, job, -width, now)
 
 
 @kernel()
@@ -174,8 +174,8 @@ def _complete(replay, now):
     if replay.flags & FROZEN:
         _release(replay, pop_ended(running), now)
         return
-    if memory[TOLD] != now:
-        memory[TOLD] = now
+    if memory[RELEASED] != now:
+        memory[RELEASED] = now
         for place in range(running.n[0]):
             job = running.job[place]
             if running.end[place] == now and replay.run[job] == replay.walltime[job]:
@@ -189,7 +189,7 @@ def _complete(replay, now):
 def _advance(replay, score, fill_score):
     """Run the whole log: at an instant all completions, then all submissions, then one pass."""
     submit, running, memory = replay.submit, replay.running, replay.memory
-    each = replay.flags & PASS_PER_EVENT != 0
+    per_event = replay.flags & PASS_PER_EVENT != 0
     while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
         arrival = submit[memory[ARRIVED]] if memory[ARRIVED] < replay.jobs else NEVER
         now = arrival
@@ -197,21 +197,21 @@ def _advance(replay, score, fill_score):
         if completes:
             now = running.end[0]
             _complete(replay, now)
-        if not (completes and each):
+        if not (completes and per_event):
             while memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
                 replay.queue[memory[WAITING]] = memory[ARRIVED]
                 memory[WAITING] += 1
                 memory[ARRIVED] += 1
-                if each:
+                if per_event:
                     break
         _pass(replay, score, fill_score, now)
 
 
 @kernel()
-def _run(score, fill_score, run, start, known, slots, scratch, memory, flags, shared):
+def _run(score, fill_score, run, start, inputs, slots, scratch, memory, flags, shared):
     """Wrap the caller's arrays into bare columns and replay the log."""
     queue, key, fill_key = scratch
-    jobs, read = known.submit.size, bare_known(known)
+    jobs, read = inputs.submit.size, bare_inputs(inputs)
     replay = Replay(
         jobs, flags, shared, read.submit, bare(run), read.walltime, read.processors, read,
         bare(start), bare(queue), bare(key), bare(fill_key),
@@ -240,19 +240,19 @@ def scored_schedule(
     submit, run, walltime, processors, machine, flags
         As for `ranked_schedule`; submit times count from the log's first.
     facts
-        What orders may read of each job besides.
+        The other columns that orders may read.
     score, fill_score
         Compiled scores of the queue's and of the backfilling's order (None: the same).
     half_life
-        Seconds in which past use counts half for fair share; 0 never forgets.
+        Seconds in which past use counts half for fair share; 0: use never fades.
     """
     n = len(submit)
     start = np.empty(n, np.int64)
     memory = np.zeros(MEMORY, np.int64)
-    memory[[FREE, HEAD, TOLD]] = machine, -1, -1
+    memory[[FREE, HEAD, RELEASED]] = machine, -1, -1
     scratch = (np.empty(n, np.int32), np.empty(n), np.empty(n))
-    read = known(submit, walltime, processors, facts, half_life)
+    inputs = score_inputs(submit, walltime, processors, facts, half_life)
     slots = empty_running(min(machine, n) + 1)
     shared = fill_score is None
-    _run(score, score if shared else fill_score, run, start, read, slots, scratch, memory, flags, shared)
+    _run(score, score if shared else fill_score, run, start, inputs, slots, scratch, memory, flags, shared)
     return start

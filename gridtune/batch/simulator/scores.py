@@ -1,4 +1,4 @@
-"""From a queue order's Python function to what the kernels take: ranks, or compiled score functions."""
+"""Turns a queue order's Python function into the ranks or the compiled score function that kernels take."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SCORE = types.float64(*[types.int64] * 9, *[types.float64] * 3)
 def compile_score(order: QueueOrder) -> Any:
     """Return the order's score as a compiled function, typed `SCORE` whatever the order.
 
-    Kernels take it by address, so they are compiled once, not once for each order, and their machine code
-    stays in the cache on disk.
+    Kernels take it by address, so they are compiled once for all orders, and their machine code stays in the
+    cache on disk.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> A
 
     try:
         return cfunc(SCORE)(score)
-    # Some faults in a function end in an assertion within numba itself.
+    # Some errors in a function fail an assertion within numba itself.
     except (NumbaError, AssertionError) as error:
         raise PolicyError(
             f"queue order {name!r} does not compile: {_reason(error)}",
@@ -56,11 +56,11 @@ def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> A
 
 
 def _reason(error: Exception) -> str:
-    """Return what the compiler objects to, without where within itself it noticed."""
+    """Return the compiler's reason, without the positions in its own code."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if line and not line.startswith(("Failed in nopython mode", "- "))]
-    ends = (place for place, line in enumerate(told) if line.startswith(("During:", 'File "')))
-    return " ".join(told[: next(ends, len(told))])[:300] or type(error).__name__
+    reasons = [line for line in lines if line and not line.startswith(("Failed in nopython mode", "- "))]
+    ends = (place for place, line in enumerate(reasons) if line.startswith(("During:", 'File "')))
+    return " ".join(reasons[: next(ends, len(reasons))])[:300] or type(error).__name__
 
 
 @kernel()

@@ -1,9 +1,9 @@
-"""The index over waiting jobs, compiled: who is first, and who is the first that may be backfilled.
+"""The index of the waiting jobs, compiled: it finds the first job, and the first that may be backfilled.
 
-Jobs are known by their *rank*, their place in a static order of the whole log. A bitmap of three levels (64
-ranks, 64² ranks, 64³ ranks a word) says who waits; beside it stands, for every block of each level and
-every class of job sizes, the shortest walltime that waits there. "The first waiting job that fits" is a
-descent through that index, not a scan of the queue.
+A job is identified by its *rank*, its place in a static order of the whole log. A bitmap of three levels (a
+word stands for 64, 64² or 64³ ranks) marks the ranks that wait. Beside it, for every block of each level and
+every class of job sizes, the index keeps the shortest walltime that waits there. The first waiting job that
+fits is found by a descent through that index, not by a scan of the queue.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def index_words(jobs):
 
 @kernel()
 def make_index(narrowest, jobs, bits, least, tally):
-    """Return an index over zeroed `bits`, `least` full of `NEVER` and zeroed `tally`, held by the caller."""
+    """Return an index over the caller's arrays: `bits` and `tally` are zeros, `least` is full of `NEVER`."""
     words0, words1, words2 = index_words(jobs.size)
     classes = narrowest.size
     return Index(
@@ -126,7 +126,7 @@ def make_index(narrowest, jobs, bits, least, tally):
 
 @kernel()
 def insert(index, rank, size, walltime):
-    """Let the job of a rank wait."""
+    """Add the job of a rank."""
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
     index.bits0[block0] |= _bit(rank)
     index.bits1[block1] |= _bit(block0)
@@ -146,7 +146,7 @@ def insert(index, rank, size, walltime):
 
 @kernel()
 def remove(index, rank, size, walltime, sizes, walltimes):
-    """Take the waiting job of a rank out."""
+    """Remove the job of a rank."""
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
     index.tally[size] -= 1
     word = index.bits0[block0] & ~_bit(rank)

@@ -49,7 +49,7 @@ def _earliest(claims: Sequence[Claim], machine: int, now: int, length: int, widt
     return next(t for t in instants if _fits(claims, machine, t, t + length, width))
 
 
-def conservative_schedule_twin(  # noqa: PLR0915 - the whole specification in one piece
+def conservative_schedule_twin(
     submit: Sequence[int],
     run: Sequence[int],
     walltime: Sequence[int],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.simulator.conservative import conservative_schedule
-from gridtune.batch.simulator.conservative_twin import conservative_schedule_twin
+from tests.batch.simulator.conservative_twin import conservative_schedule_twin
 
 
 def schedule(jobs, machine, *, compress=False, rank=None):

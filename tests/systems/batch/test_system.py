@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gridtune.batch import simulate
 from gridtune.batch.metrics import evaluate
+from gridtune.batch.replay import simulate
 from gridtune.core.cells import replicate_streams
 from gridtune.core.plugins import load_plugin
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
-from gridtune.systems.batch.system import BatchParameters, BatchSystem
+from gridtune.systems.batch.parameters import BatchParameters
+from gridtune.systems.batch.system import BatchSystem
 from gridtune.workload import Workload, clean, read_workload
 
 JOBS = """\
@@ -185,7 +186,7 @@ def test_selected_workloads_are_kept_between_cells(log: str) -> None:
     for first in range(1, 5):
         for user in (1, None):
             system._selected(BatchParameters(trace=log, first=first, user=user), lambda reference: loaded)
-    assert len(system._kept) <= 8
+    assert len(system._selections) <= 8
     assert system._selected(parameters, lambda reference: loaded) is not one
 
 

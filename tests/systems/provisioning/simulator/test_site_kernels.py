@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gridtune.systems.provisioning.simulator.reservations_twin import SiteTwin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.batch.simulator.conservative import Advance, conservative_schedule
-from gridtune.batch.simulator.conservative_twin import conservative_schedule_twin
 from gridtune.batch.simulator.profile import new_profile
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
@@ -20,7 +20,7 @@ from gridtune.systems.provisioning.simulator.reservations import (
     last_reserved,
     run_best_effort,
 )
-from gridtune.systems.provisioning.simulator.reservations_twin import SiteTwin
+from tests.batch.simulator.conservative_twin import conservative_schedule_twin
 
 
 def columns(rows, count=3):

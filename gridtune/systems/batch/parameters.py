@@ -1,0 +1,122 @@
+"""The parameters of the batch system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from gridtune.batch.policies import get_backfilling, get_queue_order
+from gridtune.core.log_parameters import LogParameters, Partition, Window
+from gridtune.errors import PolicyError
+
+__all__ = ["SWITCHES", "BatchParameters"]
+
+#: Parameters that set single switches of the backfilling variant; None keeps the variant's own value.
+SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
+
+
+class BatchParameters(LogParameters):
+    """The parameters of one replay."""
+
+    processors: Annotated[int, Field(gt=0)] | None = Field(
+        None,
+        description="number of processors of the machine; default: as in the log's header",
+        examples=[128],
+    )
+
+    order: str = Field("fcfs", description="queue order: fcfs, sjf, saf, wfp3, f1, … or one of a plug-in")
+    backfill: str = Field(
+        "easy", description="backfilling: none, easy, conservative, conservative-compression, …"
+    )
+    fill_order: str | None = Field(
+        None, description="order in which backfilling tries the waiting jobs; default: the queue's own"
+    )
+    extra: bool | None = Field(
+        None, description="EASY: may a backfilled job use processors that the head job leaves over?"
+    )
+    strict: bool | None = Field(
+        None, description="EASY: must a backfilled job end before the shadow time, not at it?"
+    )
+    frozen: bool | None = Field(
+        None, description="EASY: does the shadow time stay as it was when the head job blocked?"
+    )
+    pass_per_event: bool | None = Field(
+        None, description="EASY: a pass after each event of an instant instead of one after all?"
+    )
+    compression: bool | None = Field(
+        None, description="conservative: do reservations move up when a job ends early?"
+    )
+    kill: bool = Field(True, description="end jobs at their walltime")
+    walltime: Literal["log", "exact", "noise"] = Field(
+        "log",
+        description="estimates the scheduler gets: the log's, the exact run times, or the log's × noise",
+    )
+    noise: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="with walltime=noise: standard deviation of the walltime's logarithm", examples=[0.5]
+    )
+    half_life: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="fair-share orders: seconds after which past use counts half", examples=[86400]
+    )
+
+    partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
+    user: int | None = Field(None, description="only jobs of this user")
+    group: int | None = Field(None, description="only jobs of this group")
+    window: Window | None = Field(
+        None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
+    )
+    load: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="factor on the load: times between submissions are divided by it", examples=[1.2]
+    )
+    run_scale: Annotated[float, Field(gt=0)] = Field(1.0, description="factor on run times and walltimes")
+    copy_probability: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="probability with which a job is submitted a second time, `copy_shift` later"
+    )
+    copy_shift: int = Field(0, description="seconds from a job's submission to that of its copy")
+    shake: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="each submission is moved at random by up to this many seconds: replicates of one log",
+        examples=[60],
+    )
+
+    warmup: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="fraction of the jobs, the first to be submitted, that metrics leave out"
+    )
+    cooldown: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="fraction of the jobs, the last to be submitted, that metrics leave out"
+    )
+
+    @field_validator("order", "fill_order")
+    @classmethod
+    def _check_order(cls, value: str | None) -> str | None:
+        if value is not None:
+            _look_up(get_queue_order, value)
+        return value
+
+    @model_validator(mode="after")
+    def _check_backfilling(self) -> BatchParameters:
+        switches = {name: getattr(self, name) for name in SWITCHES}
+        rule = _look_up(get_backfilling, self.backfill, **switches)
+        if self.fill_order is not None and rule.kind != "easy":
+            raise ValueError(f"fill_order goes with EASY backfilling, not with {self.backfill!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> BatchParameters:
+        if self.noise and self.walltime != "noise":
+            raise ValueError(f"noise={self.noise} has no effect with walltime={self.walltime}")
+        if self.warmup + self.cooldown >= 1:
+            both = f"warmup={self.warmup} and cooldown={self.cooldown}"
+            raise ValueError(f"{both} together leave out every job")
+        if self.copy_shift and not self.copy_probability:
+            raise ValueError(f"copy_shift={self.copy_shift} has no effect with copy_probability=0")
+        return self
+
+
+def _look_up(get_policy: Callable[..., Any], name: str, **switches: Any) -> Any:
+    """Return a policy; an error in its name becomes an error of the parameter."""
+    try:
+        return get_policy(name, **switches)
+    except PolicyError as error:
+        raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
