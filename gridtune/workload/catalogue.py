@@ -1,7 +1,7 @@
-"""Public logs that gridtune knows, and where to find a trace that someone names.
+"""The catalogue of public logs, and the search for the file that a trace's name stands for.
 
-The logs themselves are not part of gridtune: `gridtune.workload.fetching` gets them from where they are
-published, and `resolve_trace` finds what is there already.
+The logs themselves are not part of gridtune: `gridtune.workload.fetching` downloads them from where they are
+published.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class CatalogueEntry:
     url
         Where it is published; None if nowhere.
     sha256
-        Of the file as published; None where gridtune's authors have not had it in hands.
+        Of the file as published; None where we have not had the file.
     thanks
         Whom the archive asks to acknowledge.
     caveat
@@ -192,7 +192,7 @@ def _catalogued(name: str) -> CatalogueEntry | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder of fetched logs: `$GRIDTUNE_CACHE_DIR`, else `gridtune` in the user's cache."""
+    """Return the folder of downloaded logs: `$GRIDTUNE_CACHE_DIR`, else `gridtune` in the user's cache."""
     if folder := os.environ.get("GRIDTUNE_CACHE_DIR"):
         return Path(folder).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
@@ -200,9 +200,9 @@ def cache_folder() -> Path:
 
 
 def trace_folder() -> Path | None:
-    """Return the folder of the user's own traces, `$GRIDTUNE_TRACE_DIR`, if set and there."""
-    named = os.environ.get("GRIDTUNE_TRACE_DIR")
-    folder = Path(named).expanduser() if named else None
+    """Return the folder of the user's own traces, `$GRIDTUNE_TRACE_DIR`, if it is set and exists."""
+    value = os.environ.get("GRIDTUNE_TRACE_DIR")
+    folder = Path(value).expanduser() if value else None
     return folder if folder is not None and folder.is_dir() else None
 
 
@@ -240,24 +240,23 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     Raises
     ------
     TraceError
-        If nothing is found, or several files of that name, or a catalogued log with other content than was
-        published.
+        If there is no such file, if there are several, or if a catalogued log is not as published.
     """
     path = Path(reference).expanduser()
     own = trace_folder()
     folders = [Path(), base, bundled_folder(), own, cache_folder()]
     candidates = [folder / path for folder in folders if folder is not None]
-    if found := next((candidate for candidate in candidates if candidate.is_file()), None):
-        return found
+    if file := next((candidate for candidate in candidates if candidate.is_file()), None):
+        return file
     name = str(reference)
     if bundled := bundled_traces().get(name):
         return bundled
     entry = _catalogued(name)
     if entry is None:
-        if found := next((candidate for candidate in candidates if candidate.is_dir()), None):
-            return found
-        if found := _within(own, name):
-            return found
+        if folder := next((candidate for candidate in candidates if candidate.is_dir()), None):
+            return folder
+        if file := _within(own, name):
+            return file
         raise _not_found(name, base)
     for candidate in _copies(entry):
         if entry.sha256 is not None and (checksum := file_checksum(candidate)) != entry.sha256:
@@ -288,11 +287,12 @@ def _within(folder: Path | None, name: str) -> Path | None:
     """Return the one file of that name in a subfolder."""
     if folder is None or Path(name).name != name or not name:
         return None
-    found = sorted(path for path in folder.rglob("*") if path.name == name and path.is_file())
-    if len(found) > 1:
-        told = " and ".join(str(path.relative_to(folder)) for path in found[:2])
-        raise TraceError(f"{len(found)} files are named {name!r} in {folder}: {told}", hint="give the path")
-    return found[0] if found else None
+    files = sorted(path for path in folder.rglob("*") if path.name == name and path.is_file())
+    if len(files) > 1:
+        examples = " and ".join(str(path.relative_to(folder)) for path in files[:2])
+        message = f"{len(files)} files are named {name!r} in {folder}: {examples}"
+        raise TraceError(message, hint="give the path")
+    return files[0] if files else None
 
 
 def _not_found(name: str, base: Path | None) -> TraceError:
@@ -304,8 +304,10 @@ def _not_found(name: str, base: Path | None) -> TraceError:
     )
 
 
-def _suggest(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+def _suggest(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(repr(match) for match in close)}? " if close else ""
     fetched = next((match for match in close if match in CATALOGUE), "NAME")
-    return f"{meant}gridtune traces list shows all names, gridtune traces fetch {fetched} gets a public log"
+    return (
+        f"{meant}gridtune traces list shows all names, gridtune traces fetch {fetched} downloads a public log"
+    )

@@ -1,12 +1,11 @@
-"""Cleaning: named rules that edit a log, each applied only when asked for, each counted in a report.
+"""Cleaning: named rules that edit a log. A rule applies only on request, and a report counts what it did.
 
 A rule is a function of columns. `clean` applies rules to a workload; reading with `clean=[...]` applies them
-before the file's content is judged, so that a lenient rule can take care of lines that would be an error.
+before the file's content is checked, so that a lenient rule can fix lines that would be an error.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.registry import Registry
 from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
 
 __all__ = [
@@ -71,7 +71,7 @@ class Jobs(NamedTuple):
         return np.where(requested > 0, requested, self.column("allocated_processors"))
 
     def machine(self, rule: str) -> int:
-        """Return the machine's size for a rule that cannot do without."""
+        """Return the machine's size for a rule that needs it."""
         if self.processors is None:
             raise WorkloadError(
                 f"the rule {rule!r} needs the machine's size, which this log does not give",
@@ -133,18 +133,19 @@ class CleaningReport:
         return {"jobs_before": self.jobs_before, "jobs_after": self.jobs_after, "counts": dict(self.counts)}
 
 
-_RULES: dict[str, CleaningRule] = {}
+_RULES: Registry[CleaningRule] = Registry("cleaning rule", "gridtune.cleaning_rules", WorkloadError)
 
 
 def cleaning_rule(function: RuleFunction) -> RuleFunction:
-    """Register a function of jobs as the cleaning rule of its name; a name is never overwritten."""
+    """Register a function of jobs as the cleaning rule of its name; a name is never overwritten.
+
+    A package announces its rules by entry points of the group `gridtune.cleaning_rules`.
+    """
     name = function.__name__
-    if name in _RULES:
-        raise WorkloadError(f"a cleaning rule named {name!r} is registered already")
     summary = (function.__doc__ or "").strip().split("\n")[0]
     if not summary:
         raise WorkloadError(f"the cleaning rule {name!r} needs a docstring that says what it does")
-    _RULES[name] = CleaningRule(name, function, summary)
+    _RULES.register(name, CleaningRule(name, function, summary), module=function.__module__)
     return function
 
 
@@ -159,11 +160,7 @@ def apply_rules(jobs: Jobs, rules: Iterable[str]) -> tuple[Jobs, CleaningReport]
     before = len(jobs.columns["submit_time"])
     counts: dict[str, int] = {}
     for name in names:
-        if name not in _RULES:
-            near = difflib.get_close_matches(name, _RULES, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(sorted(_RULES))}"
-            raise WorkloadError(f"no cleaning rule is named {name!r}", hint=hint)
-        jobs, touched = _RULES[name].apply(jobs)
+        jobs, touched = _RULES.find(name).apply(jobs)
         counts[name] = counts.get(name, 0) + touched
     return jobs, CleaningReport(counts, before, len(jobs.columns["submit_time"]))
 
@@ -224,15 +221,15 @@ def drop_never_started(jobs: Jobs) -> tuple[Jobs, int]:
 def missing_walltime(jobs: Jobs) -> tuple[Jobs, int]:
     """Give jobs without a walltime the log's largest walltime or, if no job has one, its largest run time.
 
-    The same upper limit for all of them, so that it tells a scheduler nothing about the single job. A
-    walltime of 0 counts as missing. At least 1 s.
+    All get the same limit, at least 1 s, so that it says nothing about the single job. A walltime of 0
+    counts as missing.
     """
     requested = jobs.column("requested_time")
     missing = requested <= 0
     if not missing.any():
         return jobs, 0
-    known = jobs.columns["run_time"] if missing.all() else requested
-    return _put(jobs, "requested_time", missing, max(1, int(known.max())))
+    times = jobs.columns["run_time"] if missing.all() else requested
+    return _put(jobs, "requested_time", missing, max(1, int(times.max())))
 
 
 @cleaning_rule

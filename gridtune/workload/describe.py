@@ -325,23 +325,21 @@ def _instant(workload: Workload, submit: int) -> str | None:
 
 
 def _area(workload: Workload) -> int:
-    known = (workload.processors > 0) & (workload.run_time > 0)
-    return int((workload.processors[known] * workload.run_time[known]).sum())
+    return int((workload.processors * np.maximum(workload.run_time, 0)).sum())
 
 
 def _recorded_utilisation(workload: Workload, machine: int | None) -> float:
-    known = (workload.wait_time >= 0) & (workload.run_time > 0) & (workload.processors > 0)
-    if machine is None or not known.any():
+    recorded = (workload.wait_time >= 0) & (workload.run_time > 0)
+    if machine is None or not recorded.any():
         return math.nan
-    start = (workload.submit_time + workload.wait_time)[known]
-    end = start + workload.run_time[known]
-    area = (workload.processors[known] * workload.run_time[known]).sum()
-    return float(area / (machine * (end.max() - start.min())))
+    jobs = workload.take(recorded)
+    start = jobs.submit_time + jobs.wait_time
+    return _area(jobs) / (machine * int((start + jobs.run_time).max() - start.min()))
 
 
 def _estimate_accuracy(workload: Workload) -> npt.NDArray[np.float64]:
-    known = (workload.requested_time > 0) & (workload.run_time >= 0)
-    return np.asarray(workload.run_time[known] / workload.requested_time[known])
+    estimated = (workload.requested_time > 0) & (workload.run_time >= 0)
+    return np.asarray(workload.run_time[estimated] / workload.requested_time[estimated])
 
 
 def _most_common(values: IntArray) -> int:
@@ -350,8 +348,7 @@ def _most_common(values: IntArray) -> int:
 
 
 def _size_known(workload: Workload) -> npt.NDArray[np.bool_]:
-    known = (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
-    return np.asarray(known)
+    return (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
 
 
 def _kinds(workload: Workload, field: str) -> int:
@@ -359,8 +356,8 @@ def _kinds(workload: Workload, field: str) -> int:
     return len(np.unique(column[column != UNKNOWN]))
 
 
-def _share(chosen: npt.NDArray[np.bool_]) -> float:
-    return float(chosen.mean()) if len(chosen) else math.nan
+def _share(mask: npt.NDArray[np.bool_]) -> float:
+    return float(mask.mean()) if len(mask) else math.nan
 
 
 def _shares(kinds: IntArray, count: int) -> tuple[float, ...]:

@@ -28,18 +28,18 @@ def read_workload(
     clean: Iterable[str] = (),
     **options: Any,
 ) -> Workload:
-    """Read a log.
+    """Read a log from a file.
 
     Parameters
     ----------
     path
-        A file; `.gz` and `.xz` are decompressed as they are read.
+        The file; `.gz` and `.xz` are decompressed while reading.
     format
-        A format's name, where the file's suffix does not say it (see `format_names`).
+        The name of the format (see `format_names`); by default, the file's suffix decides.
     max_bytes
-        The most the file may hold once decompressed.
+        The largest size of the decompressed content.
     clean
-        Cleaning rules applied before the content is judged; without any, nothing is edited, and the first
+        Cleaning rules applied before the content is checked. Without any, nothing is edited, and the first
         fault is an error. The workload's `cleaning` says how many jobs each rule touched.
     **options
         The format's own: `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF.
@@ -47,7 +47,7 @@ def read_workload(
     Returns
     -------
     Workload
-        Complete: a file that cannot be read to its end gives none.
+        The whole log: a file that cannot be read to its end is an error.
 
     Raises
     ------
@@ -58,8 +58,8 @@ def read_workload(
     if is_archive(file):
         raise WorkloadError("is an archive of logs", path=file, hint="read_workloads reads it")
     with open_log(file, max_bytes) as stream:
-        chosen, name = _chosen_format(file, format)
-        return _workload(chosen, stream, name, clean, options)
+        file_format, name = _format_of(file, format)
+        return _workload(file_format, stream, name, clean, options)
 
 
 def read_workloads(
@@ -72,18 +72,18 @@ def read_workloads(
 ) -> list[Workload]:
     """Read every log in a folder or tar archive, in natural order of their names (`day-2` before `day-10`).
 
-    Files whose suffix no format claims are passed over. Each workload is named after its path below the
+    Files whose suffix belongs to no format are skipped. Each workload is named after its path below the
     folder that all logs share. Parameters are those of `read_workload`; a single log gives a list of one.
     `by_format` holds options for files of some formats only, by the format's name.
     """
     place = Path(path)
     rules = (clean,) if isinstance(clean, str) else tuple(clean)
-    some = by_format or {}
     read: list[tuple[str, Workload]] = []
 
     def one(file: Path, stream: LogStream) -> Workload:
-        chosen, name = _chosen_format(file, None)
-        return _workload(chosen, stream, name, rules, {**options, **some.get(chosen.name, {})})
+        file_format, name = _format_of(file, None)
+        own_options = (by_format or {}).get(file_format.name, {})
+        return _workload(file_format, stream, name, rules, {**options, **own_options})
 
     if is_archive(place):
         for member, stream in logs_in_archive(place, max_bytes):
@@ -102,46 +102,47 @@ def read_workloads(
 def write_workload(workload: Workload, path: str | os.PathLike[str], *, format: str | None = None) -> None:
     """Write a workload in the format of the path's suffix, compressed for `.gz` and `.xz`.
 
-    The file appears whole or not at all; equal workloads give equal bytes. A `GridtuneWarning` names fields
-    that the format has no place for.
+    The file appears complete or not at all; equal workloads give equal bytes. A `GridtuneWarning` names
+    fields that the format cannot hold.
     """
     file = Path(path)
-    chosen, _ = _chosen_format(file, format)
-    lost = chosen.cannot_hold(workload)
+    file_format, _ = _format_of(file, format)
+    lost = file_format.cannot_hold(workload)
     if lost:
-        warnings.warn(f"{chosen.name} has no place for {', '.join(lost)}", GridtuneWarning, stacklevel=2)
+        warnings.warn(f"{file_format.name} has no place for {', '.join(lost)}", GridtuneWarning, stacklevel=2)
     with open_for_writing(file) as opened:
-        chosen.write(workload, opened)
+        file_format.write(workload, opened)
 
 
-def _chosen_format(file: Path, name: str | None) -> tuple[Format, str]:
-    found = find_format(file)
+def _format_of(file: Path, name: str | None) -> tuple[Format, str]:
+    """Return the format of that name, else of the file's suffix, and the file's name without suffixes."""
+    match = find_format(file)
     if name is not None:
-        return get_format(name), found[1] if found else split_compression(file.name)[0]
-    if found is None:
-        known = ", ".join(sorted(get_format(known).suffix for known in format_names()))
-        raise WorkloadError(
-            "its suffix says no known format",
-            path=file,
-            hint=f"suffixes are {known}, with .gz or .xz if compressed; or pass format=",
-        )
-    return found
+        return get_format(name), match[1] if match else split_compression(file.name)[0]
+    if match is not None:
+        return match
+    suffixes = ", ".join(sorted(get_format(format).suffix for format in format_names()))
+    raise WorkloadError(
+        "its suffix belongs to no format",
+        path=file,
+        hint=f"suffixes are {suffixes}, with .gz or .xz if compressed; or pass format=",
+    )
 
 
 def _workload(
-    chosen: Format, stream: LogStream, name: str, rules: Iterable[str], options: dict[str, Any]
+    file_format: Format, stream: LogStream, name: str, rules: Iterable[str], options: dict[str, Any]
 ) -> Workload:
-    known = list(inspect.signature(chosen.read).parameters)[1:]
+    accepted = list(inspect.signature(file_format.read).parameters)[1:]
     for option in options:
-        if option not in known:
-            hint = f"its options are {', '.join(known)}" if known else "it has no options"
-            raise WorkloadError(f"the format {chosen.name} has no option {option!r}", hint=hint)
-    return build_workload(chosen.read(stream, **options), stream.path, name, rules)
+        if option not in accepted:
+            hint = f"its options are {', '.join(accepted)}" if accepted else "it has no options"
+            raise WorkloadError(f"the format {file_format.name} has no option {option!r}", hint=hint)
+    return build_workload(file_format.read(stream, **options), stream.path, name, rules)
 
 
 def _named_by_path(read: list[tuple[str, Workload]]) -> list[Workload]:
-
-    parents = [PurePosixPath(place).parent.parts for place, _ in read]
+    """Return workloads named by their paths below the folder that all share."""
+    parents = [PurePosixPath(path).parent.parts for path, _ in read]
     shared = 0
     while all(len(parent) > shared and parent[shared] == parents[0][shared] for parent in parents):
         shared += 1

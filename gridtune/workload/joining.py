@@ -1,7 +1,7 @@
-"""Many logs as one workload: so that a folder of days travels, and has a checksum, as a single log does.
+"""Many logs as one workload, so that a folder of days is passed around and has a checksum like a single log.
 
-The jobs stand log after log, each log's times on its own clock, and the partition says whose they are. A
-log's partition number is made from its name, so that the checksum of the whole knows the names.
+The jobs follow one another log by log, each log's times on its own clock, and the partition says which log a
+job belongs to. A log's partition number is derived from its name, so that the checksum covers the names.
 """
 
 from __future__ import annotations
@@ -28,25 +28,24 @@ _MARK = "JoinedLogs"
 
 
 def join_workloads(workloads: Sequence[Workload], *, name: str = "logs") -> Workload:
-    """Return one workload that holds many, in their order; `joined_parts` tells them apart again.
+    """Return one workload that holds many, in their order; `joined_parts` takes them apart again.
 
-    What they say of partitions is lost, as are their headers. The machine's size is kept where all logs
-    agree on it.
+    Their partitions and headers are lost. The machine's size is kept where all logs agree on it.
 
     Raises
     ------
     WorkloadError
-        If there is none, or two have the same name.
+        If there are none, or two have the same name.
     """
     if not workloads:
         raise WorkloadError("there are no logs to join")
-    twice = [each for each, times in Counter(log.name for log in workloads).items() if times > 1]
-    if twice:
-        raise WorkloadError(f"two logs are called {twice[0]!r}", hint="rename one of them")
+    name_most_often, times = Counter(log.name for log in workloads).most_common(1)[0]
+    if times > 1:
+        raise WorkloadError(f"two logs are named {name_most_often!r}", hint="rename one of them")
     numbers = [_number(log.name) for log in workloads]
     sizes = [len(log) for log in workloads]
-    known = [each for each in SWF_FIELDS if any(each in log.columns for log in workloads)]
-    columns = {each: _joined(each, workloads) for each in known if each != "partition"}
+    fields = [field for field in SWF_FIELDS if any(field in log.columns for log in workloads)]
+    columns = {field: _joined(field, workloads) for field in fields if field != "partition"}
     columns["partition"] = np.repeat(np.array(numbers, np.int64), sizes)
     machines = {log.machine_processors for log in workloads}
     cleaning: Counter[str] = Counter()
@@ -76,7 +75,7 @@ def read_days(
     clean
         Cleaning rules, applied to each log by itself.
     time_unit, speed
-        Of Batsim files: seconds in their unit of time, and flops a processor does in one.
+        Of Batsim files: seconds in their unit of time, and flops of a processor in one such unit.
 
     Returns
     -------
@@ -87,20 +86,20 @@ def read_days(
         units = {"time_unit": time_unit, "speed": speed}
         logs = read_workloads(path, clean=clean, by_format={"batsim": units})
         return join_workloads(logs, name=path.name.partition(".")[0])
-    found = find_format(path)
-    if found is not None and found[0].name == "batsim":
+    match = find_format(path)
+    if match is not None and match[0].name == "batsim":
         day = read_workload(path, clean=clean, time_unit=time_unit, speed=speed)
         return join_workloads([day], name=day.name)
     return read_workload(path, clean=clean)
 
 
 def is_joined(workload: Workload) -> bool:
-    """Tell whether a workload holds several logs one after the other."""
+    """Return whether a workload holds several logs one after the other."""
     return _MARK in workload.header
 
 
 def joined_parts(workload: Workload) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
-    """Return the names of a joined workload's logs, and where each one's jobs begin: shape (logs + 1,)."""
+    """Return the names of a joined workload's logs, and the first job of each: shape (logs + 1,)."""
     changes = np.flatnonzero(np.diff(workload.partition)) + 1
     first = np.concatenate([[0], changes, [len(workload)]]).astype(np.int64)
     numbers = workload.partition[first[:-1]].tolist()

@@ -79,11 +79,11 @@ def copied_jobs(
         raise WorkloadError(f"a probability lies in [0, 1], but got {probability}")
     if int(shift) != shift:
         raise WorkloadError(f"a shift is a whole number of seconds, but got {shift}")
-    chosen = np.flatnonzero(rng.random(len(submit_time)) < probability)
-    shifted = submit_time[chosen] + int(shift)
+    copied = np.flatnonzero(rng.random(len(submit_time)) < probability)
+    shifted = submit_time[copied] + int(shift)
     if len(shifted) and (shifted.min() < 0 or shifted.max() > LARGEST_TIME):
         raise WorkloadError(f"a shift of {shift} s moves submissions out of the log's clock")
-    return chosen, shifted
+    return copied, shifted
 
 
 def shaken_submits(submit_time: IntArray, amount: int, rng: np.random.Generator) -> IntArray:

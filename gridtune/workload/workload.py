@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.registry import nearest_name
 from gridtune.workload import selection
 from gridtune.workload.validity import find_fault
 
@@ -97,14 +97,12 @@ class Workload:
         lengths = {name: len(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
             raise WorkloadError(f"columns differ in length: {lengths}", path=self.source)
-        held = {}
-        for name in SWF_FIELDS:
-            if name not in self.columns:
-                continue
-            column = _own_column(name, self.columns[name], self.source)
-            column.flags.writeable = False
-            held[name] = column
-        object.__setattr__(self, "columns", MappingProxyType(held))
+        columns = {
+            name: _own_column(name, self.columns[name], self.source)
+            for name in SWF_FIELDS
+            if name in self.columns
+        }
+        object.__setattr__(self, "columns", MappingProxyType(columns))
         self._check()
 
     def _check(self) -> None:
@@ -212,9 +210,9 @@ class Workload:
         Simulations count the jobs for which neither is known; `drop_unknown_processors` removes them.
         """
         requested, allocated = self.column("requested_processors"), self.column("allocated_processors")
-        chosen = np.maximum(np.where(requested > 0, requested, allocated), 1)
-        chosen.flags.writeable = False
-        return chosen
+        processors = np.maximum(np.where(requested > 0, requested, allocated), 1)
+        processors.flags.writeable = False
+        return processors
 
     @cached_property
     def checksum(self) -> str:
@@ -271,34 +269,31 @@ class Workload:
         the log is in this partition.
         """
         number = self._partition_number(partition) if isinstance(partition, str) else partition
-        chosen = self._having("partition", number)
-        return chosen if len(chosen) == len(self) else replace(chosen, machine_processors=None)
+        jobs = self._having("partition", number)
+        return jobs if len(jobs) == len(self) else replace(jobs, machine_processors=None)
 
     def _partition_number(self, name: str) -> int:
-        numbers = [number for number, known in self.partition_names.items() if known == name]
+        numbers = [number for number, value in self.partition_names.items() if value == name]
         if len(numbers) == 1:
             return numbers[0]
         if numbers:
             raise WorkloadError(f"several partitions are named {name!r}: numbers {numbers}", path=self.source)
-        near = difflib.get_close_matches(name, self.partition_names.values(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else None
+        near = nearest_name(name, self.partition_names.values())
+        hint = f"did you mean {near!r}?" if near else None
         if not self.partition_names:
-            known = (self.partition != UNKNOWN).any()
+            numbered = (self.partition != UNKNOWN).any()
             hint = "this log does not name its partitions; give the number"
-            hint = hint if known else "this log has no partitions"
+            hint = hint if numbered else "this log has no partitions"
         raise WorkloadError(f"no partition is named {name!r}", path=self.source, hint=hint)
 
     def _having(self, name: str, value: int) -> Workload:
         mask = self.column(name) == value
         if not mask.any():
-            known = np.unique(self.column(name))
-            known = known[known != UNKNOWN]
-            if not len(known):
-                raise WorkloadError(
-                    f"no job has {name} {value}", path=self.source, hint=f"this log has no {name}s"
-                )
-            shown = ", ".join(map(str, known[:10])) + (", …" if len(known) > 10 else "")
-            raise WorkloadError(f"no job has {name} {value}", path=self.source, hint=f"there are {shown}")
+            numbers = np.unique(self.column(name))
+            numbers = numbers[numbers != UNKNOWN]
+            shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+            hint = f"there are {shown}" if len(numbers) else f"this log has no {name}s"
+            raise WorkloadError(f"no job has {name} {value}", path=self.source, hint=hint)
         return self.take(mask)
 
     def _with(self, **columns: npt.NDArray[Any]) -> Workload:
@@ -342,11 +337,11 @@ class Workload:
         Workload
             Ordered by submit time, originals before copies. Copies get new job numbers, above the largest.
         """
-        chosen, submit = selection.copied_jobs(self.submit_time, probability, shift, rng)
-        copies = {name: column[chosen] for name, column in self.columns.items()}
+        copied, submit = selection.copied_jobs(self.submit_time, probability, shift, rng)
+        copies = {name: column[copied] for name, column in self.columns.items()}
         copies["submit_time"] = submit
         if "job_id" in copies and len(self):
-            copies["job_id"] = int(self.job_id.max()) + 1 + np.arange(len(chosen), dtype=np.int64)
+            copies["job_id"] = int(self.job_id.max()) + 1 + np.arange(len(copied), dtype=np.int64)
         joined = {name: np.concatenate([self.columns[name], copies[name]]) for name in self.columns}
         return replace(self, columns=joined)._sorted()
 
@@ -366,17 +361,21 @@ class Workload:
 
 def _own_column(name: str, values: npt.ArrayLike, source: Path | None) -> npt.NDArray[Any]:
     """Return a contiguous column of the field's own type; refuse what would not survive the conversion."""
-    given = np.asarray(values)
-    if given.ndim != 1:
-        raise WorkloadError(f"a column has one dimension, not {given.ndim}", path=source, field=name)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise WorkloadError(f"a column has one dimension, not {array.ndim}", path=source, field=name)
     if name in FLOAT_FIELDS:
         # Adding zero makes -0.0 into 0.0, so that equal content has equal bytes.
-        return np.ascontiguousarray(given, dtype=np.float64) + 0.0
-    if given.size and given.dtype.kind not in "iub":
-        whole = given.dtype.kind == "f" and bool((np.isfinite(given) & (given == np.rint(given))).all())
-        if not whole or np.abs(given).max() > 2**53:
+        column = np.ascontiguousarray(array, dtype=np.float64) + 0.0
+        column.flags.writeable = False
+        return column
+    if array.size and array.dtype.kind not in "iub":
+        whole = array.dtype.kind == "f" and bool((np.isfinite(array) & (array == np.rint(array))).all())
+        if not whole or np.abs(array).max() > 2**53:
             raise WorkloadError("holds values that are not whole numbers", path=source, field=name)
-    if given.dtype.kind == "u" and given.size and given.max() > np.iinfo(np.int64).max:
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
         raise WorkloadError("holds values beyond int64", path=source, field=name)
-    # Sharing what someone else may still write would let content and checksum drift apart.
-    return np.array(given, dtype=np.int64, order="C", copy=given.flags.writeable or None).view()
+    # An array that the caller can still write to is copied, or content and checksum might drift apart.
+    column = np.array(array, dtype=np.int64, order="C", copy=array.flags.writeable or None).view()
+    column.flags.writeable = False
+    return column

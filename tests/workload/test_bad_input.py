@@ -201,7 +201,7 @@ def test_places_that_are_no_logs(tmp_path, write_file):
     folder.mkdir()
     with pytest.raises(WorkloadError, match="is a folder"):
         read_workload(folder)
-    with pytest.raises(WorkloadError, match="no known format"):
+    with pytest.raises(WorkloadError, match="belongs to no format"):
         read_workload(write_file("log.txt", GOOD))
     with pytest.raises(WorkloadError, match="no format is named 'swv'"):
         read_workload(write_file("log.swf", GOOD), format="swv")
@@ -231,7 +231,7 @@ def test_a_file_one_may_not_read(write_file):
         ("", "1,2", "line 1 should name the fields", 1),
         ("submit_time,run_time", "1,2,3", "expected 2 fields, but found 3", 3),
         ("submit_time,run_time", "1", "expected 2 fields, but found 1", 3),
-        ("submit_time,run_time", "1,", "nothing stands here", 3),
+        ("submit_time,run_time", "1,", "there is no value here", 3),
         ("submit_time,run_time", "1,x", "'x' is not a number", 3),
         ("submit_time,run_time", "-1,3", "negative submit time", 3),
     ],

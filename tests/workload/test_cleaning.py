@@ -132,7 +132,7 @@ def test_bad_arguments():
 
 
 def test_a_rule_of_ones_own(monkeypatch):
-    monkeypatch.setattr(cleaning, "_RULES", dict(cleaning._RULES))
+    monkeypatch.setattr(cleaning._RULES, "_items", dict(cleaning._RULES.imported))
 
     @cleaning_rule
     def drop_night_jobs(jobs):

@@ -21,7 +21,7 @@ def test_examples(page, repository, tmp_path, monkeypatch):
     (tmp_path / "traces").mkdir()
     shutil.copy(repository / "traces" / "quickstart.swf.gz", tmp_path / "traces")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cleaning, "_RULES", dict(cleaning._RULES))
+    monkeypatch.setattr(cleaning._RULES, "_items", dict(cleaning._RULES.imported))
     test = doctest.DocTestParser().get_doctest(page, {}, "workloads.md", "workloads.md", 0)
     assert len(test.examples) > 15
     said: list[str] = []

@@ -1,6 +1,7 @@
 """Trace formats: one file each, found by suffix.
 
-To add one, write a module with a reader and a writer and register its `Format` here.
+To add one, write a module with a reader and a writer. Register its `Format` here or, from a package of your
+own, announce it by an entry point of the group `gridtune.formats`.
 """
 
 from __future__ import annotations

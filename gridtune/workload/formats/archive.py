@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -26,9 +27,9 @@ def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def logs_in_folder(folder: Path) -> list[Path]:
-    """Return the logs below a folder, in natural order; files that no format claims are passed over."""
-    found = [path for path in folder.rglob("*") if find_format(path) and path.is_file()]
-    return sorted(found, key=lambda path: natural_order(path.relative_to(folder).as_posix()))
+    """Return the logs below a folder, in natural order; files of no format are skipped."""
+    logs = [path for path in folder.rglob("*") if find_format(path) and path.is_file()]
+    return sorted(logs, key=lambda path: natural_order(path.relative_to(folder).as_posix()))
 
 
 def logs_in_archive(path: Path, max_bytes: int) -> Iterator[tuple[str, LogStream]]:
@@ -36,8 +37,6 @@ def logs_in_archive(path: Path, max_bytes: int) -> Iterator[tuple[str, LogStream
 
     Nothing is unpacked to disk. `max_bytes` holds for the archive as a whole and again for each log.
     """
-    import tarfile  # noqa: PLC0415
-
     with open_log(path, max_bytes) as stream:
         try:
             with tarfile.open(fileobj=stream, mode="r|", name=path.name) as archive:  # type: ignore[call-overload]

@@ -1,9 +1,9 @@
 """Batsim's JSON: jobs, and the profiles that say what they do.
 
-Batsim counts in seconds. What its jobs may hold freely besides is where the other fields of a log go, under
-their SWF names, so that writing and reading loses nothing.
+Batsim counts in seconds. Its jobs may hold further fields: the other fields of a log go there, under their
+SWF names, so that writing and reading loses nothing.
 
-Read are `delay` profiles and computations without communication: `parallel_homogeneous` (flops of each
+Supported are `delay` profiles and computations without communication: `parallel_homogeneous` (flops of each
 processor), `parallel_homogeneous_total` (of all together) and `parallel` (a list, of which the longest
 counts). `nb_res` is not the machine's size: in files in use it is the width of the widest job.
 
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from gridtune.errors import WorkloadError
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.json_lines import line_of_path
-from gridtune.workload.formats.log import RawLog
+from gridtune.workload.formats.log import RawLog, metadata_from_json, metadata_to_json
 from gridtune.workload.formats.registry import Format
 from gridtune.workload.validity import LARGEST_TIME
 from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
@@ -120,7 +120,7 @@ class _Reader:
 
     def _seconds(self, value: Any, *path: str | int) -> int | float:
         number = self._number(value, *path)
-        # Below zero is a mark (unknown) or a fault, not a time: it is not scaled.
+        # A negative number means unknown or is a fault: it is not scaled.
         if number < 0 or (self.time_unit == 1 and isinstance(number, int) and number <= LARGEST_TIME):
             return number
         return self._whole(Fraction(number) * self.time_unit, *path)
@@ -177,10 +177,8 @@ class _Reader:
         if kind == "delay":
             return self._seconds(profile.get("delay"), *at, "delay")
         if kind not in _COMPUTATIONS:
-            known = ", ".join(("delay", *_COMPUTATIONS))
-            raise self._fault(
-                f"profile of type {kind!r} has no run time of its own", *at, hint=f"read are {known}"
-            )
+            hint = f"supported types are {', '.join(('delay', *_COMPUTATIONS))}"
+            raise self._fault(f"profile of type {kind!r} has no run time of its own", *at, hint=hint)
         if any(self._flat(profile.get("com", 0), *at, "com")):
             hint = "its run time depends on a network, which gridtune does not simulate"
             raise self._fault("the profile communicates", *at, "com", hint=hint)
@@ -208,11 +206,7 @@ class _Reader:
             }
             return {"header": simple}
         try:
-            return {
-                "machine_processors": own["machine_processors"],
-                "header": {key: tuple(values) for key, values in own["header"].items()},
-                "partition_names": {int(number): name for number, name in own["partition_names"].items()},
-            }
+            return metadata_from_json(own)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._fault("gridtune's own part is damaged", _OWN) from error
 
@@ -229,11 +223,7 @@ def _write(workload: Workload, file: BinaryIO) -> None:
         message = f"Batsim has no job without run time, but job {row + 1} has none"
         hint = "clean with 'drop_never_started' first"
         raise WorkloadError(message, field="run_time", hint=hint)
-    own = {
-        "machine_processors": workload.machine_processors,
-        "header": {key: list(values) for key, values in workload.header.items()},
-        "partition_names": {str(number): name for number, name in workload.partition_names.items()},
-    }
+    own = metadata_to_json(workload)
     widest = int(workload.processors.max(initial=0))
     file.write(f'{{\n"nb_res": {widest},\n"{_OWN}": {_compact(own)},\n"jobs": [\n'.encode())
     file.write(",\n".join(_compact(job) for job in _jobs(workload)).encode())
@@ -250,7 +240,7 @@ def _jobs(workload: Workload) -> list[dict[str, Any]]:
     ]
     requested = workload.column("requested_processors").tolist()
     jobs = []
-    for row, width, asked in zip(workload, workload.processors.tolist(), requested, strict=True):
+    for row, width, wanted in zip(workload, workload.processors.tolist(), requested, strict=True):
         job = {
             "id": str(row.get("job_id", UNKNOWN)),
             "subtime": row["submit_time"],
@@ -259,8 +249,8 @@ def _jobs(workload: Workload) -> list[dict[str, Any]]:
         }
         if row.get("requested_time", UNKNOWN) != UNKNOWN:
             job["walltime"] = row["requested_time"]
-        if asked != width:
-            job["requested_processors"] = asked
+        if wanted != width:
+            job["requested_processors"] = wanted
         job |= {name: row[name] for name in extra if row[name] != UNKNOWN}
         jobs.append(job)
     return jobs

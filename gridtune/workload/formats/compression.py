@@ -1,9 +1,12 @@
-"""Opening log files: plain, gzip or xz, up to a stated size; writing them whole or not at all."""
+"""Opening log files: plain, gzip or xz, up to a given size; writing them completely or not at all."""
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
 import uuid
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,7 +43,7 @@ class LogStream:
     compression
         "gzip", "xz" or None.
     max_bytes
-        How many decompressed bytes it may hold; one more is an error, found before they are kept.
+        The most decompressed bytes it may hold; one more is an error, before they are stored.
     damage
         Exceptions that `source` raises for damaged data.
     """
@@ -59,20 +62,20 @@ class LogStream:
         self._compression = compression
         self._damage = damage
         self._taken = 0
-        self._held = b""
+        self._rest = b""
 
     def read_line(self, longest: int = 1 << 16) -> bytes:
-        """Return the next line without its end; at most `longest` bytes are looked through for it."""
+        """Return the next line without its end; the search for the end stops after `longest` bytes."""
         block = self.read(longest)
-        line, _, self._held = block.partition(b"\n")
+        line, _, self._rest = block.partition(b"\n")
         return line
 
     def read(self, size: int = -1) -> bytes:
         """Return up to `size` bytes, or all that is left; b"" at the end."""
         if size < 0:
             return b"".join(iter(lambda: self.read(_PIECE), b""))
-        if self._held:
-            block, self._held = self._held[:size], self._held[size:]
+        if self._rest:
+            block, self._rest = self._rest[:size], self._rest[size:]
             return block
         return self._read(size)
 
@@ -124,14 +127,9 @@ def unpack(
     """Return the stream of an open file, decompressed as its name's suffix says."""
     _, compression = split_compression(path.name)
     if compression == "gzip":
-        import gzip  # noqa: PLC0415
-        import zlib  # noqa: PLC0415
-
         source = cast("IO[bytes]", gzip.GzipFile(fileobj=source, mode="rb"))
         damage = (*damage, zlib.error)
     elif compression == "xz":
-        import lzma  # noqa: PLC0415
-
         source = cast("IO[bytes]", lzma.LZMAFile(source, mode="rb"))  # noqa: SIM115
         damage = (*damage, lzma.LZMAError)
     return LogStream(source, path, compression, max_bytes, damage)
@@ -157,7 +155,7 @@ def open_log(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[LogStre
 
 @contextmanager
 def open_for_writing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that appears under its name only once it is written whole.
+    """Open a file that appears under its name only once it is complete.
 
     Compressed as its suffix says, with no time stamp or name inside: equal content gives equal bytes.
     """
@@ -185,11 +183,7 @@ def open_for_writing(path: Path) -> Iterator[BinaryIO]:
 
 def _packer(raw: BinaryIO, compression: str | None) -> Any:
     if compression == "gzip":
-        import gzip  # noqa: PLC0415
-
         return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
     if compression == "xz":
-        import lzma  # noqa: PLC0415
-
         return lzma.LZMAFile(raw, mode="wb", preset=6)
     return raw

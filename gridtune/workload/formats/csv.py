@@ -5,10 +5,10 @@ Holds the columns alone: no header, machine size or partition names.
 
 from __future__ import annotations
 
-import difflib
 from typing import BinaryIO
 
 from gridtune.errors import WorkloadError
+from gridtune.registry import nearest_name
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.numbers import rows_of_text
@@ -37,8 +37,8 @@ def _read(stream: LogStream) -> RawLog:
 def _field(text: str, stream: LogStream) -> str:
     name = text.strip().strip('"').strip()
     if name not in SWF_FIELDS:
-        near = difflib.get_close_matches(name, SWF_FIELDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(SWF_FIELDS)}"
+        near = nearest_name(name, SWF_FIELDS)
+        hint = f"did you mean {near!r}?" if near else f"the fields are {', '.join(SWF_FIELDS)}"
         raise WorkloadError(f"unknown field {name[:40]!r}", path=stream.path, line=1, hint=hint)
     return name
 

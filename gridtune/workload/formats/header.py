@@ -25,7 +25,7 @@ def parse_header(comments: Iterable[Comment]) -> dict[str, tuple[str, ...]]:
     r"""Return the header's values by key, in order.
 
     A key given several times has several values. A line indented by four blanks or more goes on with the
-    value before it, after a "\n". A line without a key is a value of "Comment"; empty lines are passed over.
+    value before it, after a "\n". A line without a key is a value of "Comment"; empty lines are skipped.
     """
     values: dict[str, list[str]] = {}
     last: str | None = None
@@ -36,10 +36,10 @@ def parse_header(comments: Iterable[Comment]) -> dict[str, tuple[str, ...]]:
         if last is not None and _CONTINUED.match(text):
             values[last][-1] += "\n" + text.strip()
             continue
-        found = _KEY.fullmatch(text)
-        last, value = (found[1], found[2]) if found else (_FREE, text)
+        match = _KEY.fullmatch(text)
+        last, value = (match[1], match[2]) if match else (_FREE, text)
         values.setdefault(last, []).append(value.strip())
-    return {key: tuple(found) for key, found in values.items()}
+    return {key: tuple(texts) for key, texts in values.items()}
 
 
 def machine_size(header: Header, comments: Iterable[Comment], path: Path) -> int | None:
@@ -58,8 +58,8 @@ def machine_size(header: Header, comments: Iterable[Comment], path: Path) -> int
 
 def partition_names(header: Header) -> dict[int, str]:
     """Return partition names by number, from values such as `12 rl.ac.uk`."""
-    found = (_NUMBERED.match(value.split("\n")[0]) for value in header.get("Partition", ()))
-    return {int(match[1]): match[2].strip() for match in found if match}
+    matches = (_NUMBERED.match(value.split("\n")[0]) for value in header.get("Partition", ()))
+    return {int(match[1]): match[2].strip() for match in matches if match}
 
 
 def header_lines(workload: Workload, mark: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where in a JSON text a value stands: found only when there is a fault to report."""
+"""The line of a value in a JSON text, looked up only when there is a fault to report."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def line_of_path(text: str, path: Sequence[str | int]) -> int:
     """
     at = _skip(text, 0)
     for step in path:
-        found = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
-        if found is None:
+        place = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
+        if place is None:
             break
-        at = found
+        at = place
     return text.count("\n", 0, at) + 1
 
 
@@ -33,19 +33,19 @@ def _skip(text: str, at: int) -> int:
 def _member(text: str, at: int, key: str) -> int | None:
     if text[at] != "{":
         return None
-    found = None
+    place = None
     at = _skip(text, at + 1)
     while text[at] != "}":
         name, at = _DECODER.raw_decode(text, at)
         at = _skip(text, _skip(text, at) + 1)
         if name == key:
             # Of keys given twice, the last one counts.
-            found = at
+            place = at
         _, at = _DECODER.raw_decode(text, at)
         at = _skip(text, at)
         if text[at] == ",":
             at = _skip(text, at + 1)
-    return found
+    return place
 
 
 def _element(text: str, at: int, position: int) -> int | None:

@@ -15,14 +15,38 @@ from gridtune.workload.cleaning import CleaningReport, Jobs, apply_rules
 from gridtune.workload.validity import find_fault
 from gridtune.workload.workload import FLOAT_FIELDS, Workload
 
-__all__ = ["RawLog", "build_workload"]
+__all__ = ["RawLog", "build_workload", "metadata_from_json", "metadata_to_json"]
 
 _ROW = "row of the file"
 
 
+def metadata_to_json(workload: Workload) -> dict[str, Any]:
+    """Return what a workload says beside its columns, as values for JSON."""
+    return {
+        "machine_processors": workload.machine_processors,
+        "header": {key: list(values) for key, values in workload.header.items()},
+        "partition_names": {str(number): name for number, name in workload.partition_names.items()},
+    }
+
+
+def metadata_from_json(values: Any) -> dict[str, Any]:
+    """Return the fields of a `RawLog` that `metadata_to_json` wrote.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError or AttributeError
+        If it did not write them.
+    """
+    return {
+        "machine_processors": values["machine_processors"],
+        "header": {key: tuple(texts) for key, texts in values["header"].items()},
+        "partition_names": {int(number): name for number, name in values["partition_names"].items()},
+    }
+
+
 @dataclass(frozen=True)
 class RawLog:
-    """A file's content, read without judgement of its values.
+    """A file's content, before its values are checked.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.log import RawLog
+from gridtune.workload.formats.log import RawLog, metadata_from_json, metadata_to_json
 from gridtune.workload.formats.registry import Format
 from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, Workload
 
@@ -83,13 +83,8 @@ def _metadata(metadata: Mapping[bytes, bytes], stream: LogStream) -> dict[str, A
     if _METADATA not in metadata:
         return {}
     try:
-        held = json.loads(metadata[_METADATA])
-        return {
-            "machine_processors": held["machine_processors"],
-            "header": {key: tuple(values) for key, values in held["header"].items()},
-            "partition_names": {int(number): name for number, name in held["partition_names"].items()},
-            "cleaning": dict(held["cleaning"]),
-        }
+        values = json.loads(metadata[_METADATA])
+        return {**metadata_from_json(values), "cleaning": dict(values["cleaning"])}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise WorkloadError("its gridtune metadata is damaged", path=stream.path) from error
 
@@ -98,14 +93,9 @@ def _write(workload: Workload, file: BinaryIO) -> None:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    held = {
-        "machine_processors": workload.machine_processors,
-        "header": {key: list(values) for key, values in workload.header.items()},
-        "partition_names": {str(number): name for number, name in workload.partition_names.items()},
-        "cleaning": dict(workload.cleaning),
-    }
+    metadata = {**metadata_to_json(workload), "cleaning": dict(workload.cleaning)}
     table = pa.table(dict(workload.columns))
-    table = table.replace_schema_metadata({_METADATA: json.dumps(held, ensure_ascii=False).encode()})
+    table = table.replace_schema_metadata({_METADATA: json.dumps(metadata, ensure_ascii=False).encode()})
     pq.write_table(table, file, compression="zstd")
 
 

@@ -48,19 +48,23 @@ class Format:
     cannot_hold: Callable[[Workload], list[str]] = _loses_nothing
 
 
-#: All formats by name, those that come with gridtune first.
-FORMATS: Registry[Format] = Registry(
-    "format", "gridtune.formats", WorkloadError, convert=lambda loaded: loaded
-)
-
-
-def register_format(added: Format) -> None:
-    """Add a format; neither name nor suffix is ever overwritten."""
+def _checked(added: Format) -> Format:
+    if not isinstance(added, Format):
+        raise WorkloadError(f"a format is a gridtune.workload.formats.Format, not {added!r}")
     if not added.suffix.startswith(".") or added.suffix != added.suffix.lower():
         raise WorkloadError(f"a suffix is lower-case and starts with a dot, but got {added.suffix!r}")
     if any(added.suffix == other.suffix for other in FORMATS.imported.values()):
         raise WorkloadError(f"a format for {added.suffix!r} is registered already")
-    FORMATS.register(added.name, added, module=added.read.__module__)
+    return added
+
+
+#: All formats by name, those that come with gridtune first.
+FORMATS: Registry[Format] = Registry("format", "gridtune.formats", WorkloadError, convert=_checked)
+
+
+def register_format(added: Format) -> None:
+    """Add a format; neither name nor suffix is ever overwritten."""
+    FORMATS.register(_checked(added).name, added, module=added.read.__module__)
 
 
 def format_names() -> list[str]:
@@ -76,7 +80,9 @@ def get_format(name: str) -> Format:
 def find_format(path: Path | str) -> tuple[Format, str] | None:
     """Return the format that a file's suffix stands for and the name without suffixes, or None."""
     name, _ = split_compression(Path(path).name)
-    for format in FORMATS.values():
-        if name.lower().endswith(format.suffix) and len(name) > len(format.suffix):
-            return format, name[: -len(format.suffix)]
+    # Other packages are imported only for a suffix that is not gridtune's own.
+    for formats in (FORMATS.imported, FORMATS):
+        for format in formats.values():
+            if name.lower().endswith(format.suffix) and len(name) > len(format.suffix):
+                return format, name[: -len(format.suffix)]
     return None

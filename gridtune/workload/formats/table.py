@@ -180,10 +180,10 @@ class _Parser:
         }
         return _Block(columns, np.asarray(lines, dtype=np.int64))
 
-    def _count_error(self, text: bytes, found: int, line: int) -> WorkloadError:
+    def _count_error(self, text: bytes, count: int, line: int) -> WorkloadError:
         start = _decoded(text[:40])
         return WorkloadError(
-            f"expected {len(self.layout.fields)} fields, but found {found}: {start!r}…",
+            f"expected {len(self.layout.fields)} fields, but found {count}: {start!r}…",
             path=self.path,
             line=line,
         )
@@ -203,7 +203,7 @@ class _Parser:
         # A letter in a whole number is a fault, though Python would read 3e2.
         mantissa = _EXPONENT.sub(b"", token) if name in FLOAT_FIELDS else token
         if not _DECIMAL.fullmatch(mantissa):
-            message = "nothing stands here" if not token else "is not a number"
+            message = "there is no value here" if not token else "is not a number"
             raise self._value_error(message, token, name, line)
         value = float(token)
         if name in FLOAT_FIELDS:
@@ -212,7 +212,7 @@ class _Parser:
             return value
         if abs(value) > 2**53:
             raise self._value_error(
-                "is beyond the whole numbers that have a decimal point", token, name, line
+                "is beyond 2**53, the largest whole number with a decimal point", token, name, line
             )
         # "3477.0" is the whole number it says; a fraction stays one, for the checks or a rule to find.
         return int(value) if value.is_integer() else value
@@ -227,9 +227,9 @@ class _Parser:
         lines = _joined([block.lines for block in blocks], "")
         labels = {}
         for name, codes in self.codes.items():
-            columns[name], found = _resolved(columns[name], codes)
-            if found is not None:
-                labels[name] = found
+            columns[name], names_of_codes = _resolved(columns[name], codes)
+            if names_of_codes is not None:
+                labels[name] = names_of_codes
         return Table(columns, lines, self.comments, labels)
 
 

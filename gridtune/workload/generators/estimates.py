@@ -64,10 +64,10 @@ def modal_estimates(rng: np.random.Generator, run_time: IntArray, maximum: int) 
     fitting = np.searchsorted(run_time[order], values, side="right")
     estimates = np.full(len(run_time), maximum, dtype=np.int64)
     free = np.empty(0, dtype=np.int64)
-    seen, carried = 0, 0
+    start, carried = 0, 0
     for value, until, count in zip(values[:-1], fitting[:-1], wanted[:-1], strict=True):
-        free = np.concatenate([free, order[seen:until]])
-        seen = int(until)
+        free = np.concatenate([free, order[start:until]])
+        start = int(until)
         take = min(int(count) + carried, len(free))
         carried += int(count) - take
         rng.shuffle(free)

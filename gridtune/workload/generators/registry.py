@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
-from gridtune.registry import Registry
+from gridtune.registry import Registry, nearest_name
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -175,20 +174,20 @@ def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
     """
     model = find_generator(name)
     kinds = {"jobs": int, "seed": int, **model.parameters}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise WorkloadError(f"{text!r} is not of the form key=value", hint="such as jobs=5000")
         if key not in kinds:
             raise _unknown_parameter(name, key, kinds)
-        if key in found:
+        if key in values:
             raise WorkloadError("given twice", field=key)
         try:
-            found[key] = kinds[key](value)
+            values[key] = kinds[key](value)
         except ValueError:
             raise WorkloadError(f"{value!r} is not of type {kinds[key].__name__}", field=key) from None
-    return found
+    return values
 
 
 def _checked(model: WorkloadGenerator, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,21 +218,17 @@ def _whole(field: str, value: Any, *, at_least: int | None) -> int:
     return int(value)
 
 
-def _unknown_parameter(name: str, key: str, known: Iterable[str]) -> WorkloadError:
-    return WorkloadError(f"generator {name!r} has no parameter {key!r}", hint=_guess(key, known))
-
-
-def _guess(word: str, known: Iterable[str]) -> str:
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    return f"{meant}there are {', '.join(names)}"
+def _unknown_parameter(name: str, key: str, parameters: Iterable[str]) -> WorkloadError:
+    near = nearest_name(key, parameters)
+    hint = f"did you mean {near!r}? " if near else ""
+    hint += f"its parameters are {', '.join(parameters)}"
+    return WorkloadError(f"generator {name!r} has no parameter {key!r}", hint=hint)
 
 
 def _header(
     name: str, jobs: int, seed: int, processors: int, values: Mapping[str, Any]
 ) -> dict[str, tuple[str, ...]]:
-    given = " ".join(f"{key}={value}" for key, value in values.items() if value is not None)
+    parameters = " ".join(f"{key}={value}" for key, value in values.items() if value is not None)
     return {
         "Version": ("2.2",),
         "Computer": ("synthetic",),
@@ -246,5 +241,5 @@ def _header(
         "TimeZoneString": ("UTC",),
         "MaxNodes": (str(processors),),
         "MaxProcs": (str(processors),),
-        "Note": (f"gridtune traces generate {name} OUT jobs={jobs} seed={seed} {given}",),
+        "Note": (f"gridtune traces generate {name} OUT jobs={jobs} seed={seed} {parameters}",),
     }
