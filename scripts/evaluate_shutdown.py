@@ -16,7 +16,7 @@ import torch
 from gridtune.statistics.inference import paired_difference
 from gridtune.systems.shutdown.environment import read_training_days
 from gridtune.systems.shutdown.learners.playing import play_days
-from gridtune.systems.shutdown.metrics import measure_days, sum_up
+from gridtune.systems.shutdown.metrics import combine_days, measure_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.system import CLUSTERS
@@ -31,9 +31,9 @@ RULES = {
 SHOWN = (
     ("energy_waste_per_day", "waste", ",.0f"),
     ("switches_per_day", "switches", ".1f"),
-    ("mean_stretch", "stretch", ".3f"),
-    ("mean_wait", "wait", ".1f"),
-    ("mean_qos_delay_all", "delay", ".1f"),
+    ("stretch_mean", "stretch", ".3f"),
+    ("wait_mean", "wait, s", ",.0f"),
+    ("qos_delay_all_mean", "delay, s", ",.0f"),
     ("qos_violations", "violations", ",.0f"),
     ("qos_violations_all", "with unstarted", ",.0f"),
     ("jobs_finished", "finished", ",.0f"),
@@ -77,7 +77,7 @@ def main() -> None:
     print("| policy |", " | ".join(title for _, title, _ in SHOWN), "|")
     print("| --- |", " | ".join("---:" for _ in SHOWN), "|")
     for name, each in told.items():
-        sums = [sum_up(measures) for measures in each]
+        sums = [combine_days(measures) for measures in each]
         means = {metric: np.mean([one[metric] for one in sums]) for metric, _, _ in SHOWN}
         print(f"| {name} |", " | ".join(format(means[metric], form) for metric, _, form in SHOWN), "|")
     print("\n| waste | less than | by | 95 % | | switches | by | 95 % |")

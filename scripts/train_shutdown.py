@@ -84,7 +84,7 @@ def main() -> None:
         validate_every=given.validate_every,
         seconds=given.seconds,
         device=given.device,
-        told=lambda line: print(json.dumps(line), flush=True),
+        on_validation=lambda line: print(json.dumps(line), flush=True),
     )
     print(best)
 

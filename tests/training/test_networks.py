@@ -143,7 +143,7 @@ def test_a_seed_draws_the_same_weights_and_leaves_torch_s_own_numbers_alone() ->
 
 
 def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(PolicyError, match="one of paper, recurrent, mlp, effects"):
+    with pytest.raises(PolicyError, match="one of effects, mlp, paper, recurrent"):
         make_network("lstm", FEATURES, ACTIONS)
     with pytest.raises(PolicyError, match="cannot learn from 4 decisions"):
         make_network("mlp", FEATURES, ACTIONS, sequence=4)

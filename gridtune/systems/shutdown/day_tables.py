@@ -1,4 +1,4 @@
-"""What a cell of the `shutdown` system can tell beyond its metrics: days, jobs, queues, one day's nodes."""
+"""Tables of a cell of the `shutdown` system: its days, its jobs, its queue lengths, the nodes of one day."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from gridtune.systems.shutdown.simulator.outcome import DayRecord, Outcome
 
 __all__ = ["day_tables"]
 
-#: Share of the days that have fewer jobs than the one whose nodes are shown.
-_SHOWN = 0.8
+#: The day whose nodes are in the table has more jobs than this share of the days.
+_BUSY_DAY = 0.8
 _RESERVED, _WAITING = 1, 7
 
 
 def day_tables(
     days: Days, measures: Mapping[str, npt.NDArray[Any]], outcome: Outcome, record: DayRecord
 ) -> dict[str, pa.Table]:
-    """Return tables by name.
+    """Return tables by name; times in minutes.
 
     Returns
     -------
     dict
-        `days`: a row for each day with its measures. `jobs`: a row for each job: its day, minutes of
-        submission and start (none: never), minutes since the submission before in that day, cores,
-        walltime, run. `queue` and `nodes`, unless days were lived through as a whole: by length of the
-        queue the minutes it was so long and the nodes then reserved; and for a busy day, each node's
-        states one after the other.
+        `days`: the measures of each day. `jobs`: of each job its day, submission, start (null: never), time
+        since the previous submission of that day, cores, walltime and run time. With a record also `queue`:
+        for each queue length, how many minutes had it and how many nodes were reserved then; and `nodes`: the
+        states of each node on a busy day, in order.
     """
     columns = {name: column for name, column in measures.items() if name != "days"}
     tables = {
@@ -63,24 +62,29 @@ def _jobs(days: Days, outcome: Outcome) -> pa.Table:
 
 
 def _queue(record: DayRecord) -> pa.Table:
-    """Return reservations by the length of the queue they were named for: that at the minute's beginning."""
+    """Return reservations by the queue length at the beginning of the minute."""
     reserved = record.minutes[:, 1:, _RESERVED].ravel()
     waiting = record.minutes[:, :-1, _WAITING].ravel()
     minutes = np.bincount(waiting)
-    seen = np.flatnonzero(minutes)
-    sums = np.bincount(waiting, reserved)[seen]
-    squares = np.bincount(waiting, reserved.astype(np.float64) ** 2)[seen]
-    mean = sums / minutes[seen]
-    spread = np.sqrt(np.maximum(squares / minutes[seen] - mean**2, 0))
+    lengths = np.flatnonzero(minutes)
+    sums = np.bincount(waiting, reserved)[lengths]
+    squares = np.bincount(waiting, reserved.astype(np.float64) ** 2)[lengths]
+    mean = sums / minutes[lengths]
+    deviation = np.sqrt(np.maximum(squares / minutes[lengths] - mean**2, 0))
     return pa.table(
-        {"waiting": seen, "minutes": minutes[seen], "reserved_mean": mean, "reserved_deviation": spread}
+        {
+            "waiting": lengths,
+            "minutes": minutes[lengths],
+            "reserved_mean": mean,
+            "reserved_deviation": deviation,
+        }
     )
 
 
 def _nodes(days: Days, record: DayRecord) -> pa.Table:
-    """Return the states of each node on a day that is busier than most, from minute to minute."""
+    """Return the states of each node on a day that is busier than most."""
     order = np.argsort(np.diff(days.first), kind="stable")
-    day = int(order[int(_SHOWN * (len(order) - 1))])
+    day = int(order[int(_BUSY_DAY * (len(order) - 1))])
     states = record.states[day, : days.minutes[day]]
     changes = np.ones_like(states, dtype=bool)
     changes[1:] = states[1:] != states[:-1]

@@ -1,4 +1,4 @@
-"""Reserving nodes on a cluster, minute by minute: one at a time, or many in one compiled call."""
+"""Gymnasium environments: an agent reserves nodes on one cluster, or on many in one compiled call."""
 
 from __future__ import annotations
 
@@ -24,22 +24,20 @@ from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.joining import read_days
 
-__all__ = ["PAPER_FRAMES", "ShutdownEnv", "ShutdownVectorEnv", "read_training_days"]
+__all__ = ["ShutdownEnv", "ShutdownVectorEnv", "read_training_days"]
 
 Floats = npt.NDArray[np.float32]
 Rewards = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Actions = npt.NDArray[np.int64]
 
-#: Observations the paper's agent sees at once.
-PAPER_FRAMES = 20
 #: How a day is drawn: any of them, or, as the paper's authors do, a group and then a day of it.
 Draw = Literal["days", "groups"]
 
 
 @lru_cache(maxsize=4)
 def read_training_days(trace: str, subset: str = "train") -> Days:
-    """Return a trace's days: all of them, or those to train or test on.
+    """Return the days of a trace: all of them, or those for training or testing.
 
     Parameters
     ----------
@@ -53,7 +51,7 @@ def read_training_days(trace: str, subset: str = "train") -> Days:
 
 
 class _Draws:
-    """Draws days, from a generator that the caller holds."""
+    """Draws days with the caller's random generator."""
 
     def __init__(self, days: Days, how: Draw) -> None:
         if len(days) == 0:
@@ -78,9 +76,8 @@ def _batch(
     view: View,
     decisions: bool,
 ) -> ClusterBatch:
-    known = days if isinstance(days, Days) else read_training_days(str(days))
     return ClusterBatch(
-        known,
+        days if isinstance(days, Days) else read_training_days(str(days)),
         platform,
         count=count,
         tau=tau,
@@ -95,36 +92,36 @@ def _spaces(batch: ClusterBatch) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np
     """Return one cluster's spaces of observations and actions."""
     high = observation_bounds(int(batch.days.walltime.max(initial=0)), batch.view, batch.platform.nodes)
     shape = high.shape if batch.frames == 1 else (batch.frames, *high.shape)
-    seen = gym.spaces.Box(0.0, np.broadcast_to(high, shape).copy(), dtype=np.float32)
-    return seen, gym.spaces.Discrete(batch.platform.nodes + 1)
+    observations = gym.spaces.Box(0.0, np.broadcast_to(high, shape).copy(), dtype=np.float32)
+    return observations, gym.spaces.Discrete(batch.platform.nodes + 1)
 
 
 class ShutdownEnv(gym.Env[Floats, np.int64]):
-    """A cluster whose idle nodes are switched off while reserved; a day is an episode.
+    """A cluster whose reserved nodes are switched off; a day is an episode.
 
-    Action: how many nodes to keep reserved in the coming minute. Observation: 48 numbers, see
-    `gridtune.systems.shutdown.simulator.observing`, or the last `frames` of them, zeros before the first.
-    Reward: minus the minute's waste, as a share of the most there could be, and the late requests that are
-    blamed on the agent. The day's end is an end (`terminated`): the next one begins with all nodes asleep.
+    Action: the number of nodes to reserve in the coming minute. Observation: 48 numbers, see
+    `gridtune.systems.shutdown.simulator.observing`, or the last `frames` observations, with zeros before the
+    first. Reward: minus the minute's waste, as a share of the largest possible, minus the late requests that
+    the variant counts. The episode terminates at the end of the day; every day begins with all nodes asleep.
 
     Parameters
     ----------
     days
-        What there is to live through: days, or a trace, of which the training days are read.
+        The days, or a trace whose training days are read.
     platform
         The cluster; by default the paper's Taurus.
     tau, variant
         See `gridtune.systems.shutdown.simulator.clusters.ClusterBatch`.
     frames
-        Observations seen at once; 1 for an agent that remembers, 20 in the paper.
+        Observations returned at once: 1 for an agent with a memory, 20 in the paper.
     view
-        `paper`: the authors' 48 numbers. `effects`: what each reservation would do, and more of the past, see
+        `paper`: the authors' 48 numbers. `effects`: the effect of each reservation, and more of the past, see
         `gridtune.systems.shutdown.simulator.effects`.
     decisions
-        With `view="effects"`: step from one decision to the next; minutes in which every reservation does the
-        same pass by themselves. How many minutes a step took is told as `minutes`.
+        With `view="effects"`: a step lasts until reservations differ in their effects.
+        The info `minutes` says how many minutes it took.
     draw
-        `days`: any day is as likely as any other. `groups`: first one of the groups by share of sequential
+        `days`: all days are equally likely. `groups`: first draw a group of days by share of sequential
         submissions, then a day of it, as the paper's authors do.
     """
 
@@ -148,45 +145,43 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
 
     @property
     def cluster(self) -> ClusterBatch:
-        """The cluster, as a batch of one: its accounts so far."""
+        """The cluster, as a batch of one."""
         return self._batch
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
-        """Begin a day: one drawn, or the one whose number `options["day"]` is."""
+        """Begin a random day, or the day with the number `options["day"]`."""
         super().reset(seed=seed)
-        chosen = (options or {}).get("day")
-        day = self._draws(self.np_random) if chosen is None else int(chosen)
+        number = (options or {}).get("day")
+        day = self._draws(self.np_random) if number is None else int(number)
         self._batch.reset(np.array([day]))
         return self._batch.observations[0].copy(), {"day": day}
 
     def step(self, action: np.int64 | int) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Keep `action` nodes reserved for a minute."""
+        """Reserve `action` nodes for a minute."""
         batch = self._batch
         batch.actions[0] = action
         before = batch.now[0]
         batch.step(None)
-        told = {"minutes": int(batch.now[0] - before)} if self._decisions else {}
-        return batch.observations[0].copy(), float(batch.rewards[0]), bool(batch.over[0]), False, told
+        info = {"minutes": int(batch.now[0] - before)} if self._decisions else {}
+        return batch.observations[0].copy(), float(batch.rewards[0]), bool(batch.over[0]), False, info
 
 
 class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
-    """Many such clusters, stepped in one compiled call; trajectories are those of single environments.
+    """Many clusters stepped in one compiled call, with the trajectories of single environments.
 
-    Cluster i of one that was reset with a seed s draws the days that a single environment with the seed
-    s + i draws. After a day's end, the next step begins another day and ignores the action
-    (`AutoresetMode.NEXT_STEP`).
+    After a reset with a seed s, cluster i draws the same days as a single environment with the seed s + i.
+    The step after the end of a day begins another day and ignores the action (`AutoresetMode.NEXT_STEP`).
 
     Parameters
     ----------
     num_envs
-        How many clusters.
+        Number of clusters.
     days, platform, tau, variant, frames, view, decisions, draw
         As of `ShutdownEnv`.
     copy
-        Return arrays of the caller's own. False returns the environment's memory, which the next step
-        overwrites: nothing is copied, frames included.
+        Return copies. False returns the environment's own memory, which the next step overwrites.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
@@ -211,10 +206,10 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
         self.num_envs, self._copy = num_envs, copy
         self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view, decisions)
         self._draws, self._decisions = _Draws(batch.days, draw), decisions
-        seen, chosen = _spaces(batch)
-        self.single_observation_space, self.single_action_space = seen, chosen
-        self.observation_space = batch_space(seen, num_envs)
-        self.action_space = batch_space(chosen, num_envs)
+        observations, actions = _spaces(batch)
+        self.single_observation_space, self.single_action_space = observations, actions
+        self.observation_space = batch_space(observations, num_envs)
+        self.action_space = batch_space(actions, num_envs)
         self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
         self._day = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)
@@ -222,49 +217,49 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
 
     @property
     def clusters(self) -> ClusterBatch:
-        """The clusters: their accounts so far."""
+        """The clusters."""
         return self._batch
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
-        """Begin a day on each cluster: one drawn, or those whose numbers `options["day"]` gives."""
+        """Begin a random day on each cluster, or the days with the numbers `options["day"]`."""
         if seed is not None:
             seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
             if len(seeds) != self.num_envs:
                 raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
-            for i, each in enumerate(seeds):
-                if each is not None:
-                    self._rngs[i] = seeding.np_random(each)[0]
-        chosen = (options or {}).get("day")
-        self._day[:] = [self._draws(rng) for rng in self._rngs] if chosen is None else chosen
+            for i, own_seed in enumerate(seeds):
+                if own_seed is not None:
+                    self._rngs[i] = seeding.np_random(own_seed)[0]
+        numbers = (options or {}).get("day")
+        self._day[:] = [self._draws(rng) for rng in self._rngs] if numbers is None else numbers
         self._batch.reset(self._day)
         self._over = self._never.copy()
-        return self._seen(), self._told(~self._never)
+        return self._observations(), self._day_info(~self._never)
 
     def step(self, actions: npt.ArrayLike) -> tuple[Floats, Rewards, Bools, Bools, dict[str, Any]]:
-        """Keep `actions[i]` nodes of each cluster reserved for a minute."""
+        """Reserve `actions[i]` nodes of each cluster i for a minute."""
         batch, begins = self._batch, self._over
-        told: dict[str, Any] = {}
+        info: dict[str, Any] = {}
         before = batch.now if self._decisions else None
         if begins.any():
             for i in np.flatnonzero(begins).tolist():
                 self._day[i] = self._draws(self._rngs[i])
             batch.step(actions, begins, self._day)
-            told = self._told(begins)
+            info = self._day_info(begins)
         else:
             batch.step(actions)
         if before is not None:
-            told["minutes"], told["_minutes"] = np.where(begins, 0, batch.now - before), ~begins
+            info["minutes"], info["_minutes"] = np.where(begins, 0, batch.now - before), ~begins
         self._over = batch.over.copy()
         rewards, over, cut = batch.rewards, batch.over, self._never
         if self._copy:
             rewards, over, cut = rewards.copy(), over.copy(), cut.copy()
-        return self._seen(), rewards, over, cut, told
+        return self._observations(), rewards, over, cut, info
 
-    def _seen(self) -> Floats:
+    def _observations(self) -> Floats:
         return self._batch.observations.copy() if self._copy else self._batch.observations
 
-    def _told(self, begun: Bools) -> dict[str, Any]:
-        """Return the days of the clusters that have just begun one, as Gymnasium tells them."""
+    def _day_info(self, begun: Bools) -> dict[str, Any]:
+        """Return the days of the clusters that have just begun one, in Gymnasium's form."""
         return {"day": np.where(begun, self._day, 0), "_day": begun.copy()}

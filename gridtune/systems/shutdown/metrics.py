@@ -1,8 +1,8 @@
-"""Measures of clusters whose nodes are switched off: energy by node state, switches, and what jobs suffer.
+"""Metrics of clusters whose nodes are switched off: energy by node state, switches, waits of jobs.
 
 Energy is in watt minutes, a node counted once whatever its cores (the paper writes J). It is summed from
-whole node-minutes, so nothing is lost on the way; only the figures named `reported` repeat what the paper's
-own monitor reports, which takes some idle nodes for computing ones (see `docs/shutdown.md`).
+whole node-minutes, so it is exact. Only the metrics named `reported` repeat what the paper's own monitor
+reports, which takes some idle nodes for computing ones (see `docs/shutdown.md`).
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.measure import Measure
+from gridtune.core.measure import Direction, Measure
+from gridtune.core.system import RenamedMetric
+from gridtune.systems.shutdown.report.published import PAPER
+from gridtune.systems.shutdown.simulator.bounds import least_waste_of_starts, least_waste_within
+from gridtune.systems.shutdown.simulator.days import Days
+from gridtune.systems.shutdown.simulator.outcome import Outcome
+from gridtune.systems.shutdown.simulator.platform import Platform
 
-if TYPE_CHECKING:
-    from gridtune.systems.shutdown.simulator.days import Days
-    from gridtune.systems.shutdown.simulator.outcome import Outcome
-    from gridtune.systems.shutdown.simulator.platform import Platform
-
-__all__ = ["SHUTDOWN_METRICS", "ShutdownMeasure", "measure_days", "sum_up"]
+__all__ = ["RENAMED_METRICS", "SHUTDOWN_METRICS", "ShutdownMeasure", "combine_days", "measure_days"]
 
 Floats = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]]
@@ -35,137 +36,193 @@ class ShutdownMeasure(Measure):
     Attributes
     ----------
     over_days
-        How the days' values become one: `sum`, `mean` (of the days that have one), `max`.
-    of
-        The day's measure it is made of, where that is called otherwise.
+        How the days' values are combined: `sum`, `mean` (over the days that have a value) or `max`.
+    column
+        The day's measure that is combined; by default the one of the same name.
+    factor
+        What the combined value is multiplied by: 60 turns minutes into seconds.
     """
 
     over_days: str
-    of: str | None = None
+    column: str | None = None
+    factor: float = 1.0
 
 
-def _table() -> dict[str, ShutdownMeasure]:
-    energy, switch, minute = "W·min", "switches", "min"
-    waste = "P_idle·idle + P_on·switching on + P_off·switching off node-minutes"
+_SECONDS = 60.0
+_REPORTED = f"the authors' code of: {PAPER}"
+_WASTE = "P_idle·idle + P_on·switching on + P_off·switching off node-minutes"
+_LATE_ALL = "wait/walltime ≥ τ; a job that never started waits until the end of the day"
+
+
+def _energy(direction: Direction, formula: str, over_days: str, **options: Any) -> ShutdownMeasure:
+    return ShutdownMeasure("W·min", direction, formula, over_days, **options)
+
+
+def _measures() -> dict[str, ShutdownMeasure]:
+    waste, cycles = f"{PAPER}, equation 4", f"{PAPER}, section 5.1, “on-off cycles per node”"
+    stretch, slowdown, delay = (f"{PAPER}, equation {number}" for number in (2, 9, 10))
+    reward, model = f"{PAPER}, equation 3", f"{PAPER}, section 3.3"
     return {
-        "energy_waste_total": ShutdownMeasure(energy, "min", waste, "sum", "energy_waste"),
-        "energy_waste_per_day": ShutdownMeasure(
-            energy, "min", f"mean over days of {waste}", "mean", "energy_waste"
+        "energy_waste_total": _energy("min", _WASTE, "sum", column="energy_waste", source=waste),
+        "energy_waste_per_day": _energy(
+            "min", f"mean over days of {_WASTE}", "mean", column="energy_waste", source=waste
         ),
-        "energy_waste_reported": ShutdownMeasure(
-            energy, "none", f"{waste}, with idle minutes as the paper's monitor counts them", "sum"
+        "energy_waste_reported": _energy(
+            "none", f"{_WASTE}, with idle minutes as the paper's monitor counts them", "sum", source=_REPORTED
         ),
-        "waste_bound_starts": ShutdownMeasure(
-            energy,
+        "waste_bound_starts": _energy(
+            "none", "mean over days of the least waste of any policy with the same job starts", "mean"
+        ),
+        "waste_bound_within_tau": _energy(
             "none",
-            "mean over days of the least that any waste can be with the starts that jobs had",
-            "mean",
-        ),
-        "waste_bound_within_tau": ShutdownMeasure(
-            energy,
-            "none",
-            "mean over days of the least that any waste can be if every job starts before it has waited "
+            "mean over days of the least waste of any policy that starts every job before it has waited "
             "τ·walltime, or no later than it did where that was later",
             "mean",
         ),
-        "energy_total": ShutdownMeasure(
-            energy, "min", "waste + energy of computing and of sleeping nodes", "sum"
+        "energy_total": _energy(
+            "min", "waste + energy of computing and of sleeping nodes", "sum", source=model
         ),
-        "energy_total_reported": ShutdownMeasure(
-            energy,
+        "energy_total_reported": _energy(
             "none",
             "waste as the paper's monitor reports it + energy of sleeping nodes + "
             "P_computing·busy cores/cores per node",
             "sum",
+            source=_REPORTED,
         ),
-        "energy_idle": ShutdownMeasure(energy, "min", "P_idle·node-minutes on with no busy core", "sum"),
-        "energy_switching_on": ShutdownMeasure(energy, "min", "P_on·node-minutes switching on", "sum"),
-        "energy_switching_off": ShutdownMeasure(energy, "min", "P_off·node-minutes switching off", "sum"),
-        "energy_computing": ShutdownMeasure(
-            energy,
+        "energy_idle": _energy("min", "P_idle·node-minutes on with no busy core", "sum", source=model),
+        "energy_switching_on": _energy("min", "P_on·node-minutes switching on", "sum", source=model),
+        "energy_switching_off": _energy("min", "P_off·node-minutes switching off", "sum", source=model),
+        "energy_computing": _energy(
             "none",
             "P_idle·node-minutes computing + (P_computing − P_idle)·busy share of their cores",
             "sum",
+            source=model,
         ),
-        "energy_sleeping": ShutdownMeasure(energy, "none", "P_sleeping·node-minutes asleep", "sum"),
+        "energy_sleeping": _energy("none", "P_sleeping·node-minutes asleep", "sum", source=model),
         "switches_total": ShutdownMeasure(
-            switch, "min", "nodes switched off + nodes switched on", "sum", "switches"
+            "switches", "min", "nodes switched off + nodes switched on", "sum", "switches", source=cycles
         ),
         "switches_per_day": ShutdownMeasure(
-            switch, "min", "mean over days of nodes switched off + nodes switched on", "mean", "switches"
+            "switches",
+            "min",
+            "mean over days of nodes switched off + nodes switched on",
+            "mean",
+            "switches",
+            source=cycles,
         ),
-        "switches_on_total": ShutdownMeasure(switch, "min", "nodes switched on", "sum", "switches_on"),
-        "switches_off_total": ShutdownMeasure(switch, "min", "nodes switched off", "sum", "switches_off"),
+        "switches_on_total": ShutdownMeasure(
+            "switches", "min", "nodes switched on", "sum", "switches_on", source=cycles
+        ),
+        "switches_off_total": ShutdownMeasure(
+            "switches", "min", "nodes switched off", "sum", "switches_off", source=cycles
+        ),
         "node_wear_max": ShutdownMeasure(
-            switch, "min", "most switches of one node in a day", "max", "wear_max"
+            "switches", "min", "most switches of one node in a day", "max", source=cycles
         ),
-        "node_wear_mean": ShutdownMeasure(switch, "min", "switches per node and day", "mean", "wear_mean"),
-        "mean_stretch": ShutdownMeasure(
-            "1", "min", "mean over days of the day's mean wait/walltime of finished jobs", "mean"
+        "node_wear_mean": ShutdownMeasure(
+            "switches", "min", "switches per node and day", "mean", source=cycles
         ),
-        "max_stretch": ShutdownMeasure("1", "min", "largest wait/walltime of a finished job", "max"),
+        "stretch_mean": ShutdownMeasure(
+            "1",
+            "min",
+            "mean over days of the day's mean wait/walltime of finished jobs",
+            "mean",
+            source=stretch,
+        ),
+        "stretch_max": ShutdownMeasure(
+            "1", "min", "largest wait/walltime of a finished job", "max", source=stretch
+        ),
         "stretch_beyond_tau": ShutdownMeasure(
             "1",
             "min",
-            "mean over days of the day's mean max(0, wait/walltime − τ), of jobs that never started too",
+            "mean over days of the day's mean max(0, wait/walltime − τ), jobs that never started included",
             "mean",
         ),
-        "mean_wait": ShutdownMeasure(minute, "min", "mean over days of the day's mean wait", "mean"),
-        "mean_slowdown": ShutdownMeasure(
-            "1", "min", "mean over days of the day's mean (wait + run)/run of finished jobs", "mean"
-        ),
-        "qos_violations": ShutdownMeasure("jobs", "min", "jobs started with wait/walltime ≥ τ", "sum"),
-        "mean_qos_delay": ShutdownMeasure(
-            minute,
+        "wait_mean": ShutdownMeasure(
+            "s",
             "min",
-            "mean over days of the mean wait − τ·walltime of jobs started with wait/walltime ≥ τ, 0 if none",
+            "mean over days of the day's mean wait of finished jobs",
             "mean",
+            "wait_minutes",
+            _SECONDS,
+            source=f"{PAPER}, section 5.1, “Slowdown”",
         ),
-        "qos_violations_all": ShutdownMeasure(
-            "jobs",
+        "slowdown_mean": ShutdownMeasure(
+            "1",
             "min",
-            "jobs with wait/walltime ≥ τ, also those that never started, as if they did at the day's end",
-            "sum",
-        ),
-        "mean_qos_delay_all": ShutdownMeasure(
-            minute,
-            "min",
-            "mean over days of the mean wait − τ·walltime of jobs with wait/walltime ≥ τ, also of those that "
-            "never started, as if they did at the day's end; 0 if none",
+            "mean over days of the day's mean (wait + run)/run of finished jobs",
             "mean",
+            source=slowdown,
         ),
-        "utilisation": ShutdownMeasure("1", "none", "busy core-minutes/(cores·minutes)", "mean"),
-        "score": ShutdownMeasure("1", "max", "sum of the rewards of all minutes and days", "sum"),
-        "score_per_day": ShutdownMeasure("1", "max", "mean over days of the sum of rewards", "mean", "score"),
-        "jobs": ShutdownMeasure("jobs", "none", "jobs submitted before the day's end, or at it", "sum"),
+        "qos_violations": ShutdownMeasure(
+            "jobs", "min", "jobs started with wait/walltime ≥ τ", "sum", source=f"{PAPER}, equation 5"
+        ),
+        "qos_delay_mean": ShutdownMeasure(
+            "s",
+            "min",
+            "mean over days of the mean wait − τ·walltime of jobs started with wait/walltime ≥ τ; 0 if none",
+            "mean",
+            "qos_delay_minutes",
+            _SECONDS,
+            source=delay,
+        ),
+        "qos_violations_all": ShutdownMeasure("jobs", "min", f"jobs with {_LATE_ALL}", "sum"),
+        "qos_delay_all_mean": ShutdownMeasure(
+            "s",
+            "min",
+            f"mean over days of the mean wait − τ·walltime of jobs with {_LATE_ALL}; 0 if none",
+            "mean",
+            "qos_delay_all_minutes",
+            _SECONDS,
+        ),
+        "utilisation": ShutdownMeasure(
+            "1",
+            "none",
+            "mean over days of busy core-minutes/(cores·minutes)",
+            "mean",
+            source=f"{PAPER}, table 1",
+        ),
+        "score": ShutdownMeasure(
+            "1", "max", "sum of the rewards of all minutes and days", "sum", source=reward
+        ),
+        "score_per_day": ShutdownMeasure(
+            "1", "max", "mean over days of the sum of rewards", "mean", "score", source=reward
+        ),
+        "jobs": ShutdownMeasure("jobs", "none", "jobs submitted by the end of the day", "sum"),
         "jobs_started": ShutdownMeasure("jobs", "max", "jobs started", "sum"),
-        "jobs_finished": ShutdownMeasure("jobs", "max", "jobs ended within their day", "sum"),
+        "jobs_finished": ShutdownMeasure("jobs", "max", "jobs that ended within their day", "sum"),
         "jobs_rejected": ShutdownMeasure("jobs", "none", "jobs wider than the cluster", "sum"),
-        "days": ShutdownMeasure("days", "none", "days lived through", "sum"),
+        "days": ShutdownMeasure("days", "none", "days simulated", "sum"),
     }
 
 
 #: Every measure of a set of days, by name.
-SHUTDOWN_METRICS: Mapping[str, ShutdownMeasure] = MappingProxyType(_table())
+SHUTDOWN_METRICS: Mapping[str, ShutdownMeasure] = MappingProxyType(_measures())
+#: Old names of metrics: means were called `mean_…`, and times were in minutes.
+RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
+    {
+        "mean_stretch": RenamedMetric("stretch_mean"),
+        "max_stretch": RenamedMetric("stretch_max"),
+        "mean_slowdown": RenamedMetric("slowdown_mean"),
+        "mean_wait": RenamedMetric("wait_mean", _SECONDS),
+        "mean_qos_delay": RenamedMetric("qos_delay_mean", _SECONDS),
+        "mean_qos_delay_all": RenamedMetric("qos_delay_all_mean", _SECONDS),
+    }
+)
 
 
 def measure_days(days: Days, outcome: Outcome, platform: Platform, *, tau: float = 0.5) -> Columns:
-    """Return each day's measures: name to an array of shape (days,).
+    """Return each day's measures: name to an array of shape (days,), times in minutes.
 
     Parameters
     ----------
     days, outcome
-        What was lived through, and what it came to (`gridtune.systems.shutdown.simulator.replay.replay`).
+        The days, and the result of simulating them (`gridtune.systems.shutdown.simulator.replay.replay`).
     platform
         The cluster.
     tau
         Share of its walltime from which on a wait counts as a violation.
     """
-    from gridtune.systems.shutdown.simulator.bounds import (  # noqa: PLC0415
-        least_waste_of_starts,
-        least_waste_within,
-    )
-
     return {
         **_energies(outcome, platform),
         "waste_bound_starts": least_waste_of_starts(days, outcome, platform),
@@ -178,17 +235,17 @@ def measure_days(days: Days, outcome: Outcome, platform: Platform, *, tau: float
     }
 
 
-def sum_up(measures: Columns) -> dict[str, float]:
-    """Return the measures of all days together; NaN where no day has one."""
-    summed = {}
-    for name, metric in SHUTDOWN_METRICS.items():
-        column = measures[metric.of or name]
-        known = column[~np.isnan(column)] if column.dtype.kind == "f" else column
-        if len(known) == 0:
-            summed[name] = np.nan if metric.over_days != "sum" else 0.0
+def combine_days(measures: Columns) -> dict[str, float]:
+    """Return the metrics of all days together; NaN where no day has a value."""
+    metrics = {}
+    for name, measure in SHUTDOWN_METRICS.items():
+        column = measures[measure.column or name]
+        values = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+        if len(values) == 0:
+            metrics[name] = np.nan if measure.over_days != "sum" else 0.0
         else:
-            summed[name] = float(getattr(known, metric.over_days)())
-    return summed
+            metrics[name] = float(getattr(values, measure.over_days)()) * measure.factor
+    return metrics
 
 
 def _energies(outcome: Outcome, platform: Platform) -> Columns:
@@ -220,47 +277,47 @@ def _switches(outcome: Outcome, platform: Platform) -> Columns:
         "switches": outcome.totals[:, 7] + outcome.totals[:, 8],
         "switches_on": outcome.totals[:, 7],
         "switches_off": outcome.totals[:, 8],
-        "wear_max": by_node.max(axis=1),
-        "wear_mean": by_node.sum(axis=1) / platform.nodes,
+        "node_wear_max": by_node.max(axis=1),
+        "node_wear_mean": by_node.sum(axis=1) / platform.nodes,
     }
 
 
 def _waits(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Columns:
     day, count = days.day_of_job, len(days)
     horizon = outcome.minutes[day]
-    known = days.submit <= horizon
+    submitted = days.submit <= horizon
     fits = days.cores <= platform.cores
     run = np.minimum(days.run, days.walltime)
     started = outcome.start >= 0
     finished = started & (outcome.start + run <= horizon)
     wait = np.where(started, outcome.start, horizon) - days.submit
     stretch = wait / days.walltime
-    # Whoever is submitted with the day's last event never takes part.
+    # A job submitted with the day's last event never takes part.
     waiting = ~started & fits & (days.submit < horizon)
     late, late_all = started & (stretch >= tau), (started | waiting) & (stretch >= tau)
     excess = wait - tau * days.walltime
 
-    def counted(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        return np.bincount(day[chosen], minlength=count).astype(np.int64)
+    def counted(jobs: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        return np.bincount(day[jobs], minlength=count).astype(np.int64)
 
-    def mean(values: Floats, chosen: npt.NDArray[np.bool_], empty: float = np.nan) -> Floats:
-        sums, jobs = np.bincount(day[chosen], values[chosen], count), counted(chosen)
-        return np.where(jobs > 0, sums / np.maximum(jobs, 1), empty)
+    def mean(values: Floats, jobs: npt.NDArray[np.bool_], empty: float = np.nan) -> Floats:
+        sums, number = np.bincount(day[jobs], values[jobs], count), counted(jobs)
+        return np.where(number > 0, sums / np.maximum(number, 1), empty)
 
     largest = np.full(count, -np.inf)
     np.maximum.at(largest, day[finished], stretch[finished])
     return {
-        "mean_stretch": mean(stretch, finished),
-        "max_stretch": np.where(np.isfinite(largest), largest, np.nan),
+        "stretch_mean": mean(stretch, finished),
+        "stretch_max": np.where(np.isfinite(largest), largest, np.nan),
         "stretch_beyond_tau": mean(np.maximum(stretch - tau, 0), started | waiting),
-        "mean_wait": mean(wait.astype(np.float64), finished),
-        "mean_slowdown": mean((wait + run) / run, finished),
+        "wait_minutes": mean(wait.astype(np.float64), finished),
+        "slowdown_mean": mean((wait + run) / run, finished),
         "qos_violations": counted(late),
-        "mean_qos_delay": mean(excess, late, 0.0),
+        "qos_delay_minutes": mean(excess, late, 0.0),
         "qos_violations_all": counted(late_all),
-        "mean_qos_delay_all": mean(excess, late_all, 0.0),
-        "jobs": counted(known),
+        "qos_delay_all_minutes": mean(excess, late_all, 0.0),
+        "jobs": counted(submitted),
         "jobs_started": counted(started),
         "jobs_finished": counted(finished),
-        "jobs_rejected": counted(known & ~fits),
+        "jobs_rejected": counted(submitted & ~fits),
     }

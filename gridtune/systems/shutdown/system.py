@@ -1,4 +1,4 @@
-"""The `shutdown` system: days of jobs on a cluster whose idle nodes a rule reserves and switches off."""
+"""The `shutdown` system: days of jobs on a cluster whose idle nodes are switched off by a policy."""
 
 from __future__ import annotations
 
@@ -10,32 +10,37 @@ from typing import Any, ClassVar
 import numpy as np
 from cachetools import LRUCache
 
+from gridtune.core.measure import MetricInfo
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
     Outcome,
+    PublishedFigure,
+    RenamedMetric,
     Streams,
     System,
     SystemParameters,
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError
-from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS, measure_days, sum_up
+from gridtune.systems.shutdown.day_tables import day_tables
+from gridtune.systems.shutdown.metrics import RENAMED_METRICS, SHUTDOWN_METRICS, combine_days, measure_days
 from gridtune.systems.shutdown.parameters import CLUSTERS, ShutdownParameters
+from gridtune.systems.shutdown.report.published import published_figures
 from gridtune.systems.shutdown.simulator.bounds import least_waste_of_starts
 from gridtune.systems.shutdown.simulator.days import Days, build_days
-from gridtune.systems.shutdown.simulator.parameters import AdaptiveRule
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.tables import day_tables
+from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
 from gridtune.systems.shutdown.trained import find_policy
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.workload import Workload
 
 __all__ = ["CLUSTERS", "ShutdownParameters", "ShutdownSystem"]
 
-#: Metrics as the paper's own monitor has them, and other parameters that the adaptive rule takes as they are.
+#: Metrics as the paper's own monitor reports them.
 _REPORTED = ("energy_waste_reported", "energy_total_reported")
+#: Parameters that are passed to the adaptive rule.
 _ADAPTIVE = (
     *("timeout", "max_wait", "eagerness", "max_queue"),
     *("rush_timeout", "rush_jobs", "rush_minutes", "pool", "pool_from", "pool_until"),
@@ -45,9 +50,9 @@ _ADAPTIVE = (
 class ShutdownSystem(System):
     """Nodes that are switched off while idle, decided on once a minute.
 
-    Every day begins with all nodes asleep. Each minute the policy says how many nodes to keep reserved;
-    those of them that idle are switched off, and the scheduler (smallest requested area first behind the
-    oldest job, with backfilling) starts jobs on the rest, waking sleeping nodes where it must.
+    Every day begins with all nodes asleep. Each minute the policy says how many nodes to reserve. Idle nodes
+    among them are switched off; the scheduler (the oldest job, then smallest requested area first, with
+    backfilling) starts jobs on the rest and wakes sleeping nodes where it has to.
     """
 
     name: ClassVar[str] = "shutdown"
@@ -59,18 +64,19 @@ class ShutdownSystem(System):
         )
     }
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters
+    metrics: ClassVar[Mapping[str, MetricInfo]] = SHUTDOWN_METRICS
+    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
+    published: ClassVar[Mapping[str, PublishedFigure]] = published_figures()
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Days] = LRUCache(8)
 
-    metrics = SHUTDOWN_METRICS
-
     def traces(self, parameters: ShutdownParameters) -> Iterable[str]:
-        """Return the one reference: the days and, where they are not the usual, rules and units."""
+        """Return the one reference: the days, with cleaning rules and units that differ from the default."""
         return (str(parameters.reference),)
 
     def code(self, parameters: ShutdownParameters) -> Mapping[str, str]:
-        """Return the checksums of the files that are part of what runs: platform and trained policy."""
+        """Return the checksums of the files that decide the result: platform and trained policy."""
         files: dict[str, Path] = {}
         if parameters.platform is not None:
             files["platform"] = resolve_trace(parameters.platform)
@@ -82,17 +88,17 @@ class ShutdownSystem(System):
             raise SimulationError(f"cannot be read: {error.strerror}", path=error.filename) from error
 
     def prepare(self, parameters: Iterable[ShutdownParameters]) -> None:
-        """Compile the simulator, by living through a minute without jobs."""
-        nothing = np.zeros(0, np.int64)
+        """Compile the simulator: run one minute without jobs."""
+        no_jobs = np.zeros(0, np.int64)
         first, minutes = np.zeros(2, np.int64), np.ones(1, np.int64)
-        days, platform = Days(("none",), first, minutes, *[nothing] * 6), Platform()
+        days, platform = Days(("none",), first, minutes, *[no_jobs] * 6), Platform()
         outcome, _ = replay(days, platform)
         least_waste_of_starts(days, outcome, platform)
 
     def run(
         self, parameters: ShutdownParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
-        """Live through the days and measure them; `tables` are those of `day_tables`."""
+        """Simulate the days and measure them; `tables` adds those of `day_tables`."""
         platform = parameters.cluster_model()
         days = self._days(parameters, load)
         whole = parameters.cut == "whole"
@@ -101,14 +107,14 @@ class ShutdownSystem(System):
             platform,
             rule=_rule(parameters, days, platform, streams),
             timeout=1 if parameters.timeout is None else parameters.timeout,
-            max_stretch=_patience(parameters),
+            max_stretch=_max_stretch(parameters),
             tau=parameters.tau,
             variant=parameters.variant,
             until_done=whole,
             record=tables and not whole,
         )
         measures = measure_days(days, outcome, platform, tau=parameters.tau)
-        metrics = sum_up(measures)
+        metrics = combine_days(measures)
         if parameters.variant != "paper":
             metrics = {name: value for name, value in metrics.items() if name not in _REPORTED}
         notes = {
@@ -119,37 +125,37 @@ class ShutdownSystem(System):
         return Outcome(metrics, notes, day_tables(days, measures, outcome, record) if tables else {})
 
     def _days(self, parameters: ShutdownParameters, load: WorkloadLoader) -> Days:
-        """Return the selected days; the last few are kept, for a block's cells share them."""
+        """Return the selected days; the last few selections are cached, since a sweep's cells share them."""
         workload = load(*self.traces(parameters))
         p = parameters
-        key = (workload.checksum, p.cut, p.minutes, p.subset, p.group, p.window, p.first)
+        key = (workload.checksum, p.cut, p.minutes, p.subset, p.sequential_group, p.part, p.first)
         if key not in self._selections:
             self._selections[key] = _select(workload, parameters)
         return self._selections[key]
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the publication's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.shutdown.report import write  # noqa: PLC0415 (matplotlib)
+        """Write the paper's tables and figures, with the published numbers beside ours."""
+        from gridtune.systems.shutdown.report.files import write_report  # noqa: PLC0415 (matplotlib)
 
-        return write(sweep)
+        return write_report(sweep)
 
 
-def _patience(parameters: ShutdownParameters) -> float:
+def _max_stretch(parameters: ShutdownParameters) -> float:
     return parameters.tau if parameters.max_stretch is None else parameters.max_stretch
 
 
 def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, streams: Streams) -> Any:
-    """Return the rule as `replay` takes it: a name, a rule with its numbers, or the actions themselves."""
+    """Return the rule as `replay` takes it: a name, an adaptive rule, or the actions themselves."""
     if parameters.policy == "adaptive":
-        given = {name: getattr(parameters, name) for name in _ADAPTIVE}
-        stated = {name: value for name, value in given.items() if value is not None}
-        return AdaptiveRule(max_stretch=_patience(parameters), **stated)
+        values = {name: getattr(parameters, name) for name in _ADAPTIVE}
+        set_values = {name: value for name, value in values.items() if value is not None}
+        return AdaptiveRule(max_stretch=_max_stretch(parameters), **set_values)
     if parameters.policy == "random":
         shape = (len(days), parameters.minutes)
         return streams("reservations").integers(0, platform.nodes, shape, endpoint=True)
     if parameters.policy == "ppo":
-        from gridtune.systems.shutdown.learners.playing import play_days  # noqa: PLC0415
-        from gridtune.training.checkpoints import load_policy  # noqa: PLC0415
+        from gridtune.systems.shutdown.learners.playing import play_days  # noqa: PLC0415 (torch)
+        from gridtune.training.checkpoints import load_policy  # noqa: PLC0415 (torch)
 
         network = load_policy(find_policy(str(parameters.checkpoint)))
         rng = None if parameters.greedy else streams("actions")
@@ -158,18 +164,17 @@ def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, stream
 
 
 def _select(workload: Workload, parameters: ShutdownParameters) -> Days:
-
     p = parameters
     days = build_days(workload, cut=p.cut, minutes=p.minutes)
     if p.subset != "all":
         days = days.take(days.subset(p.subset))
-    if p.group is not None:
-        days = days.take(days.group == p.group)
-    if p.window is not None:
-        part, parts = map(int, p.window.split("/"))
+    if p.sequential_group is not None:
+        days = days.take(days.group == p.sequential_group)
+    if p.part is not None:
+        part, parts = map(int, p.part.split("/"))
         days = days.take(np.arange(part - 1, len(days), parts))
     if p.first is not None:
         days = days.take(np.arange(min(p.first, len(days))))
     if len(days) == 0:
-        raise SimulationError(f"no day of {workload.name} is left by the selection")
+        raise SimulationError(f"the selection leaves no day of {workload.name}")
     return days

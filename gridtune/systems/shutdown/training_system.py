@@ -1,8 +1,8 @@
-"""The `shutdown_training` system: a cell is a training with PPO up to some update, judged on held-out days.
+"""The `shutdown_training` system: a cell is a PPO training up to some update, validated on held-out days.
 
-A training whose cell asks for more updates than were made before goes on from the last checkpoint, as does
-one whose process was ended: what is random in an update follows from the seed and the update's number, so
-the result is that of a training that was never interrupted.
+A training continues from its last checkpoint, both when a cell asks for more updates and after its process
+was killed. The random numbers of an update follow from the seed and the update's number, so the result is the
+same as without an interruption.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from cachetools import LRUCache
 from pydantic import Field, model_validator
 
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import (
     Outcome,
+    RenamedMetric,
     Streams,
     System,
     SystemParameters,
@@ -34,13 +36,10 @@ from gridtune.workload.workload import Workload
 
 __all__ = ["TRAININGS_VARIABLE", "TrainingParameters", "TrainingSystem"]
 
-#: Names the folder that trainings keep their checkpoints in; by default one in the user's cache.
+#: Environment variable for the folder of the trainings' checkpoints; by default one in the user's cache.
 TRAININGS_VARIABLE = "GRIDTUNE_TRAININGS"
-#: What a learning curve and the metrics have, drawn by probability and (with `greedy_` before it) greedily.
-_JUDGED = (
-    *("score_per_day", "energy_waste_per_day", "switches_per_day"),
-    *("mean_stretch", "qos_violations"),
-)
+#: Metrics of the held-out days with sampled actions; with the prefix `greedy_`, of the likeliest actions.
+_VALIDATED = ("score_per_day", "energy_waste_per_day", "switches_per_day", "stretch_mean", "qos_violations")
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -50,58 +49,66 @@ class TrainingParameters(SystemParameters):
     """The parameters of one training."""
 
     trace: str = Field(description="the days: a folder or archive of logs", examples=["taurus_days"])
-    first: Count | None = Field(None, description="only the first so many train days")
+    first: Count | None = Field(None, description="only the first N train days")
     cluster: Literal["taurus", "orion", "graphite", "econome"] = Field(
         "taurus", description="shape: 14 × 12, 4 × 12, 4 × 16 or 22 × 16 nodes × cores"
     )
-    tau: Annotated[float, Field(ge=0)] = Field(0.5, description="share of its walltime a job may wait")
-    variant: Literal["paper", "exact"] = Field("paper", description="whom the reward calls late")
+    tau: Annotated[float, Field(ge=0)] = Field(
+        0.5, description="a job is late once it has waited this share of its walltime"
+    )
+    variant: Literal["paper", "exact"] = Field(
+        "paper", description="late jobs that the reward counts, see docs/shutdown.md"
+    )
     network: Literal["paper", "recurrent", "mlp", "effects"] = Field(
-        "effects", description="what is trained, see docs/agents.md"
+        "effects", description="network to train, see docs/agents.md"
     )
     frames: Count | None = Field(
-        None, description="with network=paper: observations that are read for each decision; default 20"
+        None, description="with network=paper: observations read for each decision; default 20"
     )
-    until: Count | None = Field(None, description="updates to make; default: all of the schedule")
-    schedule: Count = Field(160, description="updates over which learning rate and entropy's weight fall")
-    environments: Count = Field(16, description="days that are lived through side by side")
+    until: Count | None = Field(None, description="number of updates; default: the whole schedule")
+    schedule: Count = Field(160, description="updates over which learning rate and entropy weight fall")
+    environments: Count = Field(16, description="number of environments, each with a day of its own")
     steps: Count | None = Field(
         None,
-        description="steps of each between updates; default 384 with effects (decisions), else 1440",
+        description="steps of each environment per update; default 384 (decisions) with effects, else 1440 "
+        "(minutes)",
     )
-    validate_every: Count = Field(10, description="updates between looks at the held-out days")
-    minibatches: Count = Field(16, description="parts that an epoch is cut into")
-    learning_rate: Positive = Field(5e-4, description="at the beginning; it falls to a tenth")
-    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.005, description="at the beginning")
-    entropy_decay: Positive = Field(1.0, description="what the entropy's weight falls to, as a share")
+    validate_every: Count = Field(10, description="updates between validations")
+    minibatches: Count = Field(16, description="minibatches per epoch")
+    learning_rate: Positive = Field(5e-4, description="initial learning rate; it falls to a tenth")
+    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.005, description="initial weight of the entropy")
+    entropy_decay: Positive = Field(1.0, description="final share of the entropy weight")
     gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.99, description="discount of a minute")
     lam: Annotated[float, Field(ge=0, le=1)] = Field(0.95, description="λ of the advantage estimate")
 
     @model_validator(mode="after")
-    def _belong_together(self) -> TrainingParameters:
+    def _check_combinations(self) -> TrainingParameters:
         if self.until is not None and self.until > self.schedule:
-            raise ValueError(f"until={self.until} is beyond the schedule's {self.schedule} updates")
+            raise ValueError(f"until={self.until} is more than the {self.schedule} updates of the schedule")
         if self.frames is not None and self.network != "paper":
             raise ValueError(f"frames={self.frames} has no effect with network={self.network}")
         return self
 
 
-_MEASURES: dict[str, Measure] = {name: SHUTDOWN_METRICS[name] for name in _JUDGED}
+_MEASURES: dict[str, Measure] = {name: SHUTDOWN_METRICS[name] for name in _VALIDATED}
 
 
 class TrainingSystem(System):
-    """PPO on a cluster's train days: one in ten is held back, and judges."""
+    """PPO on a cluster's train days; one in ten is held out for validation."""
 
     name: ClassVar[str] = "shutdown_training"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = TrainingParameters
+    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {
+        "mean_stretch": RenamedMetric("stretch_mean"),
+        "greedy_mean_stretch": RenamedMetric("greedy_stretch_mean"),
+    }
     metrics: ClassVar[Mapping[str, MetricInfo]] = {
-        # Of the days held back, with actions drawn by probability and with the likeliest ones.
         **_MEASURES,
         **{f"greedy_{name}": measure for name, measure in _MEASURES.items()},
-        "return_mean": Measure("1", "max", "mean over train days of the last update of their rewards"),
-        "updates": Measure("updates", "none", "updates made"),
-        "days": Measure("days", "none", "train days, with those held back"),
+        "return_mean": Measure("1", "max", "mean sum of rewards over the train days of the last update"),
+        "updates": Measure("updates", "none", "number of updates"),
+        "days": Measure("days", "none", "train days, held-out ones included"),
         "jobs": Measure("jobs", "none", "jobs of these days"),
     }
 
@@ -113,15 +120,15 @@ class TrainingSystem(System):
         return (str(WorkloadReference(parameters.trace, days=True)),)
 
     def prepare(self, parameters: Iterable[TrainingParameters]) -> None:
-        """Load what is slow to load."""
-        import gridtune.systems.shutdown.learners.training  # noqa: F401, PLC0415
+        """Load torch."""
+        import gridtune.systems.shutdown.learners.training  # noqa: F401, PLC0415 (torch)
 
     def run(
         self, parameters: TrainingParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
-        """Train up to the update, from the last checkpoint if there is one; the notes hold the curve."""
-        from gridtune.systems.shutdown.learners.training import train_on_days  # noqa: PLC0415
-        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415
+        """Train up to the update, from the last checkpoint if there is one; notes hold the learning curve."""
+        from gridtune.systems.shutdown.learners.training import train_on_days  # noqa: PLC0415 (torch)
+        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
 
         p, workload = parameters, load(*self.traces(parameters))
         key = (workload.checksum, p.first)
@@ -132,7 +139,7 @@ class TrainingSystem(System):
         folder, until = _folder(p, seed, workload.checksum), p.until or p.schedule
         curve = _curve(folder)
         if curve and curve[-1]["update"] > until and until not in {line["update"] for line in curve}:
-            # It has gone on without a look at this update.
+            # It has passed this update without a validation.
             folder, curve = folder / f"until-{until}", []
         if not curve or curve[-1]["update"] < until:
             train_on_days(
@@ -160,37 +167,34 @@ class TrainingSystem(System):
                 variant=p.variant,
             )
             curve = _curve(folder)
-        lived = [line for line in curve if line["update"] <= until]
-        return _outcome(lived, days)
+        return _outcome([line for line in curve if line["update"] <= until], days)
 
 
 def _outcome(curve: list[dict[str, Any]], days: Days) -> Outcome:
     last = curve[-1]
-    metrics = {name: float(last[f"sampled_{name}"]) for name in _JUDGED}
-    metrics |= {f"greedy_{name}": float(last[f"greedy_{name}"]) for name in _JUDGED}
+    metrics = {name: float(last[f"sampled_{name}"]) for name in _VALIDATED}
+    metrics |= {f"greedy_{name}": float(last[f"greedy_{name}"]) for name in _VALIDATED}
     counts = {"updates": float(last["update"]), "days": float(len(days)), "jobs": float(len(days.submit))}
-    told = ("return_mean", "loss_entropy", "lr", *(f"sampled_{name}" for name in _JUDGED))
-    told += tuple(f"greedy_{name}" for name in _JUDGED)
-    columns = {name.removeprefix("sampled_"): [line[name] for line in curve] for name in told}
+    names = ("return_mean", "loss_entropy", "lr", *(f"sampled_{name}" for name in _VALIDATED))
+    names += tuple(f"greedy_{name}" for name in _VALIDATED)
+    columns = {name.removeprefix("sampled_"): [line[name] for line in curve] for name in names}
     notes = {"learning_curve": {"update": [line["update"] for line in curve], **columns}}
     return Outcome({**metrics, "return_mean": float(last["return_mean"]), **counts}, notes)
 
 
 def _train_days(workload: Workload, first: int | None) -> Days:
-    import numpy as np  # noqa: PLC0415
-
     days = build_days(workload)
     train = np.flatnonzero(days.subset("train"))
     return days.take(train if first is None else train[:first])
 
 
 def _folder(parameters: TrainingParameters, seed: int, checksum: str) -> Path:
-    """Return where the training keeps its checkpoints: the same for every `until`."""
-    determined = parameters.model_dump(mode="json", exclude={"until"})
-    told = json.dumps([TrainingSystem.version, determined, seed, checksum], sort_keys=True)
+    """Return the folder of the training's checkpoints: the same for every `until`."""
+    determining = parameters.model_dump(mode="json", exclude={"until"})
+    identity = json.dumps([TrainingSystem.version, determining, seed, checksum], sort_keys=True)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    home = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
-    return home / sha256(told.encode()).hexdigest()[:20]
+    trainings = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
+    return trainings / sha256(identity.encode()).hexdigest()[:20]
 
 
 def _curve(folder: Path) -> list[dict[str, Any]]:
@@ -198,5 +202,6 @@ def _curve(folder: Path) -> list[dict[str, Any]]:
     file = folder / "learning_curve.jsonl"
     if not file.exists() or not (folder / "last.pt").exists():
         return []
-    lines = file.read_text(encoding="utf-8").splitlines()
+    # Older curves have the metric's old name.
+    lines = file.read_text(encoding="utf-8").replace("mean_stretch", "stretch_mean").splitlines()
     return [json.loads(line) for line in lines if line.endswith("}")]

@@ -114,7 +114,7 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not(days, tmp_path) ->
             raise KilledError
 
     with pytest.raises(KilledError):
-        train_on_days(days, tmp_path / "halted", **common, told=kill)
+        train_on_days(days, tmp_path / "halted", **common, on_validation=kill)
     best = train_on_days(days, tmp_path / "halted", **common)
     assert best == tmp_path / "halted" / "best.pt"
     whole = curve_of(tmp_path / "whole")

@@ -17,7 +17,7 @@ from gridtune.sweep import run_cell, space_cells
 from gridtune.sweep.results import results_table
 from gridtune.sweep.space import parse_space
 from gridtune.systems.shutdown.report import nodes, waste
-from gridtune.systems.shutdown.report.lives import GROUPS, drawn, lives_of
+from gridtune.systems.shutdown.report.policy_runs import GROUPS, policy_runs, shown_runs
 from gridtune.systems.shutdown.report.published import DAYS, OVERALL
 
 SPACE = {
@@ -40,9 +40,9 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> ReportMaterial:
     space = parse_space(SPACE)
     results = []
     for cell in space_cells(space):
-        run = run_cell("shutdown", dict(cell.parameters), seed=cell.seed)
+        cell_run = run_cell("shutdown", dict(cell.parameters), seed=cell.seed)
         results.append(
-            CellResult.of(cell, "done", metrics=run.outcome.metrics, notes=dict(run.outcome.notes))
+            CellResult.of(cell, "done", metrics=cell_run.outcome.metrics, notes=dict(cell_run.outcome.notes))
         )
     facts = SweepFacts(
         "1", "few_rules", "", "shutdown", "1", (ObjectiveFacts("energy_waste_per_day", "min"),)
@@ -51,18 +51,18 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> ReportMaterial:
     return ReportMaterial(summarise(table, facts), table, results, tmp_path_factory.mktemp("few_rules"))
 
 
-def test_a_life_for_each_policy_the_better_one_of_several(material):
-    (lives,) = lives_of(material).values()
-    assert [life.label for life in lives] == ["T(0)", "T(5)", "adaptive"]
-    assert len({life.colour for life in lives}) == 3
-    assert all(len(life.tables["days"]) == 12 for life in lives)
-    best = lives[2].column("days", "energy_waste").sum()
+def test_each_policy_has_one_run_in_its_best_configuration(material):
+    (runs,) = policy_runs(material).values()
+    assert [run.label for run in runs] == ["T(0)", "T(5)", "adaptive"]
+    assert len({run.colour for run in runs}) == 3
+    assert all(len(run.tables["days"]) == 12 for run in runs)
+    best = runs[2].column("days", "energy_waste").sum()
     sums = {}
     for result in material.results:
         wait = result.parameters.get("max_wait")
         sums[wait] = sums.get(wait, 0) + result.metrics["energy_waste_total"]
     assert best == min(sums[5], sums[60])
-    assert drawn(lives) == lives
+    assert shown_runs(runs) == runs
 
 
 def test_tables_and_figures_are_written(material):
@@ -101,37 +101,37 @@ def saved(monkeypatch, module):
     return caught
 
 
-def with_groups(life, groups):
-    days = life.tables["days"]
+def with_groups(run, groups):
+    days = run.tables["days"]
     place = days.column_names.index("group")
-    tables = {**life.tables, "days": days.set_column(place, "group", pa.array(groups))}
-    return replace(life, tables=tables)
+    tables = {**run.tables, "days": days.set_column(place, "group", pa.array(groups))}
+    return replace(run, tables=tables)
 
 
 def test_cumulative_waste_fits_a_page_and_leaves_single_days_out(material, monkeypatch):
-    (lives,) = lives_of(material).values()
+    (runs,) = policy_runs(material).values()
     caught = saved(monkeypatch, waste)
     groups = [1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 5]
-    waste.plot_cumulative([with_groups(life, groups) for life in lives], "orion", Path("x.png"))
+    waste.plot_cumulative([with_groups(run, groups) for run in runs], "orion", Path("x.png"))
     panels = [panel for panel in caught[0].axes if panel.get_visible()]
     assert [panel.get_title(loc="left") for panel in panels] == [f"group {n}" for n in (1, 2, 3, 4)]
     assert len({round(panel.get_subplotspec().rowspan.start) for panel in panels}) == 2
     width, height = caught[0].get_size_inches()
     assert width < 9
     assert width < 1.5 * height
-    alone = [with_groups(life, [1, 2, 3, 4, 5, *[5] * 7]) for life in lives]
+    alone = [with_groups(run, [1, 2, 3, 4, 5, *[5] * 7]) for run in runs]
     assert waste.plot_cumulative(alone, "orion", Path("x.png")) == [Path("x.png")]
     assert [panel.get_title(loc="left") for panel in caught[1].axes] == ["group 5"]
 
 
 def test_a_days_nodes_are_titled_by_the_day(material, monkeypatch):
-    (lives,) = lives_of(material).values()
+    (runs,) = policy_runs(material).values()
     caught = saved(monkeypatch, nodes)
-    nodes.plot_nodes(lives, "orion, all days", Path("x.png"))
-    day = int(lives[0].column("nodes", "day")[0])
-    jobs = lives[0].tables["jobs"].to_pylist()
+    nodes.plot_nodes(runs, "orion, all days", Path("x.png"))
+    day = int(runs[0].column("nodes", "day")[0])
+    jobs = runs[0].tables["jobs"].to_pylist()
     count = sum(job["day"] == day and job["part"] == 0 for job in jobs)
-    group = lives[0].tables["days"].to_pylist()[day]["group"]
+    group = runs[0].tables["days"].to_pylist()[day]["group"]
     told = caught[0].get_suptitle()
     assert told == f"One day: orion, all days, {count} jobs, {GROUPS[group - 1]} % sequential"
 

@@ -76,7 +76,7 @@ def test_one_job_by_hand(tmp_path):
     assert found["energy_sleeping"] == 9 * (2 * 1440 - 1 - 5 - 1 - 3)
     assert found["energy_total"] == 125 + 95 + 303 + 950 + found["energy_sleeping"]
     assert (found["switches_total"], found["switches_on_total"], found["node_wear_max"]) == (2, 1, 2)
-    assert (found["mean_wait"], found["mean_stretch"], found["mean_slowdown"]) == (1, 0.1, 6 / 5)
+    assert (found["wait_mean"], found["stretch_mean"], found["slowdown_mean"]) == (60, 0.1, 6 / 5)
     assert (found["jobs"], found["jobs_finished"], found["days"]) == (1, 1, 1)
     assert found["score_per_day"] == pytest.approx(-(125 + 95 + 303) / 125 / 2)
     assert metrics(tmp_path, policy="timeout", timeout=0)["energy_idle"] == 0
@@ -87,11 +87,13 @@ def test_selections(days):
     assert metrics(days)["days"] == 3
     assert metrics(days, subset="train")["jobs"] == 3
     assert metrics(days, subset="test")["jobs"] == 3
-    assert metrics(days, window="2/3")["days"] == 1
+    assert metrics(days, part="2/3")["days"] == 1
     assert metrics(days, first=2)["days"] == 2
-    assert metrics(days, group=5)["jobs"] == 3  # both gaps of the test day are shorter than five minutes
-    with pytest.raises(GridtuneError, match="no day of days is left"):
-        metrics(days, group=3)
+    assert (
+        metrics(days, sequential_group=5)["jobs"] == 3
+    )  # both gaps of the test day are shorter than five minutes
+    with pytest.raises(GridtuneError, match="leaves no day of days"):
+        metrics(days, sequential_group=3)
 
 
 def test_folder_archive_and_single_days_agree(days, tmp_path):
@@ -218,7 +220,7 @@ def test_the_adaptive_rule_lets_a_job_wait_for_a_node(tmp_path):
     at_once, patient = metrics(tmp_path, timeout=0), metrics(tmp_path, policy="adaptive")
     assert at_once["switches_on_total"] == 2
     assert patient["switches_on_total"] == 1
-    assert (patient["mean_wait"], patient["qos_violations"]) == (2, 0)
+    assert (patient["wait_mean"], patient["qos_violations"]) == (120, 0)
     assert patient["waste_bound_starts"] == patient["energy_waste_total"] == 125 + 303
     assert metrics(tmp_path, policy="adaptive", max_wait=2) == at_once
 
@@ -229,8 +231,8 @@ def test_the_adaptive_rule_lets_a_job_wait_for_a_node(tmp_path):
         ({"timeout": 1, "policy": "oracle"}, "timeout=1 has no effect with policy=oracle"),
         ({"eagerness": 0.5}, "eagerness=0.5 has no effect with policy=timeout"),
         ({"max_stretch": 1}, "max_stretch=1.0 has no effect with policy=timeout"),
-        ({"policy": "random", "cut": "whole"}, "days of a known length"),
-        ({"window": "4/3"}, "must be `i/n`"),
+        ({"policy": "random", "cut": "whole"}, "days of a fixed length"),
+        ({"part": "4/3"}, "must be `i/n`"),
         ({"platform": "nowhere.xml"}, "nowhere.xml"),
         ({"idle_watts": 0, "switching_off_watts": 0, "switching_on_watts": 0}, "wastes nothing"),
     ],

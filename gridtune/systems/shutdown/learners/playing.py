@@ -1,4 +1,4 @@
-"""What a trained policy does on days: its reservations, and what the days come to."""
+"""Playing a trained policy on days: its reservations and its metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from gridtune.errors import PolicyError
-from gridtune.systems.shutdown.metrics import measure_days, sum_up
+from gridtune.systems.shutdown.metrics import combine_days, measure_days
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.model import View
@@ -21,8 +21,8 @@ from gridtune.training.rollouts import draw
 
 __all__ = ["play_days", "score_days"]
 
-#: Days that are lived through side by side.
-ABREAST = 256
+#: Days that are simulated at once.
+_BATCH_DAYS = 256
 
 
 @torch.no_grad()
@@ -34,7 +34,7 @@ def play_days(
     rng: np.random.Generator | None = None,
     tau: float = 0.5,
 ) -> npt.NDArray[np.int64]:
-    """Return what the policy reserves, minute by minute: shape (days, minutes), int64, as `replay` takes it.
+    """Return the policy's reservations: shape (days, minutes), int64, as `replay` takes them.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def play_days(
     days, platform, tau
         As of `gridtune.systems.shutdown.simulator.clusters.ClusterBatch`.
     rng
-        Draws actions by the policy's probabilities; without one, always the likeliest is taken.
+        Samples actions from the policy; without it, the likeliest action is taken.
     """
     cluster = platform or Platform()
     network = network.resized(cluster.nodes + 1)
@@ -53,32 +53,34 @@ def play_days(
     longest = int(days.minutes.max(initial=0))
     reserved = np.zeros((len(days), longest), np.int64)
     device = next(network.parameters()).device
-    for first in range(0, len(days), ABREAST):
-        part = np.arange(first, min(first + ABREAST, len(days)))
+    for first in range(0, len(days), _BATCH_DAYS):
+        part = np.arange(first, min(first + _BATCH_DAYS, len(days)))
         batch = ClusterBatch(
             days.take(part), cluster, count=len(part), tau=tau, view=cast("View", network.view)
         )
         batch.reset(np.arange(len(part)))
-        seen = torch.zeros(network.lookback + longest, len(part), features, device=device)
+        history = torch.zeros(network.lookback + longest, len(part), features, device=device)
         begins = torch.zeros(network.lookback + longest, len(part), dtype=torch.bool, device=device)
         begins[network.lookback] = True
         state = network.initial_state(len(part))
         for minute in range(longest):
-            seen[network.lookback + minute] = torch.from_numpy(batch.observations)
+            history[network.lookback + minute] = torch.from_numpy(batch.observations)
             window = slice(minute, minute + network.lookback + 1)
             chance = None if rng is None else rng.random(len(part), np.float32)
-            who = torch.nonzero(network.decides(seen[network.lookback + minute])).squeeze(-1)
-            if len(who) == len(part):
-                logits, _, state = network(seen[window], begins[window], state)
+            deciding = torch.nonzero(network.decides(history[network.lookback + minute])).squeeze(-1)
+            if len(deciding) == len(part):
+                logits, _, state = network(history[window], begins[window], state)
             else:
-                # Only networks that carry nothing from one decision to the next have minutes without one.
-                logits = network(seen[window][:, who], begins[window][:, who], state[who]).logits
-            decided = part[who.cpu().numpy()]
+                # Only networks without a state have minutes in which there is nothing to decide.
+                logits = network(
+                    history[window][:, deciding], begins[window][:, deciding], state[deciding]
+                ).logits
+            rows = deciding.cpu().numpy()
             reserved[part, minute] = cluster.nodes
-            if len(who):
-                drawn = None if chance is None else chance[who.cpu().numpy()]
-                reserved[decided, minute] = _choose(logits[0], drawn).cpu().numpy()
-            # A shorter day goes on without anyone looking: `replay` ends it in time.
+            if len(deciding):
+                drawn = None if chance is None else chance[rows]
+                reserved[part[rows], minute] = _choose(logits[0], drawn).cpu().numpy()
+            # A shorter day goes on here; `replay` ends it in time.
             batch.step(reserved[part, minute])
     return reserved
 
@@ -102,4 +104,4 @@ def score_days(
     cluster = platform or Platform()
     actions = play_days(network, days, cluster, rng=rng, tau=tau)
     outcome, _ = replay(days, cluster, rule=actions, tau=tau, variant=variant)
-    return sum_up(measure_days(days, outcome, cluster, tau=tau))
+    return combine_days(measure_days(days, outcome, cluster, tau=tau))

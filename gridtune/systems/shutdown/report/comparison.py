@@ -7,97 +7,100 @@ from pathlib import Path
 
 import numpy as np
 
-from gridtune.systems.shutdown.report.lives import Life
+from gridtune.systems.shutdown.report.policy_runs import PolicyRun
 from gridtune.systems.shutdown.report.published import DAYS, OVERALL, TRACES, Overall
+from gridtune.systems.shutdown.simulator.days import SEQUENTIAL_GAP
 
 __all__ = ["write_comparison"]
 
 #: Columns of table 3 by the day's measure.
 _COLUMNS = {
-    "delay": "mean_qos_delay_all",
+    "delay": "qos_delay_all_minutes",
     "waste": "energy_waste",
     "switches": "switches",
-    "stretch": "mean_stretch",
+    "stretch": "stretch_mean",
 }
 
 
-def write_comparison(by_workload: Mapping[str, Sequence[Life]], directory: Path) -> list[Path]:
-    """Write `shutdown_tables.md`: what was lived through, and how each policy did, with the paper beside."""
+def write_comparison(by_workload: Mapping[str, Sequence[PolicyRun]], directory: Path) -> list[Path]:
+    """Write `shutdown_tables.md`: the traces and the results of each policy, with the paper's beside them."""
     lines = [
-        "Ours are of the trace that stands over each table; the paper's, in brackets, of its own days.",
+        "Our figures are for the trace named above each table, the paper's, in brackets, for its own days.",
         "",
     ]
-    for workload, lives in by_workload.items():
-        lines += [f"## {workload}", "", *_trace_table(lives[0]), "", *_overall_table(lives), ""]
-        lines += [*_spread_table(lives), "", *_bound_table(lives), ""]
+    for workload, runs in by_workload.items():
+        lines += [f"## {workload}", "", *_trace_table(runs[0]), "", *_overall_table(runs), ""]
+        lines += [*_spread_table(runs), "", *_bound_table(runs), ""]
     path = directory / "shutdown_tables.md"
     path.write_text("\n".join(lines), encoding="utf-8")
     return [path]
 
 
-def _trace_table(life: Life) -> Iterator[str]:
-    """Tell tables 1 and 2: jobs, sequential submissions, utilisation, days by group."""
-    gaps = life.column("jobs", "gap").astype(float)
-    known = gaps[~np.isnan(gaps)]
-    sequential = 100 * float(np.mean(known < 5)) if len(known) else np.nan
-    groups = np.bincount(life.column("days", "group").astype(int), minlength=6)[1:]
-    theirs = TRACES.get(life.cluster or "")
-    used = 100 * float(np.mean(life.column("days", "utilisation")))
+def _trace_table(run: PolicyRun) -> Iterator[str]:
+    """Yield tables 1 and 2: jobs, sequential submissions, utilisation, days by group."""
+    gaps = run.column("jobs", "gap").astype(float)
+    gaps = gaps[~np.isnan(gaps)]
+    sequential = 100 * float(np.mean(gaps < SEQUENTIAL_GAP)) if len(gaps) else np.nan
+    groups = np.bincount(run.column("days", "group").astype(int), minlength=6)[1:]
+    published = TRACES.get(run.cluster or "")
+    utilisation = 100 * float(np.mean(run.column("days", "utilisation")))
     yield "| cores | jobs | sequential, % | utilisation, % | days in groups 1 to 5 |"
     yield "| ---: | ---: | ---: | ---: | --- |"
-    jobs = len(life.tables["jobs"])
-    ours = [f"{life.cores}", f"{jobs:,}", f"{sequential:.1f}", f"{used:.1f}", _list(groups.tolist())]
-    yield _row(ours)
-    if theirs is not None and life.cluster is not None:
-        told = [theirs.cores, f"{theirs.jobs:,}", theirs.sequential, theirs.utilisation]
-        yield _row([f"({each})" for each in told] + [f"({_list(DAYS[life.cluster])})"])
+    jobs = len(run.tables["jobs"])
+    yield _row(
+        [f"{run.cores}", f"{jobs:,}", f"{sequential:.1f}", f"{utilisation:.1f}", _list(groups.tolist())]
+    )
+    if published is not None and run.cluster is not None:
+        jobs_text, days = f"{published.jobs:,}", _list(DAYS[run.cluster])
+        cells = (published.cores, jobs_text, published.sequential, published.utilisation, days)
+        yield _row([f"({cell})" for cell in cells])
 
 
-def _overall_table(lives: Sequence[Life]) -> Iterator[str]:
-    """Tell table 3: means over days, the paper's behind ours."""
+def _overall_table(runs: Sequence[PolicyRun]) -> Iterator[str]:
+    """Yield table 3: means over days, the paper's behind ours."""
     yield "| policy | delay, min | waste, W·min | switches | stretch |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    published = OVERALL.get(lives[0].cluster or "", {})
-    for life in lives:
-        theirs = published.get(life.label)
-        yield _row([life.label, *(_beside(life, name, theirs) for name in _COLUMNS)])
+    published = OVERALL.get(runs[0].cluster or "", {})
+    for run in runs:
+        row = published.get(run.label)
+        yield _row([run.label, *(_mean_and_published(run, name, row) for name in _COLUMNS)])
     if "DS" in published:
-        told = published["DS"]
-        yield _row(["the paper's agent", *(f"({_number(getattr(told, name))})" for name in _COLUMNS)])
+        agent = published["DS"]
+        yield _row(["the paper's agent", *(f"({_number(getattr(agent, name))})" for name in _COLUMNS)])
 
 
-def _beside(life: Life, name: str, theirs: Overall | None) -> str:
-    mean = float(np.nanmean(life.column("days", _COLUMNS[name])))
-    return _number(mean) + (f" ({_number(getattr(theirs, name))})" if theirs is not None else "")
+def _mean_and_published(run: PolicyRun, name: str, published: Overall | None) -> str:
+    mean = float(np.nanmean(run.column("days", _COLUMNS[name])))
+    return _number(mean) + (f" ({_number(getattr(published, name))})" if published is not None else "")
 
 
-def _spread_table(lives: Sequence[Life]) -> Iterator[str]:
-    """Tell how days differ: standard deviation, least and most of waste, switches and stretch."""
+def _spread_table(runs: Sequence[PolicyRun]) -> Iterator[str]:
+    """Yield how days differ: standard deviation, minimum and maximum of waste, switches and stretch."""
     names = ("waste", "switches", "stretch")
     yield _row(["policy", *(f"{name}: std, min, max" for name in names)])
     yield "| --- | ---: | ---: | ---: |"
-    for life in lives:
+    for run in runs:
         cells = []
         for name in names:
-            values = life.column("days", _COLUMNS[name]).astype(float)
+            values = run.column("days", _COLUMNS[name]).astype(float)
             values = values[~np.isnan(values)]
-            cells.append(", ".join(_number(each) for each in (values.std(), values.min(), values.max())))
-        yield _row([life.label, *cells])
+            cells.append(", ".join(_number(value) for value in (values.std(), values.min(), values.max())))
+        yield _row([run.label, *cells])
 
 
-def _bound_table(lives: Sequence[Life]) -> Iterator[str]:
-    """Tell how far above the least possible each policy's waste is, and who waits beyond τ."""
-    yield "| policy | waste | least with its starts | least within τ | late | stretch beyond τ | started |"
+def _bound_table(runs: Sequence[PolicyRun]) -> Iterator[str]:
+    """Yield how far each policy's waste is above the bounds, and how many jobs wait beyond τ."""
+    yield "| policy | waste | bound, starts | bound, starts within τ | late | stretch beyond τ | started |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for life in lives:
+    for run in runs:
         means = (
-            _number(float(np.nanmean(life.column("days", name))))
+            _number(float(np.nanmean(run.column("days", name))))
             for name in ("energy_waste", "waste_bound_starts", "waste_bound_within_tau")
         )
-        late = int(life.column("days", "qos_violations_all").sum())
-        beyond = float(np.nanmean(life.column("days", "stretch_beyond_tau")))
-        started = int(life.column("days", "jobs_started").sum())
-        yield _row([life.label, *means, f"{late:,}", f"{beyond:.3f}", f"{started:,}"])
+        late = int(run.column("days", "qos_violations_all").sum())
+        beyond = float(np.nanmean(run.column("days", "stretch_beyond_tau")))
+        started = int(run.column("days", "jobs_started").sum())
+        yield _row([run.label, *means, f"{late:,}", f"{beyond:.3f}", f"{started:,}"])
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What policies lived through: the days, jobs and nodes of a sweep's cells, one life for each policy."""
+"""The runs of a sweep's policies: tables of days, jobs and nodes, one run for each policy."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
     from gridtune.core.system import FinishedSweep
 
-__all__ = ["GROUPS", "Column", "Life", "drawn", "lives_of"]
+__all__ = ["GROUPS", "Column", "PolicyRun", "policy_runs", "shown_runs"]
 
 Column = npt.NDArray[Any]
 #: The paper's groups of days by their share of sequential submissions, per cent.
 GROUPS = ("[0, 25)", "[25, 50)", "[50, 75)", "[75, 100)", "100")
-#: Policies that the paper or this project tells side by side: all that figures show, where there are two.
+#: The order of policies in tables and figures; figures show no others if there are at least two of them.
 _ORDER = ("T(0)", "T(1)", "T(5)", "OR*", "adaptive", "PPO")
-#: Policies in a table, and in a figure.
-_TOLD, _DRAWN = 14, 6
+#: The most policies in a table, and in a figure.
+_MOST_TABULATED, _MOST_SHOWN = 14, 6
 _SHAPE = ("platform", "nodes", "cores_per_node")
 _NAMES = {"oracle": "OR*", "adaptive": "adaptive", "ppo": "PPO", "random": "random", "always_on": "always on"}
 
 
 @dataclass(frozen=True)
-class Life:
-    """One policy's days.
+class PolicyRun:
+    """A policy's run over the days of a workload.
 
     Attributes
     ----------
     label
-        The policy, as tables and figures call it.
+        Name of the policy in tables and figures.
     cluster
-        The published cluster whose shape it has, or None.
+        The paper's cluster of the same shape, or None.
     cores
-        Of the cluster.
+        Cores of the cluster.
     tables
-        Those of `gridtune.systems.shutdown.tables.day_tables`, of all replicates one after the other.
+        Those of `gridtune.systems.shutdown.day_tables.day_tables`, all parts joined.
     colour, marker
-        How its lines look.
+        Of its lines in figures.
     """
 
     label: str
@@ -55,36 +55,35 @@ class Life:
     marker: str
 
     def column(self, table: str, name: str) -> Column:
-        """Return a column as an array; what is missing is NaN."""
+        """Return a column as an array; missing values are NaN."""
         return np.asarray(self.tables[table][name].to_numpy(zero_copy_only=False))
 
 
-def drawn(lives: Sequence[Life]) -> list[Life]:
-    """Return the lives that figures show: the usual policies, else the first few."""
-    usual = [life for life in lives if life.label in _ORDER]
-    return (usual if len(usual) > 1 else list(lives))[:_DRAWN]
+def shown_runs(runs: Sequence[PolicyRun]) -> list[PolicyRun]:
+    """Return the runs that figures show: the policies of the paper, otherwise the first few."""
+    known_policies = [run for run in runs if run.label in _ORDER]
+    return (known_policies if len(known_policies) > 1 else list(runs))[:_MOST_SHOWN]
 
 
-def lives_of(sweep: FinishedSweep) -> dict[str, list[Life]]:
-    """Return each workload's lives: one of each policy, the best ranked if it was tried in several ways.
+def policy_runs(sweep: FinishedSweep) -> dict[str, list[PolicyRun]]:
+    """Return the runs of each workload: one for each policy, in its best configuration.
 
-    Cells are run once more for it. A sweep of many configurations of one policy is represented by the best.
+    The cells are simulated again for their tables.
     """
     done = [result for result in sweep.results if result.state == "done"]
-    ranks = sweep.ranks
-    found: dict[str, list[Life]] = {}
+    runs: dict[str, list[PolicyRun]] = {}
     for workload in dict.fromkeys(result.workload for result in done):
         configurations: dict[str, list[CellResult]] = {}
         for result in done:
             if result.workload == workload:
                 configurations.setdefault(result.configuration_id, []).append(result)
         by_label: dict[str, list[CellResult]] = {}
-        for name in sorted(configurations, key=lambda name: ranks.get(name, np.inf)):
-            by_label.setdefault(_label(configurations[name][0].parameters), configurations[name])
-        labels = sorted(by_label, key=lambda label: (_place(label), len(label), label))[:_TOLD]
-        lives = [_life(sweep, label, by_label[label], place) for place, label in enumerate(labels)]
-        found[workload] = lives
-    return found
+        for identifier in sorted(configurations, key=lambda name: sweep.ranks.get(name, np.inf)):
+            results = configurations[identifier]
+            by_label.setdefault(_label(results[0].parameters), results)
+        labels = sorted(by_label, key=lambda label: (_position(label), len(label), label))[:_MOST_TABULATED]
+        runs[workload] = [_run(sweep, label, by_label[label], index) for index, label in enumerate(labels)]
+    return runs
 
 
 def _label(parameters: Mapping[str, Any]) -> str:
@@ -95,23 +94,23 @@ def _label(parameters: Mapping[str, Any]) -> str:
     return _NAMES.get(policy, policy)
 
 
-def _place(label: str) -> int:
+def _position(label: str) -> int:
     return _ORDER.index(label) if label in _ORDER else len(_ORDER)
 
 
-def _life(sweep: FinishedSweep, label: str, results: Sequence[CellResult], place: int) -> Life:
-    """Join the windows of a configuration; of other replicates, which live the same days, take the first."""
-    windows = [each for each in results if each.parameters.get("window") is not None]
-    each = [sweep.tables_of(result) for result in windows or results[:1]]
+def _run(sweep: FinishedSweep, label: str, results: Sequence[CellResult], index: int) -> PolicyRun:
+    """Join the parts of a configuration; other replicates have the same days, so take the first."""
+    parts = [result for result in results if result.parameters.get("part") is not None]
+    part_tables = [sweep.tables_of(result) for result in parts or results[:1]]
     parameters = results[0].parameters
-    shaped = any(parameters.get(name) is not None for name in _SHAPE)
+    other_shape = any(parameters.get(name) is not None for name in _SHAPE)
     nodes, cores = map(int, str(results[0].notes["cluster"]).split(" × "))
-    tables = {name: _joined([tables[name] for tables in each]) for name in each[0]}
-    # One day's nodes, and not one day of each window.
-    tables |= {name: each[0][name] for name in ("nodes",) if name in each[0]}
-    cluster = None if shaped else parameters.get("cluster") or "taurus"
-    colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
-    return Life(label, cluster, nodes * cores, tables, colour, marker)
+    tables = {name: _joined([tables[name] for tables in part_tables]) for name in part_tables[0]}
+    # The nodes of one day, not of one day of each part.
+    tables |= {name: part_tables[0][name] for name in ("nodes",) if name in part_tables[0]}
+    cluster = None if other_shape else parameters.get("cluster") or "taurus"
+    colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
+    return PolicyRun(label, cluster, nodes * cores, tables, colour, marker)
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:

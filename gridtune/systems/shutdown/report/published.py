@@ -1,4 +1,4 @@
-"""The paper's tables as data: DeepShutdown, section 2 (tables 1 and 2) and section 5.4 (table 3).
+"""The paper's tables as data: section 2 (table 1), section 5.2 (table 2) and section 5.4 (table 3).
 
 Energy is in its J, which are watt minutes with a node counted once. Each value of table 3 is a mean over
 days; its days are those of table 2, of which the public archive of Taurus days holds 1,511.
@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["DAYS", "OVERALL", "TRACES", "Overall", "TraceFacts"]
+from gridtune.core.system import PublishedFigure
+
+__all__ = ["DAYS", "OVERALL", "PAPER", "TRACES", "Overall", "TraceFacts", "published_figures"]
+
+#: The publication.
+PAPER = (
+    "Casagrande, Koslovski, Miers, Pillon and Gonzalez, “Don't hurry be green: scheduling servers shutdown "
+    "in grid computing with deep reinforcement learning”, International Journal of Grid and Utility "
+    "Computing 13, 2022, doi 10.1504/IJGUC.2022.128303"
+)
 
 
 class TraceFacts(NamedTuple):
-    """A row of table 1: cores, jobs, and per cent of sequential submissions and of utilisation."""
+    """A row of table 1: cores, jobs, sequential submissions and utilisation, both in per cent."""
 
     cores: int
     jobs: int
@@ -21,7 +30,7 @@ class TraceFacts(NamedTuple):
 
 
 class Overall(NamedTuple):
-    """A row of table 3, means over days: minutes of delay, energy waste, switches, stretch."""
+    """A row of table 3, means over days: delay in minutes, energy waste, switches, stretch."""
 
     delay: float
     waste: float
@@ -29,7 +38,7 @@ class Overall(NamedTuple):
     stretch: float
 
 
-#: Table 1, the four clusters that are studied.
+#: Table 1, the four clusters of the study.
 TRACES = {
     "taurus": TraceFacts(168, 81_925, 54.1, 51.7),
     "orion": TraceFacts(48, 66_005, 39.7, 62.7),
@@ -74,3 +83,38 @@ OVERALL = {
         "T(5)": Overall(50.23, 28714.38, 65.29, 0.22),
     },
 }
+
+#: Columns of the tables: what they measure, and the unit.
+_QUANTITIES = {
+    "cores": ("cores of the cluster", "cores"),
+    "jobs": ("jobs of the trace", "jobs"),
+    "sequential": ("share of sequential submissions", "%"),
+    "utilisation": ("utilisation of the cluster", "%"),
+    "delay": ("mean wait beyond τ of late jobs", "min"),
+    "waste": ("energy waste per day", "W·min"),
+    "switches": ("nodes switched on or off per day", "switches"),
+    "stretch": ("mean of wait/walltime", "1"),
+}
+
+
+def published_figures() -> dict[str, PublishedFigure]:
+    """Return every number of the three tables by a name such as `taurus T(0) waste`."""
+    figures = {}
+    for cluster, facts in TRACES.items():
+        for column, value in facts._asdict().items():
+            figures[f"{cluster} {column}"] = _figure(1, column, value)
+    for cluster, days in DAYS.items():
+        for group, count in enumerate(days, start=1):
+            figures[f"{cluster} days of group {group}"] = PublishedFigure(
+                f"{PAPER}, table 2", "days in the group by share of sequential submissions", count, "days"
+            )
+    for cluster, policies in OVERALL.items():
+        for policy, row in policies.items():
+            for column, value in row._asdict().items():
+                figures[f"{cluster} {policy} {column}"] = _figure(3, column, value)
+    return figures
+
+
+def _figure(table: int, column: str, value: float) -> PublishedFigure:
+    quantity, unit = _QUANTITIES[column]
+    return PublishedFigure(f"{PAPER}, table {table}", quantity, value, unit)

@@ -1,4 +1,4 @@
-"""Figures of the waste: how it adds up over days (the paper's figure 6), and who submits in sequence."""
+"""Figures of waste added up over days (the paper's figure 6), and of sequential submissions (figure 3)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from gridtune.report.style import PALETTE, figure, group_thousands, head, save
-from gridtune.systems.shutdown.report.lives import GROUPS, Column, Life
+from gridtune.systems.shutdown.report.policy_runs import GROUPS, Column, PolicyRun
+from gridtune.systems.shutdown.simulator.days import SEQUENTIAL_GAP
 
 __all__ = ["plot_cumulative", "plot_groups"]
 
-#: Jobs that come fewer minutes than this after another are sequential.
-_SEQUENTIAL = 5
 
+def plot_cumulative(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
+    """Draw cumulative waste by group of days, as a share of the largest sum.
 
-def plot_cumulative(lives: Sequence[Life], workload: str, path: Path) -> list[Path]:
-    """Draw waste over days, added up, by group of days and as a share of the most there is.
-
-    A group of a single day has nothing to add up and is left out.
+    Groups of a single day are left out.
     """
-    groups = lives[0].column("days", "group").astype(int)
-    tests = np.array(["test" in PurePosixPath(name).parts for name in lives[0].column("days", "day")])
+    groups = runs[0].column("days", "group").astype(int)
+    tests = np.array(["test" in PurePosixPath(name).parts for name in runs[0].column("days", "day")])
     present = [group for group in range(1, 6) if (groups == group).sum() > 1]
     if not present:
         return []
@@ -36,22 +34,22 @@ def plot_cumulative(lives: Sequence[Life], workload: str, path: Path) -> list[Pa
             panel.set_visible(False)
         for panel, group in zip(axes.flat, present, strict=False):
             order = np.flatnonzero(groups == group)
-            _add_up(panel, lives, order[np.argsort(tests[order], kind="stable")], tests)
+            _add_up(panel, runs, order[np.argsort(tests[order], kind="stable")], tests)
             head(panel, f"group {group}", f"{GROUPS[group - 1]} % sequential")
         for panel in axes[:, 0]:
-            panel.set_ylabel("waste so far, share of the most")
+            panel.set_ylabel("cumulative waste, share of the largest")
         drawing.suptitle(f"Cumulative waste: {workload}", x=0.01, ha="left", fontweight="bold")
         drawing.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper")
         return [save(drawing, path)]
 
 
-def _add_up(panel: Axes, lives: Sequence[Life], order: Column, tests: Column) -> None:
-    """Draw each policy's waste, added up over the days in this order; a line parts train from test days."""
-    sums = {life.label: np.cumsum(life.column("days", "energy_waste")[order]) for life in lives}
-    most = max(each[-1] for each in sums.values())
+def _add_up(panel: Axes, runs: Sequence[PolicyRun], order: Column, tests: Column) -> None:
+    """Draw each policy's cumulative waste over the days in this order, with a line before the test days."""
+    sums = {run.label: np.cumsum(run.column("days", "energy_waste")[order]) for run in runs}
+    largest = max(total[-1] for total in sums.values())
     days = np.arange(1, len(order) + 1)
-    for life in lives:
-        panel.plot(days, sums[life.label] / most, label=life.label, color=life.colour)
+    for run in runs:
+        panel.plot(days, sums[run.label] / largest, label=run.label, color=run.colour)
     border = int((~tests[order]).sum())
     if 0 < border < len(order):
         panel.axvline(border, color="#666666", linestyle="--", linewidth=1)
@@ -60,17 +58,17 @@ def _add_up(panel: Axes, lives: Sequence[Life], order: Column, tests: Column) ->
     panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
 
 
-def plot_groups(lives: Sequence[Life], workload: str, path: Path) -> list[Path]:
-    """Draw sequential and other jobs by group of days, and how they ended: for want of years, figure 3."""
-    life = lives[0]
-    days = life.column("days", "group").astype(int)
-    part, day = life.column("jobs", "part"), life.column("jobs", "day").astype(int)
-    day_part = life.column("days", "part")
+def plot_groups(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Path]:
+    """Draw sequential and other jobs by group of days, and how they ended (the paper: by year)."""
+    run = runs[0]
+    days = run.column("days", "group").astype(int)
+    part, day = run.column("jobs", "part"), run.column("jobs", "day").astype(int)
+    day_part = run.column("days", "part")
     first = np.searchsorted(day_part, part)
     group = days[first + day]
-    gap = life.column("jobs", "gap").astype(float)
-    killed = life.column("jobs", "run") >= life.column("jobs", "walltime")
-    sequential = gap < _SEQUENTIAL
+    gap = run.column("jobs", "gap").astype(float)
+    killed = run.column("jobs", "run") >= run.column("jobs", "walltime")
+    sequential = gap < SEQUENTIAL_GAP
     with figure(7.5, 4.2) as (drawing, panel):
         bottom = np.zeros(5)
         kinds = {
@@ -79,14 +77,16 @@ def plot_groups(lives: Sequence[Life], workload: str, path: Path) -> list[Path]:
             "other, ended by itself": ~sequential & ~killed,
             "other, killed at its walltime": ~sequential & killed,
         }
-        for (name, chosen), colour in zip(kinds.items(), PALETTE, strict=False):
-            counts = np.bincount(group[chosen], minlength=6)[1:]
+        for (name, selected), colour in zip(kinds.items(), PALETTE, strict=False):
+            counts = np.bincount(group[selected], minlength=6)[1:]
             panel.bar(range(1, 6), counts, bottom=bottom, color=colour, label=name, width=0.7)
             bottom += counts
-        panel.set_xticks(range(1, 6), [f"{n}\n{each} %" for n, each in enumerate(GROUPS, start=1)])
+        panel.set_xticks(range(1, 6), [f"{n}\n{share} %" for n, share in enumerate(GROUPS, start=1)])
         panel.set_xlabel("group of days, by share of sequential submissions")
         panel.set_ylabel("jobs")
         group_thousands(panel.yaxis)
-        head(panel, f"Sequential submissions: {workload}", f"less than {_SEQUENTIAL} minutes after another")
+        head(
+            panel, f"Sequential submissions: {workload}", f"less than {SEQUENTIAL_GAP} minutes after another"
+        )
         panel.legend()
         return [save(drawing, path)]

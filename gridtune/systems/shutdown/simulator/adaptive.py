@@ -16,7 +16,7 @@ switches one off that a waiting job could use.
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.shutdown.simulator.parameters import (
+from gridtune.systems.shutdown.simulator.rule_parameters import (
     EAGERNESS,
     MAX_QUEUE,
     MAX_STRETCH,

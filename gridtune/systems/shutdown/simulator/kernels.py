@@ -7,7 +7,7 @@ import numpy as np
 from gridtune.core.compiled import array_at, bare, kernel, section
 from gridtune.systems.shutdown.simulator.effects import has_choice, observe_effects
 from gridtune.systems.shutdown.simulator.observing import Scales, observe
-from gridtune.systems.shutdown.simulator.parameters import GIVEN
+from gridtune.systems.shutdown.simulator.rule_parameters import GIVEN
 from gridtune.systems.shutdown.simulator.rules import decide
 from gridtune.systems.shutdown.simulator.state import (
     COMPUTING,

@@ -12,7 +12,8 @@ from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.kernels import RECORDED, replay_days
 from gridtune.systems.shutdown.simulator.model import Variant, build_model
 from gridtune.systems.shutdown.simulator.outcome import DayRecord, Outcome
-from gridtune.systems.shutdown.simulator.parameters import (
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.rule_parameters import (
     ADAPTIVE,
     ALWAYS_ON,
     GIVEN,
@@ -21,7 +22,6 @@ from gridtune.systems.shutdown.simulator.parameters import (
     AdaptiveRule,
     simple_numbers,
 )
-from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.state import TOTALS
 
 __all__ = ["Rule", "replay"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.shutdown.simulator.adaptive import adaptive_reservation
-from gridtune.systems.shutdown.simulator.parameters import (
+from gridtune.systems.shutdown.simulator.rule_parameters import (
     ADAPTIVE,
     ALWAYS_ON,
     MAX_STRETCH,

@@ -1,6 +1,6 @@
-"""Trained policies that come with gridtune, by name; `docs/agents.md` says how each was made.
+"""Trained policies that come with gridtune, by name; `docs/agents.md` says how each was trained.
 
-Imports nothing heavy: names are resolved where torch is not wanted.
+Imports nothing heavy, so names are resolved without torch.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gridtune.systems.shutdown.metrics import measure_days
 from gridtune.systems.shutdown.simulator.bounds import least_waste, least_waste_of_starts, least_waste_within
-from gridtune.systems.shutdown.simulator.parameters import AdaptiveRule
 from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
 from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
 from tests.systems.shutdown.simulator.test_twin import MINUTES, cases
 from tests.systems.shutdown.simulator.twins import make_days
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.parameters import AdaptiveRule
 from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
 from gridtune.systems.shutdown.simulator.reference import reference_day
 from gridtune.systems.shutdown.simulator.reference_rules import (
@@ -22,6 +21,7 @@ from gridtune.systems.shutdown.simulator.reference_rules import (
     ReferenceTimeout,
 )
 from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
 from tests.systems.shutdown.simulator.twins import make_days, recorded, totals_of, twin_of
 
 MINUTES = 120
