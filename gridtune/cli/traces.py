@@ -1,4 +1,4 @@
-"""`gridtune traces`: find, look at, convert, make and fetch workloads."""
+"""`gridtune traces`: list, describe, convert, generate and download workloads."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["traces"]
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def traces() -> None:
-    """Find, look at, convert, make and fetch workloads.
+    """List, describe, convert, generate and download workloads.
 
-    Wherever gridtune takes a trace it takes a path, the name of a bundled trace (quickstart), or the
-    name of a public log that was fetched (kth-sp2).
+    A trace is a path, the name of a bundled trace (quickstart), or the name of a public log that was
+    downloaded (kth-sp2).
 
     \b
     Examples:
@@ -36,25 +36,28 @@ def traces() -> None:
 @traces.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def list_traces(as_json: bool) -> None:
-    """List bundled traces, public logs and generators.
+    """List bundled traces, public logs, generators and formats.
 
     The column "here" says whether a public log is on this machine: in the cache, or in the folder that
     GRIDTUNE_TRACE_DIR names.
     """
     from gridtune.workload.catalogue import CATALOGUE, bundled_traces
+    from gridtune.workload.formats import format_names, get_format
     from gridtune.workload.generators import find_generator, generator_names
 
-    found = {
+    formats = [get_format(name) for name in format_names()]
+    listing = {
         "bundled": {name: str(path) for name, path in bundled_traces().items()},
         "logs": [_log(entry) for entry in CATALOGUE.values()],
         "generators": {name: find_generator(name).summary for name in generator_names()},
+        "formats": {format.name: {"suffix": format.suffix, "summary": format.summary} for format in formats},
     }
     if as_json:
-        _print_json(found)
+        _print_json(listing)
         return
     from gridtune.cli.traces_tables import catalogue_tables, print_tables
 
-    print_tables(catalogue_tables(found))
+    print_tables(catalogue_tables(listing))
 
 
 @traces.command()
@@ -67,10 +70,10 @@ def list_traces(as_json: bool) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def describe(trace: str, processors: int | None, plot: Path | None, as_json: bool) -> None:
-    """Show what is in a TRACE: sizes, times, load, arrivals, users, and what is missing.
+    """Describe a TRACE: sizes, times, load, arrivals, users, and what is missing.
 
-    The log is read as it is: nothing is cleaned. Jobs that lack a quantity are left out of its figures
-    and counted under "missing". A workflow (DAX, WfFormat) is described by its tasks.
+    The log is read without cleaning. Jobs that lack a quantity are left out of its figures and counted
+    under "missing". A workflow (DAX, WfFormat) is described by its tasks.
 
     \b
     Examples:
@@ -111,7 +114,8 @@ def convert(source: str, target: Path, force: bool) -> None:
     """Write the SOURCE trace to TARGET in the format of its suffix.
 
     Formats: .swf (Standard Workload Format), .gwf (Grid Workload Format), .json (Batsim), .parquet and
-    .csv, each also .gz or .xz. The jobs stay as they are; what a format has no field for is lost.
+    .csv, each also .gz or .xz; gridtune traces list shows those of installed packages, too. The jobs stay
+    as they are; fields that the format does not have are lost.
 
     \b
     Examples:
@@ -130,13 +134,13 @@ def convert(source: str, target: Path, force: bool) -> None:
 @click.argument("name")
 @click.argument("target", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--show", is_flag=True, help="Explain the generator and its parameters, make nothing.")
+@click.option("--show", is_flag=True, help="Explain the generator and its parameters, and exit.")
 @click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
 def generate(name: str, target: Path | None, parameters: tuple[str, ...], show: bool, force: bool) -> None:
-    """Make a synthetic workload with the generator NAME and write it to TARGET.
+    """Generate a synthetic workload with the generator NAME and write it to TARGET.
 
-    jobs=N and seed=N set its length and its random numbers (by default 10000 and 1); the same values
-    give the same jobs, bit for bit. Every generator has more parameters: --show explains them.
+    jobs=N and seed=N set its length and its seed (10000 and 1 by default); the same values give the same
+    jobs, bit for bit. --show explains the generator's other parameters.
 
     \b
     Examples:
@@ -197,14 +201,14 @@ def _describe_workflow(path: Path, as_json: bool) -> None:
     from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
     from gridtune.workload.workflows.describe import describe_workflow
 
-    # To look at it is not to run it: what cannot be is counted, not refused.
-    found = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
+    # A faulty workflow can still be described: its faults are counted.
+    description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))
     if as_json:
-        _print_json(found)
+        _print_json(description)
         return
     from gridtune.cli.traces_tables import print_tables, workflow_tables
 
-    print_tables(workflow_tables(found))
+    print_tables(workflow_tables(description))
 
 
 def _read(trace: str) -> Workload:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -26,25 +27,23 @@ def print_tables(tables: Iterable[Table]) -> None:
 
 
 def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
-    from rich import box
-
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
     return table
 
 
-def catalogue_tables(found: Mapping[str, Any]) -> list[Table]:
-    """Return tables of the bundled traces, the public logs and the generators."""
+def catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
+    """Return tables of the bundled traces, the public logs, the generators and the formats."""
     bundled = _table("Bundled traces", "name", "file")
-    for name, path in found["bundled"].items():
+    for name, path in listing["bundled"].items():
         bundled.add_row(name, path)
     logs = _table(
         "Public logs: gridtune traces fetch NAME",
         *("name", "jobs", "processors", "here", "what"),
         right=("jobs", "processors"),
     )
-    for log in found["logs"]:
+    for log in listing["logs"]:
         if log["path"]:
             here = "yes"
         elif log["url"] is None:
@@ -54,9 +53,12 @@ def catalogue_tables(found: Mapping[str, Any]) -> list[Table]:
         what = f"{log['title']}\n[dim]{log['caveat']}[/dim]"
         logs.add_row(log["name"], f"{log['jobs']:,}", f"{log['processors']:,}", here, what)
     generators = _table("Generators: gridtune traces generate NAME --show", "name", "what")
-    for name, summary in found["generators"].items():
+    for name, summary in listing["generators"].items():
         generators.add_row(name, summary)
-    return [bundled, logs, generators]
+    formats = _table("Formats", "name", "suffix", "holds")
+    for name, values in listing["formats"].items():
+        formats.add_row(name, values["suffix"], values["summary"])
+    return [bundled, logs, generators, formats]
 
 
 def statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
@@ -128,25 +130,26 @@ def _hours(statistics: WorkloadStatistics) -> Table:
     return table
 
 
-def workflow_tables(found: Mapping[str, Any]) -> list[Table]:
+def workflow_tables(description: Mapping[str, Any]) -> list[Table]:
     """Return tables of a workflow's figures and of its kinds of tasks."""
-    table = _table(found["name"], "", "")
+    levels = ", ".join(f"{tasks:,}" for tasks in description["levels"])
+    table = _table(description["name"], "", "")
     table.show_header = False
     rows = {
-        "tasks, edges": f"{found['tasks']:,}, {found['edges']:,}",
-        "levels": f"{len(found['levels'])}: {', '.join(f'{tasks:,}' for tasks in found['levels'])} tasks",
-        "work": f"{found['work_processor_seconds'] / 3600:,.1f} processor-hours",
-        "longest path": f"{found['critical_path_seconds']:,.1f} s",
-        "widest task": f"{found['widest_task']:,} processors",
-        "sent between tasks": f"{found['bytes_sent'] / 1e9:,.3f} GB",
-        "to be cleaned": ", ".join(f"{count:,} by {rule}" for rule, count in found["cleaning"].items()),
-        "content": found["content"],
+        "tasks, edges": f"{description['tasks']:,}, {description['edges']:,}",
+        "levels": f"{len(description['levels'])}: {levels} tasks",
+        "work": f"{description['work_processor_seconds'] / 3600:,.1f} processor-hours",
+        "longest path": f"{description['critical_path_seconds']:,.1f} s",
+        "widest task": f"{description['widest_task']:,} processors",
+        "sent between tasks": f"{description['bytes_sent'] / 1e9:,.3f} GB",
+        "to be cleaned": ", ".join(f"{count:,} by {rule}" for rule, count in description["cleaning"].items()),
+        "content": description["content"],
     }
     for name, text in rows.items():
         table.add_row(name, text)
     columns = ("tasks", "processors", "mean, s", "least, s", "most, s")
     kinds = _table("Kinds of tasks", "kind", *columns, right=columns)
-    for kind in found["kinds"]:
+    for kind in description["kinds"]:
         times = [_number(kind["run_time"][name], 1) for name in ("mean", "least", "most")]
         kinds.add_row(kind["kind"], f"{kind['tasks']:,}", f"{kind['processors']:,}", *times)
     return [table, kinds]

@@ -1,4 +1,4 @@
-"""What is in a workload: the figures to look at before believing a study made with it."""
+"""The figures of a workload: what to look at before trusting a study that uses it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ __all__ = [
     "describe_workload",
     "local_clock",
     "offered_load",
+    "start_instant",
 ]
 
 IntArray = npt.NDArray[np.int64]
@@ -190,7 +191,7 @@ def describe_workload(workload: Workload, *, processors: int | None = None) -> W
     submit, size, run = workload.submit_time, workload.processors, workload.run_time
     sized, ran = size[_size_known(workload)], run[run >= 0]
     clock, hour, weekday = local_clock(workload)
-    dated = _start_instant(workload) is not None
+    dated = start_instant(workload) is not None
     accuracy = _estimate_accuracy(workload)
     user = workload.user[workload.user != UNKNOWN]
     return WorkloadStatistics(
@@ -270,7 +271,7 @@ def local_clock(workload: Workload) -> tuple[str, IntArray, IntArray]:
     Local time of the header's `TimeZoneString` where it names a known zone, else of its `TimeZone`
     offset, else UTC; without `UnixStartTime` the hours count from the log's own second 0.
     """
-    start = _start_instant(workload)
+    start = start_instant(workload)
     if start is None:
         seconds, clock = workload.submit_time, "log"
     else:
@@ -282,7 +283,8 @@ def local_clock(workload: Workload) -> tuple[str, IntArray, IntArray]:
     return clock, seconds % _DAY // _HOUR, (days + 3) % 7
 
 
-def _start_instant(workload: Workload) -> datetime.datetime | None:
+def start_instant(workload: Workload) -> datetime.datetime | None:
+    """Return the log's second 0 in its own time zone; None where the header gives no date."""
     text = _header(workload, "UnixStartTime")
     try:
         seconds = int(text) if text else 0
@@ -318,7 +320,7 @@ def _utc_offsets(instants: IntArray, zone: datetime.tzinfo | None) -> IntArray:
 
 
 def _instant(workload: Workload, submit: int) -> str | None:
-    start = _start_instant(workload)
+    start = start_instant(workload)
     if start is None:
         return None
     return datetime.datetime.fromtimestamp(int(start.timestamp()) + submit, start.tzinfo).isoformat()

@@ -1,14 +1,21 @@
-"""One page that shows what a workload is like."""
+"""One page of plots of a workload.
+
+This module imports Matplotlib: import it only where a page is drawn.
+"""
 
 from __future__ import annotations
 
-import datetime
 import math
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LogNorm
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+from matplotlib.figure import Figure
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.describe import (
@@ -16,6 +23,7 @@ from gridtune.workload.describe import (
     busy_processor_seconds,
     describe_workload,
     local_clock,
+    start_instant,
 )
 from gridtune.workload.workload import Workload
 
@@ -53,11 +61,8 @@ def plot_workload(workload: Workload, path: Path, *, processors: int | None = No
     WorkloadError
         If there are no jobs or the format is unknown.
     """
-    # The object interface alone: no window system, no state shared with a caller's own plots.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     statistics = describe_workload(workload, processors=processors)
+    # Without pyplot: no window system, no state shared with a caller's own plots.
     figure = Figure(figsize=(13, 9.5), layout="constrained")
     FigureCanvasAgg(figure)
     suffix = path.suffix.lstrip(".").lower()
@@ -106,40 +111,28 @@ def _width_name(edges: npt.NDArray[np.int64]) -> str:
     return names.get(int(edges[1] - edges[0]), "4 weeks")
 
 
-def _dates(axis: Any, workload: Workload, edges: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Return what to plot instants at: dates where the log has them, else days since its second 0."""
-    start = int((workload.header.get("UnixStartTime") or ("0",))[0] or 0)
-    if start <= 0:
+def _positions(axis: Axes, workload: Workload, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return where to plot instants: at their dates (UTC), without dates at days since the log's second 0."""
+    start = start_instant(workload)
+    if start is None:
         axis.set_xlabel("days since the log's second 0")
         return edges / _DAY
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # noqa: PLC0415
-
     locator = AutoDateLocator(minticks=4, maxticks=8)
     axis.xaxis.set_major_locator(locator)
     axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    utc = datetime.UTC
-    return np.asarray([datetime.datetime.fromtimestamp(start + int(edge), utc) for edge in edges])
+    axis.xaxis_date()
+    return np.asarray(date2num((edges + int(start.timestamp())).astype("datetime64[s]")))
 
 
-def _arrivals_per_day(axis: Any, workload: Workload) -> None:
+def _arrivals_per_day(axis: Axes, workload: Workload) -> None:
     edges = _edges(workload.submit_time, 400)
     counts = np.histogram(workload.submit_time, edges)[0]
-    axis.stairs(counts, _numbers(axis, _dates(axis, workload, edges)), fill=True, color=_BLUE)
+    axis.stairs(counts, _positions(axis, workload, edges), fill=True, color=_BLUE)
     axis.set(title=f"Submissions per {_width_name(edges)}", ylabel="jobs", ylim=(0, None))
     axis.margins(x=0)
 
 
-def _numbers(axis: Any, instants: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return instants as the axis' own numbers."""
-    if instants.dtype != object:
-        return instants.astype(np.float64)
-    from matplotlib.dates import date2num  # noqa: PLC0415
-
-    axis.xaxis_date()
-    return np.asarray(date2num(instants))
-
-
-def _arrivals_per_hour(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> None:
+def _arrivals_per_hour(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> None:
     clock, hour, weekday = local_clock(workload)
     if not statistics.arrivals_by_weekday:
         axis.bar(np.arange(24), statistics.arrivals_by_hour, color=_BLUE, width=0.9)
@@ -155,32 +148,20 @@ def _arrivals_per_hour(axis: Any, workload: Workload, statistics: WorkloadStatis
     axis.figure.colorbar(image, ax=axis, label="% of jobs", pad=0.01)
 
 
-def _time_axis(axis: Any, low: float, high: float, *, which: str) -> None:
-    ticks = [seconds for seconds in _TIMES if low / 2 <= seconds <= high * 2]
-    if which == "x":
-        axis.set_xscale("log")
-        axis.set_xticks(ticks, [_TIMES[tick] for tick in ticks])
-        axis.xaxis.set_minor_locator(_no_ticks())
-    else:
-        axis.set_yscale("log")
-        axis.set_yticks(ticks, [_TIMES[tick] for tick in ticks])
-        axis.yaxis.set_minor_locator(_no_ticks())
+def _time_axis(axis: Axes, longest: float, which: Literal["x", "y"]) -> None:
+    """Make one axis logarithmic, from a second to the longest time."""
+    ticks = [seconds for seconds in _TIMES if seconds <= longest * 2]
+    axis.set(**{f"{which}scale": "log"})
+    axis.set(**{f"{which}ticks": ticks, f"{which}ticklabels": [_TIMES[tick] for tick in ticks]})
+    (axis.xaxis if which == "x" else axis.yaxis).minorticks_off()
 
 
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator  # noqa: PLC0415
-
-    return NullLocator()
-
-
-def _run_time_and_size(axis: Any, workload: Workload) -> None:
-    from matplotlib.colors import LogNorm  # noqa: PLC0415
-
-    known = (workload.run_time > 0) & (workload.processors > 0)
-    size, run = workload.processors[known], workload.run_time[known]
+def _run_time_and_size(axis: Axes, workload: Workload) -> None:
+    ran = workload.run_time > 0
+    size, run = workload.processors[ran], workload.run_time[ran]
     axis.set(title="Run time against size", xlabel="processors", ylabel="run time")
     if len(size) == 0:
-        _nothing(axis, "no job has both")
+        _nothing(axis, "no job has a run time")
         return
     widest, longest = int(size.max()), int(run.max())
     columns = _whole_edges(2.0, 2, max(widest, 2))
@@ -188,7 +169,7 @@ def _run_time_and_size(axis: Any, workload: Workload) -> None:
     if widest == 1:
         axis.set(title="Run times of the jobs, all serial", xlabel="run time", ylabel="jobs")
         axis.stairs(np.histogram(run, rows)[0], rows, fill=True, color=_BLUE)
-        _time_axis(axis, 1, longest, which="x")
+        _time_axis(axis, longest, "x")
         axis.yaxis.set_major_formatter("{x:,.0f}")
         return
     cells = np.histogram2d(size, run, bins=(columns, rows))[0].T
@@ -196,8 +177,8 @@ def _run_time_and_size(axis: Any, workload: Workload) -> None:
     axis.set_xscale("log", base=2)
     powers = 2 ** np.arange(0, math.ceil(math.log2(widest)) + 1, max(1, math.ceil(math.log2(widest)) // 8))
     axis.set_xticks(powers, [f"{power:,}" for power in powers])
-    axis.xaxis.set_minor_locator(_no_ticks())
-    _time_axis(axis, 1, longest, which="y")
+    axis.xaxis.minorticks_off()
+    _time_axis(axis, longest, "y")
     axis.set_xlim(columns[0], columns[-1])
     axis.figure.colorbar(image, ax=axis, label="jobs", pad=0.01)
 
@@ -212,27 +193,20 @@ def _whole_edges(base: float, per_step: int, largest: int) -> npt.NDArray[np.flo
     return edges[: np.searchsorted(edges, largest) + 1]
 
 
-def _load(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> None:
-    known = (workload.run_time > 0) & (workload.processors > 0)
-    submit, run, size = workload.submit_time[known], workload.run_time[known], workload.processors[known]
-    unit, machine = (
-        ("share of the machine", statistics.processors)
-        if statistics.processors
-        else (
-            "processors",
-            1,
-        )
-    )
-    axis.set(title="Load", ylabel=unit)
+def _load(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> None:
+    ran = workload.run_time > 0
+    submit, run, size = workload.submit_time[ran], workload.run_time[ran], workload.processors[ran]
+    machine = statistics.processors or 1
+    axis.set(title="Load", ylabel="share of the machine" if statistics.processors else "processors")
     if len(submit) == 0:
-        _nothing(axis, "no job has a run time and a size")
+        _nothing(axis, "no job has a run time")
         return
     edges = _edges(submit, 120)
-    instants = _numbers(axis, _dates(axis, workload, edges))
+    instants = _positions(axis, workload, edges)
     scale = np.diff(edges) * machine
     offered = np.histogram(submit, edges, weights=(size * run).astype(np.float64))[0] / scale
     axis.stairs(offered, instants, color=_GREY, lw=0.8, baseline=None, label="submitted")
-    waited = workload.wait_time[known]
+    waited = workload.wait_time[ran]
     label = "in use, as recorded" if (waited >= 0).any() else "in use, if nothing waited"
     start = submit + np.maximum(waited, 0)
     used = busy_processor_seconds(start, run, size, edges) / scale
@@ -246,37 +220,38 @@ def _load(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> None
     axis.legend(frameon=False, loc="upper right", ncols=2, fontsize=9)
 
 
-def _distributions(axis: Any, workload: Workload) -> None:
+def _distributions(axis: Axes, workload: Workload) -> None:
     run = np.sort(workload.run_time[workload.run_time > 0])
-    asked = np.sort(workload.requested_time[workload.requested_time > 0])
+    requested = np.sort(workload.requested_time[workload.requested_time > 0])
     gaps = np.diff(np.sort(workload.submit_time))
     gaps = np.sort(gaps[gaps > 0])
-    drawn: list[tuple[npt.NDArray[Any], str, str]] = [
+    columns = (
         (run, _BLUE, "run time"),
-        (asked, _ORANGE, "requested time"),
+        (requested, _ORANGE, "requested time"),
         (gaps, _GREY, "between submissions"),
-    ]
-    for values, colour, label in drawn:
+    )
+    longest = 0.0
+    for values, colour, label in columns:
         if len(values):
             points = np.quantile(values, np.linspace(0, 1, 501), method="inverted_cdf")
             axis.plot(points, np.linspace(0, 100, 501), color=colour, label=label, lw=1.6)
+            longest = max(longest, float(values[-1]))
     axis.set(title="Times", ylabel="% of jobs that have less", ylim=(0, 101))
-    present = [values for values, _, _ in drawn if len(values)]
-    if not present:
+    if longest == 0.0:
         _nothing(axis, "no times above zero")
         return
-    _time_axis(axis, 1, max(float(values[-1]) for values in present), which="x")
+    _time_axis(axis, longest, "x")
     axis.grid(color="#e6e6e6", lw=0.7)
     axis.legend(frameon=False, loc="best", fontsize=9)
 
 
-def _accuracy(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> None:
-    known = (workload.requested_time > 0) & (workload.run_time >= 0)
+def _accuracy(axis: Axes, workload: Workload, statistics: WorkloadStatistics) -> None:
+    estimated = (workload.requested_time > 0) & (workload.run_time >= 0)
     axis.set(title="Estimate accuracy", xlabel="run time / requested time, %", ylabel="% of jobs")
-    if not known.any():
+    if not estimated.any():
         _nothing(axis, "the log has no requested times")
         return
-    percent = 100 * workload.run_time[known] / workload.requested_time[known]
+    percent = 100 * workload.run_time[estimated] / workload.requested_time[estimated]
     over = float((percent > 101).mean())
     counts = np.histogram(np.clip(percent, 0, 101.9), np.arange(0, 104, 2))[0]
     axis.bar(np.arange(0, 102, 2) + 1, 100 * counts / len(percent), width=1.8, color=_BLUE)
@@ -288,6 +263,6 @@ def _accuracy(axis: Any, workload: Workload, statistics: WorkloadStatistics) -> 
     axis.text(0.5, 0.95, note, transform=axis.transAxes, ha="center", va="top", fontsize=9)
 
 
-def _nothing(axis: Any, why: str) -> None:
+def _nothing(axis: Axes, why: str) -> None:
     axis.set(xticks=[], yticks=[], xlabel="", ylabel="")
     axis.text(0.5, 0.5, why, transform=axis.transAxes, ha="center", va="center", color=_GREY)

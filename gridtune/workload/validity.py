@@ -1,4 +1,4 @@
-"""What a job may not be: the rules that every `Workload` keeps, checked over whole columns."""
+"""The rules that the jobs of every `Workload` keep, checked on whole columns."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Fault(NamedTuple):
 
 
 def find_fault(columns: Mapping[str, Column], machine_processors: int | None) -> Fault | None:
-    """Return the first job that cannot be, or None when every job is sound.
+    """Return the fault of the first job that breaks a rule, or None if there is none.
 
-    Only fields that a simulation reads are judged: whole numbers, a submit time of 0 or later, times of at
+    Only fields that a simulation reads are checked: whole numbers, a submit time of 0 or later, times of at
     least -1 (unknown) and at most `LARGEST_TIME`, no job on zero processors and none wider than the
-    machine. What the log says besides (status, memory, recorded waits) may be odd without harm.
+    machine. Other fields (status, memory, recorded waits) may hold anything.
 
     Parameters
     ----------
@@ -106,25 +106,25 @@ def _width_faults(columns: Mapping[str, Column], machine_processors: int | None)
     requested = columns.get("requested_processors", unknown)
     allocated = columns.get("allocated_processors", unknown)
     if requested.min() > 0:
-        chosen = requested
+        width = requested
     else:
-        chosen = np.where(requested > 0, requested, allocated)
+        width = np.where(requested > 0, requested, allocated)
         # A job that says 0 somewhere and gives no positive number elsewhere claims to use nothing.
-        zero = (chosen <= 0) & ((requested == 0) | (allocated == 0))
+        zero = (width <= 0) & ((requested == 0) | (allocated == 0))
         if zero.any():
             row = int(np.argmax(zero))
             field = "requested_processors" if requested[row] == 0 else "allocated_processors"
             yield Fault(row, field, "zero processors", "read it with clean=['drop_zero_processors']")
-        below = (requested < -1) | ((chosen <= 0) & (allocated < -1))
+        below = (requested < -1) | ((width <= 0) & (allocated < -1))
         if below.any():
             row = int(np.argmax(below))
             field = "requested_processors" if requested[row] < -1 else "allocated_processors"
             value = requested[row] if requested[row] < -1 else allocated[row]
             yield Fault(row, field, f"{value} processors", "-1 stands for unknown")
     limit = LARGEST_WIDTH if machine_processors is None else min(machine_processors, LARGEST_WIDTH)
-    if chosen.max() > limit:
-        row = int(np.argmax(chosen > limit))
+    if width.max() > limit:
+        row = int(np.argmax(width > limit))
         field = "requested_processors" if requested[row] > 0 else "allocated_processors"
         place = f"the machine has {limit}" if limit == machine_processors else f"the limit is {limit}"
         hint = "read it with clean=['drop_wider'] or ['clamp_wider']"
-        yield Fault(row, field, f"wider than the machine: {chosen[row]} processors, {place}", hint)
+        yield Fault(row, field, f"wider than the machine: {width[row]} processors, {place}", hint)

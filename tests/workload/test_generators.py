@@ -122,7 +122,7 @@ def test_header_holds_the_command() -> None:
         ("poisson", {"service": "gamma"}, "no service is named 'gamma'"),
         ("sessions", {"batch_tail": 0.1}, "batch_tail: must be at least 0.5"),
         ("sessions", {"night": 0.0}, "night: must be greater than 0"),
-        ("sessions", {"jobs": 20, "load": 90.0, "batches_per_session": 50.0}, "so few jobs cannot offer"),
+        ("sessions", {"jobs": 20, "load": 90.0, "batches_per_session": 50.0}, "too few jobs for this load"),
         ("sessions", {"longest_run_time": 10}, "longest_run_time: must be at least 3600"),
         ("lublim", {}, "did you mean 'lublin'?"),
     ],

@@ -70,12 +70,12 @@ def fit_scale(span: Callable[[float], float], target: float) -> float:
         high *= 2.0
         if high > 1e15:
             raise WorkloadError(
-                "this load needs at least two jobs with a time between them", field="load", hint="raise jobs"
+                "this load needs at least two jobs at different times", field="load", hint="raise jobs"
             )
     if span(low) > target:
         raise WorkloadError(
-            f"so few jobs cannot offer so high a load: even when all start together they spread over "
-            f"{span(low):.0f} s, where {target:.0f} s are needed",
+            f"there are too few jobs for this load: even if all sessions start at once they last "
+            f"{span(low):.0f} s, but the load needs {target:.0f} s",
             field="load",
             hint="raise jobs or lower load",
         )

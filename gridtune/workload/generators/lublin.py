@@ -148,9 +148,9 @@ def lublin(
     size = np.empty(jobs, dtype=np.int64)
     run_time = np.empty(jobs, dtype=np.int64)
     for number, kind in enumerate(kinds):
-        chosen = np.flatnonzero(queue == number)
-        size[chosen] = _sizes(POPULATIONS[kind], processors, len(chosen), stream(seed, f"size {kind}"))
-        run_time[chosen] = _run_times(POPULATIONS[kind], size[chosen], stream(seed, f"run time {kind}"))
+        index = np.flatnonzero(queue == number)
+        size[index] = _sizes(POPULATIONS[kind], processors, len(index), stream(seed, f"size {kind}"))
+        run_time[index] = _run_times(POPULATIONS[kind], size[index], stream(seed, f"run time {kind}"))
     area = float((size * run_time).sum())
     submit = _clock_times(
         even, queue, cycles, None if load is None else span_for_load(area, processors, load)
@@ -227,11 +227,11 @@ def _clock_times(
 ) -> IntArray:
     """Return submit times, with even time scaled so that they spread over `span` seconds if given."""
 
-    def place(scale: float, chosen: npt.NDArray[np.intp]) -> FloatArray:
-        times = np.empty(len(chosen))
+    def place(scale: float, index: npt.NDArray[np.intp]) -> FloatArray:
+        times = np.empty(len(index))
         for number, cycle in enumerate(cycles):
-            mine = queue[chosen] == number
-            times[mine] = cycle.clock_time(scale * even[chosen][mine])
+            mine = queue[index] == number
+            times[mine] = cycle.clock_time(scale * even[index][mine])
         return times
 
     scale = 1.0
