@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -21,7 +23,9 @@ from tests.sweep.spaces import runs_in, toy_space
 
 pytestmark = pytest.mark.integration
 
-CELLS, NAP = 240, 0.05
+CELLS, NAP = 160, 0.05
+#: Longest wait for anything: only a failure takes it.
+PATIENCE_S = 600
 #: Cells that may be under way, or done and not yet sent, when the driver dies: two workers' half seconds.
 UNSENT = int(2 * (0.5 + NAP) / NAP) + 2
 
@@ -40,13 +44,13 @@ def descendants(pid: int) -> set[int]:
         except OSError:
             continue
         children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found: set[int] = set()
+    result: set[int] = set()
     waiting = [pid]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found.update(below)
+        result.update(below)
         waiting += below
-    return found
+    return result
 
 
 def started(pid: int) -> str | None:
@@ -71,16 +75,30 @@ def is_agent(pid: int) -> bool:
         return False
 
 
-def wait_for(what: str, seconds: float, done: object) -> None:
-    end = time.monotonic() + seconds
-    while not done():  # type: ignore[operator]
-        assert time.monotonic() < end, f"{what} took longer than {seconds} s"
+def wait_for(what: str, done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < deadline, f"{what} took longer than {PATIENCE_S} s"
         time.sleep(0.02)
 
 
+def end(processes: dict[int, str | None]) -> None:
+    """Kill those that still run, by their numbers."""
+    for pid in alive(processes):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+#: Bounds of the share of cells that are done when the driver is killed; 0 is while Ray starts. None is near the
+#: end: what two workers do between a result and the kill must not be all that is left.
+ONCE = [(0.05, 0.5)]
+MANY = [(0.0, 0.0), (0.02, 0.2), (0.25, 0.45), (0.5, 0.7)]
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads processes from /proc")
-@pytest.mark.timeout(600)
-def test_the_same_command_goes_on_after_any_kill(tmp_path: Path) -> None:
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [ONCE, pytest.param(MANY, marks=pytest.mark.slow)], ids=["once", "many"])
+def test_the_same_command_goes_on_after_any_kill(kills: list[tuple[float, float]], tmp_path: Path) -> None:
     notebook, out, path = tmp_path / "notebook", tmp_path / "out", tmp_path / "space.yaml"
     notebook.mkdir()
     space = toy_space(
@@ -90,40 +108,39 @@ def test_the_same_command_goes_on_after_any_kill(tmp_path: Path) -> None:
         replicates={"seeds": 1},
     )
     path.write_text(yaml.safe_dump(space))
+    names = {cell.cell_id: f"{cell.configuration['x']:g}-a-good-None" for cell in space_cells(space)}
     journal = out / "journal.jsonl"
-    chance = random.Random(os.environ.get("GRIDTUNE_KILL_SEED", time.time_ns()))
+    random_moment = random.Random(os.environ.get("GRIDTUNE_KILL_SEED", time.time_ns()))
     before: Counter[str] = Counter()
     agents: dict[int, str | None] = {}
-    # Once while Ray starts, then twice somewhere among the results. The last cells are out of bounds: what
-    # two workers do in the second between a result and the kill must not be all that is left.
-    for share in (0.0, chance.uniform(0.02, 0.35), chance.uniform(0.4, 0.7)):
+    for number, bounds in enumerate(kills, start=1):
+        share = random_moment.uniform(*bounds)
         with subprocess.Popen(command(path, out), stdout=subprocess.DEVNULL) as driver:
             if share:
                 enough = round(share * CELLS)
-                wait_for("the sweep", 120, lambda enough=enough: len(read_journal(journal)) >= enough)
+                wait_for("the sweep", lambda enough=enough: len(read_journal(journal)) >= enough)
             else:
-                wait_for("the journal", 60, journal.exists)
-            time.sleep(chance.uniform(0, 0.5 if share else 4))
+                wait_for("the journal", journal.exists)
+            time.sleep(random_moment.uniform(0, 0.5 if share else 4))
             below = {pid: started(pid) for pid in descendants(driver.pid)}
             agents.update({pid: start for pid, start in below.items() if is_agent(pid)})
             os.kill(driver.pid, signal.SIGKILL)
             driver.wait()
-        kept = set(read_journal(journal))
-        assert len(kept) < CELLS, "it was killed too late to test anything"
+        finished = set(read_journal(journal))
+        assert len(finished) < CELLS, "it was killed too late to test anything"
         # The Ray it had started goes with it; a helper that had only been forked does not look like one yet.
         rest = {pid: start for pid, start in below.items() if pid not in agents}
-        wait_for("the end of Ray", 150, lambda rest=rest: not alive(rest))
+        wait_for("the end of Ray", lambda rest=rest: not alive(rest))
         runs = runs_in(notebook)
         # What was in the journal has not been run again, and little that was run is not in it.
         assert all(runs[name] == count for name, count in before.items())
-        names = {cell.cell_id: f"{cell.configuration['x']:g}-a-good-None" for cell in space_cells(space)}
-        before = Counter({names[cell_id]: runs[names[cell_id]] for cell_id in kept})
-        assert sum(name not in before for name in runs) <= UNSENT * 3
+        before = Counter({names[cell_id]: runs[names[cell_id]] for cell_id in finished})
+        assert sum(name not in before for name in runs) <= UNSENT * number
 
     ended = subprocess.run([*command(path, out), "--json"], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     report = json.loads(ended.stdout)
-    assert report["ran"] == CELLS - len(kept)
+    assert report["ran"] == CELLS - len(finished)
     assert report["done"] == CELLS
     runs = runs_in(notebook)
     again = {name for name, count in before.items() if runs[name] != count}
@@ -133,4 +150,6 @@ def test_the_same_command_goes_on_after_any_kill(tmp_path: Path) -> None:
     assert sorted(table["cell_id"].to_pylist()) == sorted(names)
     assert set(table["state"].to_pylist()) == {"done"}
     assert not list(out.glob(".tune*"))
-    wait_for("the end of Ray's agents", 120, lambda: not alive(agents))
+    if kills is ONCE:
+        end(agents)  # they would take a minute to notice
+    wait_for("the end of Ray's agents", lambda: not alive(agents))

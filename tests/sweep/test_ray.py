@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import ray
 
 from gridtune.errors import SweepError
 from gridtune.sweep import CellResult, SweepPlan, SweepResult, read_journal, run_space
@@ -16,14 +17,6 @@ from gridtune.sweep.cluster import ray_session
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One local cluster of two processors for all tests here; they join it and leave it running."""
-    del tmp_path_factory
-    with ray_session(None, workers=2, cpus=1):
-        yield
 
 
 class Watch:
@@ -48,8 +41,8 @@ class Watch:
         self.busiest = max(self.busiest, busy)
 
 
-def test_a_cluster_that_is_not_there_is_an_error_that_says_so() -> None:
-    # Before the others: joins no cluster.
+def test_a_cluster_that_is_not_there_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with (
         pytest.raises(SweepError, match=r"cannot be reached at 127\.0\.0\.1:1"),
         ray_session("127.0.0.1:1", workers=1, cpus=1),

@@ -27,11 +27,12 @@ pytestmark = pytest.mark.integration
 class Server:
     """`mlflow server` on a free port, in a process group of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: bytes) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.folder = folder
+        (folder / "server.db").write_bytes(store)
         self.uri = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -49,7 +50,7 @@ class Server:
             self._process = subprocess.Popen(
                 command, env=environment, stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             try:
                 with urllib.request.urlopen(f"{self.uri}/health", timeout=2):
@@ -66,8 +67,8 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("server"))
+def server(tmp_path_factory: pytest.TempPathFactory, empty_store: bytes) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("server"), empty_store)
     running.start()
     try:
         yield running

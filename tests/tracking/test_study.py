@@ -37,8 +37,9 @@ SPACE = {
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory, cluster: None, empty_store: bytes) -> Study:
     folder = tmp_path_factory.mktemp("study")
+    (folder / "mlflow.db").write_bytes(empty_store)
     uri = f"sqlite:///{folder}/mlflow.db"
     return run_sweep(SPACE, directory=folder / "tiny", workers=1, tracking_uri=uri, output="quiet")
 
@@ -184,13 +185,13 @@ def test_the_ui_serves_the_store_and_leaves_no_process(study: Study) -> None:
             data=json.dumps({"max_results": 10}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             names = [each["name"] for each in json.load(answer)["experiments"]]
         assert "tiny" in names
     finally:
         process.terminate()
-        process.wait(20)
-    deadline = time.monotonic() + 20
+        process.wait(300)
+    deadline = time.monotonic() + 300
     with socket.socket() as probe:
         while probe.connect_ex(("127.0.0.1", port)) == 0 and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -199,7 +200,7 @@ def test_the_ui_serves_the_store_and_leaves_no_process(study: Study) -> None:
 
 
 def _wait_for(url: str) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         try:
             with urllib.request.urlopen(url, timeout=2):

@@ -13,27 +13,12 @@ from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import summarise, write_report
 from gridtune.sweep.results import results_table
-from gridtune.tracking.store import connect, is_store
+from gridtune.tracking.store import connect
 from gridtune.tracking.tracker import Artefact, MlflowTracker, TrackingOutcome
 
 from .synthetic import CHECKSUM, cell_results, sweep_facts
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A fresh database; making one takes seconds, copying it does not."""
-    path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    connect(f"sqlite:///{path}")
-    assert is_store(path)
-    return path.read_bytes()
-
-
-@pytest.fixture
-def uri(empty_store: bytes, tmp_path: Path) -> str:
-    (tmp_path / "mlflow.db").write_bytes(empty_store)
-    return f"sqlite:///{tmp_path}/mlflow.db"
 
 
 def track(
@@ -88,11 +73,13 @@ def everything(uri: str) -> dict[str, Any]:
     } | {"parents": [run.info.run_id for run in parents]}
 
 
-def test_what_a_store_holds(uri: str, tmp_path: Path) -> None:
-    outcome = track(uri, sweep_facts(), cell_results(failed=[(2, 1)]), tmp_path / "orders", status="FAILED")
+def test_what_a_store_holds(store_uri: str, tmp_path: Path) -> None:
+    outcome = track(
+        store_uri, sweep_facts(), cell_results(failed=[(2, 1)]), tmp_path / "orders", status="FAILED"
+    )
     assert outcome.complete
-    client = connect(uri)
-    (parent,), children = runs_of(uri)
+    client = connect(store_uri)
+    (parent,), children = runs_of(store_uri)
     assert (parent.info.run_id, parent.info.status) == (outcome.run_id, "FAILED")
     assert parent.data.params["objective"] == "wait_mean (min)"
     assert parent.data.metrics["cells_done"] == 11
@@ -121,52 +108,54 @@ def test_what_a_store_holds(uri: str, tmp_path: Path) -> None:
     assert (tmp_path / "mlartifacts" / "orders").is_dir()
 
 
-def test_the_same_sweep_again_changes_nothing(uri: str, tmp_path: Path) -> None:
+def test_the_same_sweep_again_changes_nothing(store_uri: str, tmp_path: Path) -> None:
     results = cell_results()
-    track(uri, sweep_facts(), results, tmp_path / "orders")
-    first = everything(uri)
-    track(uri, sweep_facts(), results, tmp_path / "orders")
-    assert everything(uri) == first
+    track(store_uri, sweep_facts(), results, tmp_path / "orders")
+    first = everything(store_uri)
+    track(store_uri, sweep_facts(), results, tmp_path / "orders")
+    assert everything(store_uri) == first
 
 
-def test_an_interrupted_sweep_goes_on_in_the_same_runs(uri: str, tmp_path: Path) -> None:
+def test_an_interrupted_sweep_goes_on_in_the_same_runs(store_uri: str, tmp_path: Path) -> None:
     results = cell_results()
-    track(uri, sweep_facts(), results[:6], tmp_path / "orders", status="KILLED", publish=False)
-    (parent,), children = runs_of(uri)
+    track(store_uri, sweep_facts(), results[:6], tmp_path / "orders", status="KILLED", publish=False)
+    (parent,), children = runs_of(store_uri)
     assert parent.info.status == "KILLED"
     assert {run.info.status for run in children} == {"KILLED"}
     assert len(children) == 2
     interrupted = {run.info.run_id for run in children}
-    track(uri, sweep_facts(), results, tmp_path / "orders")
-    parents, children = runs_of(uri)
+    track(store_uri, sweep_facts(), results, tmp_path / "orders")
+    parents, children = runs_of(store_uri)
     assert [run.info.run_id for run in parents] == [parent.info.run_id]
     assert interrupted < {run.info.run_id for run in children}
     assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
-    client = connect(uri)
+    client = connect(store_uri)
     for run in children:
         assert len(client.get_metric_history(run.info.run_id, "wait_mean")) == 4
     parentless = SweepFacts(**{**vars(sweep_facts()), "sweep_id": "another"})
-    track(uri, parentless, results, tmp_path / "orders")
-    assert len(runs_of(uri)[0]) == 2
+    track(store_uri, parentless, results, tmp_path / "orders")
+    assert len(runs_of(store_uri)[0]) == 2
 
 
-def test_a_driver_killed_outright_leaves_runs_that_the_next_one_takes_over(uri: str, tmp_path: Path) -> None:
+def test_a_driver_killed_outright_leaves_runs_that_the_next_one_takes_over(
+    store_uri: str, tmp_path: Path
+) -> None:
     results = cell_results()
-    tracker = MlflowTracker(uri)
+    tracker = MlflowTracker(store_uri)
     tracker.begin(sweep_facts(), tmp_path)
     tracker._next_look = 0
     tracker.finished(results[:6])
     assert tracker._outbox.drain(5)
     # No `close`: the process is gone.
-    (parent,), children = runs_of(uri)
+    (parent,), children = runs_of(store_uri)
     assert {run.info.status for run in [parent, *children]} == {"RUNNING"}
-    track(uri, sweep_facts(), results, tmp_path / "orders")
-    parents, children = runs_of(uri)
+    track(store_uri, sweep_facts(), results, tmp_path / "orders")
+    parents, children = runs_of(store_uri)
     assert (len(parents), len(children)) == (1, 3)
     assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
 
 
-def test_an_extended_sweep_ranks_anew(uri: str, tmp_path: Path) -> None:
+def test_an_extended_sweep_ranks_anew(store_uri: str, tmp_path: Path) -> None:
     better = [
         CellResult(
             **{
@@ -179,27 +168,27 @@ def test_an_extended_sweep_ranks_anew(uri: str, tmp_path: Path) -> None:
         )
         for result in cell_results()[:4]
     ]
-    track(uri, sweep_facts(), cell_results(), tmp_path / "orders")
-    track(uri, sweep_facts(), [*cell_results(), *better], tmp_path / "orders")
-    _, children = runs_of(uri)
+    track(store_uri, sweep_facts(), cell_results(), tmp_path / "orders")
+    track(store_uri, sweep_facts(), [*cell_results(), *better], tmp_path / "orders")
+    _, children = runs_of(store_uri)
     ranks = {run.data.tags["label"]: run.data.metrics["rank"] for run in children}
     assert ranks == {"better": 1, "order0": 2, "order1": 3, "order2": 4}
 
 
-def test_a_trace_known_by_another_path_is_the_same_run(uri: str, tmp_path: Path) -> None:
+def test_a_trace_known_by_another_path_is_the_same_run(store_uri: str, tmp_path: Path) -> None:
     moved = [
         CellResult(**{**vars(result), "configuration": {**result.configuration, "trace": "moved/log.swf"}})
         for result in cell_results()
     ]
-    track(uri, sweep_facts(), cell_results(), tmp_path / "orders", status="KILLED", publish=False)
-    assert track(uri, sweep_facts(), moved, tmp_path / "orders").complete
-    assert len(runs_of(uri)[1]) == 3
+    track(store_uri, sweep_facts(), cell_results(), tmp_path / "orders", status="KILLED", publish=False)
+    assert track(store_uri, sweep_facts(), moved, tmp_path / "orders").complete
+    assert len(runs_of(store_uri)[1]) == 3
 
 
-def test_a_deleted_experiment_is_told_and_nothing_waits_for_it(uri: str, tmp_path: Path) -> None:
-    client = connect(uri)
+def test_a_deleted_experiment_is_told_and_nothing_waits_for_it(store_uri: str, tmp_path: Path) -> None:
+    client = connect(store_uri)
     client.delete_experiment(client.create_experiment("orders"))
-    outcome = track(uri, sweep_facts(), cell_results(), tmp_path / "orders")
+    outcome = track(store_uri, sweep_facts(), cell_results(), tmp_path / "orders")
     assert not outcome.complete
     assert "was deleted" in outcome.message
     assert f"gridtune report {tmp_path / 'orders'} --track" in outcome.message
@@ -217,6 +206,7 @@ def test_a_store_that_cannot_be_opened_stops_nothing(tmp_path: Path) -> None:
     assert "the sweep goes on" in told[0]
 
 
+@pytest.mark.slow
 def test_two_sweeps_into_one_fresh_store(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/fresh.db"
     trackers = [MlflowTracker(uri) for _ in range(2)]
@@ -227,16 +217,16 @@ def test_two_sweeps_into_one_fresh_store(tmp_path: Path) -> None:
     assert len(runs_of(uri)[0]) == 2
 
 
-def test_trainings_have_a_run_of_their_own_with_their_curve_once(uri: str, tmp_path: Path) -> None:
+def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str, tmp_path: Path) -> None:
     curve = {"update": [5, 10], "return_mean": [-3.0, -2.0], "lr": [0.1, float("nan")]}
     results = [
         replace(result, notes={"learning_curve": curve}) if number < 2 else result
         for number, result in enumerate(cell_results(failed=[(0, 1)]))
     ]
     for _ in range(2):
-        assert track(uri, sweep_facts(), results, tmp_path / "orders", status="FAILED").complete
-    client = connect(uri)
-    _, children = runs_of(uri)
+        assert track(store_uri, sweep_facts(), results, tmp_path / "orders", status="FAILED").complete
+    client = connect(store_uri)
+    _, children = runs_of(store_uri)
     parent = next(run for run in children if run.data.tags["mlflow.runName"] == "log: order0")
     query = f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
     (run,) = client.search_runs([parent.info.experiment_id], query)
