@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gridtune.sweep.cluster import ray_session
+from gridtune.tracking.store import connect, is_store
 from tests.extras import AGENTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,3 +42,26 @@ def golden_dir() -> Path:
     if not folder.is_dir():
         pytest.skip("no folder of reference schedules: set GRIDTUNE_GOLDEN_DIR")
     return folder
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[None]:
+    """One local Ray of two processors for all tests of this process; sweeps join it and leave it running."""
+    with ray_session(None, workers=2, cpus=1):
+        yield
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A fresh tracking database: making one takes seconds, copying it does not."""
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    connect(f"sqlite:///{path}")
+    assert is_store(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def store_uri(empty_store: bytes, tmp_path: Path) -> str:
+    """The URI of an empty tracking store of the test's own."""
+    (tmp_path / "mlflow.db").write_bytes(empty_store)
+    return f"sqlite:///{tmp_path}/mlflow.db"
