@@ -1,10 +1,10 @@
-"""What a decision costs: insertion with tabu search, the learned drain model, and learners with their trees.
+"""The time of a decision: insertion with tabu search, the learned drain model, and learners with their trees.
 
     python -m benchmarks.dispatch_speed
 
 Set-up of `search_spaces/dispatch_direct.yaml`: eight machines with two processors each, 10,000 jobs to learn
-from, then batches of 1,000. Seconds are of the thread's own CPU time, so that a busy machine does not count.
-A whole run is timed, repairs and all, and divided by its jobs; for learners, without the learning itself.
+from, then batches of 1,000. Times are CPU seconds of the thread, so that other load on the machine does not
+count. A whole run is timed, with its repairs, and divided by its jobs; for learners, without the learning.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.measure import arguments, interleave, print_machine, print_table
-from gridtune.systems.dispatch.classifiers.learners import make_learner
-from gridtune.systems.dispatch.learners.playing import Broker, Refreshing
+from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
+from gridtune.systems.dispatch.dispatchers.learners import make_learner
 from gridtune.systems.dispatch.parameters import TABLE_1
-from gridtune.systems.dispatch.simulator.generating import BatchPlan, Chance, draw_jobs
+from gridtune.systems.dispatch.simulator.generating import BatchPlan, JobStreams, draw_jobs
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import dispatch
 
 FACTORS = np.array(TABLE_1[:8])
 MACHINES = Machines(FACTORS, np.full(8, 2))
 LEARNERS = ("j48", "naive_bayes", "lwl", "boosting", "boosted_time")
-ASKED = 2000
+PREDICTIONS = 2000
 
 
 def drawn(batches: int, learning: int) -> DispatchJobs:
     plan = BatchPlan(batches, 1000, learning, 1.6, 1.6, 1000.0, float((2 / FACTORS).sum()))
-    return draw_jobs(plan, slack=1 / 3, error=0.0, chance=Chance(*np.random.default_rng(0).spawn(4)))
+    return draw_jobs(plan, slack=1 / 3, error=0.0, streams=JobStreams(*np.random.default_rng(0).spawn(4)))
 
 
 def rule(jobs: DispatchJobs, **options: object) -> Callable[[], float]:
@@ -43,21 +43,21 @@ def rule(jobs: DispatchJobs, **options: object) -> Callable[[], float]:
 
 
 class _Stopwatch:
-    """A learner, with the time its answers and its learning take."""
+    """A learner, with the time of its learning; it keeps the rows it was asked about."""
 
     def __init__(self, name: str) -> None:
         self.learner = make_learner(name, 8)
-        self.attributes, self.memory, self.chosen = self.learner.attributes, self.learner.memory, None
+        self.attributes, self.memory, self.selection = self.learner.attributes, self.learner.memory, None
         self.learning = 0.0
         self.rows: list[np.ndarray] = []
 
-    def refresh(self, *told: object, **options: object) -> None:
+    def refresh(self, *examples: object, **options: object) -> None:
         began = time.thread_time()
-        self.learner.refresh(*told, **options)
+        self.learner.refresh(*examples, **options)
         self.learning += time.thread_time() - began
 
     def chances(self, rows: np.ndarray) -> np.ndarray:
-        if len(self.rows) < ASKED:
+        if len(self.rows) < PREDICTIONS:
             self.rows.append(rows.copy())
         return self.learner.chances(rows)
 
@@ -66,7 +66,7 @@ class _Stopwatch:
 
 
 def learned(name: str, jobs: DispatchJobs) -> list[str]:
-    """Return a row: learning once, a run's time per job, one question about all machines."""
+    """Return a row: the time of learning once, of a job in a run, and of one prediction for all machines."""
     watch = _Stopwatch(name)
     broker = Broker(
         watch,
@@ -83,9 +83,9 @@ def learned(name: str, jobs: DispatchJobs) -> list[str]:
     began = time.thread_time()
     for rows in watch.rows:
         watch.learner.chances(rows)
-    asking = (time.thread_time() - began) / len(watch.rows)
-    tested = int((jobs.batch >= 0).sum())
-    return [name, f"{watch.learning:.2f}", f"{whole / tested * 1e3:.3f}", f"{asking * 1e3:.3f}"]
+    prediction = (time.thread_time() - began) / len(watch.rows)
+    jobs_measured = int((jobs.batch >= 0).sum())
+    return [name, f"{watch.learning:.2f}", f"{whole / jobs_measured * 1e3:.3f}", f"{prediction * 1e3:.3f}"]
 
 
 def main() -> None:
@@ -115,9 +115,9 @@ def main() -> None:
     print_table("Compiled rules, whole runs of 10,000 jobs", ["", "µs per job", "× ERD + tabu search"], rows)
     jobs = drawn(2, 10_000)
     learned("naive_bayes", jobs)
-    header = ["", "learning, s", "ms per job, repairs included", "ms per question"]
+    header = ["", "learning, s", "ms per job, repairs included", "ms per prediction"]
     print_table(
-        "Learners, from 10,000 examples, eight machines a question",
+        "Learners, from 10,000 examples, eight machines a prediction",
         header,
         [learned(name, jobs) for name in LEARNERS],
     )

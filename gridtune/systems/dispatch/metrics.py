@@ -1,22 +1,23 @@
-"""Measures of dispatched jobs: in time or how late, against a reference, and how well foretold."""
+"""Measures of dispatched jobs: in time or how late, against a reference, and how well predicted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from gridtune.core.measure import Measure
-
-if TYPE_CHECKING:
-    from gridtune.systems.dispatch.simulator.model import DispatchJobs
-    from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
+from gridtune.core.system import RenamedMetric
+from gridtune.systems.dispatch.simulator.model import DispatchJobs
+from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
 
 __all__ = [
     "DISPATCH_METRICS",
+    "RENAMED_METRICS",
     "area_under_roc",
     "dispatch_notes",
     "measure_dispatch",
@@ -30,36 +31,68 @@ Bools = npt.NDArray[np.bool_]
 _BINS = 10
 
 
+_PAPER = (
+    "Vladušič, “Using the black-box approach with machine learning methods in order to improve job "
+    "scheduling in GRID environments”"
+)
+_BAKER = "Baker and Trietsch, “Principles of Sequencing and Scheduling”, 2009, section 2.2"
+_BATCHES = "jobs in time over those of the reference, by batch"
+
 #: Every measure, by name. C: end, d: deadline, s: submission; p: predicted chance of ending in time.
 DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
-        "mean_tardiness": Measure("s", "min", "mean of max(0, C − d)"),
-        "in_time_share": Measure("1", "max", "jobs with C ≤ d over jobs"),
-        "relative_in_time": Measure(
-            "1", "max", "median over batches of jobs in time over those of the reference"
+        "tardiness_mean": Measure(
+            "s", "min", "mean of max(0, C − d)", source=f"{_PAPER}, Table 6 (average tardiness)"
+        ),
+        "in_time_share": Measure("1", "max", "jobs with C ≤ d over jobs", source=f"{_PAPER}, section 2.2.2"),
+        "relative_in_time_median": Measure(
+            "1", "max", f"median of {_BATCHES}", source=f"{_PAPER}, Table 2 (each batch)"
         ),
         "relative_tardiness": Measure("1", "min", "mean tardiness over that of the reference"),
-        "worst_relative_in_time": Measure("1", "max", "smallest of these over batches"),
-        "in_time": Measure("jobs", "max", "jobs with C ≤ d"),
-        "max_tardiness": Measure("s", "min", "largest max(0, C − d)"),
+        "relative_in_time_min": Measure("1", "max", f"smallest of {_BATCHES}"),
+        "in_time": Measure("jobs", "max", "jobs with C ≤ d", source=f"{_PAPER}, section 2.2.2"),
+        "tardiness_max": Measure("s", "min", "largest max(0, C − d)", source=_BAKER),
         "tardiness_p95": Measure("s", "min", "95 % quantile of max(0, C − d)"),
-        "mean_response": Measure("s", "min", "mean of C − s"),
+        "response_mean": Measure("s", "min", "mean of C − s", source=f"{_BAKER} (flowtime)"),
         "overruled_share": Measure(
-            "1",
-            "none",
-            "jobs that an assisting learner sent elsewhere than the selector, over jobs",
+            "1", "none", "jobs that an assisting learner sent elsewhere than the selector, over jobs"
         ),
-        "aroc": Measure("1", "max", "area under the ROC curve of p against ending in time"),
-        "brier": Measure("1", "min", "mean of (p − [C ≤ d])²"),
+        "aroc": Measure(
+            "1",
+            "max",
+            "area under the ROC curve of p against ending in time",
+            source="Hanley and McNeil, “The meaning and use of the area under a receiver operating "
+            "characteristic (ROC) curve”, Radiology 143, 1982",
+        ),
+        "brier": Measure(
+            "1",
+            "min",
+            "mean of (p − [C ≤ d])²",
+            source="Brier, “Verification of forecasts expressed in terms of probability”, Monthly Weather "
+            "Review 78, 1950",
+        ),
         "calibration_error": Measure(
-            "1", "min", "mean over jobs of |mean p − share in time| of its tenth of p"
+            "1",
+            "min",
+            "mean over jobs of |mean p − share in time| of its tenth of p",
+            source="Naeini, Cooper and Hauskrecht, “Obtaining well calibrated probabilities using Bayesian "
+            "binning”, AAAI 2015 (expected calibration error)",
         ),
         "moves": Measure(
             "moves", "none", "times that a waiting job was moved to another machine, learning jobs too"
         ),
-        "restarts": Measure("jobs", "none", "jobs thrown back by failures, learning jobs too"),
+        "restarts": Measure("jobs", "none", "jobs restarted after failures, learning jobs too"),
         "jobs": Measure("jobs", "none", "jobs of all batches"),
         "batches": Measure("batches", "none", "batches"),
+    }
+)
+RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
+    {
+        "mean_tardiness": RenamedMetric("tardiness_mean"),
+        "max_tardiness": RenamedMetric("tardiness_max"),
+        "mean_response": RenamedMetric("response_mean"),
+        "relative_in_time": RenamedMetric("relative_in_time_median"),
+        "worst_relative_in_time": RenamedMetric("relative_in_time_min"),
     }
 )
 
@@ -72,52 +105,52 @@ def measure_dispatch(
     Parameters
     ----------
     jobs, outcome
-        What was run, and what became of it.
+        The jobs, and their results.
     reference
-        What became of the same jobs, with the same random numbers, under the reference.
+        The results of the same jobs, with the same random numbers, under the reference.
     """
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
-    kept, kept_there = by_batch(jobs, late == 0), by_batch(jobs, late_there == 0)
-    relative = ratio(kept, kept_there)
+    in_time, in_time_there = by_batch(jobs, late == 0), by_batch(jobs, late_there == 0)
+    relative = ratio(in_time, in_time_there)
     chance, good = outcome.chance[tested], late == 0
-    foretold = ~np.isnan(chance)
-    found = {
-        "mean_tardiness": late.mean(),
+    predicted = ~np.isnan(chance)
+    values = {
+        "tardiness_mean": late.mean(),
         "in_time_share": good.mean(),
-        "relative_in_time": np.nanmedian(relative) if (~np.isnan(relative)).any() else np.nan,
+        "relative_in_time_median": np.nanmedian(relative) if (~np.isnan(relative)).any() else np.nan,
         "relative_tardiness": ratio(late.sum(), late_there.sum()),
-        "worst_relative_in_time": np.nanmin(relative) if (~np.isnan(relative)).any() else np.nan,
+        "relative_in_time_min": np.nanmin(relative) if (~np.isnan(relative)).any() else np.nan,
         "in_time": good.sum(),
-        "max_tardiness": late.max(),
+        "tardiness_max": late.max(),
         "tardiness_p95": np.quantile(late, 0.95),
-        "mean_response": (outcome.finish - jobs.submit)[tested].mean(),
+        "response_mean": (outcome.finish - jobs.submit)[tested].mean(),
         "overruled_share": outcome.overruled[tested].mean(),
-        "aroc": area_under_roc(chance[foretold], good[foretold]),
-        "brier": np.mean((chance - good)[foretold] ** 2) if foretold.any() else np.nan,
-        "calibration_error": calibration_error(chance[foretold], good[foretold]),
+        "aroc": area_under_roc(chance[predicted], good[predicted]),
+        "brier": np.mean((chance - good)[predicted] ** 2) if predicted.any() else np.nan,
+        "calibration_error": calibration_error(chance[predicted], good[predicted]),
         "moves": outcome.moves,
         "restarts": outcome.restarts,
         "jobs": tested.sum(),
-        "batches": len(kept),
+        "batches": len(in_time),
     }
-    return {name: float(value) for name, value in found.items()}
+    return {name: float(value) for name, value in values.items()}
 
 
 def dispatch_notes(
     jobs: DispatchJobs, outcome: DispatchOutcome, reference: DispatchOutcome, machines: int
 ) -> dict[str, Any]:
-    """Return what tables and figures need besides: JSON-serialisable.
+    """Return what tables and figures need besides the metrics: JSON-serialisable.
 
     Jobs, and jobs in time and mean tardiness of the run and its reference, by batch; the share of jobs that
-    each machine got; and how chances held (see `reliability`).
+    each machine got; and how reliable chances were (see `reliability`).
     """
     tested = jobs.batch >= 0
     late, late_there = tardiness(jobs, outcome)[tested], tardiness(jobs, reference)[tested]
     sizes = by_batch(jobs, np.ones(len(late), np.bool_))
     shares = np.bincount(outcome.machine[tested], minlength=machines) / max(1, tested.sum())
     chance = outcome.chance[tested]
-    foretold = ~np.isnan(chance)
+    predicted = ~np.isnan(chance)
     return {
         "jobs_by_batch": sizes.tolist(),
         "in_time_by_batch": by_batch(jobs, late == 0).tolist(),
@@ -125,7 +158,7 @@ def dispatch_notes(
         "tardiness_by_batch": (by_batch(jobs, late) / sizes).tolist(),
         "reference_tardiness_by_batch": (by_batch(jobs, late_there) / sizes).tolist(),
         "assignments": shares.tolist(),
-        "reliability": reliability(chance[foretold], (late == 0)[foretold]),
+        "reliability": reliability(chance[predicted], (late == 0)[predicted]),
     }
 
 
@@ -140,17 +173,15 @@ def by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> npt.NDArray[np.int
 
 
 def ratio(over: Any, under: Any) -> Any:
-    """Return a quotient; NaN where the reference is nothing."""
+    """Return a quotient; NaN where the reference is 0."""
     return np.where(np.equal(under, 0), np.nan, over / np.maximum(under, 1))
 
 
 def area_under_roc(chance: Floats, good: Bools) -> float:
-    """Return the probability that a job in time was given a larger chance than one that is late, ties half.
+    """Return the probability that a job in time has a larger chance than a late one; ties count half.
 
     By the rank sum of Mann and Whitney; NaN unless there are both.
     """
-    from scipy.stats import rankdata  # noqa: PLC0415
-
     positive = int(good.sum())
     negative = len(good) - positive
     if positive == 0 or negative == 0:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gridtune.core.log_parameters import LogParameters, Window
+from gridtune.core.log_parameters import Count, LogParameters, Window
 from gridtune.workload.references import WorkloadReference
 
 __all__ = ["CHANGED", "NORMAL", "TABLE_1", "DispatchParameters"]
 
-#: Speed factors of the paper's ten machines (its Table 1), and of those before and after a change (Table 4).
+#: Speed factors of the paper's ten machines (Table 1), and of those before and after a change (Table 4).
 TABLE_1 = (1.32, 1.26, 0.8, 1.33, 0.81, 0.91, 1.06, 1.35, 0.97, 1.52)
 NORMAL = (1.45, 1.54, 1.22, 0.96, 1.52, 1.53, 1.34, 1.47, 1.45, 1.17)
 CHANGED = (1.46, 1.58, 1.23, 1.1, 0.97, 0.81, 1.1, 1.14, 1.4, 0.91)
@@ -28,38 +28,45 @@ Factors = Annotated[
     BeforeValidator(_numbers),
     Field(min_length=1),
 ]
-#: Learners that need no training before they advise, or are none.
+#: Learners that need no training, and no learner.
 _UNTRAINED = ("none", "drain")
-#: Learners whose settings are selected, and those that are told of speeds.
+#: Learners whose settings are selected, and those that get speeds as attributes.
 _SELECTED = ("j48", "naive_bayes", "lwl")
 _INFORMED = ("boosting", "boosted_time", "drain")
 Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt"]
-Count = Annotated[int, Field(ge=0)]
+Number = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class DispatchParameters(LogParameters):
-    """The parameters of one run: jobs, machines, and who sends the jobs there."""
+    """The parameters of one run: jobs, machines, and the dispatcher."""
 
-    trace: str | None = Field(  # type: ignore[assignment]  # unlike its base, this needs no log
+    renamed_parameters: ClassVar[Mapping[str, str]] = {
+        "load": "offered_load",
+        "learning_load": "learning_offered_load",
+    }
+
+    trace: str | None = Field(  # type: ignore[assignment]  # its base needs a log
         None,
-        description="a log whose arrivals, run times and requested times the jobs have; default: drawn jobs",
+        description="a log that gives arrivals, run times and requested times; default: drawn jobs",
         examples=["kth-sp2"],
     )
     window: Window | None = Field(
         None, description="the i-th of n consecutive windows of the log", examples=["3/10"]
     )
-    batches: Annotated[int, Field(gt=0)] = Field(5, description="batches of jobs")
-    batch_jobs: Annotated[int, Field(gt=0)] = Field(1000, description="jobs of each batch")
-    learning_jobs: Count = Field(0, description="jobs before the first batch, to learn from; not measured")
-    first: Annotated[int, Field(gt=0)] | None = Field(
-        None, description="only the first so many of the batches' jobs", examples=[500]
+    batches: Count = Field(5, description="batches of jobs")
+    batch_jobs: Count = Field(1000, description="jobs of each batch")
+    learning_jobs: Number = Field(0, description="jobs before the first batch, to learn from; not measured")
+    first: Count | None = Field(None, description="only the first N jobs of the batches", examples=[500])
+    offered_load: Positive = Field(
+        0.8,
+        serialization_alias="load",
+        description="work that arrives in a second over what all machines do, while jobs arrive",
     )
-    load: Positive = Field(
-        0.8, description="work that comes in a second over what all machines do, while jobs come"
-    )
-    learning_load: Positive | None = Field(
-        None, description="the same for the learning jobs; default: a third of `load`"
+    learning_offered_load: Positive | None = Field(
+        None,
+        serialization_alias="learning_load",
+        description="the same for the learning jobs; default: a third of `offered_load`",
     )
     mean_length: Annotated[float, Field(ge=10, le=1e7)] = Field(
         1000.0,
@@ -69,15 +76,15 @@ class DispatchParameters(LogParameters):
         1 / 3, description="deadline = submission + estimate + slack × U(0, 1) × estimate"
     )
     estimate_error: Annotated[float, Field(ge=0, le=5)] = Field(
-        0.0, description="standard deviation of the logarithm by which estimates are off", examples=[0.5]
+        0.0, description="standard deviation of the logarithm of estimate over length", examples=[0.5]
     )
 
     factors: Factors = Field(TABLE_1, description="speed factor of each machine; above 1 is slower")
     cpus: Annotated[int, Field(gt=0, le=1024)] = Field(1, description="processors of each machine")
     changed_factors: Factors | None = Field(
-        None, description="speed factors after a change; goes with change_after"
+        None, description="speed factors after a change; needs change_after"
     )
-    change_after: Count = Field(
+    change_after: Number = Field(
         0, description="with changed_factors: batches before the change, fewer than all; 0 for no change"
     )
     mean_up: Positive | None = Field(
@@ -93,8 +100,8 @@ class DispatchParameters(LogParameters):
     rule: Rule | None = Field(
         None,
         description="random, round_robin, first_available; edd, erd, spt: into the queue where tardiness "
-        "grows least, by due date, by release, before longer jobs. With mode=direct: what serves the "
-        "learning jobs, and all until something is learned, but for the learner drain, which needs no rule. "
+        "grows least, by due date, by release, before longer jobs. With mode=direct it dispatches the "
+        "learning jobs, and all jobs until something is learned; the learner drain needs no rule. "
         "Default: erd with mode=direct, else random",
     )
     learner: Literal["none", "j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"] = Field(
@@ -114,42 +121,42 @@ class DispatchParameters(LogParameters):
         description="speed factors that predictions of ends and tardiness use: the true ones, learned ones, "
         "or 1; default: known with mode=alone, else learned",
     )
-    repair_every: Count | None = Field(
+    repair_every: Number | None = Field(
         None,
-        description="after every so many arrivals: tabu search, or with mode=direct the learner's own "
-        "repair (among learning jobs tabu search, with edd and erd); 0 for none; default: 10 with "
-        "mode=direct but for the learner drain, else 0",
+        description="arrivals between repairs: tabu search, or with mode=direct the learner's own repair "
+        "(among learning jobs tabu search, with edd and erd); 0 for none; default: 10 with mode=direct "
+        "unless the learner is drain, else 0",
     )
-    repair_steps: Count = Field(10, description="steps of one repair")
-    refresh: Count = Field(
+    repair_steps: Number = Field(10, description="steps of one repair")
+    refresh: Number = Field(
         100,
-        description="learn again after every so many jobs; 0: only once, after the learning jobs",
+        description="jobs between refreshes of the learner; 0: it learns once, after the learning jobs",
     )
-    refresh_on: Literal["finished", "arrivals"] = Field("finished", description="which jobs that counts")
-    memory: Annotated[int, Field(gt=0)] | None = Field(
-        10_000, description="learn from the last so many ended jobs; none for all"
+    refresh_on: Literal["finished", "arrivals"] = Field(
+        "finished", description="the jobs that refresh counts"
     )
+    memory: Count | None = Field(10_000, description="learn from the last N ended jobs; none for all")
     reselect: Annotated[float, Field(ge=1)] = Field(
         1.25,
-        description="select the learner's settings again once there are so many times as many ended jobs",
+        description="select the learner's settings again once the ended jobs have grown by this factor",
     )
     selection_jobs: Annotated[int, Field(ge=8)] | None = Field(
-        1000, description="select them on a random part of so many jobs; none for all"
+        1000, description="select them on N random jobs; none for all"
     )
     forget: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.95, description="learned speeds: how much a job counts compared with the one after it"
+        0.95, description="learned speeds: weight of a job relative to the next one on its machine"
     )
 
     @property
     def reference(self) -> WorkloadReference:
-        """The log, cleaned while it is read."""
+        """The log, with its cleaning rules."""
         return WorkloadReference(str(self.trace), self.rules)
 
     @model_validator(mode="after")
     def _learner_and_mode(self) -> DispatchParameters:
         inserts = self.rule in {"edd", "erd", "spt"}
         if (self.mode == "alone") != (self.learner == "none"):
-            raise ValueError(f"mode={self.mode} does not go with learner={self.learner}")
+            raise ValueError(f"mode={self.mode} cannot be combined with learner={self.learner}")
         if self.mode == "assist" and inserts:
             raise ValueError(f"a learner assists a simple selector, not rule={self.rule}")
         if not (self.learning_jobs or self.refresh or self.learner in _UNTRAINED):
@@ -169,9 +176,9 @@ class DispatchParameters(LogParameters):
         return self
 
     def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:
-        """Yield names of parameters that decide nothing, and the choice that makes it so.
+        """Yield names of parameters without effect, and the choice that leaves them without.
 
-        `memory`, `refresh` and `refresh_on` may stand where nobody learns: a space says them once for all.
+        `memory`, `refresh` and `refresh_on` are allowed without a learner: a space sets them once for all.
         """
         learner = f"learner={self.learner}"
         if self.mode == "direct" and self.learner == "drain":
@@ -180,25 +187,25 @@ class DispatchParameters(LogParameters):
             yield ("repair_steps",), "no repairs (repair_every)"
         if not self._predicts:
             rule = f"mode={self.mode}, rule={self.base_rule} and {learner}"
-            yield ("speeds", "forget"), f"{rule}: nothing is predicted from speeds"
+            yield ("speeds", "forget"), f"{rule}: no prediction depends on speeds"
         elif self.believed_speeds != "learned":
             yield ("forget",), f"speeds={self.believed_speeds}"
         if self.learner not in _SELECTED:
             yield ("reselect", "selection_jobs"), learner
         if self.learner == "lwl":
-            yield ("selection_jobs",), f"{learner}, which keeps to 250 jobs"
+            yield ("selection_jobs",), f"{learner}, which selects on 250 jobs"
         if not self.refresh and self.learner not in _UNTRAINED:
             yield ("refresh_on", "reselect"), "refresh=0"
 
     @property
     def _predicts(self) -> bool:
-        """Whether a decision, or what a learner is told, depends on the speeds believed in."""
+        """Whether a decision or an attribute depends on the believed speeds."""
         inserts = self.base_rule in {"edd", "erd", "spt"}
         return inserts or self.repairs > 0 or self.learner in _INFORMED
 
     @property
     def base_rule(self) -> Rule:
-        """The rule that decides alone, is assisted, or serves the learning jobs of who decides directly."""
+        """The rule that decides alone, is assisted, or dispatches the learning jobs with mode=direct."""
         return self.rule or ("erd" if self.mode == "direct" else "random")
 
     @property
@@ -217,21 +224,23 @@ class DispatchParameters(LogParameters):
     def _machines_and_jobs(self) -> DispatchParameters:
         if self.change_after and self.changed_factors is None:
             raise ValueError(f"change_after={self.change_after} needs changed_factors")
-        # A space that compares runs with and without the change says change_after=0 for the latter.
+        # A space that compares runs with and without the change has change_after=0 for the latter.
         if self.changed_factors is not None and "change_after" not in self.model_fields_set:
             raise ValueError("changed_factors has no effect without change_after (0: no change)")
         if self.change_after >= self.batches:
             raise ValueError(
-                f"change_after={self.change_after} leaves none of batches={self.batches} to come after it"
+                f"change_after={self.change_after} leaves none of batches={self.batches} after the change"
             )
         if self.changed_factors is not None and len(self.changed_factors) != len(self.factors):
             raise ValueError(f"{len(self.changed_factors)} changed factors for {len(self.factors)} machines")
         if (self.mean_up is None) != (self.mean_down is None):
-            raise ValueError("mean_up and mean_down go together")
+            raise ValueError("mean_up and mean_down must both be set")
         if self.window is not None and self.trace is None:
             raise ValueError(f"window={self.window} has no effect without a trace")
         if self.change_after and self.trace is not None:
-            raise ValueError("a log has no pauses in which machines could change: change_after goes without")
+            raise ValueError(
+                "a log has no pauses in which machines could change: set no change_after with a trace"
+            )
         if self.trace is not None and "?" in self.trace:
             raise ValueError("a trace's name has no question mark")
         return self

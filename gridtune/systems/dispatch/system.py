@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
 
-from gridtune.core.system import FinishedSweep, Outcome, Streams, System, SystemParameters, WorkloadLoader
-from gridtune.systems.dispatch.metrics import DISPATCH_METRICS, dispatch_notes, measure_dispatch
+from gridtune.core.system import (
+    FinishedSweep,
+    Outcome,
+    PublishedFigure,
+    RenamedMetric,
+    Streams,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+)
+from gridtune.systems.dispatch.metrics import (
+    DISPATCH_METRICS,
+    RENAMED_METRICS,
+    dispatch_notes,
+    measure_dispatch,
+)
 from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.published import PUBLISHED
 from gridtune.systems.dispatch.simulator.generating import (
     BatchPlan,
-    Chance,
+    JobStreams,
     batch_starts,
     draw_jobs,
     log_jobs,
@@ -35,7 +50,7 @@ __all__ = ["DispatchSystem"]
 
 #: The rule that inserts into queues of each order.
 _INSERTING = {"fifo": "erd", "due_date": "edd", "shortest": "spt"}
-#: What runs on its own are compared with where queues may be edited: the paper's better benchmark.
+#: The reference of runs that may edit queues: the paper's better benchmark.
 _BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10, "repair_steps": 10}
 _SIMPLE = ("random", "round_robin", "first_available")
 
@@ -52,6 +67,8 @@ class DispatchSystem(System):
     Parameters: ClassVar[type[SystemParameters]] = DispatchParameters
 
     metrics = DISPATCH_METRICS
+    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
+    published: ClassVar[Mapping[str, PublishedFigure]] = PUBLISHED
 
     def traces(self, parameters: DispatchParameters) -> Iterable[str]:
         """Return the log, if there is one."""
@@ -59,14 +76,20 @@ class DispatchSystem(System):
 
     def prepare(self, parameters: Iterable[DispatchParameters]) -> None:
         """Compile what these runs need, by running a few jobs."""
-        for learner in {each.learner for each in parameters} - {"none", "drain"}:
-            few = {"batches": 1, "batch_jobs": 20, "learning_jobs": 60, "repair_every": 5, "load": 3.0}
+        for learner in {cell.learner for cell in parameters} - {"none", "drain"}:
+            few = {
+                "batches": 1,
+                "batch_jobs": 20,
+                "learning_jobs": 60,
+                "repair_every": 5,
+                "offered_load": 3.0,
+            }
             run = DispatchParameters.model_validate({"mode": "direct", "learner": learner, **few})
-            chance = np.random.default_rng(0)
-            _run(run, self._jobs(run, chance.spawn(4), None), chance.spawn(3))
+            rng = np.random.default_rng(0)
+            _run(run, _jobs(run, rng.spawn(4), None), rng.spawn(3))
         few_jobs = DispatchParameters.model_validate({"batches": 1, "batch_jobs": 5})
         chance = np.random.default_rng(0)
-        _run(few_jobs, self._jobs(few_jobs, chance.spawn(4), None), chance.spawn(3))
+        _run(few_jobs, _jobs(few_jobs, chance.spawn(4), None), chance.spawn(3))
 
     def run(
         self, parameters: DispatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -76,34 +99,19 @@ class DispatchSystem(System):
         log = None if p.trace is None else load(*self.traces(p))
         purposes = ("arrivals", "lengths", "estimates", "deadlines")
         part = None if log is None else _part(p, log)
-        jobs = self._jobs(p, [streams(purpose) for purpose in purposes], part)
+        jobs = _jobs(p, [streams(purpose) for purpose in purposes], part)
         # Both arms draw from streams of the same purposes, each from its beginning.
-        drawn = ("failures", "selector", "learning")
-        outcome = _run(p, jobs, [streams(purpose) for purpose in drawn])
-        reference = _run(_reference(p), jobs, [streams(purpose) for purpose in drawn])
+        purposes = ("failures", "selector", "learning")
+        outcome = _run(p, jobs, [streams(purpose) for purpose in purposes])
+        reference = _run(_reference(p), jobs, [streams(purpose) for purpose in purposes])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
         if outcome.learning:
             notes["learning"] = dict(outcome.learning)
         if part is not None:
             unknown = int((part.requested_time[: len(jobs)] < 1).sum())
             notes |= {"cleaning": dict(part.cleaning), "without_requested_time": unknown}
-        made = {"jobs": _job_table(jobs, outcome)} if tables else {}
-        return Outcome(measure_dispatch(jobs, outcome, reference), notes, made)
-
-    @staticmethod
-    def _jobs(
-        p: DispatchParameters, streams: list[np.random.Generator], log: Workload | None
-    ) -> DispatchJobs:
-
-        plan, chance = _plan(p), Chance(*streams)
-        if log is None:
-            jobs = draw_jobs(plan, slack=p.slack, error=p.estimate_error, chance=chance)
-        else:
-            columns = (log.submit_time, log.run_time, log.requested_time)
-            jobs = log_jobs(*columns, plan, slack=p.slack, error=p.estimate_error, chance=chance)
-        if p.first is not None:
-            jobs = jobs.take(np.arange(len(jobs)) < (jobs.batch < 0).sum() + p.first)
-        return jobs
+        job_tables = {"jobs": _job_table(jobs, outcome)} if tables else {}
+        return Outcome(measure_dispatch(jobs, outcome, reference), notes, job_tables)
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the publication's tables and figures, with the published numbers beside ours."""
@@ -121,36 +129,50 @@ def _part(p: DispatchParameters, log: Workload) -> Workload:
     return workload.windows(count)[number - 1]
 
 
-def _plan(p: DispatchParameters) -> BatchPlan:
+def _jobs(p: DispatchParameters, streams: list[np.random.Generator], log: Workload | None) -> DispatchJobs:
+    plan, options = _plan(p), {"slack": p.slack, "error": p.estimate_error, "streams": JobStreams(*streams)}
+    if log is None:
+        jobs = draw_jobs(plan, **options)
+    else:
+        jobs = log_jobs(log.submit_time, log.run_time, log.requested_time, plan, **options)
+    if p.first is not None:
+        jobs = jobs.take(np.arange(len(jobs)) < (jobs.batch < 0).sum() + p.first)
+    return jobs
 
+
+def _plan(p: DispatchParameters) -> BatchPlan:
     capacity = sum(p.cpus / factor for factor in p.factors)
     return BatchPlan(
-        p.batches, p.batch_jobs, p.learning_jobs, p.load, p.learning_load, p.mean_length, capacity
+        p.batches,
+        p.batch_jobs,
+        p.learning_jobs,
+        p.offered_load,
+        p.learning_offered_load,
+        p.mean_length,
+        capacity,
     )
 
 
 def _reference(p: DispatchParameters) -> DispatchParameters:
-    """Return the parameters of what a run is compared with."""
+    """Return the parameters of a run's reference."""
     alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": "fifo"}
-    # A selector whose queues are repaired has edited queues, too.
+    # Repairs edit a selector's queues, too.
     if p.mode == "assist" or (p.mode == "alone" and p.base_rule in _SIMPLE and not p.repairs):
         return p.model_copy(update=alone)
     return p.model_copy(update={**alone, **_BENCHMARK})
 
 
-def _machines(p: DispatchParameters, jobs: DispatchJobs, chance: np.random.Generator) -> Machines:
-
+def _machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Generator) -> Machines:
     changes: Changes = no_changes()
     if p.change_after and p.changed_factors is not None:
         changes += speed_changes(int(batch_starts(_plan(p))[p.change_after]), p.changed_factors)
     if p.mean_up is not None and p.mean_down is not None:
         horizon = int(jobs.submit.max(initial=0))
-        changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, chance)
+        changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)
     return Machines(np.array(p.factors), np.full(len(p.factors), p.cpus), changes)
 
 
 def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Generator]) -> DispatchOutcome:
-
     failing, selecting, learning = streams
     machines = _machines(p, jobs, failing)
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
@@ -163,8 +185,8 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         return dispatch(
             jobs, machines, rule=rule, speeds=p.believed_speeds, assistance=helped, rng=selecting, **common
         )
-    from gridtune.systems.dispatch.classifiers.learners import make_learner  # noqa: PLC0415
-    from gridtune.systems.dispatch.learners.playing import Broker, Refreshing  # noqa: PLC0415
+    from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing  # noqa: PLC0415
+    from gridtune.systems.dispatch.dispatchers.learners import make_learner  # noqa: PLC0415
 
     broker = Broker(
         make_learner(p.learner, len(machines), limit=p.selection_jobs),
@@ -180,8 +202,6 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
 
 
 def _job_table(jobs: DispatchJobs, outcome: DispatchOutcome) -> pa.Table:
-    import pyarrow as pa  # noqa: PLC0415
-
     columns = {name: getattr(jobs, name) for name in ("batch", "submit", "length", "estimate", "deadline")}
     columns |= {name: getattr(outcome, name) for name in ("machine", "placed", "start", "finish", "chance")}
     return pa.table({**columns, "overruled": outcome.overruled})

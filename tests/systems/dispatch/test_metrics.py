@@ -41,11 +41,11 @@ def test_five_jobs_by_hand():
     assert set(found) == set(DISPATCH_METRICS)
     assert (found["jobs"], found["batches"], found["in_time"]) == (4, 2, 3)
     assert found["in_time_share"] == 0.75
-    assert found["mean_tardiness"] == 10 / 4
-    assert found["max_tardiness"] == 10
-    assert found["mean_response"] == (20 + 30 + 10 + 20) / 4
+    assert found["tardiness_mean"] == 10 / 4
+    assert found["tardiness_max"] == 10
+    assert found["response_mean"] == (20 + 30 + 10 + 20) / 4
     # First batch: none in time there, so no ratio; second: 2 against 1.
-    assert found["relative_in_time"] == 2.0
+    assert found["relative_in_time_median"] == 2.0
     assert found["relative_tardiness"] == 10 / (5 + 20 + 0 + 1)
     assert found["overruled_share"] == 0.25
     assert found["aroc"] == 1.0
@@ -63,7 +63,7 @@ def test_without_chances_there_is_nothing_to_say_of_them():
     silent = outcome([9] * 5, [np.nan] * 5, [False] * 5)
     found = measure_dispatch(JOBS, silent, silent)
     assert np.isnan([found["aroc"], found["brier"], found["calibration_error"]]).all()
-    assert found["relative_in_time"] == 1.0
+    assert found["relative_in_time_median"] == 1.0
     assert np.isnan(found["relative_tardiness"])
 
 

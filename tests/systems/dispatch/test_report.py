@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
+from gridtune.systems.dispatch.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
 from gridtune.systems.dispatch.report import figures, write
-from gridtune.systems.dispatch.report.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
 from gridtune.systems.dispatch.report.rows import gather
 
 
@@ -45,8 +45,7 @@ def cell(
 
 
 def material(results: list[CellResult], directory: Path) -> Any:
-    facts = SimpleNamespace(name="made up")
-    return SimpleNamespace(results=results, directory=directory, summary=SimpleNamespace(facts=facts))
+    return SimpleNamespace(name="example", results=results, directory=directory)
 
 
 def rows_of(path: Path) -> list[list[str]]:
@@ -162,7 +161,7 @@ def test_the_learning_curve_says_how_large_its_batches_are(tmp_path, monkeypatch
     list(figures._learning(gather(results), tmp_path / "learning.png"))
     results[0].notes["jobs_by_batch"] = [200] * 19 + [50]  # type: ignore[index]
     list(figures._learning(gather(results), tmp_path / "learning.png"))
-    assert "batches of 200 jobs" in labels[0]
+    assert "10 batches of 200 jobs" in labels[0]
     assert "batches of up to 200 jobs" in labels[1]
 
 

@@ -1,7 +1,7 @@
-"""Classifiers and models of completion times that dispatchers learn from: scikit-learn's, and what it lacks.
+"""Classifiers that scikit-learn does not have, as its estimators, and its trees as plain arrays.
 
-They are scikit-learn estimators. What it does not have is built on it: C4.5's error-based pruning on its
-trees, locally weighted learning, naive Bayes over quantities and names together.
+C4.5's error-based pruning of scikit-learn's trees, locally weighted learning, and naive Bayes over quantities
+and categories together.
 """
 
 from __future__ import annotations

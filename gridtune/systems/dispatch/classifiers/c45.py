@@ -9,20 +9,23 @@ import numpy.typing as npt
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gridtune.systems.dispatch.classifiers.kernels import tree_sum
 from gridtune.systems.dispatch.classifiers.pruning import Bound, Examples, Nodes, collapse, prune
 
-__all__ = ["C45Classifier", "GrownTree", "grow"]
+__all__ = ["C45Classifier", "GrownTree", "leaf_shares"]
 
 Floats = npt.NDArray[np.float64]
 
 
 class GrownTree:
-    """A tree before pruning, with the examples it grew from; it can be pruned again and again."""
+    """A tree before pruning, with its examples (classes from 0 on); it can be pruned many times."""
 
-    def __init__(self, table: Any, labels: Any, weights: Any, classes: int, minimum: int, seed: int) -> None:
+    def __init__(
+        self, table: Any, labels: Any, weights: Any, *, classes: int, minimum: int = 2, seed: int = 0
+    ) -> None:
         fitted = DecisionTreeClassifier(criterion="entropy", min_samples_leaf=minimum, random_state=seed).fit(
             table, labels, sample_weight=weights
         )
@@ -32,7 +35,7 @@ class GrownTree:
             np.asarray(labels, np.int64),
             np.asarray(weights, np.float64),
         )
-        left, right = (np.array(each, np.int64) for each in (tree.children_left, tree.children_right))
+        left, right = (np.array(side, np.int64) for side in (tree.children_left, tree.children_right))
         counts = self._counts(fitted, left, right, classes)
         self.nodes = Nodes(left, right, np.array(tree.feature, np.int64), np.array(tree.threshold), counts)
 
@@ -47,20 +50,13 @@ class GrownTree:
         return counts
 
     def pruned(self, confidence: float, raising: bool) -> Nodes:
-        """Return the nodes of the pruned tree; those cut off are still there, but no path leads to them."""
-        nodes = Nodes(*(each.copy() for each in self.nodes))
+        """Return the nodes of the pruned tree; those cut off stay in the arrays, but on no path."""
+        nodes = Nodes(*(column.copy() for column in self.nodes))
         collapse(nodes)
         rows = np.arange(len(self.examples.table))
         bound = Bound(float(confidence), float(norm.ppf(1.0 - confidence)))
         prune(0, rows, self.examples, nodes, bound, raising)
         return nodes
-
-
-def grow(
-    table: Any, labels: Any, weights: Any, *, classes: int, minimum: int = 2, seed: int = 0
-) -> GrownTree:
-    """Grow a tree on examples with class numbers from 0 on."""
-    return GrownTree(table, labels, weights, classes, minimum, seed)
 
 
 class C45Classifier(ClassifierMixin, BaseEstimator):
@@ -102,12 +98,11 @@ class C45Classifier(ClassifierMixin, BaseEstimator):
         if not 0 < self.confidence <= 0.5:
             raise ValueError(f"confidence must be above 0 and at most 0.5, but got {self.confidence}")
         table, classes = validate_data(self, X, y, dtype=np.float32)
-        if classes.dtype.kind == "f" and not np.array_equal(classes, np.rint(classes)):
-            raise ValueError("Unknown label type: continuous values are no classes")
+        check_classification_targets(classes)
         weights = _check_sample_weight(sample_weight, table, dtype=np.float64)
         self.classes_, labels = np.unique(classes, return_inverse=True)
-        grown = grow(table, labels, weights, classes=len(self.classes_), minimum=self.minimum, seed=self.seed)
-        self.nodes_ = grown.pruned(self.confidence, self.raising)
+        shape = {"classes": len(self.classes_), "minimum": self.minimum, "seed": self.seed}
+        self.nodes_ = GrownTree(table, labels, weights, **shape).pruned(self.confidence, self.raising)
         self.values_ = leaf_shares(self.nodes_)
         return self
 
@@ -138,7 +133,7 @@ class C45Classifier(ClassifierMixin, BaseEstimator):
 
 
 def leaf_shares(nodes: Nodes) -> Floats:
-    """Return each node's class shares; a leaf that raising left empty says what its parent does."""
+    """Return each node's class shares; a leaf that raising left empty has its parent's."""
     shares = np.zeros_like(nodes.counts)
     waiting = [(0, np.full(shares.shape[1], 1.0 / shares.shape[1]))]
     while waiting:

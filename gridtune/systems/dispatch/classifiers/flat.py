@@ -1,4 +1,4 @@
-"""Fitted trees as arrays: scikit-learn checks and converts for longer than a few rows take to predict."""
+"""Fitted trees as arrays: for a few rows scikit-learn's checks take longer than the prediction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class FlatTrees(NamedTuple):
-    """Trees whose leaves are added up: `first` names the roots, the other columns have a place a node."""
+    """Trees whose leaves are added up: `first` holds the roots, the other columns one entry a node."""
 
     first: npt.NDArray[np.int64]
     left: npt.NDArray[np.int64]
@@ -27,14 +27,14 @@ class FlatTrees(NamedTuple):
     base: float
 
     def sums(self, rows: npt.NDArray[Any]) -> Floats:
-        """Return what the trees say of each row, shape (n,)."""
+        """Return the sum of the trees' values for each row, shape (n,)."""
         out = np.empty(len(rows))
         tree_sum(self.first, self.left, self.right, self.feature, self.threshold, self.value, rows, out)
         return out + self.base
 
 
 def flat_tree(nodes: Sequence[Any], values: Floats) -> FlatTrees:
-    """Return one tree: its left, right, feature and threshold, and what each node says."""
+    """Return one tree: its left, right, feature and threshold, and each node's value."""
     left, right, feature, threshold = nodes[:4]
     value = np.ascontiguousarray(values, np.float64)
     return FlatTrees(np.zeros(1, np.int64), left, right, feature, threshold, value, 0.0)
@@ -43,7 +43,7 @@ def flat_tree(nodes: Sequence[Any], values: Floats) -> FlatTrees:
 def flat_boosting(model: Any) -> FlatTrees:
     """Return the trees of a fitted HistGradientBoosting model of one output, in its raw units.
 
-    Missing values and categories are not known to these trees.
+    These trees know no missing values and no categories.
     """
     trees = [iteration[0].nodes for iteration in model._predictors]
     first = np.cumsum([0, *(len(nodes) for nodes in trees)])

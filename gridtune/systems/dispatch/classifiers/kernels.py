@@ -14,14 +14,14 @@ _FARTHEST = 1.0001
 
 @kernel()
 def tree_sum(first, left, right, feature, threshold, value, rows, out):
-    """Add up, for each row, what the leaves say that it falls into: one of every tree.
+    """Add up, for each row, the values of its leaves, one in every tree.
 
     Parameters
     ----------
     first
         Shape (trees,), int64: root of each tree among the nodes.
     left, right, feature, threshold, value
-        Shape (nodes,): children (-1 for a leaf), column, what goes left is at most this, what a leaf says.
+        Shape (nodes,): children (-1 for a leaf), column, largest value that goes left, value of a leaf.
     rows
         Shape (n, d).
     out
@@ -38,8 +38,8 @@ def tree_sum(first, left, right, feature, threshold, value, rows, out):
 
 
 @kernel()
-def mixed_bayes(prior, mean, variance, named, rows, quantities, names, out):
-    """Return each row's probability of class 1 under naive Bayes with normal and named columns.
+def mixed_bayes(prior, mean, variance, frequencies, rows, quantities, categorical, out):
+    """Return each row's probability of class 1 under naive Bayes with normal and categorical columns.
 
     Parameters
     ----------
@@ -47,39 +47,39 @@ def mixed_bayes(prior, mean, variance, named, rows, quantities, names, out):
         Shape (2,): log prior of the classes.
     mean, variance
         Shape (2, quantities).
-    named
-        Shape (2, named columns, most names): log probability of each name.
+    frequencies
+        Shape (2, categorical columns, most categories): log probability of each category.
     rows
         Shape (n, d).
-    quantities, names
-        Which columns are quantities and which hold numbers of names.
+    quantities, categorical
+        Which columns are quantities and which hold numbers of categories.
     out
         Shape (n,), float64: filled in.
     """
     for row in range(rows.shape[0]):
         first = second = 0.0
         for label in range(2):
-            told = prior[label]
+            log_joint = prior[label]
             for place in range(quantities.size):
                 spread = variance[label, place]
                 apart = rows[row, quantities[place]] - mean[label, place]
-                told -= 0.5 * (np.log(2.0 * np.pi * spread) + apart * apart / spread)
-            for place in range(names.size):
-                told += named[label, place, int(rows[row, names[place]])]
+                log_joint -= 0.5 * (np.log(2.0 * np.pi * spread) + apart * apart / spread)
+            for place in range(categorical.size):
+                log_joint += frequencies[label, place, int(rows[row, categorical[place]])]
             if label == 0:
-                first = told
+                first = log_joint
             else:
-                second = told
+                second = log_joint
         apart = min(max(first - second, -700.0), 700.0)
         out[row] = 1.0 / (1.0 + np.exp(apart))
 
 
 @kernel()
-def locally_weighted(table, labels, weights, orders, named, rows, neighbours, classes, out):
+def locally_weighted(table, labels, weights, orders, categorical, rows, neighbours, classes, out):
     """Return each row's class probabilities by a decision stump on the examples near it.
 
     An example's weight is its own times 1.0001 − d/d_k, where d is its Euclidean distance and d_k that of
-    the farthest neighbour (a linear kernel); names are at distance 0 or 1.
+    the farthest neighbour (a linear kernel); two categories are 0 or 1 apart.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def locally_weighted(table, labels, weights, orders, named, rows, neighbours, cl
         Shape (n,): class numbers and weights.
     orders
         Shape (d, n), int64: the examples in order of each column.
-    named
-        Shape (d,), bool: columns that hold names.
+    categorical
+        Shape (d,), bool: the categorical columns.
     rows
         Shape (q, d): queries, scaled alike.
     neighbours
@@ -108,49 +108,53 @@ def locally_weighted(table, labels, weights, orders, named, rows, neighbours, cl
             squared = 0.0
             for column in range(columns):
                 apart = table[example, column] - rows[query, column]
-                squared += (1.0 if apart != 0.0 else 0.0) if named[column] else apart * apart
+                squared += (1.0 if apart != 0.0 else 0.0) if categorical[column] else apart * apart
             distance[example] = np.sqrt(squared)
         farthest = distance.max() if near == count else np.partition(distance, near - 1)[near - 1]
-        chosen = np.empty(count, np.int64)
-        kept = 0
+        neighbour = np.empty(count, np.int64)
+        number = 0
         for example in range(count):
             local[example] = 0.0
             if distance[example] <= farthest:
                 relative = distance[example] / farthest if farthest > 0.0 else 0.0
                 local[example] = weights[example] * (_FARTHEST - relative)
-                chosen[kept] = example
-                kept += 1
-        _stump(table, labels, local, orders, named, chosen[:kept], rows[query], classes, out[query])
+                neighbour[number] = example
+                number += 1
+        _stump(
+            table, labels, local, orders, categorical, neighbour[:number], rows[query], classes, out[query]
+        )
 
 
 @kernel()
-def _stump(table, labels, weights, orders, named, chosen, row, classes, out):
-    """Split the chosen examples once, where the classes' entropy falls most, and read off the row's side."""
+def _stump(table, labels, weights, orders, categorical, examples, row, classes, out):
+    """Split examples once, where the classes' entropy falls most; fill in the shares on the row's side."""
     total = np.zeros(classes)
-    for example in chosen:
+    for example in examples:
         total[labels[example]] += weights[example]
     best, side = np.inf, total.copy()
-    few = chosen.size * 8 < table.shape[0]
+    few = examples.size * 8 < table.shape[0]
     for column in range(table.shape[1]):
-        order = chosen[np.argsort(table[chosen, column])] if few else orders[column]
+        order = examples[np.argsort(table[examples, column])] if few else orders[column]
         below = np.zeros(classes)
-        # Of a name the examples that bear it are one side, so what lies before is forgotten at each.
+        # The examples of one category are one side, so the sum starts again at each category.
         previous, started = 0.0, False
         for place in range(order.size + 1):
             ended = place == order.size
             if not ended and weights[order[place]] == 0.0:
                 continue
             value = previous + 1.0 if ended else table[order[place], column]
-            # The last border of a quantity parts nothing.
-            if started and value != previous and not (ended and not named[column]):
+            # The last border of a quantity separates nothing.
+            if started and value != previous and not (ended and not categorical[column]):
                 entropy = _entropy(below) + _entropy(total - below)
                 if entropy < best - 1e-12:
                     best = entropy
                     inside = (
-                        row[column] == previous if named[column] else row[column] <= 0.5 * (previous + value)
+                        row[column] == previous
+                        if categorical[column]
+                        else row[column] <= 0.5 * (previous + value)
                     )
                     side = below.copy() if inside else total - below
-                if named[column]:
+                if categorical[column]:
                     below[:] = 0.0
             if not ended:
                 below[labels[order[place]]] += weights[order[place]]
@@ -165,9 +169,9 @@ def _stump(table, labels, weights, orders, named, chosen, row, classes, out):
 @kernel()
 def _entropy(counts):
     """Return the entropy of class weights times their sum."""
-    whole, told = 0.0, 0.0
+    whole, entropy = 0.0, 0.0
     for count in counts:
         if count > 1e-12:
             whole += count
-            told -= count * np.log2(count)
-    return told + whole * np.log2(whole) if whole > 0.0 else 0.0
+            entropy -= count * np.log2(count)
+    return entropy + whole * np.log2(whole) if whole > 0.0 else 0.0

@@ -21,16 +21,16 @@ Floats = npt.NDArray[np.float64]
 class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
     """Locally weighted learning with decision stumps, as WEKA's LWL does by default.
 
-    For each query the examples are weighted by their distance (a linear kernel that falls to nothing at the
+    For each query the examples are weighted by their distance (a linear kernel that falls to 0 at the
     farthest neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
-    Quantities are scaled to [0, 1] by the examples' range, names differ or do not.
+    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
 
     Parameters
     ----------
     neighbours
-        How many of the nearest examples take part; None for all.
-    names
-        Columns that hold names.
+        How many of the nearest examples count; None for all.
+    categorical
+        Categorical columns.
 
     Notes
     -----
@@ -38,12 +38,12 @@ class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
     Frank, Hall and Pfahringer, "Locally weighted naive Bayes", UAI 2003 (kernel and scaling).
     """
 
-    def __init__(self, neighbours: int | None = None, names: Sequence[int] = ()) -> None:
+    def __init__(self, neighbours: int | None = None, categorical: Sequence[int] = ()) -> None:
         self.neighbours = neighbours
-        self.names = names
+        self.categorical = categorical
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Keep examples, shape (n, d), and their classes, shape (n,), ready for queries."""
+        """Store examples, shape (n, d), and their classes, shape (n,)."""
         if self.neighbours is not None and self.neighbours < 1:
             raise ValueError(f"neighbours must be at least 1, but got {self.neighbours}")
         table, classes = validate_data(self, X, y, dtype=np.float64)
@@ -51,11 +51,11 @@ class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
         self.weights_ = _check_sample_weight(sample_weight, table, dtype=np.float64)
         self.classes_, labels = np.unique(classes, return_inverse=True)
         self.labels_ = labels.astype(np.int64)
-        self.named_ = np.zeros(table.shape[1], np.bool_)
-        self.named_[list(self.names)] = True
-        self.lowest_ = np.where(self.named_, 0.0, table.min(axis=0))
+        self.categorical_ = np.zeros(table.shape[1], np.bool_)
+        self.categorical_[list(self.categorical)] = True
+        self.lowest_ = np.where(self.categorical_, 0.0, table.min(axis=0))
         span = table.max(axis=0) - self.lowest_
-        self.span_ = np.where(self.named_ | (span == 0), 1.0, span)
+        self.span_ = np.where(self.categorical_ | (span == 0), 1.0, span)
         self.table_ = self._scaled(table)
         self.orders_ = np.ascontiguousarray(np.argsort(self.table_, axis=0, kind="stable").T)
         return self
@@ -69,14 +69,14 @@ class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
         return self.shares(validate_data(self, X, reset=False, dtype=np.float64))
 
     def shares(self, rows: Floats) -> Floats:
-        """Return class probabilities of rows that need no checking."""
+        """Return class probabilities of rows without checking them."""
         out = np.empty((len(rows), len(self.classes_)))
         locally_weighted(
             self.table_,
             self.labels_,
             self.weights_,
             self.orders_,
-            self.named_,
+            self.categorical_,
             self._scaled(rows),
             self.neighbours or 0,
             len(self.classes_),

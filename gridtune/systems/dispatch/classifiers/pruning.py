@@ -12,12 +12,12 @@ __all__ = ["Bound", "Examples", "Nodes", "added_errors", "collapse", "prune"]
 
 #: C4.5 prefers the smaller tree when it is worse by no more than this many errors.
 _TOLERANCE = 0.1
-#: It collapses a subtree whose training errors are no fewer than this many below its root's.
+#: It collapses a subtree unless it has this many fewer training errors than its root as a leaf.
 _COLLAPSED = 1e-3
 
 
 class Examples(NamedTuple):
-    """What a tree grew from."""
+    """A tree's examples."""
 
     #: Shape (n, d), float32.
     table: Any
@@ -30,10 +30,10 @@ class Examples(NamedTuple):
 class Nodes(NamedTuple):
     """A tree, its root first and parents before children; pruning changes it in place."""
 
-    #: Shape (nodes,), int64: children; a leaf has none: -1.
+    #: Shape (nodes,), int64: children; -1 for a leaf.
     left: Any
     right: Any
-    #: Shape (nodes,): the column to ask, int64, and what goes left is at most this, float64.
+    #: Shape (nodes,): the column, int64, and the largest value that goes left, float64.
     feature: Any
     threshold: Any
     #: Shape (nodes, classes), float64: weights of the examples of each class at each node.
@@ -41,7 +41,7 @@ class Nodes(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """How sure the upper bound of a leaf's errors is."""
+    """The confidence of the upper bound of a leaf's errors."""
 
     #: C4.5's confidence factor CF.
     confidence: float
@@ -51,7 +51,7 @@ class Bound(NamedTuple):
 
 @kernel()
 def added_errors(total, wrong, bound):
-    """Return how many errors to add to those seen, for an upper bound at that confidence.
+    """Return how many errors to add to a leaf's training errors, for an upper bound at that confidence.
 
     With no error the bound p solves (1 − p)^N = confidence; from one on it is the normal approximation to
     the binomial with continuity correction; in between it is interpolated.
@@ -63,11 +63,17 @@ def added_errors(total, wrong, bound):
     bound
         See `Bound`.
     """
-    if wrong < 1.0:
-        none = total * (1.0 - bound.confidence ** (1.0 / total))
-        if wrong == 0.0:
-            return none
-        return none + wrong * (added_errors(total, 1.0, bound) - none)
+    if wrong >= 1.0:
+        return _added_by_normal(total, wrong, bound)
+    none = total * (1.0 - bound.confidence ** (1.0 / total))
+    if wrong == 0.0:
+        return none
+    return none + wrong * (_added_by_normal(total, 1.0, bound) - none)
+
+
+@kernel()
+def _added_by_normal(total, wrong, bound):
+    """Return the errors to add by the normal approximation, for one error or more."""
     if wrong + 0.5 >= total:
         return max(total - wrong, 0.0)
     z = bound.z
@@ -79,7 +85,7 @@ def added_errors(total, wrong, bound):
 
 @kernel()
 def collapse(tree):
-    """Make a leaf of every node whose subtree makes no fewer training errors."""
+    """Make a leaf of every node whose subtree has no fewer training errors."""
     wrong = np.empty(tree.left.size)
     for node in range(tree.left.size - 1, -1, -1):
         own = tree.counts[node].sum() - tree.counts[node].max()
@@ -96,8 +102,8 @@ def collapse(tree):
 def prune(node, rows, examples, tree, bound, raising):
     """Prune a subtree by estimated errors, from its leaves up; return its estimated errors.
 
-    A node becomes a leaf, or is replaced by its larger branch (subtree raising), where that is estimated
-    to make hardly more errors.
+    A node becomes a leaf, or is replaced by its larger branch (subtree raising), where its
+    estimated errors are hardly more.
 
     Parameters
     ----------
@@ -135,7 +141,7 @@ def _make_leaf(node, tree):
 
 @kernel()
 def _raise(branch, node, tree):
-    """Put a branch in its parent's place; the other branch is forgotten."""
+    """Put a branch in its parent's place; the other branch is lost."""
     tree.left[node], tree.right[node] = tree.left[branch], tree.right[branch]
     tree.feature[node], tree.threshold[node] = tree.feature[branch], tree.threshold[branch]
 
@@ -193,7 +199,7 @@ def _counted(rows, examples, tree):
 
 @kernel()
 def _recount(node, rows, examples, tree):
-    """Count a subtree's examples anew; return how many nodes it has."""
+    """Count a subtree's examples again; return how many nodes it has."""
     tree.counts[node] = _counted(rows, examples, tree)
     if tree.left[node] < 0:
         return 1

@@ -1,3 +1,3 @@
-"""Dispatchers that learn: they choose machines by what classifiers made of the jobs that have ended."""
+"""Dispatchers that learn: a broker that chooses machines by a learner of ended jobs' outcomes."""
 
 from __future__ import annotations

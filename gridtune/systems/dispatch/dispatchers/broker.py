@@ -1,4 +1,4 @@
-"""A broker that asks a learner: Algorithms 2 (assist) and 3 (direct), refreshed as jobs end or come.
+"""A broker with a learner: Algorithms 2 (assist) and 3 (direct), refreshed as jobs end or arrive.
 
 Source: Vladušič, "Using the black-box approach with machine learning methods in order to improve job
 scheduling in GRID environments", sections 2.2 and 2.3.
@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.classifiers.learners import Examples, Learner
-from gridtune.systems.dispatch.classifiers.selection import Chosen
-from gridtune.systems.dispatch.learners.kernels import Notes, next_question, next_repair
+from gridtune.systems.dispatch.dispatchers.kernels import LEARNING_JOBS, Buffers, next_decision, next_repair
+from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner
+from gridtune.systems.dispatch.dispatchers.selection import Selection
 from gridtune.systems.dispatch.simulator import predicting
 from gridtune.systems.dispatch.simulator.attributes import attribute_count
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
@@ -47,13 +47,13 @@ class Refreshing:
     Attributes
     ----------
     every
-        Refresh after every so many jobs; 0 for only once, when the learning jobs are through.
+        Refresh after this many jobs; 0 for only once, after the learning jobs.
     on
-        Which jobs are counted: those that `finished`, or `arrivals`.
+        Which jobs count: those that `finished`, or `arrivals`.
     memory
-        Learn from the last so many ended jobs; None for all.
+        Learn from this many of the last ended jobs; None for all.
     reselect
-        Select the model's settings anew once there are so many times as many ended jobs as at the last time;
+        Select the model's settings again once the ended jobs are this many times those at the last selection;
         1 for every refresh.
     """
 
@@ -70,20 +70,20 @@ class Broker:
     Parameters
     ----------
     learner
-        Whom it asks.
+        The learner that advises it.
     direct
         Whether the learner decides (Algorithm 3), or assists the base rule (Algorithm 2).
     rule
-        The base rule. It alone decides on the learning jobs, and while nothing has been learnt.
+        The base rule. It alone decides on the learning jobs, and on all jobs until something is learned.
     assistance
         How the learner assists: as in `gridtune.systems.dispatch.simulator.replay.dispatch`.
     order
         Of the queues.
     speeds
-        Where predictions of tardiness, and informed attributes, have their speed factors from.
+        Where the speed factors of tardiness predictions and informed attributes come from.
     repair_every, repair_steps
-        After every so many arrivals, so many times: the most tardy job of the most tardy queue is taken out
-        and sent where the learner would. Among learning jobs tabu search repairs instead, where the
+        After every `repair_every` arrivals, `repair_steps` times: the most tardy job of the most tardy queue
+        is taken out and placed by the learner. Among learning jobs tabu search repairs instead, where the
         base rule inserts.
     refreshing
         When it learns.
@@ -115,12 +115,12 @@ class Broker:
         Parameters
         ----------
         jobs, machines
-            What is run, and where; jobs of batch -1 come first and are there to learn from.
+            The jobs, and the machines they run on; learning jobs (batch -1) come first.
         rng
             Draws one number for each job for the base rule, then one for ties: the first are those that
-            `dispatch` draws, so that both arms of a comparison meet the same chance.
+            `dispatch` draws, so that both arms of a comparison have the same random numbers.
         learning_rng
-            Draws whatever fitting and selecting need.
+            Draws what fitting and model selection need.
 
         Raises
         ------
@@ -132,29 +132,29 @@ class Broker:
         self._prepare(jobs, machines, rng)
         self.rng, self.ready = learning_rng, False
         self.refreshes = self.of_one_outcome = 0
-        self.selections: list[Chosen] = []
+        self.selections: list[Selection] = []
         self.learned_at = self.selected_at = 0
-        job, own = next_question(self.site, self.belief, self.notes, NOBODY, NOBODY)
+        job, own = next_decision(self.site, self.state, self.buffers, NOBODY, NOBODY)
         while job != NOBODY:
             self._refresh_if_due()
             machine, chance = self._choose(job, own)
-            # Whoever decides alone overrules nobody, neither when a job comes nor in a repair.
+            # A learner that decides directly overrules nobody, neither at an arrival nor in a repair.
             self.chance[job], self.overruled[job] = chance, not self.direct and machine != own
             if self.direct and self.repair_every and (job + 1) % self.repair_every == 0:
                 self._repair(job, machine)
                 job = machine = NOBODY
-            job, own = next_question(self.site, self.belief, self.notes, job, machine)
+            job, own = next_decision(self.site, self.state, self.buffers, job, machine)
         return replace(outcome_of(self.site, self.chance, self.overruled), learning=self._facts())
 
     def _prepare(self, jobs: DispatchJobs, machines: Machines, rng: np.random.Generator) -> None:
         n, m, columns = len(jobs), len(machines), attribute_count(self.learner.attributes)
         self.site = new_site(jobs, machines)
-        self.belief = predicting.new_belief(self.site, SPEEDS[self.speeds], self.forget)
-        taught = int((jobs.batch < 0).sum())
+        self.state = predicting.new_broker_state(self.site, SPEEDS[self.speeds], self.forget)
+        learning_jobs = int((jobs.batch < 0).sum())
         every = self.repair_every if self.rule in {"edd", "erd"} else 0
-        told = [RULES[self.rule], ORDERS[self.order], columns, taught, every, self.repair_steps]
-        self.notes = Notes(
-            np.array(told, np.int64),
+        settings = [RULES[self.rule], ORDERS[self.order], columns, learning_jobs, every, self.repair_steps]
+        self.buffers = Buffers(
+            np.array(settings, np.int64),
             rng.random(n),
             np.zeros((m, columns)),
             np.zeros((n, columns)),
@@ -168,32 +168,32 @@ class Broker:
     # Learning ---------------------------------------------------------------------------------------
 
     def _refresh_if_due(self) -> None:
-        """Learn when the first job after the learning jobs has come, and then as often as agreed."""
+        """Learn when the first job after the learning jobs has arrived, and then as `refreshing` says."""
         finished, arrived = int(self.site.memory[FINISHED]), int(self.site.memory[ARRIVED])
         counted = finished if self.refreshing.on == "finished" else arrived
         every = self.refreshing.every
         due = every > 0 and counted - self.learned_at >= every
         if finished == 0 or (self.ready and not due):
             return
-        if not self.ready and not due and self.notes.told[3] == 0:
+        if not self.ready and not due and self.buffers.settings[LEARNING_JOBS] == 0:
             return
         self.learned_at = counted
         examples = self._examples(finished)
-        anew = finished >= self.refreshing.reselect * self.selected_at
+        reselect = finished >= self.refreshing.reselect * self.selected_at
         if len(examples.in_time) == 0:
             return
-        if anew:
+        if reselect:
             self.selected_at = finished
-        before = self.learner.chosen
-        self.learner.refresh(examples, anew=anew, rng=self.rng)
+        before = self.learner.selection
+        self.learner.refresh(examples, reselect=reselect, rng=self.rng)
         self.ready = True
         self.refreshes += 1
         self.of_one_outcome += int(examples.in_time.min() == examples.in_time.max())
-        if self.learner.chosen is not None and self.learner.chosen is not before:
-            self.selections.append(self.learner.chosen)
+        if self.learner.selection is not None and self.learner.selection is not before:
+            self.selections.append(self.learner.selection)
 
     def _facts(self) -> dict[str, Any]:
-        """Return what the learner learned from, and what model selection came to: JSON-serialisable.
+        """Return counts of refreshes and the results of model selection: JSON-serialisable.
 
         `undecided` counts selections that had too few jobs of an outcome to choose by and took the first
         weight and setting; the last one's weight, setting and area stand beside, the area None if undecided.
@@ -201,30 +201,30 @@ class Broker:
         facts: dict[str, Any] = {"refreshes": self.refreshes, "of_one_outcome": self.of_one_outcome}
         if not self.selections:
             return facts
-        last, undecided = self.selections[-1], sum(np.isnan(each.aroc) for each in self.selections)
+        last, undecided = self.selections[-1], sum(np.isnan(selection.aroc) for selection in self.selections)
         facts |= {"selections": len(self.selections), "undecided": int(undecided)}
         area = None if np.isnan(last.aroc) else last.aroc
         return {**facts, "weight": last.weight, "setting": last.setting, "aroc": area}
 
     def _examples(self, finished: int) -> Examples:
-        """Return what is known of the jobs that have ended last, as far as it was noted where they ran."""
+        """Return the jobs that have ended last, those whose row describes where they ran."""
         ended = self.site.ended[:finished]
-        known = ended[self.notes.noted[ended] == self.site.placed[ended]]
-        limits = [each for each in (self.refreshing.memory, self.learner.memory) if each is not None]
-        known = known[max(0, len(known) - min(limits, default=len(known))) :]
-        finish = self.site.finish[known]
-        seconds = (finish - self.site.placed[known]).astype(np.float64)
+        jobs = ended[self.buffers.described[ended] == self.site.placed[ended]]
+        limits = [limit for limit in (self.refreshing.memory, self.learner.memory) if limit is not None]
+        jobs = jobs[max(0, len(jobs) - min(limits, default=len(jobs))) :]
+        finish = self.site.finish[jobs]
+        in_time = (finish <= self.site.deadline[jobs]).astype(np.int64)
         return Examples(
-            self.notes.history[known], (finish <= self.site.deadline[known]).astype(np.int64), seconds
+            self.buffers.history[jobs], in_time, (finish - self.site.placed[jobs]).astype(np.float64)
         )
 
     # Deciding ---------------------------------------------------------------------------------------
 
     def _choose(self, job: int, own: int) -> tuple[int, float]:
-        """Return where a job goes, and how probably it ends in time there."""
+        """Return the machine for a job, and its chance of ending in time there."""
         if not self.ready:
             return own, np.nan
-        rows = self.notes.rows
+        rows = self.buffers.rows
         chances = self.learner.chances(rows)
         up = self.site.down == 0
         if not up.any():
@@ -248,10 +248,10 @@ class Broker:
         return int((rolled.argmax() + self.ties[job]) % len(values))
 
     def _repair(self, job: int, machine: int) -> None:
-        """Place a job, then send tardy ones anew where the learner would."""
+        """Place a job, then let the learner place tardy ones again."""
         steps = self.repair_steps if self.ready else 0
         for step in range(steps + 1):
-            job = next_repair(self.site, self.belief, self.notes, job, machine, step < steps)
+            job = next_repair(self.site, self.state, self.buffers, job, machine, step < steps)
             if job == NOBODY:
                 return
             machine, self.chance[job] = self._choose(job, int(self.site.machine[job]))

@@ -1,4 +1,4 @@
-"""The compiled part of a learning broker: everything between two questions to its learner."""
+"""The compiled part of a learning broker: all that happens between two decisions of its learner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.systems.dispatch.simulator.attributes import MACHINE, describe, describe_waiting
 from gridtune.systems.dispatch.simulator.events import advance, place, take_out
 from gridtune.systems.dispatch.simulator.predicting import (
-    bare_belief,
+    bare_broker_state,
     follower_of,
     learn,
     most_tardy_job,
@@ -20,133 +20,134 @@ from gridtune.systems.dispatch.simulator.predicting import (
 from gridtune.systems.dispatch.simulator.selecting import EDD, ORDERS, insertion, select_simply, tabu_search
 from gridtune.systems.dispatch.simulator.state import ARRIVED, MACHINES, NOBODY, NOW, SLOTS, bare_site
 
-__all__ = ["Notes", "next_question", "next_repair"]
+__all__ = ["Buffers", "next_decision", "next_repair"]
 
-#: Of `Notes.told`: the base rule; the order of queues; number of attributes; jobs that the base rule alone
-#: decides on; arrivals between tabu searches among these, and steps of one.
-RULE, ORDER, COLUMNS, UNTAUGHT, EVERY, STEPS, TOLD = range(7)
+#: Places in `Buffers.settings`: the base rule; the order of queues; attributes; learning jobs, which the base
+#: rule alone decides on; arrivals between tabu searches among these, and steps of one.
+RULE, ORDER, COLUMNS, LEARNING_JOBS, EVERY, STEPS = range(6)
 
 
-class Notes(NamedTuple):
-    """What a broker is told, asks with and notes down, for `n` jobs on `m` machines.
+class Buffers(NamedTuple):
+    """The columns that a learning broker shares with its kernels, for `n` jobs on `m` machines.
 
     Attributes
     ----------
-    told
+    settings
         Shape (6,), int64: see above.
-    chance
+    draws
         Shape (n,), float64: the base selector's random number for each job.
     rows
-        Shape (m, d), float64: the question, a row a machine.
+        Shape (m, d), float64: attributes of the next job, a row for each machine.
     history
-        Shape (n, d), float64: each job's row on its machine, as of its placing.
-    noted
-        Shape (n,), int64: the second at which it was noted, -1 for never.
+        Shape (n, d), float64: each job's row on its machine when it was placed.
+    described
+        Shape (n,), int64: the second at which that row was written, -1 for never.
     barred, late, barred_machine
         Shapes (n,), (m,), (m,), int64: scratch of the tabu search.
     """
 
-    told: npt.NDArray[np.int64]
-    chance: npt.NDArray[np.float64]
+    settings: npt.NDArray[np.int64]
+    draws: npt.NDArray[np.float64]
     rows: npt.NDArray[np.float64]
     history: npt.NDArray[np.float64]
-    noted: npt.NDArray[np.int64]
+    described: npt.NDArray[np.int64]
     barred: npt.NDArray[np.int64]
     late: npt.NDArray[np.int64]
     barred_machine: npt.NDArray[np.int64]
 
 
 @kernel()
-def next_question(held_site, held_belief, notes, job, machine):
-    """Send a job, and go on until the learner has to be asked about the next one.
+def next_decision(site_arrays, broker_arrays, buffers, job, machine):
+    """Send a job, and go on until the learner has to decide on the next one.
 
     Parameters
     ----------
-    held_site, held_belief, notes
-        Where everything stands.
+    site_arrays, broker_arrays, buffers
+        The state of the run.
     job, machine
         Send this job (NOBODY: none) there, in the order of the queues.
 
     Returns
     -------
     int, int
-        The job that has come, NOBODY once all have ended, and the machine that the base rule would choose;
-        `notes.rows` describes the job on every machine.
+        The job that has arrived, NOBODY once all have ended, and the machine that the base rule would choose;
+        `buffers.rows` describes the job on every machine.
     """
-    site, belief = bare_site(held_site), bare_belief(held_belief)
-    told, columns = notes.told, notes.told[COLUMNS]
+    site, broker = bare_site(site_arrays), bare_broker_state(broker_arrays)
+    settings, columns = buffers.settings, buffers.settings[COLUMNS]
     if job != NOBODY:
-        _send(site, notes, job, machine, follower_of(site, job, machine, told[ORDER]))
+        _send(site, buffers, job, machine, follower_of(site, job, machine, settings[ORDER]))
     while True:
         job = advance(site)
         if job == NOBODY:
             return NOBODY, NOBODY
-        learn(site, belief)
-        if told[RULE] < EDD:
-            machine, follower = select_simply(site, job, told[RULE], notes.chance[job]), NOBODY
+        learn(site, broker)
+        if settings[RULE] < EDD:
+            machine, follower = select_simply(site, job, settings[RULE], buffers.draws[job]), NOBODY
         else:
-            machine, follower, _ = insertion(site, belief, job, told[RULE])
-        taught = job >= told[UNTAUGHT]
-        # What is learned from has to tell where a job stood: where its own rule puts it.
-        order = told[ORDER] if taught else ORDERS[told[RULE]]
-        describe(site, belief, job, order, columns, notes.rows)
-        if taught:
+            machine, follower, _ = insertion(site, broker, job, settings[RULE])
+        measured = job >= settings[LEARNING_JOBS]
+        # An example's row must describe where the job stands: where its own rule puts it.
+        order = settings[ORDER] if measured else ORDERS[settings[RULE]]
+        describe(site, broker, job, order, columns, buffers.rows)
+        if measured:
             return job, machine
-        _send(site, notes, job, machine, follower)
-        if told[EVERY] > 0 and site.memory[ARRIVED] % told[EVERY] == 0:
-            _search(site, belief, notes)
+        _send(site, buffers, job, machine, follower)
+        if settings[EVERY] > 0 and site.memory[ARRIVED] % settings[EVERY] == 0:
+            _search(site, broker, buffers)
 
 
 @kernel()
-def _send(site, notes, job, machine, follower):
-    for column in range(notes.told[COLUMNS]):
-        notes.history[job, column] = notes.rows[machine, column]
-    notes.noted[job] = site.memory[NOW]
+def _send(site, buffers, job, machine, follower):
+    for column in range(buffers.settings[COLUMNS]):
+        buffers.history[job, column] = buffers.rows[machine, column]
+    buffers.described[job] = site.memory[NOW]
     place(site, job, machine, follower)
 
 
 @kernel()
-def _search(site, belief, notes):
-    """Search once, and note anew the jobs that were moved."""
-    scratch = (bare(notes.late), bare(notes.barred_machine), bare(notes.barred))
-    if tabu_search(site, belief, notes.told[STEPS], scratch[0], scratch[1], scratch[2]) == 0:
+def _search(site, broker, buffers):
+    """Search once, and describe the moved jobs again."""
+    scratch = (bare(buffers.late), bare(buffers.barred_machine), bare(buffers.barred))
+    if tabu_search(site, broker, buffers.settings[STEPS], scratch[0], scratch[1], scratch[2]) == 0:
         return
     for machine in range(site.memory[MACHINES]):
         waiting = site.head[machine]
         while waiting != NOBODY:
             if site.placed[waiting] == site.memory[NOW]:
-                describe_waiting(site, belief, waiting, notes.told[COLUMNS], notes.history, waiting)
-                notes.noted[waiting] = site.memory[NOW]
+                describe_waiting(site, broker, waiting, buffers.settings[COLUMNS], buffers.history, waiting)
+                buffers.described[waiting] = site.memory[NOW]
             waiting = site.after[waiting]
-    # Who came this very second and began elsewhere than its row says tells nothing.
+    # A job that arrived this second and started elsewhere than its row says is no example.
     for slot in range(site.memory[SLOTS]):
         running = site.slot[slot]
-        if running != NOBODY and notes.history[running, MACHINE] != site.machine[running]:
-            notes.noted[running] = -1
+        if running != NOBODY and buffers.history[running, MACHINE] != site.machine[running]:
+            buffers.described[running] = -1
 
 
 @kernel()
-def next_repair(held_site, held_belief, notes, job, machine, wanted):
+def next_repair(site_arrays, broker_arrays, buffers, job, machine, wanted):
     """Send a job; if another is wanted, take out the most tardy job of the most tardy queue.
 
     Returns
     -------
     int
-        The job, with `notes.rows` describing it on every machine; NOBODY if none is wanted or predicted late.
+        The job, with `buffers.rows` describing it on every machine; NOBODY if none is wanted or predicted to
+        be late.
     """
-    site, belief = bare_site(held_site), bare_belief(held_belief)
-    _send(site, notes, job, machine, follower_of(site, job, machine, notes.told[ORDER]))
+    site, broker = bare_site(site_arrays), bare_broker_state(broker_arrays)
+    _send(site, buffers, job, machine, follower_of(site, job, machine, buffers.settings[ORDER]))
     latest, worst = 0, NOBODY
     if not wanted:
         return NOBODY
     for queue in range(site.memory[MACHINES]):
-        late = queue_tardiness(site, belief, queue, NOBODY, NOBODY, NOBODY)
+        late = queue_tardiness(site, broker, queue, NOBODY, NOBODY, NOBODY)
         if late > latest:
             latest, worst = late, queue
     if worst == NOBODY:
         return NOBODY
-    job = most_tardy_job(site, belief, worst, bare(notes.barred))
+    job = most_tardy_job(site, broker, worst, bare(buffers.barred))
     if job != NOBODY:
         take_out(site, job)
-        describe(site, belief, job, notes.told[ORDER], notes.told[COLUMNS], notes.rows)
+        describe(site, broker, job, buffers.settings[ORDER], buffers.settings[COLUMNS], buffers.rows)
     return job

@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from gridtune.systems.dispatch.metrics import area_under_roc
 
-__all__ = ["WEIGHTS", "Chosen", "Scorer", "class_weights", "select"]
+__all__ = ["WEIGHTS", "Scorer", "Selection", "class_weights", "select"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -19,13 +19,13 @@ Floats = npt.NDArray[np.float64]
 WEIGHTS = (1, 2, 5, 10)
 FOLDS = 4
 
-#: Fits on a table, labels and weights, and returns the chance of class 1 of another table's rows: for every
-#: setting of the learner in turn, so that what settings share is made once.
+#: Fits on a table, labels and weights, and yields the chance of class 1 of another table's rows: for every
+#: setting of the learner in turn, so that the work that settings share is done once.
 Scorer = Callable[[Floats, npt.NDArray[np.int64], Floats, Floats], Iterator[Floats]]
 
 
-class Chosen(NamedTuple):
-    """What was selected: the weight, the setting, and the area under the ROC curve that it came to."""
+class Selection(NamedTuple):
+    """The selected weight and setting, and their area under the ROC curve."""
 
     weight: int
     setting: Any
@@ -46,7 +46,7 @@ def select(
     weights: Sequence[int] = WEIGHTS,
     limit: int | None = None,
     rng: np.random.Generator,
-) -> Chosen:
+) -> Selection:
     """Return the weight and setting with the largest area under the ROC curve; the first of several.
 
     Parameters
@@ -60,14 +60,14 @@ def select(
     weights
         Weights of positive examples to try.
     limit
-        Judge on a random part of so many examples; None for all. A class that has fewer of them than there
-        are folds, although the whole table has enough, gets as many more as there are folds.
+        Judge on a random part of this many examples; None for all. A class with fewer of them than folds,
+        although the whole table has enough, is filled up to the number of folds.
     rng
         Draws that part and the four folds.
 
     Returns
     -------
-    Chosen
+    Selection
         With an AROC of NaN and the first of everything where a class has fewer examples in the whole table
         than there are folds.
 
@@ -75,14 +75,13 @@ def select(
     -----
     Algorithm 1 of Vladušič; the area is that of all left-out predictions of a fold, averaged over folds.
 
-    Examples that a rare class gets besides are the next of it in the same random order, so that nothing else
-    is drawn. In fitting they count less by as much as the class is more frequent among the judged than in
-    the whole table: a weight of positive examples then means what it will mean there. Areas do not depend on
-    how frequent a class is.
+    The examples that fill up a rare class are its next ones in the same random order, so that nothing else is
+    drawn. In fitting, the class is weighted down to its share of the whole table, so that a weight of
+    positive examples means the same as there. Areas do not depend on how frequent a class is.
     """
     order = rng.permutation(len(labels))
     if min(np.bincount(labels, minlength=2)) < FOLDS:
-        return Chosen(weights[0], settings[0], float("nan"))
+        return Selection(weights[0], settings[0], float("nan"))
     part, counts = _judged(labels, order, limit or len(labels))
     table, labels = table[part], labels[part]
     folds = list(
@@ -90,13 +89,13 @@ def select(
     )
     areas = np.zeros((len(weights), len(settings)))
     for row, weight in enumerate(weights):
-        for kept, left_out in folds:
-            own = class_weights(labels[kept], weight) * counts[labels[kept]]
-            scores = scorer(table[kept], labels[kept], own, table[left_out])
+        for train, test in folds:
+            own = class_weights(labels[train], weight) * counts[labels[train]]
+            scores = scorer(table[train], labels[train], own, table[test])
             for column, score in enumerate(scores):
-                areas[row, column] += area_under_roc(score, labels[left_out] == 1) / FOLDS
+                areas[row, column] += area_under_roc(score, labels[test] == 1) / FOLDS
     row, column = divmod(int(np.argmax(areas)), len(settings))
-    return Chosen(weights[row], settings[column], float(areas[row, column]))
+    return Selection(weights[row], settings[column], float(areas[row, column]))
 
 
 def _judged(labels: npt.NDArray[np.int64], order: npt.NDArray[np.int64], limit: int) -> tuple[Any, Floats]:
@@ -112,5 +111,5 @@ def _judged(labels: npt.NDArray[np.int64], order: npt.NDArray[np.int64], limit: 
     rest = order[limit:]
     more = [rest[labels[rest] == label][: lacking[label]] for label in (0, 1)]
     shares = np.bincount(labels, minlength=2) / (drawn + lacking)
-    # The larger class counts 1, so that leaves and neighbourhoods of it weigh what they always do.
+    # The larger class counts 1, so that its leaves and neighbourhoods keep their usual weight.
     return np.concatenate([part, *more]), shares / shares.max()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from gridtune.core.system import FinishedSweep
 from gridtune.report.style import BASELINE, MARKERS, PALETTE, figure, head, save
 from gridtune.systems.dispatch.report.rows import Method, medians
-
-if TYPE_CHECKING:
-    from gridtune.core.system import FinishedSweep
 
 __all__ = ["write_figures"]
 
@@ -24,22 +22,22 @@ _PAPERS = ("j48", "naive_bayes", "lwl")
 
 
 def write_figures(methods: Sequence[Method], sweep: FinishedSweep) -> list[Path]:
-    """Write what the sweep has the sweep for."""
+    """Write the figures that the sweep has results for."""
     folder = sweep.directory / "plots"
-    made: list[Path] = []
+    files: list[Path] = []
     for workload in dict.fromkeys(method.workload for method in methods):
         own = [method for method in methods if method.workload == workload]
         end = f"-{workload}" if len({method.workload for method in methods}) > 1 else ""
-        made += _learning(own, folder / f"learning{end}.png")
-        made += _recovery(own, folder / f"recovery{end}.png")
-        made += _calibration(own, folder / f"calibration{end}.png")
-    return made
+        files += _learning(own, folder / f"learning{end}.png")
+        files += _recovery(own, folder / f"recovery{end}.png")
+        files += _calibration(own, folder / f"calibration{end}.png")
+    return files
 
 
 def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
-    """Draw moving means of the tardiness; insertion rules, which learn nothing, as their mean."""
-    learning = [each for each in methods if each.of("mode") == "direct"]
-    still = [each for each in methods if each.learner == "none" and each.of("rule") in {"edd", "erd"}]
+    """Draw moving means of the tardiness; insertion rules, which learn nothing, by their mean."""
+    learning = [method for method in methods if method.of("mode") == "direct"]
+    rules = [method for method in methods if method.learner == "none" and method.of("rule") in {"edd", "erd"}]
     if not learning or learning[0].tardiness.shape[1] < _SPAN + _POINTS - 1:
         return
     with figure(8.5, 4.6) as (drawing, axes):
@@ -54,11 +52,11 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
                 markersize=4,
                 label=method.label,
             )
-        for method, style in zip(still, ("-", "--", ":", "-."), strict=False):
+        for method, style in zip(rules, ("-", "--", ":", "-."), strict=False):
             axes.axhline(
                 method.tardiness.mean(), color=BASELINE, linestyle=style, linewidth=1.2, label=method.label
             )
-        axes.set_xlabel(f"first of the {_SPAN} batches of {_sizes(learning)} that a point is the mean of")
+        axes.set_xlabel(f"first of {_SPAN} batches of {_sizes(learning)}; a point is their mean")
         axes.set_ylabel("mean tardiness, s")
         head(
             axes,
@@ -77,15 +75,15 @@ def _sizes(methods: Sequence[Method]) -> str:
 
 
 def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
-    """Draw jobs in time, with over without a learner, by batch: a panel a base selector."""
-    changed = [each for each in methods if each.of("mode") == "assist" and each.of("change_after")]
+    """Draw jobs in time, with over without a learner, by batch: a panel for each base selector."""
+    changed = [method for method in methods if method.of("mode") == "assist" and method.of("change_after")]
     if not changed:
         return
-    bases = list(dict.fromkeys(each.base for each in changed))
+    bases = list(dict.fromkeys(method.base for method in changed))
     places = _places(changed)
     with figure(4.0 * len(bases), 4.2, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
         for axes, base in zip(grid[0], bases, strict=True):
-            _draw_recovery(axes, [each for each in changed if each.base == base], places)
+            _draw_recovery(axes, [method for method in changed if method.base == base], places)
             head(axes, base)
         grid[0][0].set_ylabel("jobs in time, with a learner over without")
         _legend(grid[0])
@@ -94,16 +92,18 @@ def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
 
 def _places(methods: Sequence[Method]) -> dict[str, int]:
     """Return a place in the palette for each method's name: the same in every panel."""
-    return {label: place for place, label in enumerate(dict.fromkeys(each.label for each in methods))}
+    return {label: place for place, label in enumerate(dict.fromkeys(method.label for method in methods))}
 
 
 def _legend(panels: Any) -> None:
-    """Write one legend beside the last panel, of what stands in any of them."""
-    known: dict[str, Any] = {}
+    """Write one legend beside the last panel, for all panels."""
+    handles: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            known.setdefault(label, handle)
-    panels[-1].legend(known.values(), known, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=0.8)
+            handles.setdefault(label, handle)
+    panels[-1].legend(
+        handles.values(), handles, loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=0.8
+    )
 
 
 def _draw_recovery(axes: Any, methods: Sequence[Method], places: Mapping[str, int]) -> None:
@@ -127,20 +127,26 @@ def _draw_recovery(axes: Any, methods: Sequence[Method], places: Mapping[str, in
     axes.set_xticks(np.arange(1, methods[0].relative.shape[1] + 1))
 
 
+def _calibrates(method: Method) -> bool:
+    """Whether a method predicts chances, without changes, setting aside or another order of the queues."""
+    plain = not method.of("change_after") and not method.of("set_aside")
+    predicts = method.learner != "none" and method.reliability.shape[1] > 0
+    return plain and predicts and method.of("order") in (None, "due_date")
+
+
 def _calibration(methods: Sequence[Method], path: Path) -> Iterator[Path]:
-    """Draw the share of jobs in time over the chance that was predicted: a panel a base rule."""
-    telling = [each for each in methods if each.learner != "none" and each.reliability.shape[1] > 0]
-    telling = [each for each in telling if not each.of("change_after") and not each.of("set_aside")]
-    telling = [each for each in telling if each.of("order") in (None, "due_date")]
-    if not telling:
+    """Draw the share of jobs in time over the predicted chance: a panel for each base rule."""
+    shown = [method for method in methods if _calibrates(method)]
+    if not shown:
         return
-    places = _places(telling)
-    bases = list(dict.fromkeys(each.base if each.of("mode") == "assist" else "direct" for each in telling))
+    places = _places(shown)
+    bases = list(
+        dict.fromkeys(method.base if method.of("mode") == "assist" else "direct" for method in shown)
+    )
     with figure(4.0 * len(bases), 4.4, 1, ncols=len(bases), sharey=True, squeeze=False) as (drawing, grid):
         for axes, base in zip(grid[0], bases, strict=True):
             axes.plot([0, 1], [0, 1], color=BASELINE, linewidth=1.0)
-            own = [each for each in telling if base in (each.base, "direct")]
-            for method in own:
+            for method in (method for method in shown if base in (method.base, "direct")):
                 place = places[method.label]
                 chance, share, jobs = method.reliability
                 axes.plot(

@@ -1,18 +1,16 @@
-"""What the cells of one configuration came to, batch by batch."""
+"""The results of one configuration's cells, batch by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.core.cells import CellResult
 from gridtune.report.rows import by_configuration
-
-if TYPE_CHECKING:
-    from gridtune.core.cells import CellResult
 
 __all__ = ["Method", "gather", "medians"]
 
@@ -43,9 +41,9 @@ class Method:
     Attributes
     ----------
     workload
-        What tables are split by.
+        The workload; each has its own tables.
     parameters
-        Those of the configuration.
+        The configuration's.
     replicates
         Labels, in the order of the results.
     in_time, reference_in_time, tardiness, reference_tardiness
@@ -70,7 +68,7 @@ class Method:
     reliability: Floats
 
     def of(self, name: str, default: Any = None) -> Any:
-        """Return a parameter; its default where the sweep does not say it."""
+        """Return a parameter; `default` where the sweep does not set it."""
         return self.parameters.get(name, default)
 
     @property
@@ -82,14 +80,14 @@ class Method:
     def relative(self) -> Floats:
         """Jobs in time over those of the reference, by replicate and batch; NaN where that has none."""
         there = np.where(self.reference_in_time == 0, np.nan, self.reference_in_time)
-        found: Floats = self.in_time / there
-        return found
+        relative: Floats = self.in_time / there
+        return relative
 
     @property
     def late(self) -> Floats:
         """Mean tardiness of a replicate's jobs, s: shape (replicates,)."""
-        found: Floats = (self.tardiness * self.jobs).sum(axis=1) / self.jobs.sum(axis=1)
-        return found
+        late: Floats = (self.tardiness * self.jobs).sum(axis=1) / self.jobs.sum(axis=1)
+        return late
 
     @property
     def label(self) -> str:
@@ -111,19 +109,19 @@ class Method:
 
 def gather(results: Iterable[CellResult]) -> list[Method]:
     """Return the methods of a sweep in the order of its results; cells that are not done are left out."""
-    told = (result for result in results if "in_time_by_batch" in result.notes)
-    return [_method(cells) for cells in by_configuration(told)]
+    complete = (result for result in results if "in_time_by_batch" in result.notes)
+    return [_method(cells) for cells in by_configuration(complete)]
 
 
 def medians(values: Floats, axis: int) -> Floats:
     """Return a matrix's medians along an axis of what is not NaN; NaN, without a warning, where all is."""
-    known = (row[~np.isnan(row)] for row in (values if axis == 1 else values.T))
-    return np.array([np.median(row) if row.size else np.nan for row in known])
+    rows = (row[~np.isnan(row)] for row in (values if axis == 1 else values.T))
+    return np.array([np.median(row) if row.size else np.nan for row in rows])
 
 
 def _method(cells: Sequence[CellResult]) -> Method:
     def stacked(rows: Sequence[Sequence[float]]) -> Floats:
-        # Windows of a log may differ by a batch; what not all have is left out.
+        # Windows of a log may differ by a batch; batches that not all have are left out.
         shortest = min(map(len, rows))
         return np.array([row[:shortest] for row in rows], np.float64)
 
@@ -153,8 +151,8 @@ def _batch_sizes(cell: CellResult) -> Sequence[float]:
 
 
 def _pooled(bins: Sequence[Mapping[str, Sequence[float]]]) -> Floats:
-    """Return tenths of all cells together: shape (3, tenths with jobs)."""
-    columns = [np.concatenate([each[name] for each in bins]) for name in ("chance", "in_time", "jobs")]
+    """Pool the tenths of all cells: shape (3, tenths with jobs)."""
+    columns = [np.concatenate([tenths[name] for tenths in bins]) for name in ("chance", "in_time", "jobs")]
     chance, good, jobs = (np.asarray(column, np.float64) for column in columns)
     place = np.minimum((chance * 10).astype(np.int64), 9)
     total = np.bincount(place, jobs, 10)

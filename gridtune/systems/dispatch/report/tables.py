@@ -1,34 +1,33 @@
-"""The paper's tables with ours beside, as Markdown."""
+"""The paper's tables beside ours, as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.core.system import FinishedSweep
 from gridtune.report.labels import number_text
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
-from gridtune.systems.dispatch.report.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
+from gridtune.systems.dispatch.parameters import TABLE_1
+from gridtune.systems.dispatch.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
 from gridtune.systems.dispatch.report.rows import Method, medians
-
-if TYPE_CHECKING:
-    from gridtune.core.system import FinishedSweep
 
 __all__ = ["write_comparison"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Batches of the same order are resampled together; the same numbers every time a report is made.
+#: Seed of the resampling: the same intervals every time a report is made.
 _SEED = 6
-#: The machines' speeds changed between these batches of the paper (counted from 1).
+#: In the paper the machines' speeds change after this batch (counted from 1).
 _CHANGED = 2
 
 
 def write_comparison(methods: Sequence[Method], sweep: FinishedSweep) -> list[Path]:
-    """Write `comparison.md`; nothing where there is nothing to compare."""
+    """Write `comparison.md`, if there is anything to compare."""
     parts: list[str] = []
     for workload in dict.fromkeys(method.workload for method in methods):
         own = [method for method in methods if method.workload == workload]
@@ -56,14 +55,14 @@ def _numbers(values: Iterable[float], digits: int = 2) -> str:
 
 
 def _between(low: Any, high: Any, digits: int = 2) -> str:
-    """Return an interval; nothing can be said of one where a bound is NaN."""
+    """Return an interval, or a dash where a bound is NaN."""
     return "–" if np.isnan(low) or np.isnan(high) else f"{low:.{digits}f} … {high:.{digits}f}"
 
 
 def _interval(values: Floats) -> str:
     """Return the median's bootstrap interval over replicates, each of which counts as one."""
-    found = bootstrap_interval(values, rng=np.random.default_rng(_SEED), statistic="median")
-    return _between(found.low, found.high)
+    interval = bootstrap_interval(values, rng=np.random.default_rng(_SEED), statistic="median")
+    return _between(interval.low, interval.high)
 
 
 # Assistance -------------------------------------------------------------------------------------------
@@ -80,7 +79,7 @@ def _assisting(methods: Sequence[Method]) -> list[str]:
     rows = []
     for method in helped:
         relative = method.relative
-        # Where no job of the reference was in time there is nothing to be over.
+        # Where no job of the reference was in time there is no ratio.
         pairs = relative[~np.isnan(relative)]
         change = [("changed" if method.of("change_after") else "as they were")] if changing else []
         rows.append(
@@ -117,19 +116,19 @@ def _published_relative(method: Method, changing: bool) -> str:
 
 def _assignments(helped: Sequence[Method]) -> list[str]:
     """Return Table 3: where jobs went under round robin, machines in the order of their speed."""
-    chosen = [each for each in helped if each.of("rule") == "round_robin" and not each.of("change_after")]
-    if not chosen:
+    methods = [
+        method for method in helped if method.of("rule") == "round_robin" and not method.of("change_after")
+    ]
+    if not methods:
         return []
-    from gridtune.systems.dispatch.parameters import TABLE_1  # noqa: PLC0415
-
-    factors = np.asarray(chosen[0].of("factors") or TABLE_1, np.float64)
+    factors = np.asarray(methods[0].of("factors") or TABLE_1, np.float64)
     order = np.argsort(factors, kind="stable")
     rows = []
-    for method in chosen:
+    for method in methods:
         rows.append([method.label, *(f"{share:.2f}" for share in method.assignments.mean(axis=0)[order])])
-        told = TABLE_3.get(method.learner)
-        if told is not None and not method.of("set_aside") and tuple(factors) == TABLE_1:
-            rows.append([f"{method.label}, published", *(f"{told[place]:.2f}" for place in order)])
+        published = TABLE_3.get(method.learner)
+        if published is not None and not method.of("set_aside") and tuple(factors) == TABLE_1:
+            rows.append([f"{method.label}, published", *(f"{published[place]:.2f}" for place in order)])
     header = ["learner on round robin", *(f"{factors[place]:g}" for place in order)]
     return ["### Share of the jobs by machine, fastest first (Table 3)\n", _table(header, rows)]
 
@@ -138,17 +137,17 @@ def _assignments(helped: Sequence[Method]) -> list[str]:
 
 
 def _deciding(methods: Sequence[Method]) -> list[str]:
-    """Return Table 6: mean tardiness, and what it is over that of ERD with tabu search."""
-    rows_of = [method for method in methods if method.of("mode") != "assist" and _edits(method)]
-    benchmark = next((each for each in rows_of if each.label == "ERD + tabu"), None)
+    """Return Table 6: mean tardiness, and its ratio to that of ERD with tabu search."""
+    deciding = [method for method in methods if method.of("mode") != "assist" and _edits(method)]
+    benchmark = next((method for method in deciding if method.label == "ERD + tabu"), None)
     if benchmark is None:
         return []
-    # The paper's dispatchers learned before its ten batches; those of its figure 4 are not in the table.
+    # The paper's dispatchers learned before the ten batches of this table; those of Figure 4 did not.
     like_paper = bool(benchmark.of("learning_jobs")) and not benchmark.of("trace")
     published = {name: np.mean(values) / np.mean(TABLE_6["erd"]) for name, values in TABLE_6.items()}
     rows = []
-    for method in rows_of:
-        found = _paired(method, benchmark)
+    for method in deciding:
+        difference = _paired(method, benchmark)
         key = method.learner if method.learner != "none" else str(method.of("rule"))
         beside = method.of("order") in (None, "due_date") and (
             method.learner != "none" or method.of("repair_every")
@@ -158,8 +157,10 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
                 method.label,
                 str(len(method.late)),
                 number_text(float(method.late.mean())),
-                "1" if method is benchmark else _number(1 + found.relative, 3),
-                "" if method is benchmark else _between(1 + found.relative_low, 1 + found.relative_high, 3),
+                "1" if method is benchmark else _number(1 + difference.relative, 3),
+                ""
+                if method is benchmark
+                else _between(1 + difference.relative_low, 1 + difference.relative_high, 3),
                 f"{method.in_time.sum() / method.jobs.sum():.3f}",
             ]
         )
@@ -170,7 +171,7 @@ def _deciding(methods: Sequence[Method]) -> list[str]:
     if like_paper:
         header.append("published ratio")
         title += " (the paper's Table 6)"
-        note += "; ratios are compared, for the paper does not name its unit"
+        note += "; ratios are compared, as the paper does not name its unit"
     return [f"### {title}\n\n{note}.\n", _table(header, rows)]
 
 
@@ -179,10 +180,10 @@ def _edits(method: Method) -> bool:
 
 
 def _paired(method: Method, benchmark: Method) -> Any:
-    """Compare a replicate's mean tardiness with the benchmark's on the replicates that both have."""
+    """Compare mean tardiness with the benchmark's on the replicates that both have."""
     shared = [label for label in method.replicates if label in benchmark.replicates]
     sides = []
-    for each in (method, benchmark):
-        late = dict(zip(each.replicates, each.late, strict=True))
+    for side in (method, benchmark):
+        late = dict(zip(side.replicates, side.late, strict=True))
         sides.append(np.array([late[label] for label in shared]))
     return paired_difference(*sides, rng=np.random.default_rng(_SEED))

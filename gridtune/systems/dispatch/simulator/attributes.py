@@ -1,4 +1,4 @@
-"""What a learner is told of a job on a machine: a row of numbers, taken when the job is placed."""
+"""A job's attributes on a machine, for learners: one row of numbers, taken when the job is placed."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ LEFT, MACHINE, PREDICTED = 1, 3, 7
 _OF_THE_PAPER = 4
 
 
-def attribute_count(chosen: AttributeSet) -> int:
+def attribute_count(attributes: AttributeSet) -> int:
     """Return how many columns a set of attributes has."""
-    return _OF_THE_PAPER if chosen == "paper" else len(ATTRIBUTES)
+    return _OF_THE_PAPER if attributes == "paper" else len(ATTRIBUTES)
 
 
 @kernel()
-def describe(site, belief, job, order, columns, rows):
-    """Write a row for each machine: what is known of a job if it went there now.
+def describe(site, broker, job, order, columns, rows):
+    """Write a row for each machine: the job's attributes if it went there now.
 
     Parameters
     ----------
-    site, belief
+    site, broker
         What can be observed, and what the broker has learned from it.
     job
-        Whom; it stands in no queue.
+        The job; it stands in no queue.
     order
         Of the queue into which the job would be put.
     columns
@@ -63,18 +63,18 @@ def describe(site, belief, job, order, columns, rows):
     """
     for machine in range(site.memory[MACHINES]):
         follower = follower_of(site, job, machine, order)
-        _fill(site, belief, job, machine, follower, columns, rows, machine)
+        _fill(site, broker, job, machine, follower, columns, rows, machine)
 
 
 @kernel()
-def describe_waiting(site, belief, job, columns, rows, row):
+def describe_waiting(site, broker, job, columns, rows, row):
     """Write a row for a job that stands in a queue already, as if it had just been put there."""
-    _fill(site, belief, job, site.machine[job], job, columns, rows, row)
+    _fill(site, broker, job, site.machine[job], job, columns, rows, row)
     rows[row, 2] -= 1
 
 
 @kernel()
-def _fill(site, belief, job, machine, follower, columns, rows, row):
+def _fill(site, broker, job, machine, follower, columns, rows, row):
     now, estimate = site.memory[NOW], site.estimate[job]
     rows[row, 0] = estimate
     rows[row, 1] = site.deadline[job] - now
@@ -82,10 +82,10 @@ def _fill(site, belief, job, machine, follower, columns, rows, row):
     rows[row, 3] = machine
     if columns <= _OF_THE_PAPER:
         return
-    ending = predicted_finish(site, belief, machine, job, follower)
+    ending = predicted_finish(site, broker, machine, job, follower)
     rows[row, 4] = _estimates_before(site, machine, follower)
-    rows[row, 5] = _left_running(site, belief, machine)
-    rows[row, 6] = belief.factor[machine]
+    rows[row, 5] = _left_running(site, broker, machine)
+    rows[row, 6] = broker.factor[machine]
     rows[row, 7] = ending - now
     rows[row, 8] = (site.deadline[job] - ending) / estimate
 
@@ -102,12 +102,12 @@ def _estimates_before(site, machine, follower):
 
 
 @kernel()
-def _left_running(site, belief, machine):
+def _left_running(site, broker, machine):
     """Return the estimated seconds, at factor 1, that running jobs still have."""
     total = 0.0
     for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
         job = site.slot[slot]
         if job != NOBODY:
-            elapsed = (site.memory[NOW] - site.start[job]) / belief.factor[machine]
+            elapsed = (site.memory[NOW] - site.start[job]) / broker.factor[machine]
             total += max(0.0, site.estimate[job] - elapsed)
     return total

@@ -28,10 +28,10 @@ __all__ = ["advance", "enqueue", "place", "take_out"]
 
 @kernel()
 def advance(site):
-    """Let time pass until a job comes; return its number, or NOBODY once every job has ended.
+    """Advance to the next arrival; return the job's number, or NOBODY once every job has ended.
 
-    At one second jobs end first (the lower number first), then machines change, then queues move up, then
-    jobs come, each of which is decided on before the next is seen.
+    Within one second jobs end first (the lower number first), then machines change, then queues move up, then
+    jobs arrive. Each arrival is decided on before the next one is seen.
     """
     memory = site.memory
     while memory[DECIDING] == NOBODY and memory[FINISHED] < memory[JOBS]:

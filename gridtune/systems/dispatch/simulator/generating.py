@@ -10,11 +10,11 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 
-__all__ = ["BatchPlan", "Chance", "batch_starts", "draw_jobs", "log_jobs"]
+__all__ = ["BatchPlan", "JobStreams", "batch_starts", "draw_jobs", "log_jobs"]
 
 Int64s = npt.NDArray[np.int64]
 
-#: A batch takes so many times as long as its jobs come, the rest is for running them; more under more load.
+#: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
 _STRETCH, _RESERVE = 3.0, 1.5
 #: Shortest and longest job over the mean.
 _SHORTEST, _LONGEST = 0.2, 1.8
@@ -32,9 +32,9 @@ class BatchPlan:
         Batches, and jobs of each.
     learning_jobs
         Jobs to learn from, before the first batch.
-    load
-        Work that comes in a second over what the machines do, while jobs of a batch come.
-    learning_load
+    offered_load
+        Work that arrives in a second over what the machines do, during arrivals.
+    learning_offered_load
         The same for the learning jobs; None: they are spread over the whole of their batch's time.
     mean_length
         Seconds; lengths are uniform from a fifth to nine fifths of it.
@@ -45,22 +45,22 @@ class BatchPlan:
     batches: int
     jobs: int
     learning_jobs: int
-    load: float
-    learning_load: float | None
+    offered_load: float
+    learning_offered_load: float | None
     mean_length: float
     capacity: float
 
     def span(self, jobs: int, load: float) -> float:
-        """Return the seconds over which so many jobs come."""
+        """Return the seconds over which that many jobs arrive."""
         return jobs * self.mean_length / (self.capacity * load)
 
     def period(self, jobs: int, load: float) -> int:
-        """Return the seconds after which the next batch may come."""
+        """Return the seconds after which the next batch may begin."""
         return round(self.span(jobs, load) * max(_STRETCH, _RESERVE * load))
 
 
 @dataclass(frozen=True)
-class Chance:
+class JobStreams:
     """Streams of random numbers, one for each aspect, so that one can change without the others."""
 
     arrivals: np.random.Generator
@@ -73,15 +73,15 @@ def batch_starts(plan: BatchPlan) -> Int64s:
     """Return the second at which each batch begins: shape (batches,)."""
     first = 0
     if plan.learning_jobs:
-        load = plan.load if plan.learning_load is None else plan.learning_load
+        load = plan.offered_load if plan.learning_offered_load is None else plan.learning_offered_load
         first = plan.period(plan.learning_jobs, load)
-    return first + np.arange(plan.batches, dtype=np.int64) * plan.period(plan.jobs, plan.load)
+    return first + np.arange(plan.batches, dtype=np.int64) * plan.period(plan.jobs, plan.offered_load)
 
 
-def draw_jobs(plan: BatchPlan, *, slack: float, error: float, chance: Chance) -> DispatchJobs:
-    """Return jobs in batches, each of which comes within the first part of its batch's time.
+def draw_jobs(plan: BatchPlan, *, slack: float, error: float, streams: JobStreams) -> DispatchJobs:
+    """Return jobs in batches, each of which arrives within the first part of its batch's time.
 
-    A job is to end at submission + estimate + slack · U(0, 1) · estimate. Its estimate is its length, times
+    A job's deadline is submission + estimate + slack · U(0, 1) · estimate. Its estimate is its length, times
     a lognormal error of mean logarithm 0.
 
     Parameters
@@ -92,31 +92,31 @@ def draw_jobs(plan: BatchPlan, *, slack: float, error: float, chance: Chance) ->
         Largest spare time over the estimate (the paper's ⅓).
     error
         Standard deviation of the logarithm of estimate over length; 0 for exact estimates.
-    chance
+    streams
         Where random numbers come from.
 
     Notes
     -----
-    The rule for deadlines is of Vladušič, section 2.2.2. Jobs come within the first third of a batch's time
-    there; under a load above 2 the time is made longer, for the machines to become empty before the next.
+    The rule for deadlines is of Vladušič, section 2.2.2. There, jobs arrive within the first third of a
+    batch's time; under a load above 2 the time is longer, so that the machines are empty before the next.
     """
     submit, batch = [], []
     if plan.learning_jobs:
-        load = plan.load if plan.learning_load is None else plan.learning_load
-        span = plan.span(plan.learning_jobs, load) * (_STRETCH if plan.learning_load is None else 1.0)
-        submit.append(_arrivals(plan.learning_jobs, span, chance))
+        load = plan.offered_load if plan.learning_offered_load is None else plan.learning_offered_load
+        span = plan.span(plan.learning_jobs, load) * (_STRETCH if plan.learning_offered_load is None else 1.0)
+        submit.append(_arrivals(plan.learning_jobs, span, streams))
         batch.append(np.full(plan.learning_jobs, -1, np.int64))
     for number, start in enumerate(batch_starts(plan).tolist()):
-        submit.append(start + _arrivals(plan.jobs, plan.span(plan.jobs, plan.load), chance))
+        submit.append(start + _arrivals(plan.jobs, plan.span(plan.jobs, plan.offered_load), streams))
         batch.append(np.full(plan.jobs, number, np.int64))
-    come = np.concatenate(submit)
+    arrival = np.concatenate(submit)
     low, high = (max(1, round(part * plan.mean_length)) for part in (_SHORTEST, _LONGEST))
-    length = chance.lengths.integers(low, high, len(come), endpoint=True)
-    return _with_deadlines(come, length, np.concatenate(batch), None, slack, error, chance)
+    length = streams.lengths.integers(low, high, len(arrival), endpoint=True)
+    return _with_deadlines(arrival, length, np.concatenate(batch), None, slack, error, streams)
 
 
-def _arrivals(count: int, span: float, chance: Chance) -> Int64s:
-    return np.sort(chance.arrivals.integers(0, max(1, round(span)), count))
+def _arrivals(count: int, span: float, streams: JobStreams) -> Int64s:
+    return np.sort(streams.arrivals.integers(0, max(1, round(span)), count))
 
 
 def log_jobs(
@@ -127,26 +127,26 @@ def log_jobs(
     *,
     slack: float,
     error: float,
-    chance: Chance,
+    streams: JobStreams,
 ) -> DispatchJobs:
     """Return a log's jobs: its arrivals, scaled to the plan's load, its lengths and estimates.
 
-    The first `learning_jobs` jobs are to learn from, then every `jobs` jobs are a batch, without a pause
-    between them; what is left over at the end stays away, and at most `batches` batches come.
+    The first `learning_jobs` jobs are for learning, then every `jobs` jobs are a batch, without a pause
+    between them. There are at most `batches` batches; jobs left over at the end are dropped.
 
     Parameters
     ----------
     submit, length, estimate
         Shape (n,), int64, in order of submission: seconds of the log's columns; an estimate below 1 is
         unknown.
-    plan, slack, error, chance
+    plan, slack, error, streams
         As in `draw_jobs`; the plan's mean length and learning load are not used. Where an estimate is
         unknown, it is the length times the error, as for drawn jobs.
 
     Raises
     ------
     SimulationError
-        If the jobs are too few; or if estimates are unknown and there is no error: the broker would be told
+        If there are too few jobs; or if estimates are unknown and there is no error: the broker would know
         how long these jobs really take.
     """
     count = min(plan.batches, (len(submit) - plan.learning_jobs) // plan.jobs)
@@ -154,23 +154,23 @@ def log_jobs(
         raise SimulationError(
             f"{len(submit)} jobs are too few: {plan.learning_jobs} to learn from and a batch of {plan.jobs}"
         )
-    kept = slice(0, plan.learning_jobs + count * plan.jobs)
-    submit, length = submit[kept] - submit[0], np.maximum(1, length[kept])
-    span = length.sum() / (plan.capacity * plan.load)
+    used = slice(0, plan.learning_jobs + count * plan.jobs)
+    submit, length = submit[used] - submit[0], np.maximum(1, length[used])
+    span = length.sum() / (plan.capacity * plan.offered_load)
     submit = np.rint(submit * (span / max(1, submit[-1]))).astype(np.int64)
     batch = np.concatenate([np.full(plan.learning_jobs, -1), np.repeat(np.arange(count), plan.jobs)])
-    told = estimate[kept]
-    unknown = told < 1
+    requested = estimate[used]
+    unknown = requested < 1
     if unknown.any() and not error:
         raise SimulationError(
-            f"{unknown.sum()} of {len(told)} jobs have no requested time, and their run times are not "
-            "for the broker to know",
+            f"{unknown.sum()} of {len(requested)} jobs have no requested time, and the broker must "
+            "not know their run times",
             field="requested_time",
             hint="the cleaning rule missing_walltime, one of the default ones, gives them the log's largest; "
             "or make estimates of their run times with estimate_error=0.5",
         )
-    told = np.where(unknown, length, told)
-    return _with_deadlines(submit, length, batch.astype(np.int64), told, slack, error, chance)
+    requested = np.where(unknown, length, requested)
+    return _with_deadlines(submit, length, batch.astype(np.int64), requested, slack, error, streams)
 
 
 def _with_deadlines(
@@ -180,14 +180,14 @@ def _with_deadlines(
     estimate: Int64s | None,
     slack: float,
     error: float,
-    chance: Chance,
+    streams: JobStreams,
 ) -> DispatchJobs:
     """Add estimates and deadlines; these go by what is known when the job comes, not by its true length."""
     if not 0 <= error <= _WORST or slack < 0:
         raise SimulationError(f"slack must be 0 or more and error from 0 to {_WORST:g}: {slack}, {error}")
-    told = length if estimate is None else estimate
+    estimate = length if estimate is None else estimate
     if error:
-        told = np.rint(told * np.exp(error * chance.estimates.standard_normal(len(told))))
-    told = np.maximum(1, told).astype(np.int64)
-    spare = np.rint(slack * chance.deadlines.random(len(told)) * told).astype(np.int64)
-    return DispatchJobs(submit, length.astype(np.int64), told, submit + told + spare, batch)
+        estimate = np.rint(estimate * np.exp(error * streams.estimates.standard_normal(len(estimate))))
+    estimate = np.maximum(1, estimate).astype(np.int64)
+    spare = np.rint(slack * streams.deadlines.random(len(estimate)) * estimate).astype(np.int64)
+    return DispatchJobs(submit, length.astype(np.int64), estimate, submit + estimate + spare, batch)

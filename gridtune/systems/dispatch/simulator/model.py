@@ -1,4 +1,4 @@
-"""What is simulated: jobs with deadlines, machines of different speed, and what befalls the machines."""
+"""Jobs with deadlines, machines of different speed, and how the machines change."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class DispatchJobs:
     length
         Shape (n,), int64: seconds it needs on a machine of factor 1, at least 1. No policy sees it.
     estimate
-        Shape (n,), int64: what the broker is told of that, at least 1.
+        Shape (n,), int64: the broker's estimate of that, at least 1.
     deadline
-        Shape (n,), int64: when it should have ended.
+        Shape (n,), int64: when it is due.
     batch
-        Shape (n,), int64: which batch it belongs to; -1 for jobs that are there to learn from.
+        Shape (n,), int64: which batch it belongs to; -1 for learning jobs.
     """
 
     submit: Int64s
@@ -47,9 +47,9 @@ class DispatchJobs:
         if len({len(column) for column in (self.submit, self.length, self.estimate, self.deadline)}) > 1:
             raise SimulationError("the columns of jobs differ in length")
         if len(self.batch) != len(self.submit):
-            raise SimulationError("every job needs its batch", field="batch")
+            raise SimulationError("every job needs a batch", field="batch")
         if len(self) and (np.diff(self.submit) < 0).any():
-            raise SimulationError("jobs must stand in order of submission", field="submit")
+            raise SimulationError("jobs must be in order of submission", field="submit")
         for name in ("length", "estimate"):
             if len(self) and getattr(self, name).min() < 1:
                 raise SimulationError("every job takes at least 1 s", field=name)
@@ -57,15 +57,15 @@ class DispatchJobs:
     def __len__(self) -> int:
         return len(self.submit)
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> DispatchJobs:
+    def take(self, mask: npt.NDArray[np.bool_]) -> DispatchJobs:
         """Return the jobs that a mask selects."""
         columns = (self.submit, self.length, self.estimate, self.deadline, self.batch)
-        return DispatchJobs(*(column[chosen] for column in columns))
+        return DispatchJobs(*(column[mask] for column in columns))
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What befalls machines, in order of time; kinds are `SPEED`, `FAILURE`, `REPAIR` of `state`."""
+    """Changes of machines, in order of time; kinds are `SPEED`, `FAILURE`, `REPAIR` of `state`."""
 
     time: Int64s
     machine: Int64s
@@ -108,13 +108,13 @@ def failures(
     Parameters
     ----------
     machines
-        How many there are.
+        Number of machines.
     horizon
         No failure after this second.
     mean_up, mean_down
         Mean seconds between a repair and the next failure, and between a failure and its repair.
     rng
-        Where chance comes from: one generator for each machine is spawned from it.
+        One generator for each machine is spawned from it.
     """
     parts = no_changes()
     for machine, own in enumerate(rng.spawn(machines)):
@@ -142,7 +142,7 @@ class Machines:
     cpus
         Shape (m,): processors of each; every job takes one.
     changes
-        What befalls them.
+        When they change speed, fail and recover.
     """
 
     factor: Float64s

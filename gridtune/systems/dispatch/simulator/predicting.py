@@ -1,4 +1,4 @@
-"""What a broker believes: how fast machines are, when a job would end, and how late jobs will be.
+"""A broker's predictions: how fast machines are, when a job would end, and how late jobs will be.
 
 A prediction is a list schedule of a queue on its machine's processors by the estimates of its jobs and the
 speed factor that the broker believes in, which it either knows or learns from the jobs that have ended.
@@ -16,11 +16,11 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.systems.dispatch.simulator.state import FINISHED, MACHINES, NOBODY, NOW, Site
 
 __all__ = [
-    "Belief",
-    "bare_belief",
+    "BrokerState",
+    "bare_broker_state",
     "chance_in_time",
     "learn",
-    "new_belief",
+    "new_broker_state",
     "predicted_finish",
     "queue_tardiness",
 ]
@@ -35,8 +35,8 @@ SPREAD = 0.25
 REMEMBERED = 200
 
 
-class Belief(NamedTuple):
-    """What the broker believes of `m` machines, and has predicted of `n` jobs.
+class BrokerState(NamedTuple):
+    """The broker's estimates of `m` machines' speeds, and its predictions for `n` jobs.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class Belief(NamedTuple):
     ratio
         Shape (`REMEMBERED`,), float64: seconds from placing to end over those predicted, of the last jobs.
     free
-        Shape (p,), int64: scratch, when each processor falls free.
+        Shape (p,), int64: scratch, when each processor becomes free.
     counts
-        Shape (3,), int64: where factors come from; ended jobs learned from; ratios known.
+        Shape (3,), int64: where factors come from; ended jobs learned from; ratios recorded.
     forget
         Shape (1,), float64.
     """
@@ -69,11 +69,11 @@ class Belief(NamedTuple):
     forget: npt.NDArray[np.float64]
 
 
-def new_belief(site: Site, speeds: int, forget: float) -> Belief:
-    """Return the belief before the first job: every machine has the factor 1."""
+def new_broker_state(site: Site, speeds: int, forget: float) -> BrokerState:
+    """Return the state before the first job: every machine has the factor 1."""
     machines = len(site.factor)
     weight, logs, squares = np.zeros((3, machines))
-    return Belief(
+    return BrokerState(
         np.ones(machines),
         weight,
         logs,
@@ -87,47 +87,47 @@ def new_belief(site: Site, speeds: int, forget: float) -> Belief:
 
 
 @kernel()
-def bare_belief(belief):
-    """Return the same belief with bare columns."""
-    return Belief(
-        bare(belief.factor),
-        bare(belief.weight),
-        bare(belief.logs),
-        bare(belief.squares),
-        bare(belief.predicted),
-        bare(belief.ratio),
-        bare(belief.free),
-        bare(belief.counts),
-        bare(belief.forget),
+def bare_broker_state(broker):
+    """Return the same state with bare columns."""
+    return BrokerState(
+        bare(broker.factor),
+        bare(broker.weight),
+        bare(broker.logs),
+        bare(broker.squares),
+        bare(broker.predicted),
+        bare(broker.ratio),
+        bare(broker.free),
+        bare(broker.counts),
+        bare(broker.forget),
     )
 
 
 @kernel()
-def learn(site, belief):
-    """Learn from the jobs that have ended since; known factors are looked up."""
-    counts, first = belief.counts, belief.counts[1]
+def learn(site, broker):
+    """Learn from the jobs that have ended since the last call; known factors are looked up."""
+    counts, first = broker.counts, broker.counts[1]
     while counts[1] < site.memory[FINISHED]:
         job = site.ended[counts[1]]
         machine = site.machine[job]
-        if belief.predicted[job] > 0:
+        if broker.predicted[job] > 0:
             took = site.finish[job] - site.placed[job]
-            belief.ratio[counts[2] % REMEMBERED] = took / belief.predicted[job]
+            broker.ratio[counts[2] % REMEMBERED] = took / broker.predicted[job]
             counts[2] += 1
         if counts[0] == LEARNED:
-            kept = np.log((site.finish[job] - site.start[job]) / site.estimate[job])
-            belief.weight[machine] = belief.forget[0] * belief.weight[machine] + 1.0
-            belief.logs[machine] = belief.forget[0] * belief.logs[machine] + kept
-            belief.squares[machine] = belief.forget[0] * belief.squares[machine] + kept * kept
+            log_factor = np.log((site.finish[job] - site.start[job]) / site.estimate[job])
+            broker.weight[machine] = broker.forget[0] * broker.weight[machine] + 1.0
+            broker.logs[machine] = broker.forget[0] * broker.logs[machine] + log_factor
+            broker.squares[machine] = broker.forget[0] * broker.squares[machine] + log_factor * log_factor
         counts[1] += 1
     if counts[0] == LEARNED and counts[1] > first:
-        _estimate_factors(site, belief)
+        _estimate_factors(site, broker)
     if counts[0] == KNOWN:
         for machine in range(site.memory[MACHINES]):
-            belief.factor[machine] = site.factor[machine]
+            broker.factor[machine] = site.factor[machine]
 
 
 @kernel()
-def _estimate_factors(site, belief):
+def _estimate_factors(site, broker):
     """Estimate each machine's factor from what its jobs took over their estimates.
 
     Normal-normal shrinkage of the logarithms: a machine's mean is drawn towards that of all by as much as
@@ -135,87 +135,87 @@ def _estimate_factors(site, belief):
     estimates are exact there is no scatter, and one job tells a machine's speed; where they are far off, it
     takes many to tell machines apart. Half the scatter's variance turns the mean logarithm into a mean.
     """
-    weight, total, scatter, seen = 0.0, 0.0, 0.0, 0.0
+    weight, total, scatter, machines = 0.0, 0.0, 0.0, 0.0
     for machine in range(site.memory[MACHINES]):
-        own = belief.weight[machine]
+        own = broker.weight[machine]
         if own > 0.0:
             weight += own
-            total += belief.logs[machine]
-            scatter += belief.squares[machine] - belief.logs[machine] * belief.logs[machine] / own
-            seen += 1.0
+            total += broker.logs[machine]
+            scatter += broker.squares[machine] - broker.logs[machine] * broker.logs[machine] / own
+            machines += 1.0
     overall = total / weight
-    variance = max(0.0, scatter) / max(1.0, weight - seen)
+    variance = max(0.0, scatter) / max(1.0, weight - machines)
     for machine in range(site.memory[MACHINES]):
-        own, apart = belief.weight[machine], 0.0
+        own, apart = broker.weight[machine], 0.0
         if own > 0.0:
-            apart = belief.logs[machine] / own - overall
+            apart = broker.logs[machine] / own - overall
             apart *= SPREAD * SPREAD / (SPREAD * SPREAD + variance / own)
-        belief.factor[machine] = np.exp(overall + apart + 0.5 * variance)
+        broker.factor[machine] = np.exp(overall + apart + 0.5 * variance)
 
 
 @kernel()
-def _seconds(site, belief, machine, job):
-    return max(1, int(np.rint(site.estimate[job] * belief.factor[machine])))
+def _seconds(site, broker, machine, job):
+    return max(1, int(np.rint(site.estimate[job] * broker.factor[machine])))
 
 
 @kernel()
-def _free_processors(site, belief, machine):
-    """Write down when each processor is expected to fall free: overdue jobs are expected to end now."""
+def _free_processors(site, broker, machine):
+    """Fill in when each processor is expected to become free: overdue jobs are expected to end now."""
     now = site.memory[NOW]
     for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
         job = site.slot[slot]
         if job == NOBODY:
-            belief.free[slot] = now
+            broker.free[slot] = now
         else:
-            belief.free[slot] = max(now, site.start[job] + _seconds(site, belief, machine, job))
+            broker.free[slot] = max(now, site.start[job] + _seconds(site, broker, machine, job))
 
 
 @kernel()
-def _next_free(site, belief, machine):
+def _next_free(site, broker, machine):
     best = site.first_slot[machine]
     for slot in range(best + 1, site.first_slot[machine + 1]):
-        if belief.free[slot] < belief.free[best]:
+        if broker.free[slot] < broker.free[best]:
             best = slot
     return best
 
 
 @kernel()
-def predicted_finish(site, belief, machine, job, follower):
+def predicted_finish(site, broker, machine, job, follower):
     """Return when a job would end if it stood before `follower` (NOBODY: last) in a machine's queue."""
-    _free_processors(site, belief, machine)
+    _free_processors(site, broker, machine)
     waiting = site.head[machine]
     while waiting != follower:
-        slot = _next_free(site, belief, machine)
-        belief.free[slot] += _seconds(site, belief, machine, waiting)
+        slot = _next_free(site, broker, machine)
+        broker.free[slot] += _seconds(site, broker, machine, waiting)
         waiting = site.after[waiting]
-    return belief.free[_next_free(site, belief, machine)] + _seconds(site, belief, machine, job)
+    return broker.free[_next_free(site, broker, machine)] + _seconds(site, broker, machine, job)
 
 
 @kernel()
-def queue_tardiness(site, belief, machine, job, follower, without):
+def queue_tardiness(site, broker, machine, job, follower, without):
     """Return the predicted seconds that a queue's waiting jobs end after their deadlines, added up.
 
     Parameters
     ----------
-    site, belief, machine
-        Which queue.
+    site, broker, machine
+        The queue.
     job, follower
         As if `job` stood before `follower`; NOBODY for the queue as it is.
     without
         As if this job were not in the queue; NOBODY for none.
     """
-    _free_processors(site, belief, machine)
+    _free_processors(site, broker, machine)
     late, waiting, pending = 0, site.head[machine], job
     while waiting != NOBODY or pending != NOBODY:
         if pending != NOBODY and waiting == follower:
-            chosen, pending = pending, NOBODY
+            current, pending = pending, NOBODY
         else:
-            chosen, waiting = waiting, site.after[waiting]
-        if chosen == without:
+            current, waiting = waiting, site.after[waiting]
+        if current == without:
             continue
-        slot = _next_free(site, belief, machine)
-        belief.free[slot] += _seconds(site, belief, machine, chosen)
-        late += max(0, belief.free[slot] - site.deadline[chosen])
+        slot = _next_free(site, broker, machine)
+        broker.free[slot] += _seconds(site, broker, machine, current)
+        late += max(0, broker.free[slot] - site.deadline[current])
     return late
 
 
@@ -223,7 +223,7 @@ def queue_tardiness(site, belief, machine, job, follower, without):
 def follower_of(site, job, machine, order):
     """Return the waiting job before which a job belongs in a queue of that order; NOBODY for the end."""
     if order == RELEASE:
-        # Whoever came later stands behind; only a job that is moved has such.
+        # Later arrivals stand behind; only a job that is moved has any.
         own, keys = site.submit[job], site.submit
     elif order == DUE_DATE:
         own, keys = site.deadline[job], site.deadline
@@ -236,17 +236,17 @@ def follower_of(site, job, machine, order):
 
 
 @kernel()
-def most_tardy_job(site, belief, machine, barred):
+def most_tardy_job(site, broker, machine, barred):
     """Return the waiting job that is predicted to be latest, the first of several; NOBODY if all are in time.
 
     `barred`, shape (n,): jobs that may not be chosen are those whose entry is not 0.
     """
-    _free_processors(site, belief, machine)
+    _free_processors(site, broker, machine)
     best, latest, waiting = NOBODY, 0, site.head[machine]
     while waiting != NOBODY:
-        slot = _next_free(site, belief, machine)
-        belief.free[slot] += _seconds(site, belief, machine, waiting)
-        late = belief.free[slot] - site.deadline[waiting]
+        slot = _next_free(site, broker, machine)
+        broker.free[slot] += _seconds(site, broker, machine, waiting)
+        late = broker.free[slot] - site.deadline[waiting]
         if late > latest and barred[waiting] == 0:
             best, latest = waiting, late
         waiting = site.after[waiting]
@@ -254,18 +254,18 @@ def most_tardy_job(site, belief, machine, barred):
 
 
 @kernel()
-def chance_in_time(site, belief, job, predicted):
-    """Return how probably a job placed now ends in time, if it is predicted to end in so many seconds.
+def chance_in_time(site, broker, job, predicted):
+    """Return the chance that a job placed now ends in time, if it is predicted to end in that many seconds.
 
     The share of remembered jobs that would have: those whose seconds over predicted seconds was at most
     what the deadline leaves this one, with one half added to either side (Krichevsky and Trofimov).
     """
-    known = min(belief.counts[2], REMEMBERED)
-    allowed, kept = (site.deadline[job] - site.memory[NOW]) / predicted, 0
-    for place in range(known):
-        if belief.ratio[place] <= allowed:
-            kept += 1
-    return (kept + 0.5) / (known + 1.0)
+    ratios = min(broker.counts[2], REMEMBERED)
+    allowed, in_time = (site.deadline[job] - site.memory[NOW]) / predicted, 0
+    for place in range(ratios):
+        if broker.ratio[place] <= allowed:
+            in_time += 1
+    return (in_time + 0.5) / (ratios + 1.0)
 
 
 @kernel()

@@ -1,4 +1,4 @@
-"""Whole runs under a rule: in at one end of the compiled code, out at the other."""
+"""Whole runs under a rule, in compiled code."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gridtune.systems.dispatch.simulator import predicting, selecting
 from gridtune.systems.dispatch.simulator.events import advance, place
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.predicting import (
-    bare_belief,
+    bare_broker_state,
     chance_in_time,
     learn,
-    new_belief,
+    new_broker_state,
     predicted_finish,
 )
 from gridtune.systems.dispatch.simulator.selecting import EDD, insertion, select_simply, tabu_search
@@ -51,7 +51,7 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
 Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt"]
-#: Where a broker has its speed factors from.
+#: Where a broker's speed factors come from.
 Speeds = Literal["known", "learned", "nominal"]
 Assistance = Literal["none", "assist", "set_aside"]
 
@@ -63,13 +63,13 @@ RULES: dict[str, int] = {
     "erd": selecting.ERD,
     "spt": selecting.SPT,
 }
-#: How a learner assists: not; by Algorithm 2; and sets aside whom it cannot help.
+#: How a learner assists: not; by Algorithm 2; besides, it sets aside jobs that will be late everywhere.
 ALONE, ASSIST, SET_ASIDE = range(3)
 ASSISTANCE: dict[str, int] = {"none": ALONE, "assist": ASSIST, "set_aside": SET_ASIDE}
-#: Ended jobs before any is set aside: who sends all to one queue because the first predictions failed would
-#: not learn better for long.
+#: Ended jobs before any is set aside: sending all jobs to one queue because the first predictions failed
+#: would teach nothing better for long.
 ENOUGH = 30
-#: From this probability on a learner predicts that a job ends in time.
+#: A learner predicts that a job ends in time from this probability on.
 PROBABLE = 0.5
 SPEEDS: dict[str, int] = {
     "known": predicting.KNOWN,
@@ -80,7 +80,7 @@ SPEEDS: dict[str, int] = {
 
 @dataclass(frozen=True)
 class DispatchOutcome:
-    """What became of `n` jobs.
+    """The results of `n` jobs.
 
     Attributes
     ----------
@@ -93,9 +93,9 @@ class DispatchOutcome:
         Shape (n,), bool: whether an assisting learner sent it elsewhere than the base selector would have;
         a learner that decides by itself overrules nobody.
     restarts, moves
-        Jobs thrown back by failures; moves of jobs from one machine's queue to another's.
+        Jobs restarted after failures; moves of jobs from one machine's queue to another's.
     learning
-        Facts about what a learner learned from, JSON-serialisable; empty without one.
+        Facts about the learner's examples and selections, JSON-serialisable; empty without a learner.
     """
 
     machine: Int64s
@@ -110,18 +110,18 @@ class DispatchOutcome:
 
 
 class Settings(NamedTuple):
-    """What the compiled run is told.
+    """The settings of a compiled run.
 
     `whole`, int64: rule, arrivals between repairs (0: none), steps of a repair, how the model of completion
-    times assists the rule. `chance`, shape (n,), float64: a random number for each job.
+    times assists the rule. `draws`, shape (n,), float64: a random number for each job.
     """
 
     whole: Int64s
-    chance: Float64s
+    draws: Float64s
 
 
-class Written(NamedTuple):
-    """What a run writes down for each job; `barred` and the two columns of machines are scratch."""
+class RunLog(NamedTuple):
+    """What a run records of each job; `barred` and the two columns of machines are scratch."""
 
     chance: Float64s
     overruled: Int64s
@@ -147,7 +147,7 @@ def dispatch(
     Parameters
     ----------
     jobs, machines
-        What is run, and where.
+        The jobs, and the machines they run on.
     rule
         `random`, `round_robin`, `first_available`: simple selectors; jobs go to the end of the queue.
         `edd`, `erd`, `spt`: into the queue where predicted tardiness grows least, by due date, by release
@@ -155,7 +155,7 @@ def dispatch(
     speeds
         Speed factors that predictions use: `known`; `learned` from the jobs that have ended; `nominal`: 1.
     repair_every, repair_steps
-        After every so many arrivals tabu search of so many steps; 0 for none.
+        Tabu search of `repair_steps` steps after every `repair_every` arrivals; 0 for none.
     assistance
         How the model of completion times assists a simple selector. `assist`: a job goes to the machine
         where it most probably ends in time, if that is probable (at least ½) and more so than on the
@@ -172,26 +172,26 @@ def dispatch(
         If a name is unknown or a number out of range.
     """
     names = (("rule", rule, RULES), ("speeds", speeds, SPEEDS), ("assistance", assistance, ASSISTANCE))
-    for name, value, known in names:
-        if value not in known:
-            raise SimulationError(f"no {name} is named {value!r}", hint=f"one of {', '.join(known)}")
+    for name, value, allowed in names:
+        if value not in allowed:
+            raise SimulationError(f"no {name} is named {value!r}", hint=f"one of {', '.join(allowed)}")
     if not 0 < forget <= 1:
         raise SimulationError(f"must be above 0 and at most 1, but got {forget}", field="forget")
     if repair_every < 0 or repair_steps < 0:
         raise SimulationError("repairs cannot be counted below 0", field="repair_every")
     site = new_site(jobs, machines)
-    belief = new_belief(site, SPEEDS[speeds], forget)
+    broker = new_broker_state(site, SPEEDS[speeds], forget)
     n, m = len(jobs), len(machines)
     settings = Settings(
         np.array([RULES[rule], repair_every, repair_steps, ASSISTANCE[assistance]], np.int64), rng.random(n)
     )
-    written = Written(np.full(n, np.nan), *np.zeros((2, n), np.int64), *np.zeros((2, m), np.int64))
-    run_rule(site, belief, settings, written)
-    return outcome_of(site, written.chance, written.overruled != 0)
+    run_log = RunLog(np.full(n, np.nan), *np.zeros((2, n), np.int64), *np.zeros((2, m), np.int64))
+    run_rule(site, broker, settings, run_log)
+    return outcome_of(site, run_log.chance, run_log.overruled != 0)
 
 
 def outcome_of(site: Site, chance: Float64s, overruled: npt.NDArray[np.bool_]) -> DispatchOutcome:
-    """Return what became of a site's jobs."""
+    """Return the results of a site's jobs."""
     return DispatchOutcome(
         site.machine,
         site.placed,
@@ -205,61 +205,61 @@ def outcome_of(site: Site, chance: Float64s, overruled: npt.NDArray[np.bool_]) -
 
 
 @kernel()
-def run_rule(held_site, held_belief, settings, held_written):
+def run_rule(site_arrays, broker_arrays, settings, log_arrays):
     """Decide for every job by a rule, until all have ended."""
-    site, belief = bare_site(held_site), bare_belief(held_belief)
-    written = Written(
-        bare(held_written.chance),
-        bare(held_written.overruled),
-        bare(held_written.barred),
-        bare(held_written.late),
-        bare(held_written.barred_machine),
+    site, broker = bare_site(site_arrays), bare_broker_state(broker_arrays)
+    run_log = RunLog(
+        bare(log_arrays.chance),
+        bare(log_arrays.overruled),
+        bare(log_arrays.barred),
+        bare(log_arrays.late),
+        bare(log_arrays.barred_machine),
     )
     rule, every, steps = settings.whole[0], settings.whole[1], settings.whole[2]
     while True:
         job = advance(site)
         if job == NOBODY:
             break
-        learn(site, belief)
+        learn(site, broker)
         now = site.memory[NOW]
         if rule < EDD:
-            machine = select_simply(site, job, rule, settings.chance[job])
+            machine = select_simply(site, job, rule, settings.draws[job])
             follower = NOBODY
             if settings.whole[3] != ALONE:
-                chosen, likely = _assist(site, belief, job, machine, settings.whole[3])
-                written.overruled[job] = 1 if chosen != machine else 0
-                written.chance[job], machine = likely, chosen
-                belief.predicted[job] = predicted_finish(site, belief, machine, job, NOBODY) - now
+                target, likely = _assist(site, broker, job, machine, settings.whole[3])
+                run_log.overruled[job] = 1 if target != machine else 0
+                run_log.chance[job], machine = likely, target
+                broker.predicted[job] = predicted_finish(site, broker, machine, job, NOBODY) - now
         else:
-            machine, follower, ending = insertion(site, belief, job, rule)
-            belief.predicted[job] = ending - now
-            written.chance[job] = chance_in_time(site, belief, job, belief.predicted[job])
+            machine, follower, ending = insertion(site, broker, job, rule)
+            broker.predicted[job] = ending - now
+            run_log.chance[job] = chance_in_time(site, broker, job, broker.predicted[job])
         place(site, job, machine, follower)
         if every > 0 and site.memory[ARRIVED] % every == 0:
-            tabu_search(site, belief, steps, written.late, written.barred_machine, written.barred)
+            tabu_search(site, broker, steps, run_log.late, run_log.barred_machine, run_log.barred)
 
 
 @kernel()
-def _assist(site, belief, job, machine, assistance):
+def _assist(site, broker, job, machine, assistance):
     """Return the machine on which a job most probably ends in time, if that is probable, and how probably.
 
     Of several machines as good the one where it ends last: it leaves the faster ones to others. So does a
     job that will hardly end in time anywhere, if it is to be set aside: it goes where it ends last of all.
     """
-    now, chosen, slowest = site.memory[NOW], machine, machine
+    now, likeliest, slowest = site.memory[NOW], machine, machine
     best, latest, own, last, aside = -1.0, 0, 0.0, -1, 0.0
     for other in range(site.memory[MACHINES]):
-        ending = predicted_finish(site, belief, other, job, NOBODY)
+        ending = predicted_finish(site, broker, other, job, NOBODY)
         likely = 0.0
         if site.down[other] == 0:
-            likely = chance_in_time(site, belief, job, ending - now)
+            likely = chance_in_time(site, broker, job, ending - now)
             if ending > last:
                 slowest, last, aside = other, ending, likely
         if other == machine:
             own = likely
         if likely > best or (likely == best and ending > latest):
-            chosen, best, latest = other, likely, ending
+            likeliest, best, latest = other, likely, ending
     if best >= PROBABLE:
-        return (chosen, best) if best > own else (machine, own)
-    known = assistance == SET_ASIDE and belief.counts[2] >= ENOUGH
-    return (slowest, aside) if known else (machine, own)
+        return (likeliest, best) if best > own else (machine, own)
+    set_aside = assistance == SET_ASIDE and broker.counts[2] >= ENOUGH
+    return (slowest, aside) if set_aside else (machine, own)

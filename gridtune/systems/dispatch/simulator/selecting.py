@@ -25,31 +25,31 @@ from gridtune.systems.dispatch.simulator.state import MACHINES, NEVER, NOBODY
 
 __all__ = ["insertion", "select_simply", "tabu_search"]
 
-#: Rules: the first three know nothing but queues, the others insert.
+#: Rules: the first three look at queues only, the others insert.
 RANDOM, ROUND_ROBIN, FIRST_AVAILABLE, EDD, ERD, SPT = range(6)
 #: The order of the queue into which each of the rules puts a job.
 ORDERS = (RELEASE, RELEASE, RELEASE, DUE_DATE, RELEASE, SHORTEST)
 
 
 @kernel()
-def select_simply(site, job, rule, chance):
+def select_simply(site, job, rule, draw):
     """Return a machine by one of the simple selectors.
 
     Parameters
     ----------
     site, job
-        Whom to send.
+        The job to send.
     rule
         `RANDOM`; `ROUND_ROBIN`, by the job's number; or `FIRST_AVAILABLE`: from a random machine on the
         first idle one, else the first of those with the fewest waiting jobs; machines that are down are
         left out while others are up.
-    chance
-        From [0, 1): the random machine.
+    draw
+        Random number from [0, 1), for the random machine.
     """
     machines = site.memory[MACHINES]
     if rule == ROUND_ROBIN:
         return job % machines
-    first = int(chance * machines)
+    first = int(draw * machines)
     if rule == RANDOM:
         return first
     up, best = any_up(site), NOBODY
@@ -65,10 +65,10 @@ def select_simply(site, job, rule, chance):
 
 
 @kernel()
-def insertion(site, belief, job, rule):
-    """Return the machine whose predicted tardiness grows least by a job, and before whom it goes there.
+def insertion(site, broker, job, rule):
+    """Return the machine whose predicted tardiness grows least by a job, the job it goes before, and its end.
 
-    Of several the one where the job ends first. Under `SPT` the growth is estimated: the job's own
+    Of several machines the one where the job ends first. Under `SPT` the growth is estimated: the job's own
     tardiness, and its share of a processor's time for each job that it goes before.
     Machines that are down are left out while others are up.
     """
@@ -83,14 +83,14 @@ def insertion(site, belief, job, rule):
             follower, behind = follower_of(site, job, machine, DUE_DATE), 0
         else:
             follower, behind = _place_by_length(site, job, machine)
-        ending = predicted_finish(site, belief, machine, job, follower)
+        ending = predicted_finish(site, broker, machine, job, follower)
         growth = max(0, ending - site.deadline[job])
         if rule == SPT:
-            seconds = max(1, int(np.rint(site.estimate[job] * belief.factor[machine])))
+            seconds = max(1, int(np.rint(site.estimate[job] * broker.factor[machine])))
             growth += behind * seconds // site.cpus[machine]
         elif follower != NOBODY:
-            growth = queue_tardiness(site, belief, machine, job, follower, NOBODY)
-            growth -= queue_tardiness(site, belief, machine, NOBODY, NOBODY, NOBODY)
+            growth = queue_tardiness(site, broker, machine, job, follower, NOBODY)
+            growth -= queue_tardiness(site, broker, machine, NOBODY, NOBODY, NOBODY)
         if growth < least or (growth == least and ending < earliest):
             best, before, least, earliest = machine, follower, growth, ending
     return best, before, earliest
@@ -106,20 +106,20 @@ def _place_by_length(site, job, machine):
 
 
 @kernel()
-def tabu_search(site, belief, steps, late, barred_machine, barred_job):
+def tabu_search(site, broker, steps, late, barred_machine, barred_job):
     """Move waiting jobs between machines while that lessens the predicted tardiness of all.
 
     A step takes the most tardy machine that is not barred, its most tardy job that is not barred, and puts
     it by due date into the queue of the machine of least tardiness. If the tardiness of all falls, the job
     stays there and is barred; else it goes back and its machine is barred, as is one without such a job.
-    Of a job that was moved nothing is predicted.
+    A moved job has no prediction.
 
     Parameters
     ----------
-    site, belief
-        The queues, and by what to predict; `belief.predicted` of moved jobs becomes 0.
+    site, broker
+        The queues, and what to predict by; `broker.predicted` of moved jobs becomes 0.
     steps
-        At most so many.
+        At most this many.
     late, barred_machine
         Shape (m,), int64: scratch.
     barred_job
@@ -133,26 +133,26 @@ def tabu_search(site, belief, steps, late, barred_machine, barred_job):
     machines, moved = site.memory[MACHINES], 0
     up = any_up(site)
     for machine in range(machines):
-        late[machine] = queue_tardiness(site, belief, machine, NOBODY, NOBODY, NOBODY)
+        late[machine] = queue_tardiness(site, broker, machine, NOBODY, NOBODY, NOBODY)
         barred_machine[machine] = 0
     for _ in range(steps):
         source, target = _most_and_least(site, late, barred_machine, up)
         if source == NOBODY or late[source] == 0:
             break
-        job = most_tardy_job(site, belief, source, barred_job)
+        job = most_tardy_job(site, broker, source, barred_job)
         if NOBODY in (job, target):
             barred_machine[source] = 1
             continue
         follower = follower_of(site, job, target, DUE_DATE)
-        left = queue_tardiness(site, belief, source, NOBODY, NOBODY, job)
-        grown = queue_tardiness(site, belief, target, job, follower, NOBODY)
+        left = queue_tardiness(site, broker, source, NOBODY, NOBODY, job)
+        grown = queue_tardiness(site, broker, target, job, follower, NOBODY)
         if left + grown < late[source] + late[target]:
             take_out(site, job)
             place(site, job, target, follower)
-            # What was predicted where it stood says nothing of how good predictions are here.
-            belief.predicted[job] = 0
+            # A prediction for its old place says nothing about how good predictions are here.
+            broker.predicted[job] = 0
             late[source] = left
-            late[target] = queue_tardiness(site, belief, target, NOBODY, NOBODY, NOBODY)
+            late[target] = queue_tardiness(site, broker, target, NOBODY, NOBODY, NOBODY)
             barred_job[job] = 1
             moved += 1
         else:
@@ -179,7 +179,7 @@ def _most_and_least(site, late, barred, up):
 
 @kernel()
 def _unbar(site, barred_job):
-    """Clear the entries of jobs that wait: nobody else can have been barred but who has just started."""
+    """Clear the entries of waiting jobs, and of running ones: a barred job may just have started."""
     for machine in range(site.memory[MACHINES]):
         waiting = site.head[machine]
         while waiting != NOBODY:

@@ -1,4 +1,4 @@
-"""What the compiled dispatch simulator remembers: jobs, machines and their queues, in columns.
+"""The state of the compiled dispatch simulator: jobs, machines and their queues, in columns.
 
 A queue is a doubly linked list through the jobs' columns, so that a broker can put a job before any other
 and take it out again at no cost that grows with the queue.
@@ -22,9 +22,9 @@ Float64s = npt.NDArray[np.float64]
 NEVER = np.iinfo(np.int64).max
 NOBODY = -1
 
-#: What a site remembers in single numbers. Its size: jobs, machines, processors of all machines, changes.
-#: Then the second; jobs that have come, that have ended; changes made; the job that waits for a decision
-#: (or NOBODY); jobs thrown back by a failure; moves of jobs to other machines' queues.
+#: Places in `Site.memory`. Its size: jobs, machines, processors of all machines, changes.
+#: Then the current second; jobs that have arrived, that have ended; changes made; the job that waits for a
+#: decision (or NOBODY); jobs restarted after a failure; moves of jobs to other machines' queues.
 (
     JOBS,
     MACHINES,
@@ -45,7 +45,7 @@ SPEED, FAILURE, REPAIR = range(3)
 
 
 class Site(NamedTuple):
-    """Machines with their queues, the jobs that come, and how far they have got.
+    """Machines with their queues, and jobs with their progress.
 
     Every field is a column; `n` jobs in order of submission, `m` machines, `p` processors of all machines.
     Times in whole seconds; what has not happened is -1.
@@ -53,8 +53,8 @@ class Site(NamedTuple):
     Attributes
     ----------
     submit, length, estimate, deadline
-        Shape (n,), int64: when the job comes; seconds it needs on a machine of factor 1; what the broker is
-        told it needs; when it should have ended.
+        Shape (n,), int64: when the job arrives; seconds it needs on a machine of factor 1; the broker's
+        estimate of that; when it is due.
     factor
         Shape (m,), float64: a job of length L runs for L × factor seconds.
     cpus, down, running, waiting

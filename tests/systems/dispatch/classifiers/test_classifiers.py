@@ -15,11 +15,11 @@ from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
 from gridtune.systems.dispatch.classifiers.bayes import MixedNaiveBayes
-from gridtune.systems.dispatch.classifiers.c45 import C45Classifier, grow
+from gridtune.systems.dispatch.classifiers.c45 import C45Classifier, GrownTree
 from gridtune.systems.dispatch.classifiers.flat import flat_boosting, flat_tree
 from gridtune.systems.dispatch.classifiers.lwl import LocallyWeightedClassifier
 from gridtune.systems.dispatch.classifiers.pruning import Bound, added_errors
-from gridtune.systems.dispatch.classifiers.selection import class_weights, select
+from gridtune.systems.dispatch.dispatchers.selection import class_weights, select
 
 
 def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:
@@ -102,7 +102,7 @@ def test_raising_replaces_a_node_by_its_larger_branch():
     rng = np.random.default_rng(3)
     table = rng.random((300, 4))
     labels = ((table[:, 0] > 0.5) ^ (rng.random(300) < 0.12)).astype(int)
-    grown = grow(table, labels, np.ones(300), classes=2)
+    grown = GrownTree(table, labels, np.ones(300), classes=2)
     kept, raised = (grown.pruned(0.25, raising) for raising in (False, True))
     count = lambda nodes: C45Classifier.leaves.fget(type("Tree", (), {"nodes_": nodes}))  # noqa: E731
     assert count(raised) <= count(kept)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.classifiers.learners import LEARNERS, Examples, make_learner
-from gridtune.systems.dispatch.learners.playing import Broker, Refreshing
+from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
+from gridtune.systems.dispatch.dispatchers.learners import LEARNERS, Examples, make_learner
 from gridtune.systems.dispatch.simulator.attributes import LEFT, MACHINE, PREDICTED
-from gridtune.systems.dispatch.simulator.generating import BatchPlan, Chance, draw_jobs
+from gridtune.systems.dispatch.simulator.generating import BatchPlan, JobStreams, draw_jobs
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import dispatch
 
@@ -22,15 +22,15 @@ class Told:
     """A learner whose answers are a function of the rows; it remembers what it was shown."""
 
     attributes = "informed"
-    chosen = None
+    selection = None
     memory = None
 
     def __init__(self, chances, preference=None) -> None:
         self._chances, self._preference = chances, preference or chances
         self.shown: list[tuple[Examples, bool]] = []
 
-    def refresh(self, examples, *, anew, rng):
-        self.shown.append((examples, anew))
+    def refresh(self, examples, *, reselect, rng):
+        self.shown.append((examples, reselect))
 
     def chances(self, rows):
         return self._chances(rows)
@@ -41,7 +41,7 @@ class Told:
 
 def some_jobs(load: float, seed: int = 0, *, learning: int = 100, jobs: int = 300) -> DispatchJobs:
     plan = BatchPlan(1, jobs, learning, load, load, 500.0, float((1 / FACTORS).sum()))
-    return draw_jobs(plan, slack=0.5, error=0.0, chance=Chance(*np.random.default_rng(seed).spawn(4)))
+    return draw_jobs(plan, slack=0.5, error=0.0, streams=JobStreams(*np.random.default_rng(seed).spawn(4)))
 
 
 def machines(cpus: int = 1) -> Machines:
@@ -207,10 +207,10 @@ def test_one_outcome_or_few_examples_are_no_trouble(name):
     rows = np.abs(rng.random((40, 9))) + 1.0
     rows[:, MACHINE], rows[:, LEFT] = rng.integers(0, 4, 40), 10.0
     ones = np.ones(40, np.int64)
-    learner.refresh(Examples(rows, ones, rng.random(40) + 1), anew=True, rng=rng)
+    learner.refresh(Examples(rows, ones, rng.random(40) + 1), reselect=True, rng=rng)
     assert (learner.chances(rows) > 0.4).all()
     few = np.array([1, 0, 1, 1, 0])
-    learner.refresh(Examples(rows[:5], few, rng.random(5) + 1), anew=True, rng=rng)
+    learner.refresh(Examples(rows[:5], few, rng.random(5) + 1), reselect=True, rng=rng)
     assert np.isfinite(learner.chances(rows)).all()
     assert learner.preference(rows).shape == (40,)
 
@@ -223,7 +223,7 @@ def test_a_decision_with_trees_of_ten_thousand_examples_takes_less_than_two_mill
     good = (rows[:, 0] * rows[:, 1] + 0.3 * rng.random(10_000) > 2.2).astype(np.int64)
     learner = make_learner(name, 8)
     columns = 4 if learner.attributes == "paper" else 9
-    learner.refresh(Examples(rows[:, :columns], good, rng.random(10_000) + 1), anew=True, rng=rng)
+    learner.refresh(Examples(rows[:, :columns], good, rng.random(10_000) + 1), reselect=True, rng=rng)
     asked = rows[:8, :columns].copy()
     learner.chances(asked)
     began = time.thread_time()

@@ -17,16 +17,16 @@ from gridtune.systems.dispatch.simulator.model import (
     no_changes,
     speed_changes,
 )
-from gridtune.systems.dispatch.simulator.predicting import learn, new_belief
-from gridtune.systems.dispatch.simulator.reference import (
+from gridtune.systems.dispatch.simulator.predicting import learn, new_broker_state
+from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, RULES, SPEEDS, dispatch
+from gridtune.systems.dispatch.simulator.selecting import tabu_search
+from gridtune.systems.dispatch.simulator.state import MOVES, NOBODY, NOW, new_site
+from tests.systems.dispatch.simulator.twin import (
     ReferenceBroker,
     ReferenceJob,
     ReferenceMachine,
     ReferenceSite,
 )
-from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, RULES, SPEEDS, dispatch
-from gridtune.systems.dispatch.simulator.selecting import tabu_search
-from gridtune.systems.dispatch.simulator.state import MOVES, NOBODY, NOW, new_site
 
 FACTORS = (0.5, 0.8, 1.0, 1.25, 1.5, 3.0)
 KINDS = ("speed", "failure", "repair")
@@ -200,7 +200,7 @@ def test_a_moved_jobs_first_prediction_is_not_held_against_its_second_placing():
     jobs = DispatchJobs(column, column + 10, column + 10, np.array([10, 20, 12]), column)
     machines = Machines(np.array([1.0, 1.5]), np.ones(2, np.int64))
     site, scratch = new_site(jobs, machines), np.zeros((2, 2), np.int64)
-    belief = new_belief(site, SPEEDS["known"], 0.95)
+    belief = new_broker_state(site, SPEEDS["known"], 0.95)
     own = ReferenceSite(
         [ReferenceJob(number, 0, 10, 10, due) for number, due in enumerate((10, 20, 12))],
         [ReferenceMachine(1.0, 1), ReferenceMachine(1.5, 1)],

@@ -1,12 +1,17 @@
-"""What the paper reports, as data.
+"""The figures of the paper.
 
 Source: Vladušič, "Using the black-box approach with machine learning methods in order to improve job
-scheduling in GRID environments". Its Table 6 is of mean tardiness in a unit that it does not name.
+scheduling in GRID environments". The paper does not name the unit of mean tardiness in Table 6.
 """
 
 from __future__ import annotations
 
-__all__ = ["TABLE_2", "TABLE_3", "TABLE_5", "TABLE_6"]
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from gridtune.core.system import PublishedFigure
+
+__all__ = ["PUBLISHED", "TABLE_2", "TABLE_3", "TABLE_5", "TABLE_6"]
 
 #: Table 2: jobs in time with assistance over those without, for each of five batches.
 TABLE_2 = {
@@ -20,7 +25,7 @@ TABLE_2 = {
     ("round_robin", "lwl"): (1.16, 1.05, 0.92, 1.01, 1.04),
     ("round_robin", "naive_bayes"): (0.92, 0.89, 0.93, 0.97, 0.84),
 }
-#: Table 3: share of the jobs that each of ten machines got, under round robin assisted.
+#: Table 3: share of the jobs of each of ten machines, under round robin assisted.
 TABLE_3 = {
     "j48": (0.09, 0.07, 0.09, 0.08, 0.1, 0.14, 0.1, 0.09, 0.15, 0.09),
     "lwl": (0.05, 0.06, 0.18, 0.07, 0.15, 0.17, 0.08, 0.03, 0.17, 0.04),
@@ -56,3 +61,36 @@ TABLE_6 = {
     "edd": (4562290, 4898042, 4629544, 4616085, 5242742, 4805775, 4932950, 4515571, 4421033, 4288354),
     "erd": (3686164, 3946878, 3834669, 3802694, 4485815, 4157972, 4134214, 3879128, 3667836, 4016526),
 }
+
+
+def _figures() -> Iterator[tuple[str, PublishedFigure]]:
+    paper = "Vladušič, “Using the black-box approach with machine learning methods”"
+    ratio = "jobs in time with {} over without, {}, batch {}"
+    for (rule, learner), values in TABLE_2.items():
+        for batch, value in enumerate(values, start=1):
+            quantity = ratio.format(learner, rule, batch)
+            yield (
+                f"table_2_{rule}_{learner}_{batch}",
+                PublishedFigure(f"{paper}, Table 2", quantity, value, "1"),
+            )
+    for learner, values in TABLE_3.items():
+        for machine, value in enumerate(values, start=1):
+            quantity = f"share of the jobs of machine {machine} under round robin with {learner}"
+            yield f"table_3_{learner}_{machine}", PublishedFigure(f"{paper}, Table 3", quantity, value, "1")
+    for (rule, learner), (same, changed) in TABLE_5.items():
+        for arm, first, values in (("same", 1, same), ("changed", 3, changed)):
+            for batch, value in enumerate(values, start=first):
+                quantity = ratio.format(learner, rule, batch) + f", machines {arm}"
+                name = f"table_5_{rule}_{learner}_{arm}_{batch}"
+                yield name, PublishedFigure(f"{paper}, Table 5", quantity, value, "1")
+    for dispatcher, tardiness in TABLE_6.items():
+        for run, value in enumerate(tardiness, start=1):
+            quantity = f"mean tardiness of 1,000 jobs under {dispatcher}, run {run}"
+            yield (
+                f"table_6_{dispatcher}_{run}",
+                PublishedFigure(f"{paper}, Table 6", quantity, value, "unnamed"),
+            )
+
+
+#: Every figure of the tables by table, row and column.
+PUBLISHED: Mapping[str, PublishedFigure] = MappingProxyType(dict(_figures()))
