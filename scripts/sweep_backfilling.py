@@ -1,9 +1,10 @@
-"""Find which backfilling is best, and what protecting more reservations costs.
+"""A study in Python: which backfilling is best, and what protecting more reservations costs.
 
     python scripts/sweep_backfilling.py
     ray job submit --working-dir . -- python scripts/sweep_backfilling.py
 
-The study is written down in search_spaces/backfilling.yaml. Started again, it runs only what is missing.
+The search space is search_spaces/backfilling.yaml; copy this script to run another. Started again, it runs
+only what is missing. `gridtune sweep search_spaces/backfilling.yaml` does the same from the command line.
 """
 
 import argparse
@@ -18,7 +19,7 @@ SPACE = Path(__file__).resolve().parent.parent / "search_spaces" / "backfilling.
 if __name__ == "__main__":
     raw = argparse.RawDescriptionHelpFormatter
     argparse.ArgumentParser(description=__doc__, formatter_class=raw).parse_args()
-    # A cluster job's own folder goes away with it; results go where GRIDTUNE_HOME says, else here.
+    # A cluster job's own folder is deleted with it; results go where GRIDTUNE_HOME says, else here.
     os.chdir(os.environ.get("GRIDTUNE_HOME", "."))
     study = gt.run_sweep(SPACE)
     sys.exit(0 if study.complete else 1)

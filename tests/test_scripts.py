@@ -1,4 +1,4 @@
-"""The study scripts name studies that exist, and say truly how they are started."""
+"""The scripts and benchmarks read their command lines, and the study in Python runs its search space."""
 
 from __future__ import annotations
 
@@ -12,25 +12,14 @@ import pytest
 import gridtune
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPTS = sorted((ROOT / "scripts").glob("sweep_*.py"))
-
+SCRIPT = ROOT / "scripts" / "sweep_backfilling.py"
 
 BENCHMARKS = sorted(
     path for path in (ROOT / "benchmarks").glob("*.py") if "def main(" in path.read_text(encoding="utf-8")
 )
 
 
-def test_there_are_study_scripts() -> None:
-    assert {path.stem for path in SCRIPTS} >= {
-        "sweep_backfilling",
-        "sweep_load",
-        "sweep_queue_orders",
-        "sweep_walltime_noise",
-    }
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_study_script_runs_its_own_space(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_study_script_runs_its_space(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
 
     class Finished:
@@ -41,25 +30,23 @@ def test_a_study_script_runs_its_own_space(script: Path, monkeypatch: pytest.Mon
         return Finished()
 
     monkeypatch.setattr(gridtune, "run_sweep", note)
-    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(script), run_name="__main__")
+        runpy.run_path(str(SCRIPT), run_name="__main__")
     assert ended.value.code == 0
-    assert ran == [script.stem.removeprefix("sweep_")]
-    assert f"python scripts/{script.name}" in script.read_text(encoding="utf-8")
+    assert ran == ["backfilling"]
+    assert f"python scripts/{SCRIPT.name}" in SCRIPT.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_study_scripts_help_says_what_it_does_and_runs_nothing(
-    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_study_scripts_help_says_what_it_does_and_runs_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(gridtune, "run_sweep", lambda space: pytest.fail("help starts the sweep"))
-    monkeypatch.setattr(sys, "argv", [str(script), "--help"])
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--help"])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(script), run_name="__main__")
+        runpy.run_path(str(SCRIPT), run_name="__main__")
     assert ended.value.code == 0
-    told = capsys.readouterr().out
-    assert f"search_spaces/{script.stem.removeprefix('sweep_')}.yaml" in told
+    assert "search_spaces/backfilling.yaml" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["shutdown_speed", "recorded_waits", "memory", "egee_calibration"])

@@ -89,8 +89,8 @@ def end(processes: dict[int, str | None]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-#: Bounds of the share of cells that are done when the driver is killed; 0 is while Ray starts. None is near the
-#: end: what two workers do between a result and the kill must not be all that is left.
+#: Bounds of the share of cells that are done when the driver is killed; 0 is while Ray starts. None is near
+#: the end: what two workers do between a result and the kill must not be all that is left.
 ONCE = [(0.05, 0.5)]
 MANY = [(0.0, 0.0), (0.02, 0.2), (0.25, 0.45), (0.5, 0.7)]
 
