@@ -147,9 +147,8 @@ def test_busy_time_against_a_count_of_seconds(jobs: list[tuple[int, int, int]], 
         small(columns={"run_time": [-1] * 4, "requested_time": [-1] * 4}),
         small(columns={"requested_processors": [1] * 4}, machine=None),
         generate_workload("lublin", jobs=300, seed=1, processors=100),
-        generate_workload("poisson", jobs=300, seed=1),
     ],
-    ids=["small", "one", "empty-handed", "serial", "lublin", "poisson"],
+    ids=["small", "one", "empty-handed", "serial", "lublin"],
 )
 def test_plots_are_drawn(workload: Workload, tmp_path: Path) -> None:
     from matplotlib.image import imread  # noqa: PLC0415

@@ -15,7 +15,7 @@ from gridtune.workload.formats import table
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.table import TableLayout, parse_table
 
-EXAMPLES = settings(deadline=None, max_examples=400)
+EXAMPLES = settings(deadline=None, max_examples=200)
 BLANKS = TableLayout(fields=("job_id", "average_cpu_time", "run_time"), comment=b";")
 COMMAS = TableLayout(fields=("job_id", "average_cpu_time", "run_time"), separator=b",")
 
