@@ -1,0 +1,89 @@
+"""Small workloads and schedules that the suites try things on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.schedule import JobState, Schedule
+from gridtune.workload.workload import Workload
+
+__all__ = ["permuted", "sample_schedule", "sample_workload", "with_columns"]
+
+#: Submit, start, end, processors, requested walltime, user, killed: on four processors. The third job
+#: overtakes the second; the fourth runs for no time and asked for no walltime; the last is killed.
+_ROWS = (
+    (0, 0, 100, 2, 200, 1, False),
+    (10, 100, 150, 4, 100, 2, False),
+    (20, 20, 80, 2, 60, 1, False),
+    (30, 150, 150, 1, -1, 2, False),
+    (40, 150, 154, 1, 4, 3, True),
+)
+_PROCESSORS = 4
+
+
+def sample_workload(jobs: int = 60, *, processors: int = 16, seed: int = 1) -> Workload:
+    """Return jobs of several users, groups, queues and partitions that fill a small machine."""
+    rng = np.random.default_rng(seed)
+    run = rng.integers(1, 400, jobs)
+    width = rng.integers(1, processors + 1, jobs)
+    return Workload(
+        {
+            "job_id": np.arange(1, jobs + 1),
+            # Some jobs are submitted in the same second.
+            "submit_time": np.cumsum(rng.integers(0, 120, jobs)),
+            "run_time": run,
+            "allocated_processors": width,
+            "requested_processors": width,
+            "requested_time": run + rng.integers(0, 300, jobs),
+            "user": rng.integers(1, 6, jobs),
+            "group": rng.integers(1, 4, jobs),
+            "queue": rng.integers(1, 3, jobs),
+            "partition": rng.integers(1, 3, jobs),
+            "status": np.ones(jobs, dtype=np.int64),
+        },
+        name="sample",
+        machine_processors=processors,
+    )
+
+
+def with_columns(workload: Workload, columns: Mapping[str, npt.NDArray[np.int64]]) -> Workload:
+    """Return the workload with some columns replaced."""
+    return replace(workload, columns={**workload.columns, **columns})
+
+
+def sample_schedule(jobs: int = len(_ROWS)) -> Schedule:
+    """Return a schedule of the first few of five jobs, which wait, overtake, take no time and are killed."""
+    columns = np.array(_ROWS[:jobs], dtype=np.int64).reshape(-1, len(_ROWS[0])).T
+    submit, start, end, width, requested, user, killed = columns
+    run = end - start
+    workload = Workload(
+        {
+            "submit_time": submit,
+            "run_time": np.where(killed, run + 10, run),
+            "requested_processors": width,
+            "requested_time": requested,
+            "user": user,
+            "group": user,
+        },
+        machine_processors=_PROCESSORS,
+    )
+    state = np.where(killed, JobState.KILLED, JobState.COMPLETED).astype(np.int8)
+    walltime = np.where(requested > 0, requested, run)
+    return Schedule(workload, _PROCESSORS, start, end, walltime, state)
+
+
+def permuted(schedule: Schedule) -> Schedule:
+    """Return the same schedule with its rows in reverse."""
+    rows = np.arange(len(schedule))[::-1]
+    return replace(
+        schedule,
+        workload=schedule.workload.take(rows),
+        start_time=schedule.start_time[rows],
+        end_time=schedule.end_time[rows],
+        walltime=schedule.walltime[rows],
+        state=schedule.state[rows],
+    )

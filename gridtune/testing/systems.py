@@ -1,0 +1,287 @@
+"""`SystemConformance`: what every system must do."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import pickle
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gridtune.core.cells import CellResult, cell_id_of, finite_json, replicate_streams, validated
+from gridtune.core.measure import Direction
+from gridtune.core.system import Outcome, System, SystemParameters, get_system
+from gridtune.errors import SweepError
+from gridtune.sweep.results import results_table
+from gridtune.sweep.runner import CellRun, run_cell
+from gridtune.sweep.space_check import load_space
+from gridtune.sweep.workloads import Workloads
+
+__all__ = ["SystemConformance"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_SEED = 11
+
+
+@dataclass
+class _Sweep:
+    """A finished sweep of a few cells: all that `System.report` may read of one."""
+
+    system: str
+    results: list[CellResult]
+    directory: Path
+    workloads: Workloads
+    name: str = "conformance"
+    ranks: Mapping[str, float] = field(init=False)
+    table: pa.Table = field(init=False)
+
+    def __post_init__(self) -> None:
+        identifiers = dict.fromkeys(result.configuration_id for result in self.results)
+        self.ranks = {identifier: float(rank) for rank, identifier in enumerate(identifiers, start=1)}
+        self.table = results_table(self.results)
+
+    def tables_of(self, result: Any) -> Mapping[str, pa.Table]:
+        options: dict[str, Any] = {"seed": result.seed, "tables": True, "workloads": self.workloads}
+        return run_cell(self.system, result.parameters, **options).outcome.tables
+
+
+def _bits(metrics: Mapping[str, float]) -> dict[str, str]:
+    """Return metrics as texts that are equal where the bits are, for NaN too."""
+    return {name: float(value).hex() for name, value in metrics.items()}
+
+
+class SystemConformance:
+    """The rules of a system; a subclass names one and gives the parameters of a cell that takes little time.
+
+    Attributes
+    ----------
+    system
+        The system's name.
+    example
+        Parameters of a small cell.
+    infinite
+        Metrics that may be infinite.
+    """
+
+    system: ClassVar[str]
+    example: ClassVar[Mapping[str, Any]]
+    infinite: ClassVar[frozenset[str]] = frozenset()
+    _workloads: ClassVar[Workloads]
+    _first: ClassVar[CellRun]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._workloads = Workloads()
+
+    @property
+    def subject(self) -> System:
+        """The system."""
+        return get_system(self.system)
+
+    @property
+    def parameters(self) -> SystemParameters:
+        """The example's parameters, validated."""
+        return validated(self.subject, self.example)
+
+    def cell(self, *, tables: bool = False, seed: int = _SEED) -> CellRun:
+        """Run the example."""
+        options: dict[str, Any] = {"seed": seed, "tables": tables, "workloads": self._workloads}
+        return run_cell(self.system, self.example, **options)
+
+    @property
+    def first(self) -> CellRun:
+        """The example, run once for all tests."""
+        if "_first" not in vars(type(self)):
+            type(self)._first = self.cell()
+        return self._first
+
+    def result(self, state: str = "done") -> CellResult:
+        """Return what a sweep makes of the example."""
+        if state != "done":
+            return CellResult.of(self.first.cell, "failed", error="SimulationError: it failed")
+        outcome = self.first.outcome
+        return CellResult.of(
+            self.first.cell, "done", metrics=outcome.metrics, notes=outcome.notes, seconds=0.1
+        )
+
+    # What it says of itself.
+
+    def test_is_registered_under_its_name(self) -> None:
+        """The registry finds it by the name that it has."""
+        assert isinstance(self.subject, System)
+        assert self.subject.name == self.system
+        assert _NAME.fullmatch(self.system)
+
+    def test_has_a_version_and_words(self) -> None:
+        """It has a version, which is part of its cells' ids, and a docstring, which is its help."""
+        assert isinstance(self.subject.version, str)
+        assert self.subject.version
+        assert (inspect.getdoc(type(self.subject)) or "").strip()
+
+    def test_describes_every_parameter(self) -> None:
+        """Each parameter has a description, and one that must be given an example too."""
+        for name, parameter in self.subject.Parameters.model_fields.items():
+            assert parameter.description, name
+            assert parameter.examples or not parameter.is_required(), name
+
+    def test_refuses_an_unknown_parameter(self) -> None:
+        """A parameter that it does not have is refused, by name."""
+        with pytest.raises(SweepError, match="no_such_parameter"):
+            validated(self.subject, {**self.example, "no_such_parameter": 1})
+
+    def test_parameters_travel(self) -> None:
+        """Parameters are equal after pickling, which takes them to a worker."""
+        assert pickle.loads(pickle.dumps(self.parameters)) == self.parameters
+
+    def test_metrics_say_what_they_are(self) -> None:
+        """Each metric has a unit, a formula, a source, and the direction min, max or none."""
+        assert self.subject.metrics
+        for name, metric in self.subject.metrics.items():
+            assert _NAME.fullmatch(name), name
+            assert metric.direction in get_args(Direction), name
+            for text in (metric.unit, metric.formula, metric.source):
+                assert text.strip(), name
+
+    def test_renamed_things_have_names_now(self) -> None:
+        """An old name of a metric or parameter leads to one that there is, and is none itself."""
+        metrics, renamed = self.subject.metrics, self.subject.renamed_metrics
+        assert {new.name for new in renamed.values()} <= set(metrics)
+        assert not set(renamed) & set(metrics)
+        fields, moved = self.subject.Parameters.model_fields, self.subject.Parameters.renamed_parameters
+        assert set(moved.values()) <= set(fields)
+        assert not set(moved) & set(fields)
+
+    def test_published_figures_say_where_they_are_printed(self) -> None:
+        """Each published figure has a source, the quantity and its unit, and is a finite number."""
+        for name, figure in self.subject.published.items():
+            assert all(text.strip() for text in (figure.source, figure.quantity, figure.unit)), name
+            assert math.isfinite(figure.value), name
+
+    def test_search_spaces_are_its_own(self) -> None:
+        """Each search space that comes with it loads, and searches it."""
+        folder = self.subject.search_spaces
+        for path in [] if folder is None else sorted(folder.glob("*.yaml")):
+            assert load_space(path).system == self.system, path.name
+
+    # What a cell is.
+
+    def test_the_order_of_parameters_does_not_matter(self) -> None:
+        """A cell has the same id whichever parameter is named first."""
+        checksums = self.first.cell.traces
+        backwards = validated(self.subject, dict(reversed(list(self.example.items()))))
+        assert cell_id_of(self.subject, backwards, _SEED, checksums) == self.first.cell.cell_id
+
+    def test_naming_a_default_changes_nothing(self) -> None:
+        """A parameter at its default gives the same cell, named or not."""
+        checksums = self.first.cell.traces
+        for name, parameter in self.subject.Parameters.model_fields.items():
+            if name in self.example or parameter.is_required():
+                continue
+            default = parameter.get_default(call_default_factory=True, validated_data={})
+            named = validated(self.subject, {**self.example, name: default})
+            assert cell_id_of(self.subject, named, _SEED, checksums) == self.first.cell.cell_id, name
+
+    def test_code_is_named_by_checksums(self) -> None:
+        """The code that a cell runs beside the system's own is named by SHA-256, the same each time."""
+        code = self.subject.code(self.parameters)
+        assert all(re.fullmatch(r"[0-9a-f]{64}", checksum) for checksum in code.values())
+        assert dict(self.subject.code(self.parameters)) == dict(code)
+
+    def test_traces_are_references(self) -> None:
+        """The traces of a cell are texts, the same each time."""
+        traces = list(self.subject.traces(self.parameters))
+        assert all(isinstance(reference, str) and reference for reference in traces)
+        assert list(self.subject.traces(self.parameters)) == traces
+
+    # What a run does.
+
+    def test_metrics_are_those_declared(self) -> None:
+        """A run gives metrics, and none that the system does not declare."""
+        assert self.first.outcome.metrics
+        assert set(self.first.outcome.metrics) <= set(self.subject.metrics)
+
+    def test_metrics_are_numbers(self) -> None:
+        """Metrics are numbers; one that is not defined is NaN, and none is infinite unless it may be."""
+        for name, value in self.first.outcome.metrics.items():
+            assert isinstance(value, float | int | np.number), name
+            assert not math.isinf(value) or name in self.infinite, name
+
+    def test_notes_are_json(self) -> None:
+        """Notes can be written as JSON."""
+        json.dumps(finite_json(self.first.outcome.notes), allow_nan=False)
+
+    def test_a_second_run_gives_the_same_bits(self) -> None:
+        """A cell run again, after one of another replicate, gives the same metrics to the last bit."""
+        expected = _bits(self.first.outcome.metrics)
+        self.cell(seed=_SEED + 1)
+        assert _bits(self.cell().outcome.metrics) == expected
+
+    def test_another_instance_gives_the_same_bits(self) -> None:
+        """What an instance keeps between runs decides nothing: a fresh one gives the same metrics."""
+        expected = _bits(self.first.outcome.metrics)
+        fresh, traces = type(self.subject)(), self.first.cell.traces
+        assert _bits(self._run(fresh, traces).metrics) == expected
+
+    def test_draws_from_its_streams_alone(self) -> None:
+        """Random numbers come from the replicate's streams; the global generators are left alone."""
+        expected = _bits(self.first.outcome.metrics)
+        np.random.seed(1)  # noqa: NPY002
+        random.seed(1)
+        before = str(np.random.get_state()), random.getstate()  # noqa: NPY002
+        assert _bits(self._run(type(self.subject)(), self.first.cell.traces).metrics) == expected
+        assert (str(np.random.get_state()), random.getstate()) == before  # noqa: NPY002
+
+    def _run(self, system: System, traces: Mapping[str, str]) -> Outcome:
+        streams = replicate_streams(_SEED, traces)
+        return system.run(self.parameters, streams=streams, load=self._workloads.load, tables=False)
+
+    def test_leaves_its_workloads_as_they_were(self) -> None:
+        """A run changes no column of the logs that it reads: other cells read them too."""
+        self.first  # noqa: B018 (reads the logs)
+        held = {key: log.columns for key, log in self._workloads.loaded.items()}
+        before = {key: {name: column.copy() for name, column in log.items()} for key, log in held.items()}
+        self.cell()
+        for key, columns in before.items():
+            for name, column in columns.items():
+                np.testing.assert_array_equal(held[key][name], column, err_msg=f"{key}: {name}")
+
+    def test_preparing_is_harmless(self) -> None:
+        """Preparing for nothing, or twice for the same cells, raises nothing."""
+        self.subject.prepare([])
+        self.subject.prepare([self.parameters])
+        self.subject.prepare([self.parameters, self.parameters])
+
+    def test_tables_change_no_metric(self) -> None:
+        """With `tables` the metrics are the same, and the tables are Arrow's; without, there are none."""
+        run = self.cell(tables=True)
+        assert _bits(run.outcome.metrics) == _bits(self.first.outcome.metrics)
+        assert all(isinstance(table, pa.Table) for table in run.outcome.tables.values())
+        assert not self.first.outcome.tables
+
+    # What it reports.
+
+    @pytest.mark.parametrize("state", ["none", "failed"])
+    def test_reports_nothing_of_a_sweep_without_results(self, state: str, tmp_path: Path) -> None:
+        """Of a sweep without cells, or without one that is done, it writes nothing and raises nothing."""
+        results = [] if state == "none" else [self.result("failed")]
+        sweep = _Sweep(self.system, results, tmp_path, self._workloads)
+        assert self.subject.report(sweep) == []
+        assert list(tmp_path.iterdir()) == []
+
+    def test_reports_into_the_folder_of_the_sweep(self, tmp_path: Path) -> None:
+        """Of a sweep of one cell it writes the files that it says, in the sweep's folder."""
+        files = self.subject.report(_Sweep(self.system, [self.result()], tmp_path, self._workloads))
+        assert len(set(files)) == len(files)
+        for path in files:
+            assert path.is_file()
+            assert tmp_path in path.parents
+        assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(files)

@@ -1,0 +1,122 @@
+"""Everything that comes with gridtune passes the suites that are shipped for what others add."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from gridtune.batch.metrics import METRICS
+from gridtune.batch.policies.queue_order import ORDERS
+from gridtune.core.system import SYSTEMS
+from gridtune.registry import Registry
+from gridtune.testing import (
+    FormatConformance,
+    MetricConformance,
+    QueueOrderConformance,
+    SystemConformance,
+)
+from gridtune.workload.formats.registry import FORMATS
+from tests.extras import AGENTS
+
+if AGENTS:
+    from gridtune.testing import EnvironmentConformance
+
+#: A few days of a small cluster.
+DAYS = {"trace": "taurus_days", "cluster": "taurus", "first": 12}
+needs_agents = pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+
+
+def own(registry: Registry, module: str) -> list[str]:
+    """The names of what comes with gridtune; other tests and installed packages register things too."""
+    return [name for name, item in registry.items() if module_of(item, module).startswith("gridtune.")]
+
+
+def module_of(item: object, attribute: str) -> str:
+    return getattr(item, attribute).__module__
+
+
+class TestMetrics(MetricConformance):
+    names = own(METRICS, "function")
+
+
+class TestQueueOrders(QueueOrderConformance):
+    names = own(ORDERS, "score")
+
+
+class TestFormats(FormatConformance):
+    names = own(FORMATS, "read")
+
+
+class TestBatch(SystemConformance):
+    system = "batch"
+    example: ClassVar = {
+        "trace": "quickstart",
+        "first": 300,
+        "order": "wfp3",
+        "walltime": "noise",
+        "noise": 0.5,
+    }
+
+
+class TestDispatch(SystemConformance):
+    system = "dispatch"
+    example: ClassVar = {
+        "mode": "assist",
+        "learner": "naive_bayes",
+        "rule": "random",
+        "learning_jobs": 120,
+        "batches": 2,
+        "batch_jobs": 80,
+    }
+
+
+class TestProvisioning(SystemConformance):
+    system = "provisioning"
+    example: ClassVar = {"trace": "quickstart", "first": 200, "tasks": 12, "search": "nsga2", "iterations": 3}
+
+
+class TestResponsive(SystemConformance):
+    system = "responsive"
+    example: ClassVar = {
+        "trace": "egee",
+        "first": 300,
+        "policy": "esn-sarsa",
+        "sweeps": 1,
+        "pretraining_sweeps": 1,
+    }
+
+
+class TestShutdown(SystemConformance):
+    system = "shutdown"
+    example: ClassVar = {**DAYS, "policy": "random"}
+
+
+@needs_agents
+class TestShutdownTraining(SystemConformance):
+    system = "shutdown_training"
+    example: ClassVar = {**DAYS, "until": 1, "environments": 2, "steps": 48}
+
+    @pytest.fixture(autouse=True)
+    def _no_checkpoints(self, tmp_path, monkeypatch):
+        """Train from the beginning each time."""
+        monkeypatch.setenv("GRIDTUNE_TRAININGS", str(tmp_path / "trainings"))
+
+
+def test_every_system_is_tested() -> None:
+    systems = {name for name, system in SYSTEMS.items() if type(system).__module__.startswith("gridtune.")}
+    suites = [suite for suite in globals().values() if isinstance(suite, type)]
+    tested = {
+        suite.system for suite in suites if issubclass(suite, SystemConformance) and "Test" in suite.__name__
+    }
+    assert tested == systems
+
+
+if AGENTS:
+
+    class TestShutdownEnvironment(EnvironmentConformance):
+        environment = "gridtune/Shutdown-v0"
+        steps = 3000
+
+    class TestResponsiveEnvironment(EnvironmentConformance):
+        environment = "gridtune/Responsive-v0"
