@@ -1,7 +1,7 @@
 """Means in which a job counts by the processor-seconds it uses.
 
-Weighted by area, splitting a job into many or joining many into one changes little, so these metrics
-cannot be improved by serving many small jobs at the cost of a few large ones, as plain means can.
+Splitting a job into many, or joining many into one, hardly changes these metrics. So they cannot be improved
+by favouring many small jobs over a few large ones, as plain means can.
 """
 
 from __future__ import annotations

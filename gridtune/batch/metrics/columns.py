@@ -1,12 +1,11 @@
-"""`JobColumns`: what metrics are computed from, each column worked out once.
+"""`JobColumns`: the columns that metrics are computed from, each computed once.
 
-Warm-up and cool-down are left out here, in one place. The jobs stand in the order of their submission
-(equal times in the order of the workload); the first `warmup` and the last `cooldown` of them are not
-*kept*. Metrics of jobs are about the kept jobs. Metrics of the system are about the *window*: it opens
-with the first kept submission and closes when the first job left out at the end is submitted or, where
-none is, with the last completion of a kept job. In the window every job counts with what it then
-does to the machine, kept or not. Without trimming this gives the textbook definitions; with it, what
-the filling of the empty machine and its draining would add is gone.
+Warm-up and cool-down are applied here. The jobs are in the order of their submission (equal times in the
+order of the workload); all but the first `warmup` and the last `cooldown` of them are *kept*. Metrics of jobs
+are about the kept jobs. Metrics of the system are about the *window*: it opens with the first kept submission
+and closes when the first job left out at the end is submitted or, where none is, when the last kept job ends.
+In the window every job counts, kept or not. Without trimming this gives the textbook definitions; with
+trimming, the time in which the machine fills and drains has no effect.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from gridtune.errors import MetricError
 
 __all__ = ["QUANTILES", "TAU", "JobColumns", "Summary"]
 
-#: Seconds below which a job's run time does not count as shorter in bounded slowdowns.
+#: Bounded slowdowns count shorter run times as this many seconds.
 TAU = 10
-#: The quantiles that are reported of every quantity, by the ending of the metric's name.
+#: The quantiles of every quantity, by the ending of the metric's name.
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 IntArray = npt.NDArray[np.int64]
@@ -85,12 +84,12 @@ class JobColumns:
 
     @classmethod
     def trimmed(cls, schedule: Schedule, warmup: float = 0.0, cooldown: float = 0.0) -> JobColumns:
-        """Leave out jobs at either end.
+        """Leave out jobs at both ends.
 
         Parameters
         ----------
         schedule
-            What to look at.
+            The schedule.
         warmup, cooldown
             How many jobs to leave out at the beginning and at the end, in order of submission: an `int`
             is a number of jobs, a `float` in [0, 1) a fraction of all jobs (rounded down).
@@ -115,7 +114,7 @@ class JobColumns:
 
     @cached_property
     def order(self) -> IntArray | None:
-        """All rows in order of submission; None where they stand so already."""
+        """All rows in order of submission; None if the schedule is in that order."""
         submit = self.schedule.workload.submit_time
         return None if (submit[1:] >= submit[:-1]).all() else np.argsort(submit, kind="stable")
 
@@ -149,7 +148,7 @@ class JobColumns:
 
     @cached_property
     def all_area(self) -> IntArray:
-        """Processor-seconds that each of all jobs used, in order of submission."""
+        """Processor-seconds used by each of all jobs, in order of submission."""
         return self.all_processors * (self.all_end - self.all_start)
 
     @cached_property
@@ -184,7 +183,7 @@ class JobColumns:
 
     @cached_property
     def run(self) -> IntArray:
-        """Seconds from start to end: rᵢ; a killed job's end where it was killed."""
+        """Seconds from start to end: rᵢ. A killed job ends when it is killed."""
         return self.end - self.start
 
     @cached_property
@@ -228,7 +227,7 @@ class JobColumns:
 
     @cached_property
     def bounded_slowdown(self) -> FloatArray:
-        """Response over run time, neither of short jobs nor below 1."""
+        """Response over run time, counted as `TAU` at least; not below 1."""
         return np.maximum(self._bounded_ratio, 1.0)
 
     @cached_property
@@ -239,28 +238,28 @@ class JobColumns:
     @cached_property
     def stretch(self) -> FloatArray:
         """Wait over requested walltime, of the jobs that have one."""
-        known = self.requested > 0
-        if known.all():
+        stated = self.requested > 0
+        if stated.all():
             return self.wait / self.requested
-        return self.wait[known] / self.requested[known]
+        return self.wait[stated] / self.requested[stated]
 
     @cached_property
-    def _found(self) -> dict[Hashable, Any]:
+    def _cache(self) -> dict[Hashable, Any]:
         return {}
 
     def summary(self, quantity: str) -> Summary:
         """Return the summary of one of the columns above, by its name."""
-        if quantity not in self._found:
-            self._found[quantity] = Summary.of(getattr(self, quantity))
-        found: Summary = self._found[quantity]
-        return found
+        if quantity not in self._cache:
+            self._cache[quantity] = Summary.of(getattr(self, quantity))
+        summary: Summary = self._cache[quantity]
+        return summary
 
     def once(self, compute: Callable[[JobColumns], Result]) -> Result:
-        """Return `compute(self)`, computed at the first call: for what several metrics share."""
-        if compute not in self._found:
-            self._found[compute] = compute(self)
-        found: Result = self._found[compute]
-        return found
+        """Return `compute(self)`, computed at the first call: for results that several metrics share."""
+        if compute not in self._cache:
+            self._cache[compute] = compute(self)
+        result: Result = self._cache[compute]
+        return result
 
     @cached_property
     def window(self) -> tuple[int, int]:
@@ -272,11 +271,11 @@ class JobColumns:
 
 
 def _jobs_to_leave_out(name: str, share: float, n: int) -> int:
-    """Turn a fraction or a number of jobs into a number of jobs."""
+    """Return the number of jobs that a fraction or a number of jobs stands for."""
     if isinstance(share, int | np.integer) and not isinstance(share, bool) and share >= 0:
         return int(share)
     if isinstance(share, float | np.floating) and 0 <= share < 1:
-        # 0.29 × 100 is a little below 29.
+        # In binary, 0.29 × 100 is a little below 29.
         return math.floor(share * n + 1e-9)
     raise MetricError(
         f"`{name}` must be a fraction in [0, 1) or a whole number of jobs, but got {share!r}",

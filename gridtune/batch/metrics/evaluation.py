@@ -23,22 +23,20 @@ def evaluate(
     Parameters
     ----------
     schedule
-        What a simulation decided.
+        The result of a simulation.
     warmup, cooldown
         How many jobs to leave out at the beginning and at the end, in order of submission: a `float` in
         [0, 1) is a fraction of all jobs, rounded down; an `int` is a number of jobs. Metrics of jobs are
-        about the others. Metrics of the system are about the window from the first of these submissions until
-        the first job left out at the end is submitted, or until the last of these ends where
-        none is left out.
+        about the other jobs, metrics of the system about the time window they span (see `JobColumns`).
     only
-        Names of the metrics wanted, default all registered ones.
+        Names of the metrics to compute; by default all there are, those of installed packages included.
 
     Returns
     -------
     dict
-        Metric name to value, in the order asked for or of registration. Not rounded. NaN where a metric
-        is not defined: for no jobs, an empty window, no known user; the metrics "jobs",
-        "jobs_without_run_time", "jobs_without_walltime" and "users" say of how many the others are.
+        Metric name to value, in the order of `only` or of registration. Not rounded. NaN where a metric
+        is not defined: for no jobs, an empty window, no user number. The metrics "jobs",
+        "jobs_without_run_time", "jobs_without_walltime" and "users" are the counts behind the others.
 
     Raises
     ------
@@ -51,5 +49,5 @@ def evaluate(
     ``evaluate(schedule, warmup=0.1, cooldown=0.1, only=["wait_mean", "bounded_slowdown_p95"])``
     """
     jobs = JobColumns.trimmed(schedule, warmup, cooldown)
-    chosen = METRICS.values() if only is None else [get_metric(name) for name in only]
-    return {metric.name: float(metric.function(jobs)) for metric in chosen}
+    selected = METRICS.values() if only is None else [get_metric(name) for name in only]
+    return {metric.name: float(metric.function(jobs)) for metric in selected}

@@ -1,9 +1,9 @@
 """Start-time unfairness against the fair start time of each job.
 
-A job's *fair start time* is when it would have started had nobody come after it (Sabin, Kochhar and
-Sadayappan, ICPP 2004): the same policy on the same jobs without the later submitted ones. A job that starts
-after that time has been delayed by later arrivals. Finding it takes one simulation for each job, so these
-figures are not among the metrics of every schedule; take a sample of jobs on a long log.
+A job's *fair start time* is its start without any later submission (Sabin, Kochhar and Sadayappan, ICPP
+2004): under the same policy, on the jobs submitted no later than it. A job that starts after that time was
+delayed by later arrivals. Computing it takes a simulation for each job, so these figures are not among the
+metrics of every schedule. On a long log, use a sample of jobs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class StartTimeUnfairness:
     Attributes
     ----------
     jobs
-        How many jobs were looked at; the other fields are NaN if none was.
+        Number of jobs; the other fields are NaN if there are none.
     unfair_fraction
         Share of them that started after their fair start time; smaller is better.
     miss_mean
-        Seconds after it, mean over all of them, 0 for those that started in time; smaller is better.
+        Mean over all of them of the seconds by which a job started late, s; smaller is better.
     miss_max
-        The same of the job worst treated, s; smaller is better.
+        The largest of these, s; smaller is better.
     """
 
     jobs: int
@@ -52,17 +52,17 @@ def fair_start_times(
     *,
     jobs: npt.ArrayLike | None = None,
 ) -> IntArray:
-    """Return when jobs would have started if nobody had come after them.
+    """Return when jobs would have started without any later submission.
 
     Parameters
     ----------
     workload
         Ordered by submit time.
     simulate
-        Runs the policy in question on a workload: ``lambda w: simulate(w, processors=338, order="sjf")``.
-        Whatever is random in it must come out the same at every call.
+        Runs the policy on a workload: ``lambda w: simulate(w, processors=338, order="sjf")``. A random
+        policy must draw the same numbers at every call.
     jobs
-        Rows of the jobs to look at, default all. Costs one simulation for every submit time among them.
+        Rows of the jobs; by default all. Each distinct submit time among them costs a simulation.
 
     Returns
     -------
@@ -89,8 +89,8 @@ def fair_start_times(
     fair = np.empty(len(rows), dtype=np.int64)
     for length in np.unique(until).tolist():
         schedule = simulate(workload.take(slice(0, length)))
-        chosen = until == length
-        fair[chosen] = schedule.start_time[rows[chosen]]
+        selected = until == length
+        fair[selected] = schedule.start_time[rows[selected]]
     return fair
 
 
@@ -102,11 +102,11 @@ def start_time_unfairness(
     Parameters
     ----------
     schedule
-        What was decided with all jobs.
+        The schedule of all jobs.
     fair_start
         Shape (len(jobs),), s: from `fair_start_times`, or any other notion of a fair start.
     jobs
-        The rows it is about, default all.
+        The rows of `fair_start`; by default all.
 
     Returns
     -------

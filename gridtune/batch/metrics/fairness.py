@@ -1,7 +1,7 @@
-"""Who pays: differences between users, and later jobs that were started first.
+"""Metrics of fairness: differences between users, and jobs overtaken by later ones.
 
-A job's user is known where the workload says so; jobs of unknown users are left out here. Means are
-taken of each user's jobs first, so that here a user counts once, however many jobs they have.
+Jobs without a user number are left out. Means are first taken over each user's jobs, so that every user
+counts once, however many jobs they have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class UserMeans:
-    """Means over each user's kept jobs, one value for each known user, by user number.
+    """Means over each user's kept jobs: one value for each user, by user number.
 
     Attributes
     ----------
@@ -45,13 +45,11 @@ class UserMeans:
 
 
 def user_means(jobs: JobColumns) -> UserMeans:
-    """Return the users' means, of none where no user is known."""
-    known = jobs.user >= 0
-    every = bool(known.all())
-    user = jobs.user if every else jobs.user[known]
-    wait = jobs.wait if every else jobs.wait[known]
-    slowdown = jobs.bounded_slowdown if every else jobs.bounded_slowdown[known]
-    # User numbers of most logs are small; only wild ones are worth the sorting.
+    """Return the users' means; empty columns where no job has a user number."""
+    numbered = jobs.user >= 0
+    rows = slice(None) if numbered.all() else numbered
+    user, wait, slowdown = jobs.user[rows], jobs.wait[rows], jobs.bounded_slowdown[rows]
+    # Counting by user number is faster than sorting, unless the numbers are large.
     if len(user) and user.max() > 4 * len(user) + 1000:
         user = np.unique(user, return_inverse=True)[1]
     count = np.bincount(user)
@@ -61,21 +59,21 @@ def user_means(jobs: JobColumns) -> UserMeans:
 
 
 def overtaken_time(jobs: JobColumns) -> npt.NDArray[np.int64]:
-    """Return for how many seconds each kept job still waited after a later one had been started.
+    """Return for how many seconds each kept job still waited after a later job had been started.
 
     Parameters
     ----------
     jobs
-        Overtakers are looked for among all jobs, also those that are left out.
+        Any later job may overtake, also one that is left out.
 
     Returns
     -------
     numpy.ndarray
-        Shape (len(jobs),), int64 s: start minus the earliest start of a job that was submitted later, 0
-        where none of those started earlier.
+        Shape (len(jobs),), int64 s: start minus the earliest start of a job that was submitted later; 0 if
+        no such job started earlier.
     """
     everyone = len(jobs.all_start)
-    # Position k: the earliest start among the jobs from k on; behind the last there is none.
+    # earliest[k]: the earliest start among the jobs from k on; after the last job there is none.
     earliest = np.full(everyone + 1, np.iinfo(np.int64).max)
     earliest[:everyone] = np.minimum.accumulate(jobs.all_start[::-1])[::-1]
     later = np.searchsorted(jobs.all_submit, jobs.submit, side="right")
@@ -99,7 +97,7 @@ def _max(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> float:
     family=FAMILY,
 )
 def users(jobs: JobColumns) -> float:
-    """How many known users have a kept job; the metrics of users are about these."""
+    """How many users have a kept job; the metrics of users are about these."""
     return float(len(jobs.once(user_means).wait))
 
 
@@ -151,7 +149,7 @@ def user_bounded_slowdown_mean(jobs: JobColumns) -> float:
     family=FAMILY,
 )
 def user_bounded_slowdown_max(jobs: JobColumns) -> float:
-    """Mean bounded slowdown of the user who is served worst."""
+    """Mean bounded slowdown of the user with the largest one."""
     return _max(jobs.once(user_means).bounded_slowdown)
 
 
@@ -180,8 +178,8 @@ def user_bounded_slowdown_std(jobs: JobColumns) -> float:
 def user_bounded_slowdown_jain(jobs: JobColumns) -> float:
     """Jain's index of the users' mean bounded slowdowns.
 
-    It is 1 if all are served alike and near 1 / k if one alone suffers. It says how even the service
-    is, not how good: look at the mean beside it.
+    It is 1 if all users are served alike and near 1 / k if one alone suffers. It measures how even the
+    service is, not how good; read it together with the mean.
     """
     values = jobs.once(user_means).bounded_slowdown
     return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if len(values) else math.nan
@@ -196,11 +194,10 @@ def user_bounded_slowdown_jain(jobs: JobColumns) -> float:
     family=FAMILY,
 )
 def overtaken_fraction(jobs: JobColumns) -> float:
-    """Share of the jobs that saw a later-submitted job started before them.
+    """Share of the jobs that started after a job which was submitted later.
 
-    Strict first come first served has none. Being overtaken need not hurt (backfilling fills
-    holes), so this is start-time unfairness as queues are watched, not as
-    delay is caused; for that see `start_time_unfairness`.
+    It is 0 for strict first come, first served. A job that is overtaken need not be delayed, as backfilling
+    fills holes; for delays see `start_time_unfairness`.
     """
     return _mean((jobs.once(overtaken_time) > 0).astype(np.float64))
 
@@ -214,7 +211,7 @@ def overtaken_fraction(jobs: JobColumns) -> float:
     family=FAMILY,
 )
 def overtaken_time_mean(jobs: JobColumns) -> float:
-    """Time that a job still waited after a later-submitted one had been started, mean over all jobs."""
+    """Time that a job still waited after a later job had been started, mean over all jobs."""
     return _mean(jobs.once(overtaken_time))
 
 
@@ -227,5 +224,5 @@ def overtaken_time_mean(jobs: JobColumns) -> float:
     family=FAMILY,
 )
 def overtaken_time_max(jobs: JobColumns) -> float:
-    """Longest time that any job still waited after a later-submitted one had been started: starvation."""
+    """Longest time that any job still waited after a later job had been started: starvation."""
     return _max(jobs.once(overtaken_time))

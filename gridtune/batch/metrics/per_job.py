@@ -1,7 +1,7 @@
-"""What jobs experience: wait, response, slowdowns and stretch, each with its mean and its tail.
+"""Metrics of jobs: wait, response, slowdowns and stretch, each with its mean and its tail.
 
-Means of slowdowns hang on a few short jobs. That is why every quantity also has its median and its tail,
-and why the area-weighted metrics stand beside these.
+Means of slowdowns depend on a few short jobs. So every quantity also has its median and its tail, and there
+are area-weighted metrics as well.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ KILLED = "Killed jobs"
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something every job has, summarised by six metrics; smaller is better for all of them.
+    """A quantity of a job, summarised by six metrics; less is better for all of them.
 
     Attributes
     ----------
     name
-        Of the column in `JobColumns`; the metrics are called `name_mean`, `name_median` and so on.
+        The name of the column in `JobColumns`; the metrics are `name_mean`, `name_median` and so on.
     unit, formula, source, description
-        As in `Metric`; the formula is that of one job.
+        As in `Metric`; the formula is for one job.
     """
 
     name: str
@@ -102,23 +102,13 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
                 "1",
                 "wᵢ / uᵢ",
                 SHUTDOWN_2022,
-                "Wait over the walltime that the user asked for: as the workload has it, whatever the "
-                "scheduler was told, so that walltime treatments are compared by the same measure. Jobs "
-                "without one are left out; `jobs_without_walltime` counts them. (Elsewhere “stretch” often "
-                "means slowdown.)",
+                "Wait over the walltime that the user requested, whatever estimate the scheduler got, so "
+                "that treatments of walltimes are compared by the same measure. Jobs without one are left "
+                "out; `jobs_without_walltime` counts them. (Elsewhere “stretch” often means slowdown.)",
             ),
         )
     }
 )
-
-_STATISTICS = {
-    "mean": "Mean over the jobs",
-    "median": "Median over the jobs",
-    "p90": "90 % of the jobs have at most this",
-    "p95": "95 % of the jobs have at most this",
-    "p99": "99 % of the jobs have at most this",
-    "max": "The worst job's",
-}
 
 
 def _summarised(quantity: str, statistic: str) -> MetricFunction:
@@ -140,7 +130,7 @@ def _register(quantity: Quantity) -> None:
             direction="min",
             formula=f"{statistic} over i of {quantity.formula}",
             source=quantity.source,
-            description=f"{_STATISTICS[statistic]}. {quantity.description}",
+            description=quantity.description,
             family=FAMILY,
         )
         function.__doc__ = register_metric(entry).documentation
@@ -169,7 +159,7 @@ def jobs_kept(jobs: JobColumns) -> float:
     family=COUNTS,
 )
 def jobs_without_run_time(jobs: JobColumns) -> float:
-    """How many jobs ran for no time and are left out of the plain slowdowns."""
+    """How many jobs have a run time of 0 and are left out of the plain slowdowns."""
     return float(np.count_nonzero(jobs.run <= 0))
 
 
@@ -182,7 +172,7 @@ def jobs_without_run_time(jobs: JobColumns) -> float:
     family=COUNTS,
 )
 def jobs_without_walltime(jobs: JobColumns) -> float:
-    """How many jobs asked for no walltime and are left out of the stretch."""
+    """How many jobs have no requested walltime and are left out of the stretch."""
     return float(np.count_nonzero(jobs.requested <= 0))
 
 
@@ -195,7 +185,7 @@ def jobs_without_walltime(jobs: JobColumns) -> float:
     family=KILLED,
 )
 def killed_jobs(jobs: JobColumns) -> float:
-    """How many jobs were killed at their walltime. They shorten every queue, and got nothing for it."""
+    """How many jobs are killed at their walltime. They shorten the queue without having finished."""
     return float(np.count_nonzero(jobs.killed)) if len(jobs) else float("nan")
 
 
@@ -221,5 +211,5 @@ def killed_fraction(jobs: JobColumns) -> float:
     family=KILLED,
 )
 def killed_work_fraction(jobs: JobColumns) -> float:
-    """Share of the processor-seconds used that went into jobs which were then killed."""
+    """Share of the used processor-seconds that went to jobs which were killed."""
     return _share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum()))

@@ -1,7 +1,7 @@
-"""What the machine does: makespan, utilisation, throughput, queue and backlog over time.
+"""Metrics of the system: makespan, utilisation, throughput, queue and backlog over time.
 
-All but the makespan are about the window (see `gridtune.batch.metrics.columns`) and count every job that is
-there in it, kept or not.
+All but the makespan are about the window (see `gridtune.batch.metrics.columns`) and count every job in it,
+kept or not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _busy(jobs: JobColumns, window: tuple[int, int]) -> float:
 def makespan(jobs: JobColumns) -> float:
     """Time from the first kept submission to the last kept job's end.
 
-    On a log it is ruled by when jobs were submitted, and hardly by the policy.
+    On a log it depends on the times of submission, and hardly on the policy.
     """
     return float(jobs.end.max() - jobs.submit[0]) if len(jobs) else math.nan
 
@@ -79,7 +79,7 @@ def utilisation(jobs: JobColumns) -> float:
 def utilisation_while_arriving(jobs: JobColumns) -> float:
     """Share of the machine in use between the first and the last kept submission.
 
-    The tail in which the machine drains is not in it, so one long last job cannot spoil it.
+    It leaves out the time in which the machine drains, so one long last job does not matter.
     """
     return _busy(jobs, (int(jobs.submit[0]), int(jobs.submit[-1]))) if len(jobs) else math.nan
 
@@ -110,7 +110,7 @@ def throughput(jobs: JobColumns) -> float:
     family=FAMILY,
 )
 def queue_length_mean(jobs: JobColumns) -> float:
-    """Jobs waiting, on average over the window's time."""
+    """How many jobs wait, averaged over the window's time."""
     opens, closes = jobs.window
     if closes <= opens:
         return math.nan
@@ -118,17 +118,16 @@ def queue_length_mean(jobs: JobColumns) -> float:
 
 
 class _Waiting(NamedTuple):
-    """Jobs that wait, and the processor-seconds they will use, just after each submission in the window."""
+    """Waiting jobs and the processor-seconds they will use, after each submission in the window."""
 
     length: IntArray
     work: IntArray
 
 
 def _waiting(jobs: JobColumns) -> _Waiting:
-    """Find what waits at the instants at which that can be most: a queue grows with submissions only.
+    """Return what waits at the instants of submissions, the only ones at which a queue grows.
 
-    All that happens at an instant has happened by then, so a job that starts when it is submitted
-    never waits.
+    A job that starts in the second of its submission never waits.
     """
     first, last = np.searchsorted(jobs.all_submit, jobs.window)
     instants = jobs.all_submit[first:last]
@@ -163,12 +162,12 @@ def queue_length_max(jobs: JobColumns) -> float:
     family=FAMILY,
 )
 def backlog_mean(jobs: JobColumns) -> float:
-    """Work that waits, as the time the whole machine would need for it, on average over the window's time."""
+    """Work that waits, as the time the whole machine needs for it, averaged over the window's time."""
     opens, closes = jobs.window
     if closes <= opens:
         return math.nan
     waited = _within(jobs.window, jobs.all_submit, jobs.all_start)
-    # In floating point: processor-seconds times seconds may leave int64.
+    # In floating point, as processor-seconds times seconds may overflow int64.
     work = float((jobs.all_area * waited.astype(np.float64)).sum())
     return work / (jobs.schedule.processors * (closes - opens))
 
@@ -182,7 +181,7 @@ def backlog_mean(jobs: JobColumns) -> float:
     family=FAMILY,
 )
 def backlog_max(jobs: JobColumns) -> float:
-    """Most work waiting at any time of the window, as the time the whole machine would need for it."""
+    """Most work that waits at any time of the window, as the time the whole machine needs for it."""
     opens, closes = jobs.window
     return float(jobs.once(_waiting).work.max()) / jobs.schedule.processors if closes > opens else math.nan
 
@@ -196,10 +195,10 @@ def backlog_max(jobs: JobColumns) -> float:
     family=FAMILY,
 )
 def backlog_end(jobs: JobColumns) -> float:
-    """Work that waits when the last kept job has come.
+    """Work that waits at the last kept submission.
 
-    Where it is a good part of the makespan, the machine is saturated: means over such a run grow with
-    its length and say little.
+    Where it is a good part of the makespan, the machine is saturated: means then grow with the length of the
+    log and say little.
     """
     if not len(jobs):
         return math.nan

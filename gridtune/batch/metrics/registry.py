@@ -1,7 +1,7 @@
-"""What a metric is, and the registry of metrics.
+"""Metrics of schedules and their registry.
 
-A metric is one number that a schedule comes to. Registered with its unit, its direction, its formula and
-where that formula comes from, it appears in every table, in tracking and on the page of metrics.
+A metric is a function that computes one number from a schedule. It is registered with its unit, direction,
+formula and source, and then appears in every table, in tracking and on the page of metrics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gridtune.registry import Registry
 
 __all__ = ["METRICS", "Direction", "Metric", "MetricFunction", "get_metric", "metric", "register_metric"]
 
-#: Computes the metric of the jobs kept; NaN where it is not defined.
+#: Computes a metric from the kept jobs; NaN where it is not defined.
 MetricFunction = Callable[[JobColumns], float]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -31,13 +31,13 @@ class Metric:
     Attributes
     ----------
     name
-        What tables, tracking and search spaces call it.
+        Its name in tables, tracking and search spaces.
     function
         Takes `JobColumns`, returns a float.
     unit
         "s", "1" (a ratio), "jobs", "jobs/h", "users".
     direction
-        Which way is better.
+        The better direction.
     formula
         In plain text, in the notation of the page of metrics.
     source
@@ -45,7 +45,7 @@ class Metric:
     description
         What it tells, and what to beware of.
     family
-        The heading it stands under.
+        Its heading on the page of metrics.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Metric:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise MetricError(
-                f"a metric cannot be named {self.name!r}", hint="small letters, digits and underscores"
+                f"a metric cannot be named {self.name!r}", hint="use small letters, digits and underscores"
             )
         if self.direction not in get_args(Direction):
             raise MetricError(
@@ -69,7 +69,7 @@ class Metric:
             )
         for field in ("unit", "formula", "source", "description", "family"):
             if not getattr(self, field).strip():
-                raise MetricError(f"metric {self.name!r} does not say its {field}")
+                raise MetricError(f"metric {self.name!r} has no {field}")
 
     @property
     def documentation(self) -> str:
@@ -80,12 +80,12 @@ class Metric:
         )
 
 
-#: All metrics by name, in the order of their registration; then those that packages announce.
+#: All metrics by name, in the order of registration, followed by those of installed packages.
 METRICS: Registry[Metric] = Registry("metric", "gridtune.metrics", MetricError)
 
 
 def register_metric(entry: Metric) -> Metric:
-    """Add a metric under its name; a name is never overwritten."""
+    """Register a metric. A name is never overwritten."""
     METRICS.register(entry.name, entry, module=entry.function.__module__)
     return entry
 
@@ -115,7 +115,7 @@ def metric(
     --------
     ::
 
-        @metric("long_waits", unit="jobs", direction="min", formula="#{ i : wᵢ > 1 day }", source="ours")
+        @metric("long_waits", unit="jobs", direction="min", formula="#{i : wᵢ > 1 day}", source="ours")
         def long_waits(jobs):
             "How many jobs waited for more than a day."
             return float((jobs.wait > 86_400).sum())

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gridtune.batch.metrics import fair_start_times, start_time_unfairness
+from gridtune.batch.metrics.fair_start import fair_start_times, start_time_unfairness
 from gridtune.core.schedule import Schedule
 from gridtune.errors import MetricError
 from gridtune.workload.workload import Workload
@@ -48,10 +48,10 @@ def test_by_hand() -> None:
     fair = fair_start_times(workload, shortest_first)
     # Had the third never come, the second would have started at 10.
     assert fair.tolist() == [0, 10, 10]
-    found = start_time_unfairness(schedule, fair)
-    assert found.jobs == 3
-    assert found.unfair_fraction == pytest.approx(1 / 3)
-    assert (found.miss_mean, found.miss_max) == (1.0, 3.0)
+    unfairness = start_time_unfairness(schedule, fair)
+    assert unfairness.jobs == 3
+    assert unfairness.unfair_fraction == pytest.approx(1 / 3)
+    assert (unfairness.miss_mean, unfairness.miss_max) == (1.0, 3.0)
 
 
 def test_first_come_first_served_is_fair() -> None:
@@ -83,16 +83,16 @@ def test_some_jobs_cost_some_simulations() -> None:
 
     fair = fair_start_times(workload, counted, jobs=[1])
     assert (fair.tolist(), lengths) == ([10], [2])
-    found = start_time_unfairness(shortest_first(workload), fair, jobs=[1])
-    assert (found.jobs, found.unfair_fraction, found.miss_mean) == (1, 1.0, 3.0)
+    unfairness = start_time_unfairness(shortest_first(workload), fair, jobs=[1])
+    assert (unfairness.jobs, unfairness.unfair_fraction, unfairness.miss_mean) == (1, 1.0, 3.0)
 
 
 def test_no_jobs() -> None:
     workload = workload_of([], [])
-    found = start_time_unfairness(shortest_first(workload), fair_start_times(workload, shortest_first))
-    assert found.jobs == 0
-    assert math.isnan(found.unfair_fraction)
-    assert math.isnan(found.miss_mean)
+    unfairness = start_time_unfairness(shortest_first(workload), fair_start_times(workload, shortest_first))
+    assert unfairness.jobs == 0
+    assert math.isnan(unfairness.unfair_fraction)
+    assert math.isnan(unfairness.miss_mean)
 
 
 def test_what_is_refused() -> None:

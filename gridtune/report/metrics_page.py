@@ -1,0 +1,96 @@
+"""Writes the tables of the page of metrics from what the systems say about their metrics.
+
+    python -m gridtune.report.metrics_page docs/metrics.md
+
+The page is written by hand except for the part between the marks `BEGIN` and `END`, which lists the metrics
+of every installed system, the metrics that have been renamed, and the sources.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+from gridtune.core.measure import MetricInfo
+from gridtune.core.system import SYSTEMS, RenamedMetric, System
+
+__all__ = ["BEGIN", "END", "fill_page", "metrics_tables"]
+
+BEGIN = "<!-- written by `python -m gridtune.report.metrics_page docs/metrics.md`: do not edit -->\n"
+END = "<!-- end of the written part -->\n"
+
+_BETTER = {"min": "less", "max": "more", "none": "–"}
+_STATISTIC = re.compile(r"(.+)_(mean|median|p90|p95|p99|max)")
+#: A publication, which ends with its year and perhaps its DOI, and the place in it, such as "equation 4".
+_CITATION = re.compile(r"(.+\b(?:19|20)\d\d(?:, doi \S+?)?)(?:, (.+))?")
+
+
+def fill_page(page: str, systems: Mapping[str, System] = SYSTEMS) -> str:
+    """Return a page with the tables between its marks written again."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{metrics_tables(systems)}{END}{after}"
+
+
+def metrics_tables(systems: Mapping[str, System]) -> str:
+    """Return the metrics of systems and their sources, in Markdown."""
+    cited = [metric.source for system in systems.values() for metric in system.metrics.values()]
+    publications = dict.fromkeys(publication for source in cited for publication, _ in _citations(source))
+    numbers = {publication: number for number, publication in enumerate(publications, start=1)}
+    parts: list[str] = []
+    for name, system in systems.items():
+        parts.append(f"\n## Metrics of `{name}`\n")
+        # In order, not sorted: a family is a run of metrics.
+        for family, metrics in groupby(system.metrics.items(), lambda item: getattr(item[1], "family", "")):
+            parts += [f"\n### {family}\n" if family else "", "\n", *_table(dict(metrics), numbers)]
+        if system.renamed_metrics:
+            parts += ["\n### Renamed\n\n", *_renamed(system.renamed_metrics, system.metrics)]
+    parts.append("\n## Sources\n\n")
+    parts += [f"{number}. {publication}\n" for publication, number in numbers.items()]
+    return "".join([*parts, "\n"])
+
+
+def _citations(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the publications of a source with the place in each; nothing where it is gridtune itself."""
+    for citation in source.split("; "):
+        match = _CITATION.fullmatch(citation)
+        if match is not None:
+            yield match[1], match[2] or ""
+        elif citation != "gridtune":
+            yield citation, ""
+
+
+def _row_name(name: str, metric: MetricInfo) -> tuple[str, str]:
+    """Return the name and formula of a metric's row; `wait_mean`, `wait_max` and so on share one."""
+    match = _STATISTIC.fullmatch(name)
+    if match is None or not metric.formula.startswith(f"{match[2]} over i of "):
+        return name, metric.formula
+    return f"{match[1]}_…", metric.formula.removeprefix(f"{match[2]} over i of ")
+
+
+def _table(metrics: Mapping[str, MetricInfo], numbers: Mapping[str, int]) -> Iterator[str]:
+    described = any(getattr(metric, "description", "") for metric in metrics.values())
+    columns = ["metric", "unit", "better", "formula", *(["description"] if described else []), "source"]
+    yield f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}\n"
+    rows = {_row_name(name, metric): metric for name, metric in metrics.items()}
+    for (name, formula), metric in rows.items():
+        citations = [f"[{numbers[work]}] {place}".rstrip() for work, place in _citations(metric.source)]
+        words = [getattr(metric, "description", "")] if described else []
+        cells = [f"`{name}`", metric.unit, _BETTER[metric.direction], formula, *words]
+        cells.append(", ".join(citations) or "gridtune")
+        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
+
+
+def _renamed(renamed: Mapping[str, RenamedMetric], metrics: Mapping[str, MetricInfo]) -> Iterator[str]:
+    yield "| name in older results | name now | old values are multiplied by |\n| --- | --- | --- |\n"
+    for old, new in renamed.items():
+        unit = f" (now in {metrics[new.name].unit})" if new.factor != 1 else ""
+        yield f"| `{old}` | `{new.name}` | {new.factor:g}{unit} |\n"
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1])
+    file.write_text(fill_page(file.read_text(encoding="utf-8")), encoding="utf-8")
