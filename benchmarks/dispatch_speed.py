@@ -97,7 +97,7 @@ def main() -> None:
         "EDD + tabu search": rule(jobs, rule="edd", repair_every=10),
         "ERD alone": rule(jobs, rule="erd"),
         "drain model, shortest first": rule(jobs, rule="spt", speeds="learned"),
-        "drain model, last come last": rule(jobs, rule="erd", speeds="learned"),
+        "drain model, by arrival": rule(jobs, rule="erd", speeds="learned"),
         "first available": rule(jobs, rule="first_available"),
     }
     for run in contestants.values():

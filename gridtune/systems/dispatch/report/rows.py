@@ -31,7 +31,7 @@ _NAMES = {
     "erd": "ERD",
     "spt": "SPT",
 }
-_ORDERS = {"fifo": "last", "due_date": "by due date", "shortest": "shortest first"}
+_ORDERS = {"fifo": "by arrival", "due_date": "by due date", "shortest": "shortest first"}
 
 
 @dataclass(frozen=True)
