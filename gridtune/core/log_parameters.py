@@ -1,4 +1,4 @@
-"""`LogParameters`: the parameters that systems share which read a job log."""
+"""`LogParameters`: the parameters that all systems that read a job log share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WINDOW = re.compile(r"(\d+)/(\d+)")
 
 
 def _split(value: Any) -> Any:
-    """Take `one,two` for a list of two: the command line has no lists."""
+    """Read `one,two` as a list of two: the command line has no lists."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
@@ -30,18 +30,18 @@ def _check_window(value: str) -> str:
     return value
 
 
-def _numbered(value: Any) -> Any:
-    """Take `12` from the command line for a number: no partition has a number for a name."""
+def _number_of(value: Any) -> Any:
+    """Read `12` from the command line as a number: no partition's name is a number."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 #: A partition of a log by its number or its name.
-Partition = Annotated[int | str, BeforeValidator(_numbered)]
+Partition = Annotated[int | str, BeforeValidator(_number_of)]
 #: Cleaning rules in order; `default` stands for the default ones, `none` for no rule.
 CleanRules = Annotated[tuple[str, ...], BeforeValidator(_split)]
-#: `i/n`: which part of how many; a search space's windows set it.
+#: `i/n`: part i of n; a search space's windows set it.
 Window = Annotated[str, AfterValidator(_check_window)]
-#: A number of things, at least one.
+#: A number of at least 1.
 Count = Annotated[int, Field(gt=0)]
 
 
@@ -78,6 +78,6 @@ class LogParameters(SystemParameters):
 
     @property
     def reference(self) -> WorkloadReference:
-        """The log; the reader gets cleaning rules only where they were asked for by name."""
-        usual = self.clean in {("default",), ("none",), ()}
-        return WorkloadReference(self.trace, None if usual else self.rules)
+        """The log; the reader applies cleaning rules only if they are named one by one."""
+        unnamed = self.clean in {("default",), ("none",), ()}
+        return WorkloadReference(self.trace, None if unnamed else self.rules)

@@ -1,4 +1,4 @@
-"""`Schedule`: what a simulation decided, in columns, and the proof that it is sound."""
+"""`Schedule`: the result of a simulation, in columns, and the check that it is valid."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ class Schedule:
     Attributes
     ----------
     workload
-        The jobs, in whose order every column stands.
+        The jobs; every column has their order.
     processors
         The machine's size.
     start_time, end_time
         Shape (n,), int64 seconds, on the workload's own clock.
     walltime
-        Shape (n,), int64 seconds: the run-time estimate the scheduler was given (the log's request,
+        Shape (n,), int64 seconds: the run-time estimate that the scheduler saw (the log's request,
         the exact run time or a noisy one).
     state
         Shape (n,), int8, of `JobState`.
@@ -124,16 +124,16 @@ class Schedule:
 
     def to_table(self) -> pa.Table:
         """Return the schedule as an Arrow table, a row per job; times int64 seconds, state as a word."""
-        import pyarrow as pa  # noqa: PLC0415  (metrics never need it)
+        import pyarrow as pa  # noqa: PLC0415  (heavy, and metrics do not need it)
 
-        work = self.workload
+        workload = self.workload
         names = pa.array([state.name.lower() for state in JobState])
         columns = {
-            "job_id": work.job_id,
-            "user": work.user,
-            "group": work.group,
-            "processors": work.processors,
-            "submit_time": work.submit_time,
+            "job_id": workload.job_id,
+            "user": workload.user,
+            "group": workload.group,
+            "processors": workload.processors,
+            "submit_time": workload.submit_time,
             "start_time": self.start_time,
             "end_time": self.end_time,
             "wait_time": self.wait_time,
@@ -155,35 +155,35 @@ class Schedule:
 
 
 def validate_schedule(schedule: Schedule) -> None:
-    """Prove that a schedule is sound.
+    """Check that a schedule is valid.
 
     Raises
     ------
     ScheduleError
-        If a job starts before its submission, runs for another time than the log (and the kill rule)
-        says, is wider than the machine, or if the machine is ever oversubscribed; the message names
-        the job or the instant.
+        If a job starts before its submission, is wider than the machine, or does not run as long as the log
+        and the kill rule say, or if the machine is ever oversubscribed; the message names the job or the
+        instant.
     """
-    work = schedule.workload
-    if not len(schedule) == len(work) == len(schedule.end_time) == len(schedule.state):
-        raise ScheduleError(f"{len(schedule)} starts for {len(work)} jobs")
+    workload = schedule.workload
+    if not len(schedule) == len(workload) == len(schedule.end_time) == len(schedule.state):
+        raise ScheduleError(f"{len(schedule)} starts for {len(workload)} jobs")
 
     def refuse(bad: npt.NDArray[np.bool_], what: str) -> None:
         if bad.any():
             job = int(np.argmax(bad))
             raise ScheduleError(
-                f"job {int(work.job_id[job])} (row {job}) {what}: submit {int(work.submit_time[job])}, "
-                f"start {int(schedule.start_time[job])}, end {int(schedule.end_time[job])}, "
-                f"run {int(work.run_time[job])}, walltime {int(schedule.walltime[job])}; "
+                f"job {int(workload.job_id[job])} (row {job}) {what}: "
+                f"submit {int(workload.submit_time[job])}, start {int(schedule.start_time[job])}, end {int(schedule.end_time[job])}, "
+                f"run {int(workload.run_time[job])}, walltime {int(schedule.walltime[job])}; "
                 f"{int(bad.sum())} such jobs"
             )
 
-    refuse(schedule.start_time < work.submit_time, "starts before it is submitted")
-    refuse(work.processors > schedule.processors, f"is wider than the machine's {schedule.processors}")
+    refuse(schedule.start_time < workload.submit_time, "starts before it is submitted")
+    refuse(workload.processors > schedule.processors, f"is wider than the machine's {schedule.processors}")
     killed = schedule.state == JobState.KILLED
-    expected = np.where(killed, schedule.walltime, work.run_time)
+    expected = np.where(killed, schedule.walltime, workload.run_time)
     refuse(schedule.run_time != expected, "does not run as long as it should")
-    refuse(killed & (work.run_time <= schedule.walltime), "is killed within its walltime")
+    refuse(killed & (workload.run_time <= schedule.walltime), "is killed within its walltime")
     use = schedule.use
     over = use.values > schedule.processors
     if over.any():

@@ -2,8 +2,8 @@
 
     NAME[?clean=RULE,RULE][?days[=SECONDS,FLOPS]]
 
-`NAME` is a path or a name of the catalogue. `?clean=` names the cleaning rules the reader applies while it
-reads: a lenient rule can only take care of a faulty line then. `?days` reads a folder or archive of logs,
+`NAME` is a path or a name of the catalogue. `?clean=` names the cleaning rules to apply while
+reading: only then can a lenient rule fix a faulty line. `?days` reads a folder or archive of logs,
 each a day, or one log to be cut into days; the numbers are the units of Batsim files.
 """
 
@@ -36,8 +36,8 @@ class WorkloadReference:
     name
         A path or a name of the catalogue.
     clean
-        Cleaning rules by name, applied while reading; None for the reader's own: no rule for a log, the
-        default ones for days.
+        Cleaning rules by name, applied while reading; None for the reader's default: no rule for a log, the
+        default rules for days.
     days
         Whether to read days (`read_days`) instead of one log.
     units
@@ -61,7 +61,7 @@ class WorkloadReference:
         return cls(name, clean, True, (time_unit, speed))
 
     def __str__(self) -> str:
-        """Return the text that stands for it in results and journals."""
+        """Return the text that results and journals hold."""
         clean = "" if self.clean is None else _CLEAN + ",".join(self.clean)
         if not self.days:
             return self.name + clean

@@ -1,7 +1,4 @@
-"""Which jobs, and when: the arithmetic behind `Workload`'s selections and scalings.
-
-Functions of arrays alone; `Workload` wraps each in a method.
-"""
+"""The arithmetic of `Workload`'s selections and scalings: functions of arrays, which `Workload` wraps."""
 
 from __future__ import annotations
 

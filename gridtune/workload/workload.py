@@ -56,9 +56,9 @@ IntArray = npt.NDArray[np.int64]
 class Workload:
     """The jobs of one log, in columns, in the order of the log.
 
-    A workload is immutable: its arrays are read-only and every selection makes a new one. It is always
-    sound: `gridtune.workload.validity` says what no job may be. Jobs normally stand by submit time; a log
-    whose lines do not is kept as it is (see `is_sorted` and the cleaning rule `sort_submits`).
+    A workload is immutable: its arrays are read-only and every selection makes a new one. Its jobs keep the
+    rules of `gridtune.workload.validity`. They are normally sorted by submit time; a log that is not stays as
+    it is (see `is_sorted` and the cleaning rule `sort_submits`).
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Workload:
         One array of length `len(workload)` for each of `SWF_FIELDS` that the source gives; times in
         seconds, int64 (`average_cpu_time` float64). A field the source lacks reads as `UNKNOWN`.
     name
-        What tables and plots call it.
+        Its name in tables and plots.
     source
         The file it came from, or None.
     machine_processors
@@ -155,7 +155,7 @@ class Workload:
 
     @cached_property
     def is_sorted(self) -> bool:
-        """Whether jobs stand by submit time."""
+        """Whether jobs are sorted by submit time."""
         return bool((np.diff(self.submit_time) >= 0).all())
 
     @property
@@ -205,7 +205,7 @@ class Workload:
 
     @cached_property
     def processors(self) -> IntArray:
-        """Processors of each job: those it asked for, else those it got, else 1 (no job does with less).
+        """Processors of each job: requested, else allocated, else 1 (no job can do with less).
 
         Simulations count the jobs for which neither is known; `drop_unknown_processors` removes them.
         """
@@ -244,7 +244,7 @@ class Workload:
         """Return `count` consecutive pieces with nearly equal numbers of jobs, on the log's own clock."""
         if not self.is_sorted:
             raise WorkloadError(
-                "jobs do not stand by submit time, so consecutive windows make no sense",
+                "jobs are not sorted by submit time, so consecutive windows make no sense",
                 path=self.source,
                 hint="apply the cleaning rule 'sort_submits' first",
             )
@@ -325,12 +325,12 @@ class Workload:
         Parameters
         ----------
         probability
-            Of each job's being copied: the expected load grows by this share where the copies overlap
-            the log.
+            The probability of each job to be copied: the expected load grows by this share where the copies
+            overlap the log.
         shift
             Seconds between a job and its copy; whole, may be negative as long as no copy comes before 0.
         rng
-            Where the chance comes from; one number is drawn for each job.
+            Source of the random numbers, one for each job.
 
         Returns
         -------
@@ -360,7 +360,7 @@ class Workload:
 
 
 def _own_column(name: str, values: npt.ArrayLike, source: Path | None) -> npt.NDArray[Any]:
-    """Return a contiguous column of the field's own type; refuse what would not survive the conversion."""
+    """Return a read-only, contiguous column of the field's type; refuse values that it cannot hold."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise WorkloadError(f"a column has one dimension, not {array.ndim}", path=source, field=name)

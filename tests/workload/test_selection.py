@@ -52,7 +52,7 @@ def test_windows_are_consecutive_and_nearly_equal(submits, data):
 
 
 def test_windows_need_order_and_enough_jobs():
-    with pytest.raises(WorkloadError, match="do not stand by submit time"):
+    with pytest.raises(WorkloadError, match="are not sorted by submit time"):
         make_workload(submit_time=[2, 1]).windows(2)
     for count in (0, 3):
         with pytest.raises(WorkloadError, match=f"2 jobs cannot be cut into {count} windows"):

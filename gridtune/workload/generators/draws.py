@@ -28,7 +28,7 @@ def hyper_gamma(
     scales: tuple[float, float],
     limit: float,
 ) -> FloatArray:
-    """Return hyper-gamma values: values above `limit` are drawn anew, their component included.
+    """Return hyper-gamma values: values above `limit` are drawn again, with a new component.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Requested times: what users say their jobs will take.
+"""Requested times: users' estimates of their jobs' run times.
 
-Real estimates are modal: about 20 round values serve about 89 % of the jobs, their popularity falls off
+Real estimates are modal: about 89 % of the jobs use about 20 round values, whose popularity falls off
 exponentially with rank, and the longest allowed time is always popular [1]_. Estimates drawn as a
-multiple of the run time would tell a scheduler far more than users do [2]_; here an estimate says no
-more than that the job fits into it.
+multiple of the run time would tell a scheduler far more than users do [2]_; here an estimate tells it
+only that the job fits.
 
 References
 ----------
@@ -27,7 +27,7 @@ IntArray = npt.NDArray[np.int64]
 #: The names that `draw_estimates` knows.
 ESTIMATE_MODELS = ("modal", "factor", "exact")
 
-#: Round times that people name, most popular first (our order; the maximum stands before them all), minutes.
+#: Round times that people choose, most popular first (our order; the maximum comes before them all), minutes.
 _ROUND_MINUTES = (60, 15, 120, 30, 720, 240, 10, 1440, 5, 360, 180, 20, 600, 480, 1080, 300, 2160, 45, 900)
 
 

@@ -1,4 +1,4 @@
-"""The register of workload generators, and the one way to call them."""
+"""The registry of workload generators, and the one way to call them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WorkloadGenerator:
     Attributes
     ----------
     name
-        What `generate_workload` and the command line call it.
+        Its name in `generate_workload` and on the command line.
     make
         Called with `jobs`, `seed` and the parameters; returns SWF columns in order of submission.
     parameters
@@ -64,6 +64,8 @@ GENERATORS: Registry[WorkloadGenerator] = Registry("generator", "gridtune.genera
 
 def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Columns]]:
     """Register a function `make(*, jobs, seed, processors=..., ...) -> columns` under a name.
+
+    A package announces its generators by entry points of the group `gridtune.generators`.
 
     Every parameter but `jobs` and `seed` needs a type (`int`, `float` or `str`, each perhaps with
     `| None`) and a default. `processors`, the machine's size, must be among them.
@@ -142,7 +144,7 @@ def generate_workload(name: str, *, jobs: int, seed: int, **parameters: Any) -> 
     -------
     Workload
         Ordered by submission; second 0 is a Monday, 00:00 UTC. Its header holds the command that
-        makes it again.
+        regenerates it.
 
     Raises
     ------

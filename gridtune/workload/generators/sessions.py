@@ -1,6 +1,6 @@
 """Users who come in sessions: a bursty workload with similar jobs side by side.
 
-The model is gridtune's own, put together from what is known of the logs: users submit in sessions
+The model is gridtune's own, based on studies of the logs: users submit in sessions
 separated by long breaks [1]_; within a session they submit batches of similar jobs and think between
 them [2]_; few users submit most jobs; batch sizes and run times have heavy tails; offices are empty at
 night and at weekends. It is open: think times do not wait for a simulated schedule.
