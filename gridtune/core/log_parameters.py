@@ -11,7 +11,7 @@ from gridtune.core.system import SystemParameters
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.references import WorkloadReference
 
-__all__ = ["CleanRules", "Count", "LogParameters", "Partition", "Window", "rule_names"]
+__all__ = ["CleanRules", "Count", "LogParameters", "Partition", "Window"]
 
 _WINDOW = re.compile(r"(\d+)/(\d+)")
 
@@ -45,14 +45,6 @@ Window = Annotated[str, AfterValidator(_check_window)]
 Count = Annotated[int, Field(gt=0)]
 
 
-def rule_names(clean: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the cleaning rules by name, in order, each once."""
-    rules: list[str] = []
-    for rule in clean:
-        rules += DEFAULT_RULES if rule == "default" else [] if rule == "none" else [rule]
-    return tuple(dict.fromkeys(rules))
-
-
 class LogParameters(SystemParameters):
     """The log that a cell reads, and the rules that clean it.
 
@@ -73,8 +65,9 @@ class LogParameters(SystemParameters):
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The cleaning rules by name, in order."""
-        return rule_names(self.clean)
+        """The cleaning rules by name, in order, each once."""
+        groups = {"default": DEFAULT_RULES, "none": ()}
+        return tuple(dict.fromkeys(rule for name in self.clean for rule in groups.get(name, (name,))))
 
     @property
     def reference(self) -> WorkloadReference:

@@ -173,7 +173,8 @@ def validate_schedule(schedule: Schedule) -> None:
             job = int(np.argmax(bad))
             raise ScheduleError(
                 f"job {int(workload.job_id[job])} (row {job}) {what}: "
-                f"submit {int(workload.submit_time[job])}, start {int(schedule.start_time[job])}, end {int(schedule.end_time[job])}, "
+                f"submit {int(workload.submit_time[job])}, start {int(schedule.start_time[job])}, "
+                f"end {int(schedule.end_time[job])}, "
                 f"run {int(workload.run_time[job])}, walltime {int(schedule.walltime[job])}; "
                 f"{int(bad.sum())} such jobs"
             )

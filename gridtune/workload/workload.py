@@ -366,7 +366,7 @@ def _own_column(name: str, values: npt.ArrayLike, source: Path | None) -> npt.ND
         raise WorkloadError(f"a column has one dimension, not {array.ndim}", path=source, field=name)
     if name in FLOAT_FIELDS:
         # Adding zero makes -0.0 into 0.0, so that equal content has equal bytes.
-        column = np.ascontiguousarray(array, dtype=np.float64) + 0.0
+        column: npt.NDArray[Any] = np.ascontiguousarray(array, dtype=np.float64) + 0.0
         column.flags.writeable = False
         return column
     if array.size and array.dtype.kind not in "iub":
