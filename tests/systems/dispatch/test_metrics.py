@@ -37,20 +37,20 @@ def outcome(finish: list[int], chance: list[float], overruled: list[bool]) -> Di
 def test_five_jobs_by_hand():
     ours = outcome([99, 20, 30, 10, 20], [np.nan, 0.9, 0.2, 0.95, 0.8], [False, True, False, False, False])
     theirs = outcome([5, 25, 40, 10, 21], [np.nan] * 5, [False] * 5)
-    found = measure_dispatch(JOBS, ours, theirs)
-    assert set(found) == set(DISPATCH_METRICS)
-    assert (found["jobs"], found["batches"], found["in_time"]) == (4, 2, 3)
-    assert found["in_time_share"] == 0.75
-    assert found["tardiness_mean"] == 10 / 4
-    assert found["tardiness_max"] == 10
-    assert found["response_mean"] == (20 + 30 + 10 + 20) / 4
+    values = measure_dispatch(JOBS, ours, theirs)
+    assert set(values) == set(DISPATCH_METRICS)
+    assert (values["jobs"], values["batches"], values["in_time"]) == (4, 2, 3)
+    assert values["in_time_share"] == 0.75
+    assert values["tardiness_mean"] == 10 / 4
+    assert values["tardiness_max"] == 10
+    assert values["response_mean"] == (20 + 30 + 10 + 20) / 4
     # First batch: none in time there, so no ratio; second: 2 against 1.
-    assert found["relative_in_time_median"] == 2.0
-    assert found["relative_tardiness"] == 10 / (5 + 20 + 0 + 1)
-    assert found["overruled_share"] == 0.25
-    assert found["aroc"] == 1.0
-    assert found["brier"] == pytest.approx((0.1**2 + 0.2**2 + 0.05**2 + 0.2**2) / 4)
-    assert (found["moves"], found["restarts"]) == (2, 1)
+    assert values["relative_in_time_median"] == 2.0
+    assert values["relative_tardiness"] == 10 / (5 + 20 + 0 + 1)
+    assert values["overruled_share"] == 0.25
+    assert values["aroc"] == 1.0
+    assert values["brier"] == pytest.approx((0.1**2 + 0.2**2 + 0.05**2 + 0.2**2) / 4)
+    assert (values["moves"], values["restarts"]) == (2, 1)
     notes = dispatch_notes(JOBS, ours, theirs, 3)
     assert notes["jobs_by_batch"] == [2, 2]
     assert notes["in_time_by_batch"] == [1, 2]
@@ -61,10 +61,10 @@ def test_five_jobs_by_hand():
 
 def test_without_chances_there_is_nothing_to_say_of_them():
     silent = outcome([9] * 5, [np.nan] * 5, [False] * 5)
-    found = measure_dispatch(JOBS, silent, silent)
-    assert np.isnan([found["aroc"], found["brier"], found["calibration_error"]]).all()
-    assert found["relative_in_time_median"] == 1.0
-    assert np.isnan(found["relative_tardiness"])
+    values = measure_dispatch(JOBS, silent, silent)
+    assert np.isnan([values["aroc"], values["brier"], values["calibration_error"]]).all()
+    assert values["relative_in_time_median"] == 1.0
+    assert np.isnan(values["relative_tardiness"])
 
 
 def test_the_area_is_scikit_learns():
@@ -79,9 +79,9 @@ def test_the_area_is_scikit_learns():
 def test_calibration():
     chance = np.array([0.05, 0.05, 0.95, 0.95, 1.0])
     good = np.array([False, True, True, True, False])
-    found = reliability(chance, good)
-    assert found["jobs"] == [2, 3]
-    assert found["in_time"] == [0.5, pytest.approx(2 / 3)]
+    values = reliability(chance, good)
+    assert values["jobs"] == [2, 3]
+    assert values["in_time"] == [0.5, pytest.approx(2 / 3)]
     assert calibration_error(chance, good) == pytest.approx((2 * 0.45 + 3 * (2.9 / 3 - 2 / 3)) / 5)
     rng = np.random.default_rng(1)
     chance = rng.random(20_000)

@@ -54,10 +54,10 @@ def rows_of(path: Path) -> list[list[str]]:
 
 
 def test_assistance_beside_table_2_and_3(tmp_path):
-    told = [("j48", 1.1), ("lwl", 0.9), ("drain", 1.3)]
+    ratios = [("j48", 1.1), ("lwl", 0.9), ("drain", 1.3)]
     results = [
         cell(number, {"rule": "round_robin", "mode": "assist", "learner": learner}, ratio, 500.0)
-        for learner, ratio in told
+        for learner, ratio in ratios
         for number in range(4)
     ]
     files = write(material(results, tmp_path))
@@ -109,7 +109,9 @@ def test_direct_beside_table_6_and_figure_4(tmp_path):
     assert float(rows["drain, shortest first"][3]) == pytest.approx(1 - 400 / 1001.5, abs=1e-3)
     assert "Table 6" in (tmp_path / "comparison.md").read_text()
     # Who starts from nothing is not what the paper's table is of.
-    fresh = [replace(each, configuration={**each.configuration, "learning_jobs": 0}) for each in results]
+    fresh = [
+        replace(result, configuration={**result.configuration, "learning_jobs": 0}) for result in results
+    ]
     write(material(fresh, tmp_path))
     assert "published" not in (tmp_path / "comparison.md").read_text()
     low, high = map(float, rows["drain, shortest first"][4].split(" … "))
@@ -118,13 +120,13 @@ def test_direct_beside_table_6_and_figure_4(tmp_path):
 
 def test_batches_without_a_job_in_time_make_no_pair(tmp_path):
     """Of 4 × 5 batches of J48 the first replicate's and every first have none; of LWL's none has any."""
-    told = {"rule": "random", "mode": "assist", "change_after": 2}
-    some = [cell(number, {**told, "learner": "j48"}, 1.2, 500.0) for number in range(4)]
-    none = [cell(number, {**told, "learner": "lwl"}, 1.2, 500.0) for number in range(4)]
-    for number, each in enumerate(some):
-        each.notes["reference_in_time_by_batch"] = [0] * 5 if number == 0 else [0, *[100] * 4]  # type: ignore[index]
-    for each in none:
-        each.notes["reference_in_time_by_batch"] = [0] * 5  # type: ignore[index]
+    options = {"rule": "random", "mode": "assist", "change_after": 2}
+    some = [cell(number, {**options, "learner": "j48"}, 1.2, 500.0) for number in range(4)]
+    none = [cell(number, {**options, "learner": "lwl"}, 1.2, 500.0) for number in range(4)]
+    for number, result in enumerate(some):
+        result.notes["reference_in_time_by_batch"] = [0] * 5 if number == 0 else [0, *[100] * 4]  # type: ignore[index]
+    for result in none:
+        result.notes["reference_in_time_by_batch"] = [0] * 5  # type: ignore[index]
     write(material([*some, *none], tmp_path))
     rows = rows_of(tmp_path / "comparison.md")
     j48 = next(row for row in rows if row[1] == "J48")
@@ -137,8 +139,8 @@ def test_shares_and_means_go_by_the_jobs_that_there_were(tmp_path):
     """`first` cuts the last batch: 1,000 jobs at 100 s and 500 at 400 s are 200 s late on average."""
     erd = {"mode": "alone", "rule": "erd", "repair_every": 10, "first": 1500}
     results = [cell(number, erd, 1.0, 0.0, batches=2) for number in range(2)]
-    for each in results:
-        each.notes.update(  # type: ignore[attr-defined]
+    for result in results:
+        result.notes.update(  # type: ignore[attr-defined]
             jobs_by_batch=[1000, 500], tardiness_by_batch=[100.0, 400.0], in_time_by_batch=[500, 100]
         )
     write(material(results, tmp_path))
@@ -156,8 +158,8 @@ def test_results_of_version_1_tell_the_jobs_of_all_batches_only():
 def test_the_learning_curve_says_how_large_its_batches_are(tmp_path, monkeypatch):
     labels = []
     monkeypatch.setattr(figures, "save", lambda drawing, path: labels.append(drawing.axes[0].get_xlabel()))
-    told = {"mode": "direct", "learner": "j48", "order": "due_date"}
-    results = [cell(number, told, 1.0, 500.0, batches=20, jobs=200) for number in range(2)]
+    options = {"mode": "direct", "learner": "j48", "order": "due_date"}
+    results = [cell(number, options, 1.0, 500.0, batches=20, jobs=200) for number in range(2)]
     list(figures._learning(gather(results), tmp_path / "learning.png"))
     results[0].notes["jobs_by_batch"] = [200] * 19 + [50]  # type: ignore[index]
     list(figures._learning(gather(results), tmp_path / "learning.png"))
@@ -181,8 +183,8 @@ def test_nothing_is_made_of_nothing(tmp_path):
 
 def test_published_tables_are_as_the_paper_sums_them_up():
     means = {name: np.mean(values) for name, values in TABLE_6.items()}
-    told = {"j48": 5067633, "naive_bayes": 8832449, "edd": 4691239, "erd": 3961190}
-    for name, mean in told.items():
+    printed = {"j48": 5067633, "naive_bayes": 8832449, "edd": 4691239, "erd": 3961190}
+    for name, mean in printed.items():
         assert means[name] == pytest.approx(mean, abs=1)
     assert set(TABLE_2) == set(TABLE_5)
     for shares in TABLE_3.values():

@@ -108,20 +108,20 @@ def test_a_log_without_requested_times_does_not_tell_the_broker_its_run_times():
 
 
 def test_alone_a_selector_is_its_own_reference():
-    found = metrics(rule="first_available")
-    assert set(found) == set(DISPATCH_METRICS)
-    assert (found["jobs"], found["batches"]) == (300, 2)
-    assert found["relative_in_time_median"] == found["relative_in_time_min"] == 1.0
-    assert found["overruled_share"] == 0
+    results = metrics(rule="first_available")
+    assert set(results) == set(DISPATCH_METRICS)
+    assert (results["jobs"], results["batches"]) == (300, 2)
+    assert results["relative_in_time_median"] == results["relative_in_time_min"] == 1.0
+    assert results["overruled_share"] == 0
     assert metrics(rule="erd", repair_every=10, offered_load=2.0)["relative_tardiness"] == 1.0
 
 
 def test_where_queues_are_edited_the_reference_is_erd_with_tabu_search():
-    known = outcome(rule="erd", repair_every=10, **CROWDED).notes
+    expected = outcome(rule="erd", repair_every=10, **CROWDED).notes
     for edited in ({"rule": "random", "repair_every": 3}, {"rule": "spt"}):
-        found = outcome(**edited, **CROWDED)
-        assert found.notes["reference_tardiness_by_batch"] == known["tardiness_by_batch"]
-        assert found.metrics["relative_tardiness"] != 1.0
+        results = outcome(**edited, **CROWDED)
+        assert results.notes["reference_tardiness_by_batch"] == expected["tardiness_by_batch"]
+        assert results.metrics["relative_tardiness"] != 1.0
 
 
 def test_both_arms_meet_the_same_jobs_and_the_same_chance():
@@ -131,20 +131,20 @@ def test_both_arms_meet_the_same_jobs_and_the_same_chance():
         helped = outcome(rule=rule, mode="assist", learner="naive_bayes").notes
         assert helped["reference_in_time_by_batch"] == own["in_time_by_batch"]
         assert helped["reference_tardiness_by_batch"] == own["tardiness_by_batch"]
-    known = outcome(rule="erd", repair_every=10, **CROWDED).notes["tardiness_by_batch"]
+    expected = outcome(rule="erd", repair_every=10, **CROWDED).notes["tardiness_by_batch"]
     learned = outcome(mode="direct", learner="drain", order="shortest", **CROWDED).notes
-    assert learned["reference_tardiness_by_batch"] == known
+    assert learned["reference_tardiness_by_batch"] == expected
 
 
 @pytest.mark.parametrize("learner", ["j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"])
 def test_every_learner_in_both_modes(learner):
     assisting = metrics(mode="assist", rule="random", learner=learner, set_aside=True)
     deciding = metrics(mode="direct", learner=learner, order="due_date", **CROWDED)
-    for found in (assisting, deciding):
-        assert found["jobs"] == 300
-        assert 0 <= found["in_time_share"] <= 1
-        assert found["tardiness_mean"] >= 0
-        assert 0 <= found["brier"] <= 1
+    for results in (assisting, deciding):
+        assert results["jobs"] == 300
+        assert 0 <= results["in_time_share"] <= 1
+        assert results["tardiness_mean"] >= 0
+        assert 0 <= results["brier"] <= 1
     assert (deciding["moves"] > 0) == (learner != "drain")
     assert metrics(mode="assist", rule="random", learner=learner, set_aside=True) == pytest.approx(
         assisting, nan_ok=True
@@ -154,43 +154,49 @@ def test_every_learner_in_both_modes(learner):
 def test_who_decides_directly_learns_from_erd_with_tabu_search():
     def learning_jobs(**parameters: Any) -> list[dict[str, Any]]:
         table = outcome(tables=True, **parameters, **CROWDED).tables["jobs"].to_pylist()
-        begin = min(each["submit"] for each in table if each["batch"] >= 0)
-        return [each | {"chance": None} for each in table if each["finish"] <= begin]
+        begin = min(row["submit"] for row in table if row["batch"] >= 0)
+        return [row | {"chance": None} for row in table if row["finish"] <= begin]
 
     learned = learning_jobs(mode="direct", learner="naive_bayes")
     assert len(learned) > 50
-    assert any(each["placed"] > each["submit"] for each in learned)
-    known = {"rule": "erd", "speeds": "learned"}
-    assert learned == learning_jobs(**known, repair_every=10)
-    assert learned != learning_jobs(**known)
-    # Another rule is taken where it is given.
+    assert any(row["placed"] > row["submit"] for row in learned)
+    erd = {"rule": "erd", "speeds": "learned"}
+    assert learned == learning_jobs(**erd, repair_every=10)
+    assert learned != learning_jobs(**erd)
+    # A rule that is set replaces the default.
     random = learning_jobs(mode="direct", learner="naive_bayes", rule="random")
     assert random == learning_jobs(rule="random")
 
 
 def test_a_learned_dispatcher_is_less_late_than_insertion_with_tabu_search():
-    found = [
+    results = [
         metrics(mode="direct", learner="drain", order="shortest", batch_jobs=400, seed=seed, **CROWDED)
         for seed in range(5)
     ]
-    assert max(each["relative_tardiness"] for each in found) < 0.9
+    assert max(values["relative_tardiness"] for values in results) < 0.9
 
 
 @pytest.mark.parametrize("rule", ["random", "round_robin", "first_available"])
 def test_a_learner_helps_every_selector(rule):
-    found = [
+    results = [
         metrics(mode="assist", rule=rule, learner="drain", batch_jobs=400, batches=3, seed=seed)
         for seed in range(5)
     ]
-    assert np.median([each["relative_in_time_median"] for each in found]) > 1.05
+    assert np.median([values["relative_in_time_median"] for values in results]) > 1.05
 
 
 def test_recovery_within_a_batch_after_all_machines_changed():
     shape = {"factors": (1.5, 1.5, 0.8, 0.8), "changed_factors": (0.8, 0.8, 1.5, 1.5), "change_after": 1}
-    told = {"mode": "assist", "rule": "first_available", "learner": "drain", "batches": 3, "batch_jobs": 400}
+    options = {
+        "mode": "assist",
+        "rule": "first_available",
+        "learner": "drain",
+        "batches": 3,
+        "batch_jobs": 400,
+    }
     relative = []
     for seed in range(5):
-        notes = outcome(seed=seed, **told, **shape).notes
+        notes = outcome(seed=seed, **options, **shape).notes
         there = notes["reference_in_time_by_batch"]
         relative.append([a / b for a, b in zip(notes["in_time_by_batch"], there, strict=True)])
     before, _, after = np.median(relative, axis=0)
@@ -215,17 +221,17 @@ def test_changes_failures_and_errors_are_felt():
 
 
 def test_a_row_for_each_job_and_notes_that_are_json():
-    found = outcome(tables=True, mode="assist", learner="drain", rule="random", first=20)
-    table = found.tables["jobs"]
+    results = outcome(tables=True, mode="assist", learner="drain", rule="random", first=20)
+    table = results.tables["jobs"]
     assert table.num_rows == 150 + 20
-    assert found.metrics["jobs"] == 20
+    assert results.metrics["jobs"] == 20
     assert set(table["batch"].to_pylist()) == {-1, 0}
-    json.dumps(found.notes)
+    json.dumps(results.notes)
 
 
 def test_notes_tell_what_was_learned_from_and_where_model_selection_had_too_little_to_choose_by():
-    told = {"mode": "assist", "learner": "naive_bayes", "refresh": 0, "learning_jobs": 300}
-    decided = outcome(**told).notes["learning"]
+    options = {"mode": "assist", "learner": "naive_bayes", "refresh": 0, "learning_jobs": 300}
+    decided = outcome(**options).notes["learning"]
     assert {key: decided[key] for key in ("refreshes", "of_one_outcome", "selections", "undecided")} == {
         "refreshes": 1,
         "of_one_outcome": 0,
@@ -236,11 +242,11 @@ def test_notes_tell_what_was_learned_from_and_where_model_selection_had_too_litt
     assert 0.5 < decided["aroc"] <= 1
     # Of few jobs under hardly any load one or two are late.
     for jobs in range(4, 60, 4):
-        few = outcome(**{**told, "learning_jobs": jobs}).notes["learning"]
+        few = outcome(**{**options, "learning_jobs": jobs}).notes["learning"]
         if few.get("undecided"):
             break
     assert (few["selections"], few["undecided"], few["weight"], few["aroc"]) == (1, 1, 1, None)
-    nothing = outcome(**{**told, "factors": (0.5,), "learning_offered_load": 0.01}).notes["learning"]
+    nothing = outcome(**{**options, "factors": (0.5,), "learning_offered_load": 0.01}).notes["learning"]
     assert nothing == {"refreshes": 1, "of_one_outcome": 1}
     json.dumps([decided, few, nothing])
     for parameters in ({}, {"mode": "assist", "learner": "drain"}):
@@ -256,13 +262,19 @@ def test_a_log(tmp_path: Path):
     ]
     path = tmp_path / "log.swf"
     path.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
-    told = {"batches": 4, "batch_jobs": 50, "learning_jobs": 50, "factors": (0.8, 1.2), "offered_load": 1.0}
-    found = metrics(trace=str(path), rule="edd", **told)
-    assert (found["jobs"], found["batches"]) == (200, 4)
-    half = metrics(trace=str(path), rule="edd", window="2/2", **told)
+    options = {
+        "batches": 4,
+        "batch_jobs": 50,
+        "learning_jobs": 50,
+        "factors": (0.8, 1.2),
+        "offered_load": 1.0,
+    }
+    results = metrics(trace=str(path), rule="edd", **options)
+    assert (results["jobs"], results["batches"]) == (200, 4)
+    half = metrics(trace=str(path), rule="edd", window="2/2", **options)
     assert (half["jobs"], half["batches"]) == (100, 2)
     # Estimates are the log's requested times, all alike here.
-    table = run_cell("dispatch", {"trace": str(path), **told}, tables=True).outcome.tables["jobs"]
+    table = run_cell("dispatch", {"trace": str(path), **options}, tables=True).outcome.tables["jobs"]
     assert set(table["estimate"].to_pylist()) == {600}
 
 
@@ -270,15 +282,15 @@ def test_a_log_without_requested_times(tmp_path: Path):
     lines = [f"{i + 1} {30 * i} -1 {50 + i} 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1" for i in range(100)]
     path = tmp_path / "log.swf"
     path.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
-    told = {"trace": str(path), "batches": 1, "batch_jobs": 40, "learning_jobs": 40, "offered_load": 1.0}
-    # By default each gets the log's largest run time, which tells nothing about the single job.
-    found = run_cell("dispatch", told, tables=True).outcome
-    assert set(found.tables["jobs"]["estimate"].to_pylist()) == {149}
-    assert found.notes["without_requested_time"] == 0
-    assert found.notes["cleaning"]["missing_walltime"] == 100
+    options = {"trace": str(path), "batches": 1, "batch_jobs": 40, "learning_jobs": 40, "offered_load": 1.0}
+    # By default each job gets the log's largest run time, which tells nothing about the single job.
+    results = run_cell("dispatch", options, tables=True).outcome
+    assert set(results.tables["jobs"]["estimate"].to_pylist()) == {149}
+    assert results.notes["without_requested_time"] == 0
+    assert results.notes["cleaning"]["missing_walltime"] == 100
     with pytest.raises(SimulationError, match="80 of 80 jobs have no requested time"):
-        run_cell("dispatch", {**told, "clean": "none"})
-    unsure = run_cell("dispatch", {**told, "clean": "none", "estimate_error": 0.5}, tables=True).outcome
+        run_cell("dispatch", {**options, "clean": "none"})
+    unsure = run_cell("dispatch", {**options, "clean": "none", "estimate_error": 0.5}, tables=True).outcome
     assert unsure.notes["without_requested_time"] == 80
     table = unsure.tables["jobs"]
     assert np.mean(np.equal(table["estimate"], table["length"])) < 0.1
@@ -307,7 +319,7 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ({"learner": "j48"}, "mode=alone cannot be combined with learner=j48"),
         ({"mode": "assist"}, "mode=assist cannot be combined with learner=none"),
@@ -344,6 +356,6 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
         ({"factors": (0.0,)}, "0.001"),
     ],
 )
-def test_what_does_not_go_together_is_told(parameters, told):
-    with pytest.raises(SweepError, match=told):
+def test_what_cannot_be_combined_is_refused(parameters, message):
+    with pytest.raises(SweepError, match=message):
         metrics(**parameters)

@@ -38,8 +38,8 @@ BY_DESIGN = {"check_sample_weight_equivalence_on_dense_data"}
     ids=["c45", "bayes", "lwl"],
 )
 def test_scikit_learns_own_checks(model, exempt):
-    told = check_estimator(model, on_fail=None)
-    failed = {each["check_name"]: each["exception"] for each in told if each["status"] == "failed"}
+    checks = check_estimator(model, on_fail=None)
+    failed = {check["check_name"]: check["exception"] for check in checks if check["status"] == "failed"}
     assert set(failed) <= exempt, failed
 
 
@@ -50,9 +50,11 @@ def test_bounds_of_leaves_as_printed_in_c45s_description():
     """Quinlan: U₂₅(0, 6) = 0.206, U₂₅(0, 9) = 0.143, U₂₅(0, 1) = 0.750, U₂₅(1, 16) = 0.157."""
     quarter = Bound(0.25, float(norm.ppf(0.75)))
     for total, wrong, bound in ((6, 0, 0.206), (9, 0, 0.143), (1, 0, 0.750)):
-        assert (wrong + added_errors(total, wrong, quarter)) / total == pytest.approx(bound, abs=5e-4)
+        assert (wrong + added_errors(float(total), float(wrong), quarter)) / total == pytest.approx(
+            bound, abs=5e-4
+        )
     # His is exact, the approximation that J48 has is near it.
-    assert (1 + added_errors(16, 1, quarter)) / 16 == pytest.approx(0.157, abs=3e-3)
+    assert (1 + added_errors(16.0, 1.0, quarter)) / 16 == pytest.approx(0.157, abs=3e-3)
 
 
 def test_the_iris_tree_that_j48_is_known_for():
@@ -103,9 +105,9 @@ def test_raising_replaces_a_node_by_its_larger_branch():
     table = rng.random((300, 4))
     labels = ((table[:, 0] > 0.5) ^ (rng.random(300) < 0.12)).astype(int)
     grown = GrownTree(table, labels, np.ones(300), classes=2)
-    kept, raised = (grown.pruned(0.25, raising) for raising in (False, True))
+    in_place, raised = (grown.pruned(0.25, raising) for raising in (False, True))
     count = lambda nodes: C45Classifier.leaves.fget(type("Tree", (), {"nodes_": nodes}))  # noqa: E731
-    assert count(raised) <= count(kept)
+    assert count(raised) <= count(in_place)
     # Whatever was moved, every node's counts are those of the examples that reach it.
     left, right, feature, threshold, counts = raised
     reached = {0: np.arange(300)}
@@ -141,8 +143,8 @@ def test_naive_bayes_is_the_sum_of_scikit_learns_two():
     # By Bayes' rule: what either says, over the prior that both have in them.
     product = categorical.predict_proba(names) * normal.predict_proba(quantity) / normal.class_prior_
     expected = product / product.sum(axis=1, keepdims=True)
-    found = MixedNaiveBayes((0, 1)).fit(rows, labels).predict_proba(rows)
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    ours = MixedNaiveBayes((0, 1)).fit(rows, labels).predict_proba(rows)
+    np.testing.assert_allclose(ours, expected, atol=1e-9)
 
 
 def test_naive_bayes_accuracy_is_as_published():
@@ -154,12 +156,12 @@ def test_naive_bayes_accuracy_is_as_published():
 # Locally weighted learning ----------------------------------------------------------------------------
 
 
-def slow_lwl(table, labels, weights, named, row, neighbours, classes):
+def slow_lwl(table, labels, weights, categorical, row, neighbours, classes):
     """The definition, one query: distances, linear kernel, the best of all stumps."""
     low, span = table.min(axis=0), np.ptp(table, axis=0)
-    low, span = np.where(named, 0, low), np.where(named | (span == 0), 1, span)
+    low, span = np.where(categorical, 0, low), np.where(categorical | (span == 0), 1, span)
     table, row = (table - low) / span, (row - low) / span
-    apart = np.where(named, table != row, np.abs(table - row)).astype(float)
+    apart = np.where(categorical, table != row, np.abs(table - row)).astype(float)
     distance = np.sqrt((apart**2).sum(axis=1))
     farthest = np.sort(distance)[min(neighbours or len(table), len(table)) - 1]
     near = distance <= farthest
@@ -175,13 +177,13 @@ def slow_lwl(table, labels, weights, named, row, neighbours, classes):
     best, side = np.inf, entropy(near)[1]
     for column in range(table.shape[1]):
         values = np.unique(table[near, column])
-        cuts = values if named[column] else (values[1:] + values[:-1]) / 2
+        cuts = values if categorical[column] else (values[1:] + values[:-1]) / 2
         for cut in cuts:
-            inside = table[:, column] == cut if named[column] else table[:, column] <= cut
+            inside = table[:, column] == cut if categorical[column] else table[:, column] <= cut
             (one, sums), (other, rest) = entropy(near & inside), entropy(near & ~inside)
             if one + other < best - 1e-12:
                 best = one + other
-                within = row[column] == cut if named[column] else row[column] <= cut
+                within = row[column] == cut if categorical[column] else row[column] <= cut
                 side = sums if within else rest
     return side / side.sum() if side.sum() > 0 else entropy(near)[1] / entropy(near)[1].sum()
 
@@ -192,10 +194,10 @@ def test_locally_weighted_learning_is_its_definition(neighbours):
     table = np.column_stack([rng.random(120), rng.integers(0, 30, 120), rng.integers(0, 4, 120)])
     labels = (table[:, 0] + table[:, 2] / 4 + 0.3 * rng.random(120) > 0.9).astype(int)
     weights = class_weights(labels, 2.0)
-    named = np.array([False, False, True])
+    categorical = np.array([False, False, True])
     rows = np.column_stack([rng.random(40), rng.integers(0, 30, 40), rng.integers(0, 4, 40)])
     fitted = LocallyWeightedClassifier(neighbours, (2,)).fit(table, labels, weights)
-    expected = [slow_lwl(table, labels, weights, named, row, neighbours, 2) for row in rows]
+    expected = [slow_lwl(table, labels, weights, categorical, row, neighbours, 2) for row in rows]
     np.testing.assert_allclose(fitted.predict_proba(rows), expected, atol=1e-9)
 
 
@@ -232,7 +234,9 @@ def test_flat_trees_predict_what_scikit_learn_does():
         np.testing.assert_allclose(flat_boosting(regressor).sums(rows), regressor.predict(rows), atol=1e-12)
     tree = DecisionTreeClassifier(min_samples_leaf=5, random_state=0).fit(table, labels)
     inner = tree.tree_
-    nodes = [np.array(each, np.int64) for each in (inner.children_left, inner.children_right, inner.feature)]
+    nodes = [
+        np.array(column, np.int64) for column in (inner.children_left, inner.children_right, inner.feature)
+    ]
     flat = flat_tree([*nodes, np.array(inner.threshold)], inner.value[:, 0, 1])
     np.testing.assert_array_equal(flat.sums(rows.astype(np.float32)), tree.predict_proba(rows)[:, 1])
 
@@ -241,21 +245,21 @@ def test_selection_takes_the_largest_area_over_weights_and_settings():
     rng = np.random.default_rng(0)
     table = rng.random((300, 2))
     labels = (table[:, 0] + 0.3 * rng.random(300) > 0.6).astype(int)
-    seen = []
+    calls = []
 
-    def scorer(kept, own, weights, left_out):
-        seen.append((len(kept), len(left_out), float(weights.max())))
+    def scorer(train, own, weights, test):
+        calls.append((len(train), len(test), float(weights.max())))
         # Settings: noise, the column that tells, its opposite.
-        yield np.linspace(0, 1, len(left_out))
-        yield left_out[:, 0]
-        yield -left_out[:, 0]
+        yield np.linspace(0, 1, len(test))
+        yield test[:, 0]
+        yield -test[:, 0]
 
-    chosen = select(table, labels, ("noise", "good", "bad"), scorer, rng=np.random.default_rng(1))
-    assert (chosen.weight, chosen.setting) == (1, "good")
-    assert chosen.aroc == pytest.approx(roc_auc_score(labels, table[:, 0]), abs=0.02)
-    assert len(seen) == 4 * 4
-    assert {weight for *_, weight in seen} == {1.0, 2.0, 5.0, 10.0}
-    assert all(kept + out == 300 for kept, out, _ in seen)
+    selection = select(table, labels, ("noise", "good", "bad"), scorer, rng=np.random.default_rng(1))
+    assert (selection.weight, selection.setting) == (1, "good")
+    assert selection.aroc == pytest.approx(roc_auc_score(labels, table[:, 0]), abs=0.02)
+    assert len(calls) == 4 * 4
+    assert {weight for *_, weight in calls} == {1.0, 2.0, 5.0, 10.0}
+    assert all(train + out == 300 for train, out, _ in calls)
     few = select(table[:3], np.array([0, 1, 0]), ("noise",), scorer, rng=np.random.default_rng(1))
     assert np.isnan(few.aroc)
 
@@ -268,14 +272,14 @@ def rare(positive: int, count: int = 5000) -> tuple[np.ndarray, np.ndarray]:
     return table, labels
 
 
-def columns(seen: list):
-    """A scorer of three settings, noise and two columns; it notes what it was given."""
+def columns(calls: list):
+    """A scorer of three settings, noise and two columns; it records its calls."""
 
-    def scorer(kept, own, weights, left_out):
-        seen.append((kept, own, weights, left_out))
-        yield np.zeros(len(left_out))
-        yield left_out[:, 0]
-        yield left_out[:, 1]
+    def scorer(train, own, weights, test):
+        calls.append((train, own, weights, test))
+        yield np.zeros(len(test))
+        yield test[:, 0]
+        yield test[:, 1]
 
     return scorer
 
@@ -290,19 +294,19 @@ def test_a_rare_class_is_judged_on_as_many_examples_as_there_are_folds(positive,
     for seed in range(5):
         plain = np.random.default_rng(seed).permutation(5000)[:250]
         assert (labels[plain] == few).sum() < 4
-        seen: list = []
-        told = ("noise", "other", "good")
+        calls: list = []
+        settings = ("noise", "other", "good")
         rng = np.random.default_rng(seed)
-        chosen = select(table, labels, told, columns(seen), limit=250, rng=rng)
+        selection = select(table, labels, settings, columns(calls), limit=250, rng=rng)
         if not flipped:
-            assert (chosen.setting, chosen.aroc) == ("good", 1.0)
-        left_out = np.concatenate([each[3] for each in seen[:4]])
-        judged = {tuple(row) for row in left_out}
-        assert len(judged) == len(left_out) == 250 + 4 - (labels[plain] == few).sum()
+            assert (selection.setting, selection.aroc) == ("good", 1.0)
+        test = np.concatenate([call[3] for call in calls[:4]])
+        judged = {tuple(row) for row in test}
+        assert len(judged) == len(test) == 250 + 4 - (labels[plain] == few).sum()
         assert {tuple(row) for row in table[plain]} <= judged
-        for kept, own, weights, _ in seen[:4]:
+        for train, own, weights, _ in calls[:4]:
             assert (own == few).sum() == 3
-            assert len(kept) == len(weights)
+            assert len(train) == len(weights)
             # Odds by weight are, but for the fold that is left out, those of all 5,000.
             odds = weights[own == few].sum() / weights[own != few].sum()
             assert odds == pytest.approx(positive / (5000 - positive), rel=0.02)
@@ -321,29 +325,28 @@ def after(seed: int) -> float:
 @pytest.mark.parametrize("limit", [None, 60, 250])
 def test_where_a_plain_part_has_enough_of_both_classes_it_is_what_is_judged(limit):
     table, labels = rare(2500)
-    seen: list = []
-    chosen = select(table, labels, "abc", columns(seen), limit=limit, rng=np.random.default_rng(7))
-    # Algorithm 1 as it was before rare classes were seen to, written down again.
+    calls: list = []
+    selection = select(table, labels, "abc", columns(calls), limit=limit, rng=np.random.default_rng(7))
+    # Algorithm 1 without the rule for rare classes.
     rng = np.random.default_rng(7)
     part = rng.permutation(5000)[: limit or 5000]
     table, labels = table[part], labels[part]
     split = StratifiedKFold(4, shuffle=True, random_state=int(rng.integers(2**32))).split(table, labels)
     expected = [
-        (table[kept], labels[kept], class_weights(labels[kept], 1.0), table[left_out])
-        for kept, left_out in split
+        (table[train], labels[train], class_weights(labels[train], 1.0), table[test]) for train, test in split
     ]
-    for found, wanted in zip(seen[:4], expected, strict=True):
-        for one, other in zip(found, wanted, strict=True):
+    for call, wanted in zip(calls[:4], expected, strict=True):
+        for one, other in zip(call, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
-    assert (chosen.weight, chosen.setting, chosen.aroc) == (1, "c", 1.0)
+    assert (selection.weight, selection.setting, selection.aroc) == (1, "c", 1.0)
 
 
 def test_too_few_of_a_class_in_the_whole_table_are_told_by_the_area():
     table, labels = rare(3)
-    seen: list = []
+    calls: list = []
     rng, again = np.random.default_rng(0), np.random.default_rng(0)
-    chosen = select(table, labels, "abc", columns(seen), limit=250, rng=rng)
-    assert (chosen.weight, chosen.setting, seen) == (1, "a", [])
+    selection = select(table, labels, "abc", columns(calls), limit=250, rng=rng)
+    assert (selection.weight, selection.setting, calls) == (1, "a", [])
     again.permutation(5000)
     assert rng.random() == again.random()
-    assert np.isnan(chosen.aroc)
+    assert np.isnan(selection.aroc)

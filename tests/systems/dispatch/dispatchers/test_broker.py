@@ -1,4 +1,4 @@
-"""Brokers that ask a learner: Algorithms 2 and 3, repair, what is learnt from, and that no one cheats."""
+"""Brokers with a learner: Algorithms 2 and 3, repair, examples, and that no one sees the future."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gridtune.systems.dispatch.simulator.replay import dispatch
 FACTORS = np.array([1.32, 0.8, 1.07, 0.9103])
 
 
-class Told:
-    """A learner whose answers are a function of the rows; it remembers what it was shown."""
+class StubLearner:
+    """A learner whose predictions are a function of the rows; it records its examples."""
 
     attributes = "informed"
     selection = None
@@ -27,16 +27,27 @@ class Told:
 
     def __init__(self, chances, preference=None) -> None:
         self._chances, self._preference = chances, preference or chances
-        self.shown: list[tuple[Examples, bool]] = []
+        self.calls: list[tuple[Examples, bool]] = []
 
     def refresh(self, examples, *, reselect, rng):
-        self.shown.append((examples, reselect))
+        self.calls.append((examples, reselect))
 
     def chances(self, rows):
         return self._chances(rows)
 
     def preference(self, rows):
         return self._preference(rows)
+
+
+def constant(chance: float) -> StubLearner:
+    return StubLearner(lambda rows: np.full(len(rows), chance))
+
+
+def first_machine() -> StubLearner:
+    """Prefers machine 0, whatever waits there."""
+    return StubLearner(
+        lambda rows: np.full(len(rows), 0.5), lambda rows: (rows[:, MACHINE] == 0).astype(float)
+    )
 
 
 def some_jobs(load: float, seed: int = 0, *, learning: int = 100, jobs: int = 300) -> DispatchJobs:
@@ -60,7 +71,7 @@ def alone(jobs: DispatchJobs, rule: str, **options):
 def test_the_earliest_end_is_what_insertion_by_release_takes():
     """Two ways to the same decision: through a learner's rows, and compiled."""
     jobs = some_jobs(1.5)
-    learner = Told(lambda rows: np.full(len(rows), 0.3), lambda rows: -rows[:, PREDICTED])
+    learner = StubLearner(lambda rows: np.full(len(rows), 0.3), lambda rows: -rows[:, PREDICTED])
     ours = run(Broker(learner, direct=True, rule="erd"), jobs)
     theirs = alone(jobs, "erd")
     for name in ("machine", "placed", "start", "finish"):
@@ -70,7 +81,7 @@ def test_the_earliest_end_is_what_insertion_by_release_takes():
 @pytest.mark.parametrize("rule", ["random", "round_robin", "first_available"])
 def test_a_learner_that_knows_no_better_changes_nothing(rule):
     jobs = some_jobs(1.0)
-    outcome = run(Broker(Told(lambda rows: np.full(len(rows), 0.9)), rule=rule), jobs)
+    outcome = run(Broker(constant(0.9), rule=rule), jobs)
     np.testing.assert_array_equal(outcome.machine, alone(jobs, rule).machine)
     assert not outcome.overruled.any()
 
@@ -78,22 +89,22 @@ def test_a_learner_that_knows_no_better_changes_nothing(rule):
 def test_assistance_takes_the_best_that_is_probable():
     """Algorithm 2: above ½ and better than the base's own; else the base's, or aside."""
     jobs = some_jobs(0.5)
-    taught = jobs.batch >= 0
+    measured = jobs.batch >= 0
     best = lambda rows: np.where(rows[:, MACHINE] == 1, 0.8, 0.6)  # noqa: E731
-    assert (run(Broker(Told(best), rule="random"), jobs).machine[taught] == 1).all()
+    assert (run(Broker(StubLearner(best), rule="random"), jobs).machine[measured] == 1).all()
     hardly = lambda rows: np.where(rows[:, MACHINE] == 1, 0.4, 0.1)  # noqa: E731
-    stayed = run(Broker(Told(hardly), rule="random"), jobs)
+    stayed = run(Broker(StubLearner(hardly), rule="random"), jobs)
     np.testing.assert_array_equal(stayed.machine, alone(jobs, "random").machine)
     worst = lambda rows: np.where(rows[:, MACHINE] == 2, -1.0, 0.0)  # noqa: E731
-    aside = run(Broker(Told(hardly, worst), rule="random", assistance="set_aside"), jobs)
-    assert (aside.machine[taught] == 2).all()
-    assert np.isnan(stayed.chance[~taught]).all()
-    assert set(stayed.chance[taught]) <= {0.4, 0.1}
+    aside = run(Broker(StubLearner(hardly, worst), rule="random", assistance="set_aside"), jobs)
+    assert (aside.machine[measured] == 2).all()
+    assert np.isnan(stayed.chance[~measured]).all()
+    assert set(stayed.chance[measured]) <= {0.4, 0.1}
 
 
 def test_equally_good_machines_are_all_used():
     jobs = some_jobs(0.5)
-    outcome = run(Broker(Told(lambda rows: np.ones(len(rows))), direct=True), jobs)
+    outcome = run(Broker(StubLearner(lambda rows: np.ones(len(rows))), direct=True), jobs)
     assert np.bincount(outcome.machine, minlength=4).min() > 30
 
 
@@ -101,22 +112,22 @@ def test_repair_sends_the_most_tardy_job_anew():
     """All go to machine 0 by preference until they wait there too long; a repair takes them where it says."""
     jobs = some_jobs(1.0)
     crowded = lambda rows: np.where(rows[:, LEFT] > 0, rows[:, MACHINE] == 0, rows[:, MACHINE] == 3)  # noqa: E731
-    learner = Told(lambda rows: np.full(len(rows), 0.5), lambda rows: crowded(rows).astype(float))
-    kept = run(Broker(learner, direct=True), jobs)
+    learner = StubLearner(lambda rows: np.full(len(rows), 0.5), lambda rows: crowded(rows).astype(float))
+    crowding = run(Broker(learner, direct=True), jobs)
     repaired = run(Broker(learner, direct=True, repair_every=10, repair_steps=10), jobs)
-    taught = jobs.batch >= 0
-    assert (kept.machine[taught] == 0).all()
-    assert kept.moves == 0
+    measured = jobs.batch >= 0
+    assert (crowding.machine[measured] == 0).all()
+    assert crowding.moves == 0
     # A job that is overdue goes to machine 3 and stays there, however often it is taken out again.
-    assert repaired.moves == (repaired.machine[taught] == 3).sum() > 0
-    assert set(repaired.machine[taught]) == {0, 3}
+    assert repaired.moves == (repaired.machine[measured] == 3).sum() > 0
+    assert set(repaired.machine[measured]) == {0, 3}
     late = lambda outcome: np.maximum(0, outcome.finish - jobs.deadline).sum()  # noqa: E731
-    assert late(repaired) < late(kept)
+    assert late(repaired) < late(crowding)
 
 
 def test_a_job_put_back_where_it_stood_has_not_moved():
     jobs = some_jobs(1.0)
-    always = Told(lambda rows: np.full(len(rows), 0.5), lambda rows: (rows[:, MACHINE] == 0).astype(float))
+    always = first_machine()
     outcome = run(Broker(always, direct=True, repair_every=10, repair_steps=10), jobs)
     assert (outcome.placed > jobs.submit).any()
     assert outcome.moves == 0
@@ -126,44 +137,44 @@ def test_only_a_learner_that_assists_overrules():
     """In direct mode the base rule has no say: no decision is another than its own, repaired or not."""
     jobs = some_jobs(1.0)
     best = lambda rows: np.where(rows[:, MACHINE] == 1, 0.8, 0.6)  # noqa: E731
-    assisted = run(Broker(Told(best), rule="random"), jobs)
-    taught = jobs.batch >= 0
-    np.testing.assert_array_equal(assisted.overruled[taught], alone(jobs, "random").machine[taught] != 1)
-    assert not run(Broker(Told(best), direct=True, repair_every=10), jobs).overruled.any()
+    assisted = run(Broker(StubLearner(best), rule="random"), jobs)
+    measured = jobs.batch >= 0
+    np.testing.assert_array_equal(assisted.overruled[measured], alone(jobs, "random").machine[measured] != 1)
+    assert not run(Broker(StubLearner(best), direct=True, repair_every=10), jobs).overruled.any()
 
 
 def test_examples_are_rows_as_of_placing_and_what_became_of_the_jobs():
     jobs = some_jobs(1.0)
-    learner = Told(lambda rows: np.full(len(rows), 0.9))
+    learner = constant(0.9)
     broker = Broker(learner, rule="random", refreshing=Refreshing(50, "finished", 80, 1.5))
     outcome = run(broker, jobs)
-    first, anew = learner.shown[0]
+    first, anew = learner.calls[0]
     assert anew
     assert len(first.in_time) == 80
-    for examples, _ in learner.shown:
+    for examples, _ in learner.calls:
         assert len(examples.in_time) <= 80
         assert set(examples.rows[:, MACHINE]) <= {0, 1, 2, 3}
     late = {(int(e), int(d - s)): f <= d for e, d, s, f in zip(
         jobs.estimate, jobs.deadline, jobs.submit, outcome.finish, strict=True)}  # fmt: skip
     for row, good in zip(first.rows, first.in_time, strict=True):
         assert late[(int(row[0]), int(row[LEFT]))] == good
-    assert 5 <= len(learner.shown) <= 8
-    assert [anew for _, anew in learner.shown].count(True) < len(learner.shown)
-    arrivals = Told(lambda rows: np.full(len(rows), 0.9))
+    assert 5 <= len(learner.calls) <= 8
+    assert [anew for _, anew in learner.calls].count(True) < len(learner.calls)
+    arrivals = constant(0.9)
     run(Broker(arrivals, rule="random", refreshing=Refreshing(10, "arrivals")), jobs)
-    assert len(arrivals.shown) == 300 // 10
-    once = Told(lambda rows: np.full(len(rows), 0.9))
+    assert len(arrivals.calls) == 300 // 10
+    once = constant(0.9)
     run(Broker(once, rule="random", refreshing=Refreshing(0)), jobs)
-    assert len(once.shown) == 1
+    assert len(once.calls) == 1
 
 
 @pytest.mark.parametrize("rule", ["edd", "erd", "spt"])
 def test_learning_jobs_are_described_where_their_rule_puts_them(rule):
     """With speeds and lengths known, a job ends when its row predicts, or later if others go before it."""
     jobs = some_jobs(1.5)
-    learner = Told(lambda rows: np.full(len(rows), 0.9))
+    learner = constant(0.9)
     run(Broker(learner, direct=True, rule=rule, refreshing=Refreshing(0)), jobs)
-    ((examples, _),) = learner.shown
+    ((examples, _),) = learner.calls
     later = examples.seconds - examples.rows[:, PREDICTED]
     assert later.min() == 0
     assert (later.max() > 0) == (rule != "erd")
@@ -171,32 +182,32 @@ def test_learning_jobs_are_described_where_their_rule_puts_them(rule):
 
 def test_tabu_search_repairs_among_learning_jobs_and_leaves_the_learners_own_alone():
     jobs = some_jobs(1.5)
-    taught = jobs.batch >= 0
-    first = Told(lambda rows: np.full(len(rows), 0.5), lambda rows: (rows[:, MACHINE] == 0).astype(float))
-    told = {"direct": True, "rule": "erd", "repair_every": 10}
-    searched = run(Broker(first, **told, repair_steps=10), jobs)
+    measured = jobs.batch >= 0
+    first = first_machine()
+    options = {"direct": True, "rule": "erd", "repair_every": 10}
+    searched = run(Broker(first, **options, repair_steps=10), jobs)
     theirs = alone(jobs, "erd", repair_every=10, repair_steps=10)
     # Until the learner's first decision both are one run.
-    ended = ~taught & (searched.finish <= jobs.submit[taught][0])
+    ended = ~measured & (searched.finish <= jobs.submit[measured][0])
     assert ended.sum() > 50
     for name in ("machine", "placed", "start", "finish"):
         np.testing.assert_array_equal(getattr(searched, name)[ended], getattr(theirs, name)[ended])
     assert (theirs.placed > jobs.submit)[ended].any()
     # Tabu search would have sent late ones away from the crowded machine, to which the learner sends all.
-    assert (searched.machine[taught] == 0).all()
-    assert (theirs.machine[taught] != 0).any()
+    assert (searched.machine[measured] == 0).all()
+    assert (theirs.machine[measured] != 0).any()
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_learns_and_helps(name):
     """On machines that differ, under little load: more in time than at random, from seed to same seed."""
     jobs = some_jobs(0.5, learning=300, jobs=200)
-    taught = jobs.batch >= 0
+    measured = jobs.batch >= 0
     broker = Broker(make_learner(name, 4), rule="random", speeds="learned")
     outcome = run(broker, jobs)
     good, before = outcome.finish <= jobs.deadline, alone(jobs, "random").finish <= jobs.deadline
-    assert good[taught].sum() > 1.05 * before[taught].sum()
-    assert ((outcome.chance[taught] >= 0) & (outcome.chance[taught] <= 1)).all()
+    assert good[measured].sum() > 1.05 * before[measured].sum()
+    assert ((outcome.chance[measured] >= 0) & (outcome.chance[measured] <= 1)).all()
     again = run(Broker(make_learner(name, 4), rule="random", speeds="learned"), jobs)
     np.testing.assert_array_equal(outcome.machine, again.machine)
 
@@ -224,12 +235,12 @@ def test_a_decision_with_trees_of_ten_thousand_examples_takes_less_than_two_mill
     learner = make_learner(name, 8)
     columns = 4 if learner.attributes == "paper" else 9
     learner.refresh(Examples(rows[:, :columns], good, rng.random(10_000) + 1), reselect=True, rng=rng)
-    asked = rows[:8, :columns].copy()
-    learner.chances(asked)
+    decision = rows[:8, :columns].copy()
+    learner.chances(decision)
     began = time.thread_time()
     for _ in range(200):
-        learner.chances(asked)
-        learner.preference(asked)
+        learner.chances(decision)
+        learner.preference(decision)
     assert (time.thread_time() - began) / 200 < 2e-3
 
 

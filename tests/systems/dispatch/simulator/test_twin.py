@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.simulator.events import advance, place, take_out
 from gridtune.systems.dispatch.simulator.model import (
     Changes,
     DispatchJobs,
@@ -17,10 +18,7 @@ from gridtune.systems.dispatch.simulator.model import (
     no_changes,
     speed_changes,
 )
-from gridtune.systems.dispatch.simulator.predicting import learn, new_broker_state
 from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, RULES, SPEEDS, dispatch
-from gridtune.systems.dispatch.simulator.selecting import tabu_search
-from gridtune.systems.dispatch.simulator.state import MOVES, NOBODY, NOW, new_site
 from tests.systems.dispatch.simulator.twin import (
     ReferenceBroker,
     ReferenceJob,
@@ -63,10 +61,10 @@ def cases(draw):
 
 def twin(jobs: DispatchJobs, machines: Machines, rng: np.random.Generator, **options) -> ReferenceSite:
     columns = (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)
-    each = zip(*(column.tolist() for column in columns), strict=True)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     changes: Changes = machines.changes
     site = ReferenceSite(
-        [ReferenceJob(number, *job) for number, job in enumerate(each)],
+        [ReferenceJob(number, *job) for number, job in enumerate(rows)],
         [
             ReferenceMachine(*pair)
             for pair in zip(machines.factor.tolist(), machines.cpus.tolist(), strict=True)
@@ -161,72 +159,51 @@ def test_a_later_estimate_or_length_changes_nothing_before_it():
             assert (before.machine[placed] == after.machine[placed]).all()
 
 
-def send_all_to_the_first(site, own):
-    """Send every job to machine 0 as it comes, in the kernels and in the twin."""
-    for number in range(len(own.jobs)):
-        assert advance(site) == number
-        place(site, number, 0, NOBODY)
-        job = own.next_job()
+def reference_site(deadlines: Sequence[int], length: int, factors: Sequence[float]) -> ReferenceSite:
+    """A site whose jobs all arrive at 0 and go to machine 0, one after the other."""
+    site = ReferenceSite(
+        [ReferenceJob(number, 0, length, length, due) for number, due in enumerate(deadlines)],
+        [ReferenceMachine(factor, 1) for factor in factors],
+    )
+    for number in range(len(deadlines)):
+        job = site.next_job()
         assert job is not None
-        own.place(job, 0, number)
+        site.place(job, 0, number)
+    return site
 
 
 def test_a_job_moves_only_if_its_machine_changes():
-    """Taken out and put back is no move, in the kernels and in the twin."""
-    column = np.zeros(2, np.int64)
-    jobs = DispatchJobs(column, column + 5, column + 5, column + 9, column)
-    machines = Machines(np.ones(2), np.ones(2, np.int64))
-    site = new_site(jobs, machines)
-    own = ReferenceSite(
-        [ReferenceJob(number, 0, 5, 5, 9) for number in range(2)],
-        [ReferenceMachine(1.0, 1) for _ in range(2)],
-    )
-    send_all_to_the_first(site, own)
+    """Taken out and put back is no move."""
+    site = reference_site([9, 9], 5, [1.0, 1.0])
     for machine, moves in ((0, 0), (1, 1)):
-        take_out(site, 1)
-        place(site, 1, machine, NOBODY)
-        own.machines[0].queue.remove(own.jobs[1])
-        own.place(own.jobs[1], machine, 0)
-        assert (site.memory[MOVES], own.moves) == (moves, moves)
+        site.machines[0].queue.remove(site.jobs[1])
+        site.place(site.jobs[1], machine, 0)
+        assert site.moves == moves
 
 
-def test_a_moved_jobs_first_prediction_is_not_held_against_its_second_placing():
+def test_the_prediction_for_a_moved_jobs_first_place_does_not_count():
     """Three jobs of 10 s on machine 0 and its slow neighbour: the last is moved, and no ratio is its own.
 
     Predicted ends: 10, 20 and 30 s after the submission. The third goes to machine 1 after 5 s and ends there
     15 s later, half the 30 s that were predicted of another queue from another second on.
     """
-    column = np.zeros(3, np.int64)
-    jobs = DispatchJobs(column, column + 10, column + 10, np.array([10, 20, 12]), column)
-    machines = Machines(np.array([1.0, 1.5]), np.ones(2, np.int64))
-    site, scratch = new_site(jobs, machines), np.zeros((2, 2), np.int64)
-    belief = new_broker_state(site, SPEEDS["known"], 0.95)
-    own = ReferenceSite(
-        [ReferenceJob(number, 0, 10, 10, due) for number, due in enumerate((10, 20, 12))],
-        [ReferenceMachine(1.0, 1), ReferenceMachine(1.5, 1)],
-    )
-    broker = ReferenceBroker(own, "erd", "known", [0.0] * 3)
-    send_all_to_the_first(site, own)
-    for number, job in enumerate(own.jobs):
-        job.predicted = belief.predicted[number] = 10 * (number + 1)
-    learn(site, belief)
+    site = reference_site([10, 20, 12], 10, [1.0, 1.5])
+    broker = ReferenceBroker(site, "erd", "known", [0.0] * 3, repair_steps=1)
+    for number, job in enumerate(site.jobs):
+        job.predicted = 10 * (number + 1)
     broker.learn()
-    own.now = site.memory[NOW] = 5
-    broker.repair_steps = 1
+    site.now = 5
     broker.tabu_search()
-    assert tabu_search(site, belief, 1, scratch[0], scratch[1], np.zeros(3, np.int64)) == 1
-    assert belief.predicted.tolist() == [job.predicted for job in own.jobs] == [10, 20, 0]
-    assert advance(site) == NOBODY
-    assert own.next_job() is None
-    learn(site, belief)
+    assert [job.predicted for job in site.jobs] == [10, 20, 0]
+    assert site.next_job() is None
     broker.learn()
-    assert site.finish.tolist() == [job.finish for job in own.jobs] == [10, 20, 20]
-    assert belief.counts[2] == broker.seen == 2
-    assert belief.ratio[:2].tolist() == list(broker.ratios) == [1.0, 1.0]
+    assert [job.finish for job in site.jobs] == [10, 20, 20]
+    assert broker.recorded == 2
+    assert list(broker.ratios) == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"rule": "fifo"}, "no rule is named 'fifo'"),
         ({"speeds": "guessed"}, "no speeds is named"),
@@ -235,9 +212,9 @@ def test_a_moved_jobs_first_prediction_is_not_held_against_its_second_placing():
         ({"repair_every": -1}, "below 0"),
     ],
 )
-def test_what_cannot_be_is_told(options, told):
+def test_impossible_options_are_refused(options, message):
     jobs = make_jobs(np.random.default_rng(0), 3, 10, 0.0)
-    with pytest.raises(SimulationError, match=told):
+    with pytest.raises(SimulationError, match=message):
         dispatch(jobs, Machines(np.ones(1), np.ones(1, np.int64)), rng=np.random.default_rng(0), **options)
 
 

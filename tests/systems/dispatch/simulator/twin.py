@@ -1,4 +1,4 @@
-"""The dispatch simulator in plain Python: slow, clear, and what the compiled one has to equal.
+"""The dispatch simulator in plain Python: slow and clear; the compiled one must equal it.
 
 Queues are lists, every second's events are searched for in all machines, and no code is shared with the
 kernels. The rules are spelt out in `docs/dispatch.md`.
@@ -81,7 +81,7 @@ class ReferenceSite:
             times += [self.changes[0][0]] if self.changes else []
             times += [self.coming[0].submit] if self.coming else []
             self.now = min(times)
-            for job in sorted(running, key=lambda each: each.number):
+            for job in sorted(running, key=lambda job: job.number):
                 if job.end == self.now:
                     self._of(job).running.remove(job)
                     job.finish = self.now
@@ -108,7 +108,7 @@ class ReferenceSite:
             machine.factor = value
         elif kind == "failure":
             machine.downs += 1
-            thrown = sorted(machine.running, key=lambda each: each.number)
+            thrown = sorted(machine.running, key=lambda job: job.number)
             for job in thrown:
                 job.start = job.end = None
             machine.queue[:0] = thrown
@@ -174,7 +174,7 @@ class ReferenceBroker:
         self.factors = [1.0] * len(site.machines)
         self.sums = [(0.0, 0.0, 0.0)] * len(site.machines)
         self.ratios: deque[float] = deque(maxlen=200)
-        self.learned = self.seen = 0
+        self.learned = self.recorded = 0
 
     def run(self) -> None:
         """Decide on every job."""
@@ -192,11 +192,11 @@ class ReferenceBroker:
             if job.finish is None or job.placed is None or job.start is None:
                 raise ValueError(f"job {job.number} has not ended")
             if job.predicted > 0:
-                self.seen += 1
+                self.recorded += 1
                 self.ratios.append((job.finish - job.placed) / job.predicted)
-            kept = math.log((job.finish - job.start) / job.estimate)
-            weight, logs, squares = (self.forget * each for each in self.sums[index])
-            self.sums[index] = weight + 1.0, logs + kept, squares + kept * kept
+            log_factor = math.log((job.finish - job.start) / job.estimate)
+            weight, logs, squares = (self.forget * value for value in self.sums[index])
+            self.sums[index] = weight + 1.0, logs + log_factor, squares + log_factor * log_factor
         if self.speeds == "learned" and self.learned < len(self.site.ended):
             self.estimate_factors()
         self.learned = len(self.site.ended)
@@ -205,11 +205,11 @@ class ReferenceBroker:
 
     def estimate_factors(self) -> None:
         """Shrink each machine's mean logarithm towards the mean of all."""
-        known = [sums for sums in self.sums if sums[0] > 0]
-        weight = sum(each[0] for each in known)
-        overall = sum(each[1] for each in known) / weight
-        scatter = sum(squares - logs * logs / own for own, logs, squares in known)
-        variance = max(0.0, scatter) / max(1.0, weight - len(known))
+        sums = [sums for sums in self.sums if sums[0] > 0]
+        weight = sum(own for own, _, _ in sums)
+        overall = sum(logs for _, logs, _ in sums) / weight
+        scatter = sum(squares - logs * logs / own for own, logs, squares in sums)
+        variance = max(0.0, scatter) / max(1.0, weight - len(sums))
         for index, (own, logs, _) in enumerate(self.sums):
             apart = 0.0
             if own > 0:
@@ -223,13 +223,13 @@ class ReferenceBroker:
         machine, now = self.site.machines[index], self.site.now
         free = [max(now, (job.start or 0) + self.seconds(job, index)) for job in machine.running]
         free += [now] * (machine.cpus - len(free))
-        found = []
+        ends = []
         for job in queue:
             earliest = min(free)
             free.remove(earliest)
             free.append(earliest + self.seconds(job, index))
-            found.append(free[-1])
-        return found
+            ends.append(free[-1])
+        return ends
 
     def seconds(self, job: ReferenceJob, index: int) -> int:
         """Return how long a job is expected to run."""
@@ -244,15 +244,17 @@ class ReferenceBroker:
     def chance(self, job: ReferenceJob, predicted: int) -> float:
         """Return how probably a job with that prediction ends in time."""
         allowed = (job.deadline - self.site.now) / predicted
-        kept = sum(ratio <= allowed for ratio in self.ratios)
-        return (kept + 0.5) / (len(self.ratios) + 1.0)
+        in_time = sum(ratio <= allowed for ratio in self.ratios)
+        return (in_time + 0.5) / (len(self.ratios) + 1.0)
 
     # Choosing ---------------------------------------------------------------------------------------
 
     def candidates(self) -> list[int]:
         """Return the machines that are up, or all if none is."""
         machines = self.site.machines
-        return [i for i, each in enumerate(machines) if each.downs == 0] or list(range(len(machines)))
+        return [index for index, machine in enumerate(machines) if machine.downs == 0] or list(
+            range(len(machines))
+        )
 
     def decide(self, job: ReferenceJob) -> tuple[int, int]:
         """Return machine and position for a job that comes."""
@@ -298,26 +300,26 @@ class ReferenceBroker:
         }
         best = max(ends, key=lambda index: (chances[index], ends[index]))
         if chances[best] >= 0.5:
-            chosen = best if chances[best] > chances[own] else own
-        elif self.assistance == "set_aside" and up and self.seen >= 30:
-            chosen = max(up, key=lambda index: ends[index])
+            target = best if chances[best] > chances[own] else own
+        elif self.assistance == "set_aside" and up and self.recorded >= 30:
+            target = max(up, key=lambda index: ends[index])
         else:
-            chosen = own
-        job.chance = chances[chosen]
-        return chosen
+            target = own
+        job.chance = chances[target]
+        return target
 
     def insert(self, job: ReferenceJob) -> tuple[int, int, int]:
         """Return machine, position and predicted end where tardiness grows least."""
-        found = []
+        places = []
         for index in self.candidates():
             machine = self.site.machines[index]
             queue = machine.queue
             if self.rule == "erd":
                 position = len(queue)
             elif self.rule == "edd":
-                position = first_above(job.deadline, [each.deadline for each in queue])
+                position = first_above(job.deadline, [waiting.deadline for waiting in queue])
             else:
-                position = first_above(job.estimate, [each.estimate for each in queue])
+                position = first_above(job.estimate, [waiting.estimate for waiting in queue])
             with_it = [*queue[:position], job, *queue[position:]]
             end = self.ends(index, with_it)[position]
             if self.rule == "spt":
@@ -325,8 +327,8 @@ class ReferenceBroker:
                 growth += (len(queue) - position) * self.seconds(job, index) // machine.cpus
             else:
                 growth = self.tardiness(index, with_it) - self.tardiness(index, queue)
-            found.append((growth, end, index, position))
-        _, end, index, position = min(found)
+            places.append((growth, end, index, position))
+        _, end, index, position = min(places)
         return index, position, end
 
     def tabu_search(self) -> None:
@@ -335,7 +337,7 @@ class ReferenceBroker:
         barred_machines: set[int] = set()
         barred_jobs: set[int] = set()
         for _ in range(self.repair_steps):
-            late = [self.tardiness(index, each.queue) for index, each in enumerate(machines)]
+            late = [self.tardiness(index, machine.queue) for index, machine in enumerate(machines)]
             open_ones = [index for index in range(len(machines)) if index not in barred_machines]
             if not open_ones:
                 return
@@ -354,8 +356,8 @@ class ReferenceBroker:
                 continue
             job = queue[-max(lateness)[1]]
             target = min(others, key=lambda index: late[index])
-            position = first_above(job.deadline, [each.deadline for each in machines[target].queue])
-            rest = [each for each in queue if each is not job]
+            position = first_above(job.deadline, [waiting.deadline for waiting in machines[target].queue])
+            rest = [waiting for waiting in queue if waiting is not job]
             joined = [*machines[target].queue[:position], job, *machines[target].queue[position:]]
             if self.tardiness(source, rest) + self.tardiness(target, joined) < late[source] + late[target]:
                 queue.remove(job)
