@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from gridtune.errors import WorkloadError
 from gridtune.workload import Workload
 from gridtune.workload.describe import (
+    Quantiles,
     busy_processor_seconds,
     describe_workload,
     local_clock,
@@ -63,6 +64,14 @@ def test_figures() -> None:
     assert "requested_processors" not in found.unknown
     assert (found.clock, found.first_submit, found.arrivals_by_weekday) == ("log", None, ())
     assert found.arrivals_by_hour[0] == 1.0
+
+
+def test_quantiles_lie_between_order_statistics() -> None:
+    spread = Quantiles.of(np.arange(1001)[::-1] ** 2)
+    named = (spread.minimum, spread.p10, spread.p25, spread.median, spread.p75, spread.p90, spread.p99)
+    assert (*named, spread.maximum) == tuple(np.array([0, 100, 250, 500, 750, 900, 990, 1000]) ** 2)
+    assert (spread.count, spread.mean) == (1001, pytest.approx(1000 * 2001 / 6))
+    assert Quantiles.of(np.array([3, 7])).p25 == 4.0
 
 
 def test_another_machine_size() -> None:

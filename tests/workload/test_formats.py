@@ -69,6 +69,7 @@ def test_the_header_survives_writing_in_its_order(write_file, tmp_path):
     ("header", "size"),
     [
         ("; MaxProcs: 64\n; MaxNodes: 8\n", 64),
+        ("; MaxProcs: 1\n; MaxNodes: 8\n", 1),
         ("; MaxNodes: 128 (of 144)\n", 128),
         ("; MaxProcs: 1,152\n", 1152),
         ("; MaxProcs: -1\n; MaxNodes: 8\n", 8),

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+from gridtune.errors import WorkloadError
 from gridtune.workload.generators import generate_workload
 from gridtune.workload.generators.arrivals import Cycle
 from gridtune.workload.generators.draws import stream, zipf
@@ -186,6 +187,13 @@ def test_modal_estimates_fit_and_tell_no_more() -> None:
     # Among the shortest jobs an estimate says nothing about the run time.
     short = run < 300
     assert abs(stats.spearmanr(run[short], estimates[short]).statistic) < 4 / sqrt(short.sum())
+
+
+def test_no_estimate_is_shorter_than_the_longest_run_time() -> None:
+    with pytest.raises(
+        WorkloadError, match="the longest run time is 601 s, above the longest estimate 600 s"
+    ):
+        modal_estimates(stream(1, "e"), np.array([5, 601]), 600)
 
 
 def test_other_estimates() -> None:
