@@ -1,9 +1,9 @@
-"""How good a set of trade-offs is: hypervolume, and distance to a reference front.
+"""Quality of Pareto fronts: hypervolume, and distance to a reference front.
 
-Objectives are costs, to be small. Fronts are compared after they are brought to one scale, and the scale
-belongs to the comparison, not to a front: `Scale.of(fronts)` takes it from all fronts that are compared, 0
-being the least value and 1 the greatest of each objective over all their points, so that no objective
-outweighs the other by its unit. Points with an infinite or undefined objective count for nothing.
+Objectives are minimised. Fronts are compared on one scale, which belongs to the comparison, not to a front:
+in `Scale.of(fronts)`, 0 is the least value and 1 the greatest of each objective over all points of the fronts
+compared, so that no objective outweighs another by its unit. Points with an infinite or undefined objective
+are ignored.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import moocore
 import numpy as np
 import numpy.typing as npt
 
@@ -20,18 +21,18 @@ __all__ = ["REFERENCE", "Scale", "hypervolume", "igd_plus", "merge_fronts"]
 
 Floats = npt.NDArray[np.float64]
 
-#: The reference point, in both normalised objectives: beyond 1, so that the ends of a front count too.
+#: The reference point in each normalised objective: above 1, so that the ends of a front count too.
 REFERENCE = 1.1
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What is 0 and what is 1 in each objective.
+    """The values that become 0 and 1 in each objective.
 
     Attributes
     ----------
     least, greatest
-        One value for each objective. Where they are equal, the objective counts as 0 throughout.
+        One value for each objective. Where they are equal, the objective counts as 0.
     """
 
     least: tuple[float, ...]
@@ -39,7 +40,7 @@ class Scale:
 
     @classmethod
     def of(cls, fronts: Sequence[npt.ArrayLike]) -> Scale:
-        """Return the scale of fronts that are to be compared, each of shape (points, objectives).
+        """Return the scale for comparing fronts, each of shape (points, objectives).
 
         Raises
         ------
@@ -67,16 +68,16 @@ def hypervolume(front: npt.ArrayLike, scale: Scale, *, reference: float = REFERE
     Parameters
     ----------
     front
-        Shape (points, objectives); dominated points do no harm.
+        Shape (points, objectives); dominated points are allowed.
     scale
-        Of the comparison.
+        The scale of the comparison.
     reference
-        The reference point in each normalised objective; points beyond it add nothing.
+        The reference point in each normalised objective; points above it add nothing.
 
     Returns
     -------
     float
-        Of `reference` to the power of the number of objectives; 0 for a front without points.
+        At most `reference` to the power of the number of objectives; 0 for a front without points.
 
     References
     ----------
@@ -92,17 +93,16 @@ def hypervolume(front: npt.ArrayLike, scale: Scale, *, reference: float = REFERE
 
 
 def igd_plus(front: npt.ArrayLike, true_front: npt.ArrayLike, scale: Scale) -> float:
-    """Return the mean distance by which a front falls short of the points of a true one; 0 is best.
+    """Return the mean distance from each point of a true front to the nearest point of a front; 0 is best.
 
-    From each point of the true front, to the nearest point of the front, and only the coordinates count in
-    which that is worse.
+    Only the coordinates in which the front's point is worse count.
 
     Parameters
     ----------
     front, true_front
         Shape (points, objectives).
     scale
-        Of the comparison.
+        The scale of the comparison.
 
     Returns
     -------
@@ -123,9 +123,9 @@ def igd_plus(front: npt.ArrayLike, true_front: npt.ArrayLike, scale: Scale) -> f
 
 
 def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Return the points that no point of any front dominates, and which front each is of.
+    """Return the points that no point of any front dominates, and the front of each.
 
-    A point that several fronts have is listed for each of them. Two objectives.
+    A point that several fronts have is listed for each of them.
 
     Parameters
     ----------
@@ -142,14 +142,10 @@ def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[Floats, npt.NDArray[n
     merged = np.concatenate([front.reshape(-1, 2) for front in points])
     order = np.lexsort((owner, merged[:, 1], merged[:, 0]))
     merged, owner = merged[order], owner[order]
-    kept = np.ones(len(merged), bool)
-    best, at = np.inf, np.inf
-    for i, (first, second) in enumerate(merged.tolist()):
-        if second < best:
-            best, at = second, first
-        elif (first, second) != (at, best):
-            kept[i] = False
-    return merged[kept], owner[kept]
+    if len(merged) == 0:
+        return merged, owner
+    best = moocore.is_nondominated(merged, keep_weakly=True)
+    return merged[best], owner[best]
 
 
 def _finite(front: npt.ArrayLike) -> Floats:

@@ -1,3 +1,3 @@
-"""The provisioning system: workflows on slots held for them, against the queue."""
+"""The provisioning system: workflows on slots reserved for them, against the queue."""
 
 from __future__ import annotations

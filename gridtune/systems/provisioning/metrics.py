@@ -1,8 +1,7 @@
-"""Measures of a workflow that was run on slots, or by the queue: how long it took and what was paid.
+"""Metrics of a workflow that ran on slots or through the queue: how long it took and what it cost.
 
-A service unit (SU) is a processor for an hour. Changes are those of the provisioned workflow against the same
-workflow submitted to the same queue at the same instant: of a price of 1, the queue's cost is the least there
-can be.
+A service unit (SU) is one processor for one hour. Changes are relative to best effort: the same workflow
+submitted to the same queue at the same instant. At a price of 1, best effort has the least possible cost.
 """
 
 from __future__ import annotations
@@ -11,48 +10,106 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from gridtune.batch.metrics.sources import FEITELSON_1998
 from gridtune.core.measure import Measure
+from gridtune.core.system import RenamedMetric
 
-__all__ = ["HOUR", "PROVISIONING_METRICS", "change", "compare"]
+__all__ = ["HOUR", "PROVISIONING_METRICS", "RENAMED_METRICS", "change", "compare"]
 
 #: Seconds.
 HOUR = 3600
 
+_SINGH = "Singh, Kesselman, Deelman, HPDC 2007"
+_ZITZLER = "Zitzler, Thiele, PPSN V, 1998, with the rectangle chosen by gridtune"
 
-#: Every measure by name.
+#: Every metric by name.
 PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
-        "makespan": Measure("h", "min", "end of the last task − submission of the workflow"),
-        "allocation_cost": Measure("SU", "min", "Σ price × processors × hours paid + fixed"),
-        "makespan_best_effort": Measure(
-            "h", "none", "end of the last task − submission, tasks sent to the queue"
+        "workflow_makespan": Measure(
+            "s", "min", "end of the last task − submission of the workflow", source=f"{_SINGH}, equation 5"
         ),
-        "allocation_cost_best_effort": Measure("SU", "none", "Σ processors × run time"),
-        "makespan_change": Measure("1", "min", "makespan / that of best effort − 1, of the same submission"),
-        "allocation_cost_change": Measure("1", "min", "allocation cost / that of best effort − 1"),
-        "makespan_no_worse": Measure("1", "max", "1 if the makespan is at most best effort's, else 0"),
+        "allocation_cost": Measure(
+            "SU", "min", "Σ price × processors × hours paid + fixed", source=f"{_SINGH}, equation 4"
+        ),
+        "workflow_makespan_best_effort": Measure(
+            "s",
+            "none",
+            "end of the last task − submission, each task submitted when its parents have ended",
+            source=f"{_SINGH}, section 5",
+        ),
+        "allocation_cost_best_effort": Measure(
+            "SU", "none", "Σ processors × run time", source=f"{_SINGH}, equation 9"
+        ),
+        "workflow_makespan_change": Measure(
+            "1",
+            "min",
+            "makespan / that of best effort − 1, of the same submission",
+            source=f"{_SINGH}, section 6, which states it in percent",
+        ),
+        "allocation_cost_change": Measure(
+            "1",
+            "min",
+            "allocation cost / that of best effort − 1",
+            source=f"{_SINGH}, figures 6 and 7, which show the ratio in percent",
+        ),
+        "workflow_makespan_no_worse": Measure(
+            "1", "max", "1 if the makespan is at most that of best effort, else 0"
+        ),
         "cost_within_tenth": Measure(
-            "1", "max", "1 if the allocation cost is at most 1.1 × best effort's, else 0"
+            "1", "max", "1 if the allocation cost is at most 1.1 × that of best effort, else 0"
         ),
-        "both_no_worse": Measure("1", "max", "1 if neither makespan nor cost is above best effort's, else 0"),
-        "feasible": Measure("1", "max", "1 if a plan was found that holds all tasks, else 0"),
-        "front": Measure("plans", "none", "plans that no other plan that was looked at dominates"),
+        "both_no_worse": Measure(
+            "1", "max", "1 if neither makespan nor cost is above that of best effort, else 0"
+        ),
+        "feasible": Measure(
+            "1", "max", "1 if a plan was found that holds all tasks, else 0", source=f"{_SINGH}, section 2"
+        ),
+        "front": Measure(
+            "plans",
+            "none",
+            "evaluated plans that no other evaluated plan dominates",
+            source=f"{_SINGH}, section 3",
+        ),
         "hypervolume": Measure(
             "1",
             "max",
-            "area that the front dominates, of the rectangle from (least cost, longest path) to (cost, 3 × "
+            "area that the front dominates, of the rectangle from (least cost, critical path) to (cost, 3 × "
             "makespan) of taking all slots",
+            source=_ZITZLER,
         ),
-        "evaluations": Measure("plans", "none", "plans that were looked at"),
-        "feasible_plans": Measure("plans", "none", "distinct plans that were looked at and hold all tasks"),
-        "slots": Measure("slots", "none", "slots on offer"),
-        "slots_taken": Measure("slots", "none", "slots in the plan"),
-        "offered_load": Measure("1", "none", "Σ processors × requested time / (site × time) of the log"),
+        "evaluations": Measure("plans", "none", "plans evaluated", source=f"{_SINGH}, section 3"),
+        "feasible_plans": Measure(
+            "plans",
+            "none",
+            "distinct plans evaluated that hold all tasks",
+            source=f"{_SINGH}, section 3, figure 1",
+        ),
+        "slots": Measure("slots", "none", "slots on offer", source=f"{_SINGH}, section 2"),
+        "slots_taken": Measure("slots", "none", "slots in the plan", source=f"{_SINGH}, section 2"),
+        "offered_load": Measure(
+            "1",
+            "none",
+            "Σ processors × requested time / (site × time) of the log",
+            source=FEITELSON_1998,
+        ),
         "utilisation": Measure(
-            "1", "none", "share of the site that the log's jobs hold, over the times at which workflows come"
+            "1",
+            "none",
+            "share of the site that the log's jobs hold, over the times at which workflows are submitted",
+            source=f"{_SINGH}, section 5",
         ),
-        "jobs": Measure("jobs", "none", "jobs of the log; 0 where slots are made at random"),
+        "jobs": Measure("jobs", "none", "jobs of the log; 0 where slots are random"),
         "tasks": Measure("tasks", "none", "tasks of the workflow"),
+    }
+)
+
+#: Metrics of older results; makespans were in hours.
+RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
+    {
+        "makespan": RenamedMetric("workflow_makespan", HOUR),
+        "makespan_best_effort": RenamedMetric("workflow_makespan_best_effort", HOUR),
+        "makespan_change": RenamedMetric("workflow_makespan_change"),
+        "makespan_no_worse": RenamedMetric("workflow_makespan_no_worse"),
     }
 )
 
@@ -64,27 +121,29 @@ def change(value: float, reference: float) -> float:
     return value / reference - 1.0
 
 
-def compare(makespan: float, cost: float, makespan_queue: float, cost_queue: float) -> dict[str, float]:
-    """Return the measures of a submission beside those of best effort.
+def compare(
+    makespan: float, cost: float, makespan_best_effort: float, cost_best_effort: float
+) -> dict[str, float]:
+    """Return the metrics of a submission beside those of best effort.
 
     Parameters
     ----------
-    makespan, makespan_queue
+    makespan, makespan_best_effort
         Seconds; NaN where there is none.
-    cost, cost_queue
+    cost, cost_best_effort
         Processor-seconds at a price of 1. Costs that differ by less than a part in 10⁹ count as equal.
     """
-    unknown = math.isnan(makespan) or math.isnan(makespan_queue)
-    shorter, cheaper = makespan <= makespan_queue, cost <= cost_queue * (1 + 1e-9)
-    near = cost <= cost_queue * (1.1 + 1e-9)
+    undefined = math.isnan(makespan) or math.isnan(makespan_best_effort)
+    shorter, cheaper = makespan <= makespan_best_effort, cost <= cost_best_effort * (1 + 1e-9)
+    within_tenth = cost <= cost_best_effort * (1.1 + 1e-9)
     return {
-        "makespan": makespan / HOUR,
+        "workflow_makespan": makespan,
         "allocation_cost": cost / HOUR,
-        "makespan_best_effort": makespan_queue / HOUR,
-        "allocation_cost_best_effort": cost_queue / HOUR,
-        "makespan_change": change(makespan, makespan_queue),
-        "allocation_cost_change": change(cost, cost_queue),
-        "makespan_no_worse": math.nan if unknown else float(shorter),
-        "cost_within_tenth": math.nan if unknown else float(near),
-        "both_no_worse": math.nan if unknown else float(shorter and cheaper),
+        "workflow_makespan_best_effort": makespan_best_effort,
+        "allocation_cost_best_effort": cost_best_effort / HOUR,
+        "workflow_makespan_change": change(makespan, makespan_best_effort),
+        "allocation_cost_change": change(cost, cost_best_effort),
+        "workflow_makespan_no_worse": math.nan if undefined else float(shorter),
+        "cost_within_tenth": math.nan if undefined else float(within_tenth),
+        "both_no_worse": math.nan if undefined else float(shorter and cheaper),
     }

@@ -12,15 +12,23 @@ from gridtune.workload.workflows.files import WORKFLOW_SUFFIXES
 
 __all__ = ["SEARCHES", "ProvisioningParameters"]
 
-#: Ways to choose slots that look at many plans.
+#: Searches that evaluate many plans.
 SEARCHES = ("moga", "memetic", "nsga2", "nsga3")
-#: Workflows that are made, not read.
-MADE = ("random", "cybershake")
+#: Workflows that are generated, not read.
+GENERATED = ("random", "cybershake")
 
-#: Of a workflow that is drawn; only `workflow=random` is.
-_OF_A_DRAW = ("tasks", "depth", "run_time", "task_processors", "fan_in", "communication", "workflow_seed")
-#: Of the log that a site lives through.
-_OF_A_LOG = ("processors", "first", "clean", "copy_probability", "copy_shift", "copy_seed", "inflation")
+#: Parameters of a random workflow.
+_RANDOM_WORKFLOW = (
+    "tasks",
+    "depth",
+    "run_time",
+    "task_processors",
+    "fan_in",
+    "communication",
+    "workflow_seed",
+)
+#: Parameters of the site's log.
+_LOG = ("processors", "first", "clean", "copy_probability", "copy_shift", "copy_seed", "inflation")
 
 Part = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -40,8 +48,8 @@ class ProvisioningParameters(LogParameters):
 
     offers: Literal["site", "poisson"] = Field(
         "site",
-        description="where slots come from. site: a cluster that lives through a log under conservative "
-        "backfilling; poisson: made at random, on several sites",
+        description="where slots come from. site: a cluster that replays a log under conservative "
+        "backfilling; poisson: random slots, on several sites",
     )
     trace: str | None = Field(  # type: ignore[assignment]  # unlike its base, this needs no log
         None, description="with offers=site: the log", examples=["ctc-sp2-reconstructed"]
@@ -50,37 +58,43 @@ class ProvisioningParameters(LogParameters):
         None, description="the site's size; default: what the log's header says", examples=[430]
     )
     copy_probability: Part = Field(
-        0.0, description="probability with which each job of the log comes a second time"
+        0.0, description="probability with which each job of the log is submitted a second time"
     )
-    copy_shift: int = Field(604_800, description="seconds by which copies come later; 604800 is a week")
-    copy_seed: Annotated[int, Field(ge=0)] = Field(1, description="of the draw of the jobs that are copied")
+    copy_shift: int = Field(604_800, description="seconds by which copies are later; 604800 is a week")
+    copy_seed: Annotated[int, Field(ge=0)] = Field(
+        1, description="seed of the choice of the jobs that are copied"
+    )
     inflation: NotNegative = Field(
         0.0,
-        description="how much too long the log's jobs ask for, in parts of their run time",
+        description="how much longer than their run time the log's jobs request, as a part of it",
         examples=[0.1],
     )
     earliest: Part = Field(
-        0.1, description="the workflow comes at a random second, from this part of the log's time on"
+        0.1, description="the workflow is submitted at a random second, from this part of the log's time on"
     )
-    latest: Part = Field(0.8, description="… to this part of it")
+    latest: Part = Field(0.8, description="… up to this part of it")
 
     slot_sites: Counts = Field((10, 20, 30, 40), description="with offers=poisson: processors of each site")
     slot_length: Positive = Field(1000.0, description="… mean length of a slot, seconds")
-    slot_gap: Positive = Field(1000.0, description="… mean time between starts of slots of a site, seconds")
-    slot_until: Annotated[int, Field(ge=0)] = Field(30_000, description="… second after which none starts")
-    latency: NotNegative = Field(0.0, description="… seconds before data moves between two sites")
-    bandwidth: Positive = Field(1e8, description="… bytes per second between two sites")
+    slot_gap: Positive = Field(
+        1000.0, description="… mean time between the starts of a site's slots, seconds"
+    )
+    slot_until: Annotated[int, Field(ge=0)] = Field(30_000, description="… no slot starts after this second")
+    latency: NotNegative = Field(0.0, description="… latency between two sites, seconds")
+    bandwidth: Positive = Field(1e8, description="… bandwidth between two sites, bytes per second")
 
     workflow: str = Field(
         "random",
-        description="random: made level by level; cybershake: 8,039 tasks of a seismic hazard analysis; or a "
-        f"file: {', '.join(WORKFLOW_SUFFIXES)}, each also .gz or .xz",
+        description="random: generated level by level; cybershake: 8,039 tasks of a seismic hazard analysis; "
+        f"or a file: {', '.join(WORKFLOW_SUFFIXES)}, each also .gz or .xz",
         examples=["cybershake", "Montage_100.dax.xml.gz"],
     )
     workflow_clean: CleanRules = Field(
-        (), description="cleaning rules of a workflow's file: zero_negative_times, zero_negative_sizes"
+        (), description="cleaning rules for a workflow's file: zero_negative_times, zero_negative_sizes"
     )
-    workflow_seed: Annotated[int, Field(ge=0)] = Field(1, description="of a random workflow")
+    workflow_seed: Annotated[int, Field(ge=0)] = Field(
+        1, description="with workflow=random: seed of the workflow"
+    )
     tasks: Count = Field(100, description="with workflow=random: number of tasks")
     depth: Count = Field(10, description="… number of levels")
     run_time: Annotated[float, Field(ge=1)] = Field(1000.0, description="… mean run time of a task, seconds")
@@ -92,42 +106,43 @@ class ProvisioningParameters(LogParameters):
 
     approach: Literal["provisioned", "best_effort"] = Field(
         "provisioned",
-        description="provisioned: slots are chosen and held for the whole workflow; best_effort: each task "
-        "is submitted to the queue when its parents have ended",
+        description="provisioned: slots are chosen and reserved for the whole workflow; best_effort: each "
+        "task is submitted to the queue when its parents have ended",
     )
     scheduler: Literal["heft", "greedy", "min-min", "max-min"] = Field(
-        "heft", description="what lays the workflow onto the slots of a plan"
+        "heft", description="places the workflow's tasks on the slots of a plan"
     )
     cross_slot: Literal["never", "narrow", "always"] = Field(
         "narrow",
-        description="whether a task may draw on several slots: never; narrow, where no single one is wide "
-        "enough; always, where it ends sooner so",
+        description="whether a task may use several slots: never; narrow, if no single one is wide enough; "
+        "always, if it ends earlier",
     )
-    extend: bool = Field(True, description="may tasks run past the end of extensible slots?")
+    extend: bool = Field(True, description="whether tasks may run past the end of extensible slots")
     search: Literal["moga", "memetic", "nsga2", "nsga3", "all", "open"] = Field(
         "moga",
-        description="how slots are chosen: moga, the paper's genetic algorithm; memetic: from plans of "
+        description="how slots are chosen. moga: the paper's genetic algorithm; memetic: from plans of "
         "simple rules to their neighbours; nsga2, nsga3; all: take all slots; open: take the divisible ones",
     )
     population: Annotated[int, Field(ge=2)] = Field(
-        100, description="plans that a search looks at in one iteration"
+        100, description="plans that a search evaluates in one iteration"
     )
-    iterations: Count = Field(20, description="generations, the first one included")
+    iterations: Count = Field(20, description="generations, including the first")
     crossover_points: Annotated[int, Field(ge=1, le=8)] = Field(
-        2, description="with search=moga: places at which two plans swap bits"
+        2, description="with search=moga: number of crossover points"
     )
-    crossover_rate: Part = Field(0.9, description="… share of pairs that swap at all")
+    crossover_rate: Part = Field(0.9, description="… share of pairs that are crossed")
     mutation: NotNegative = Field(
-        1.0, description="… bits of a plan that flip on average; 1 is the paper's 1/n for each bit"
+        1.0, description="… mean number of bits of a plan that flip; 1 is the paper's 1/n for each bit"
     )
     seeded: bool = Field(
-        False, description="are plans of simple rules in the first generation? The paper's are all random"
+        False,
+        description="whether plans of simple rules are in the first generation; the paper's are all random",
     )
     release: bool = Field(
-        False, description="is a slot given back that no task uses? In the paper it is paid all the same"
+        False, description="whether slots that no task uses are released; in the paper they are paid for"
     )
     alpha: Part = Field(
-        0.5, description="what counts in choosing from the front: 0 the makespan alone, 1 the cost alone"
+        0.5, description="trade-off of the plan chosen from the front: 0 the makespan alone, 1 the cost alone"
     )
 
     @model_validator(mode="after")
@@ -140,22 +155,22 @@ class ProvisioningParameters(LogParameters):
             raise ValueError(f"`earliest <= latest` must hold, but got {self.earliest} and {self.latest}")
         if self.depth > self.tasks:
             raise ValueError(f"`depth <= tasks` must hold, but got {self.depth} and {self.tasks}")
-        if not (self.workflow_is_made or self._is_file()):
-            made = " or ".join(MADE)
-            raise ValueError(f"workflow={self.workflow!r} is neither {made} nor a file of a known suffix")
+        if not (self.workflow_is_generated or self._is_file()):
+            names = " or ".join(GENERATED)
+            raise ValueError(f"workflow={self.workflow!r} is neither {names} nor a file of a known suffix")
         self._refuse_idle(self._without_effect())
         return self
 
     def _without_effect(self) -> Iterator[tuple[Iterable[str], str]]:
-        """Yield names of parameters that decide nothing, and the choice that makes it so."""
+        """Yield names of parameters without effect, and the choice that leaves them so."""
         yield from self._without_effect_on_slots()
         yield from self._without_effect_on_transfers()
         if self.workflow != "random":
-            yield _OF_A_DRAW, f"workflow={self.workflow}"
-        if self.workflow_is_made:
+            yield _RANDOM_WORKFLOW, f"workflow={self.workflow}"
+        if self.workflow_is_generated:
             yield ("workflow_clean",), f"workflow={self.workflow}"
         if self.approach == "best_effort":
-            return  # what is fixed for a whole sweep may be said of best effort, too
+            return  # best effort may be given what is fixed for a whole sweep
         if self.search != "moga":
             yield ("crossover_points", "crossover_rate", "mutation"), f"search={self.search}"
         if self.search in ("memetic", "all", "open"):
@@ -169,26 +184,26 @@ class ProvisioningParameters(LogParameters):
             if not self.copy_probability:
                 yield ("copy_shift", "copy_seed"), "copy_probability=0"
             return
-        # A workflow comes at second 0 of slots made at random, and none of these can be extended.
-        yield (*_OF_A_LOG, "earliest", "latest", "extend"), "offers=poisson"
+        # The workflow is submitted at second 0, and random slots cannot be extended.
+        yield (*_LOG, "earliest", "latest", "extend"), "offers=poisson"
 
     def _without_effect_on_transfers(self) -> Iterator[tuple[Iterable[str], str]]:
-        """Yield what is idle of the network: data moves between sites only, and takes its latency if none."""
+        """Yield parameters of the network: data moves between sites only; latency counts without data too."""
         transfers = ("communication", "latency", "bandwidth")
         if self.offers == "site":
             yield transfers, "offers=site, a single site"
         elif len(self.slot_sites) == 1:
             yield transfers, "a single site in slot_sites"
         elif self.workflow == "random":
-            # Volumes are drawn in proportion to the bandwidth, so that the transfers' times stay.
+            # Volumes are proportional to the bandwidth, so that transfers take the same time.
             yield ("bandwidth",), "workflow=random, whose transfers take the time that communication says"
         elif self.workflow == "cybershake":
             yield ("bandwidth",), "workflow=cybershake, which moves no data"
 
     @property
-    def workflow_is_made(self) -> bool:
-        """Whether the workflow comes from no file."""
-        return self.workflow in MADE
+    def workflow_is_generated(self) -> bool:
+        """Whether the workflow is generated, not read from a file."""
+        return self.workflow in GENERATED
 
     def _is_file(self) -> bool:
         name = self.workflow.lower().removesuffix(".gz").removesuffix(".xz")

@@ -1,4 +1,4 @@
-"""The `provisioning` system: a workflow submitted to a site, on slots held for it or task by task."""
+"""The `provisioning` system: a workflow submitted to a site, on slots reserved for it or task by task."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from cachetools import LRUCache
 
 from gridtune.core.system import FinishedSweep, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.metrics import PROVISIONING_METRICS, compare
+from gridtune.systems.provisioning.metrics import PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.network import Network
 from gridtune.systems.provisioning.planning.plan import Plan
 from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
+from gridtune.systems.provisioning.published import PUBLISHED
+from gridtune.systems.provisioning.search.cell_search import SearchResult, front_metrics, run_search
 from gridtune.systems.provisioning.search.selection import select_plan
-from gridtune.systems.provisioning.searching import Found, measure_front, search_front
 from gridtune.systems.provisioning.simulator.poisson import poisson_slots
 from gridtune.systems.provisioning.simulator.site import Execution, Site, SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots
@@ -32,39 +32,37 @@ from gridtune.workload.workload import Workload
 
 __all__ = ["ProvisioningSystem"]
 
-#: Fronts that each process keeps: a replicate's cells come one configuration after the other.
-_FRONTS = 128
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+#: Search results that each process caches: a replicate's cells are run one configuration after the other.
+_CACHED_RESULTS = 128
 
 
 class ProvisioningSystem(System):
     """Resource provisioning against best effort.
 
-    A workflow comes to a site at a random instant of its log. Its slots are those that the site has free
-    then; a search chooses some, a scheduler lays the workflow onto them, and what the plan needs is held
-    before any later job comes. Beside it, from the same instant, the same workflow is run by the queue.
+    A workflow is submitted to a site at a random instant of its log. The slots on offer are those that are
+    free then. A search chooses some, a scheduler places the tasks on them, and the site reserves what the
+    plan needs before later jobs are submitted. The queue runs the same workflow from the same instant.
     """
 
     name: ClassVar[str] = "provisioning"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ProvisioningParameters
+    metrics = PROVISIONING_METRICS
+    renamed_metrics = RENAMED_METRICS
+    published = PUBLISHED
 
     def __init__(self) -> None:
         self._sites: LRUCache[Hashable, Site] = LRUCache(8)
         self._workflows: LRUCache[Hashable, Workflow] = LRUCache(8)
-        self._fronts: LRUCache[Hashable, Found] = LRUCache(_FRONTS)
-
-    metrics = PROVISIONING_METRICS
+        self._results: LRUCache[Hashable, SearchResult] = LRUCache(_CACHED_RESULTS)
 
     def traces(self, parameters: ProvisioningParameters) -> Iterable[str]:
-        """Return the site's log, if there is one; where rules were asked for, the reader is told of them."""
+        """Return the site's log, if there is one."""
         return () if parameters.trace is None else (str(parameters.reference),)
 
     def code(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
-        """Return the checksum of the workflow's file, where it is read from one."""
-        if parameters.workflow_is_made:
+        """Return the checksum of the workflow's file, if it is read from one."""
+        if parameters.workflow_is_generated:
             return {}
         file = resolve_trace(parameters.workflow)
         try:
@@ -73,64 +71,61 @@ class ProvisioningSystem(System):
             raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
 
     def prepare(self, parameters: Iterable[ProvisioningParameters]) -> None:
-        """Compile the site, the planners and the searches, on a handful of jobs and tasks."""
-        small = generate_workflow(tasks=3, depth=2, processors=1, max_processors=2)
-        known = {(each.offers, each.search, each.scheduler, each.approach): each for each in parameters}
-        for each in known.values():
+        """Compile the site, the planners and the searches, on a few jobs and tasks."""
+        workflow = generate_workflow(tasks=3, depth=2, processors=1, max_processors=2)
+        for p in {(p.offers, p.search, p.scheduler, p.approach): p for p in parameters}.values():
             rng = np.random.default_rng(0)
-            update: dict[str, Any] = {"population": 4, "iterations": 2, "slot_sites": (4, 4)}
-            few = each.model_copy(update=update)
-            offers, state = _offers(few, _small_site() if few.offers == "site" else None, 5, rng)
+            small = p.model_copy(update={"population": 4, "iterations": 2, "slot_sites": (4, 4)})
+            slots, state = _slots(small, _small_site() if p.offers == "site" else None, 5, rng)
             if state is not None:
-                state.best_effort(small)
-            if few.approach == "provisioned":
-                problem = _problem(few, small, offers, 5 if state else 0)
+                state.best_effort(workflow)
+            if p.approach == "provisioned":
+                problem = _problem(small, workflow, slots, 5 if state else 0)
                 problem.plan()
-                search_front(few, problem, rng)
+                run_search(small, problem, rng)
 
     def run(
         self, parameters: ProvisioningParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
-        """Submit the workflow, both ways, and measure what comes of it."""
+        """Submit the workflow in both ways and measure both."""
         traces = tuple(self.traces(parameters))
         site = self._site(parameters, load) if traces else None
         workflow = self._workflow(parameters, max(parameters.slot_sites) if site is None else site.processors)
         now = _instant(parameters, site, streams)
-        offers, _ = _offers(parameters, site, now, streams("slots"))
+        slots, _ = _slots(parameters, site, now, streams("slots"))
         queue = None if site is None else site.at(now).best_effort(workflow)
         notes: dict[str, Any] = {"submitted": now, "workflow": workflow.name, "tasks": len(workflow)}
         if site is not None:
             notes |= {"jobs": len(site), "processors": site.processors}
-        metrics = _context(parameters, site, offers, workflow)
+        metrics = _context(parameters, site, slots, workflow)
         if parameters.approach == "best_effort":
             if queue is None:
                 raise SimulationError("best effort needs a queue", field="approach")
-            metrics |= _measured(queue.makespan, queue.allocation_cost, queue)
+            metrics |= _compared(queue.makespan, queue.allocation_cost, queue)
             return Outcome(metrics, notes, {"tasks": _task_table(workflow, queue)} if tables else {})
-        if _out_of_reach(parameters, workflow, offers):
+        if _too_narrow(parameters, workflow, slots):
             none = dict.fromkeys(("front", "evaluations", "feasible_plans", "feasible"), 0.0)
-            undefined = _measured(math.nan, math.nan, queue)
+            undefined = _compared(math.nan, math.nan, queue)
             return Outcome({**metrics, **undefined, **none, "hypervolume": math.nan}, notes)
-        problem = _problem(parameters, workflow, offers, now)
+        problem = _problem(parameters, workflow, slots, now)
         rng = streams("search")
-        # The front does not depend on what is chosen from it: cells that differ in that alone share one.
-        stated = parameters.model_dump_json(exclude={"alpha"})
-        begun = (stated, repr(rng.bit_generator.state), tuple(load(each).checksum for each in traces))
-        if begun not in self._fronts:
-            self._fronts[begun] = search_front(parameters, problem, rng)
-        found = self._fronts[begun]
-        metrics |= measure_front(problem, found)
-        notes["front"] = found.costs.tolist()
-        if len(found.costs) == 0:
-            return Outcome({**metrics, **_measured(math.nan, math.nan, queue), "feasible": 0.0}, notes)
-        plan = _chosen(parameters, problem, found)
+        # Alpha only chooses from the front: cells that differ in nothing else share one search.
+        settings = parameters.model_dump_json(exclude={"alpha"})
+        key = (settings, repr(rng.bit_generator.state), tuple(load(trace).checksum for trace in traces))
+        if key not in self._results:
+            self._results[key] = run_search(parameters, problem, rng)
+        result = self._results[key]
+        metrics |= front_metrics(problem, result)
+        notes["front"] = result.costs.tolist()
+        if len(result.costs) == 0:
+            return Outcome({**metrics, **_compared(math.nan, math.nan, queue), "feasible": 0.0}, notes)
+        plan = problem.plan(result.plans[select_plan(result.costs, parameters.alpha)])
         makespan, cost = plan.makespan, plan.allocation_cost
         if site is not None:
-            done = site.at(now).provision(plan)
-            makespan, cost = done.makespan, done.allocation_cost
-        metrics |= {**_measured(makespan, cost, queue), "slots_taken": float(plan.chosen.sum())}
-        made = _tables(workflow, plan, found, queue) if tables else {}
-        return Outcome(metrics, notes, made)
+            execution = site.at(now).provision(plan)
+            makespan, cost = execution.makespan, execution.allocation_cost
+        metrics |= {**_compared(makespan, cost, queue), "slots_taken": float(plan.taken.sum())}
+        return Outcome(metrics, notes, _tables(workflow, plan, result, queue) if tables else {})
 
     def _workflow(self, parameters: ProvisioningParameters, widest: int) -> Workflow:
         p = parameters
@@ -141,7 +136,8 @@ class ProvisioningSystem(System):
         if p.workflow != "random":
             key = (self.code(p)["workflow"], p.workflow_clean)
             if key not in self._workflows:
-                self._workflows[key] = _read_workflow(p)
+                path = resolve_trace(p.workflow)
+                self._workflows[key] = read_workflow(path, clean=p.workflow_clean).in_whole_seconds()
             return self._workflows[key]
         if p.task_processors > widest:
             message = f"cannot be {p.task_processors:g} on a site of {widest} processors"
@@ -174,13 +170,7 @@ class ProvisioningSystem(System):
         return write(sweep)
 
 
-def _read_workflow(parameters: ProvisioningParameters) -> Workflow:
-    path = resolve_trace(parameters.workflow)
-    return read_workflow(path, clean=parameters.workflow_clean).in_whole_seconds()
-
-
 def _build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
-
     p = parameters
     workload, _ = clean(raw, p.rules, processors=p.processors)
     if p.first is not None:
@@ -197,83 +187,74 @@ def _build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
 
 
 def _small_site() -> Site:
-
     seconds = np.arange(8)
     columns = {"submit_time": seconds, "run_time": seconds % 3 + 2, "requested_processors": seconds % 2 + 1}
     return Site(Workload(columns), 3)
 
 
 def _instant(parameters: ProvisioningParameters, site: Site | None, streams: Streams) -> int:
-    """Return when the workflow comes: the same for every configuration of a replicate."""
+    """Return when the workflow is submitted: the same for every configuration of a replicate."""
     if site is None:
         return 0
     part = parameters.earliest + (parameters.latest - parameters.earliest) * streams("submission").random()
     return int(part * site.span)
 
 
-def _offers(
+def _slots(
     parameters: ProvisioningParameters, site: Site | None, now: int, rng: np.random.Generator
 ) -> tuple[Slots, SiteState | None]:
     if site is not None:
         state = site.at(now)
         return state.slots(), state
-
     p = parameters
-    made = poisson_slots(
+    slots = poisson_slots(
         rng, processors=p.slot_sites, length=p.slot_length, gap=p.slot_gap, until=p.slot_until
     )
-    return made, None
+    return slots, None
 
 
-def _out_of_reach(parameters: ProvisioningParameters, workflow: Workflow, offers: Slots) -> bool:
-    """Whether a task that a site could hold is wider than all that was offered of any, by chance."""
+def _too_narrow(parameters: ProvisioningParameters, workflow: Workflow, slots: Slots) -> bool:
+    """Whether a task that a site could hold is wider than all the random slots of any site."""
     p = parameters
     if p.offers == "site" or workflow.widest > max(p.slot_sites):
         return False
-    held = most_at_once(offers, extend=p.extend, together=p.cross_slot != "never")
-    return workflow.widest > max(held.values(), default=0)
+    widths = most_at_once(slots, extend=p.extend, together=p.cross_slot != "never")
+    return workflow.widest > max(widths.values(), default=0)
 
 
-def _problem(parameters: ProvisioningParameters, workflow: Workflow, offers: Slots, now: int) -> PlanProblem:
-
+def _problem(parameters: ProvisioningParameters, workflow: Workflow, slots: Slots, now: int) -> PlanProblem:
     p = parameters
     sites = len(p.slot_sites) if p.offers == "poisson" else 1
     network = Network.uniform(sites, latency=p.latency, bandwidth=p.bandwidth)
-    how: dict[str, Any] = {"network": network, "cross_slot": p.cross_slot, "extend": p.extend, "now": now}
-    return PlanProblem(workflow, offers, p.scheduler, **how)
-
-
-def _chosen(parameters: ProvisioningParameters, problem: PlanProblem, found: Found) -> Plan:
-
-    return problem.plan(found.plans[select_plan(found.costs, parameters.alpha)])
+    return PlanProblem(
+        workflow, slots, p.scheduler, network=network, cross_slot=p.cross_slot, extend=p.extend, now=now
+    )
 
 
 def _context(
-    parameters: ProvisioningParameters, site: Site | None, offers: Slots, workflow: Workflow
+    parameters: ProvisioningParameters, site: Site | None, slots: Slots, workflow: Workflow
 ) -> dict[str, float]:
-    """Return what the workflow met with."""
-    load = use = math.nan
+    """Return the metrics of what the workflow was submitted to."""
+    load = utilisation = math.nan
     if site is not None:
         load = site.offered_load
-        use = site.utilisation(int(parameters.earliest * site.span), int(parameters.latest * site.span))
+        begin, end = int(parameters.earliest * site.span), int(parameters.latest * site.span)
+        utilisation = site.utilisation(begin, end)
     return {
-        "slots": float(len(offers)),
+        "slots": float(len(slots)),
         "tasks": float(len(workflow)),
         "jobs": 0.0 if site is None else float(len(site)),
         "offered_load": load,
-        "utilisation": use,
+        "utilisation": utilisation,
     }
 
 
-def _measured(makespan: float, cost: float, queue: Execution | None) -> dict[str, float]:
-
-    theirs = (math.nan, math.nan) if queue is None else (queue.makespan, queue.allocation_cost)
-    return {"feasible": 1.0, **compare(makespan, cost, *theirs)}
+def _compared(makespan: float, cost: float, queue: Execution | None) -> dict[str, float]:
+    best_effort = (math.nan, math.nan) if queue is None else (queue.makespan, queue.allocation_cost)
+    return {"feasible": 1.0, **compare(makespan, cost, *best_effort)}
 
 
 def _task_table(workflow: Workflow, queue: Execution, plan: Plan | None = None) -> pa.Table:
-    import pyarrow as pa  # noqa: PLC0415
-
     columns: dict[str, Any] = {
         "task": list(workflow.names),
         "level": workflow.level,
@@ -287,14 +268,15 @@ def _task_table(workflow: Workflow, queue: Execution, plan: Plan | None = None) 
     return pa.table(columns)
 
 
-def _tables(workflow: Workflow, plan: Plan, found: Found, queue: Execution | None) -> dict[str, pa.Table]:
-    import pyarrow as pa  # noqa: PLC0415
-
-    front = {"allocation_cost": found.costs[:, 0], "makespan": found.costs[:, 1]}
+def _tables(
+    workflow: Workflow, plan: Plan, result: SearchResult, queue: Execution | None
+) -> dict[str, pa.Table]:
+    front = {"allocation_cost": result.costs[:, 0], "makespan": result.costs[:, 1]}
+    feasible = {"allocation_cost": result.feasible_costs[:, 0], "makespan": result.feasible_costs[:, 1]}
     tables = {
-        "front": pa.table({**front, "slots": found.plans.sum(axis=1)}),
-        "solutions": pa.table({"allocation_cost": found.seen[:, 0], "makespan": found.seen[:, 1]}),
-        "slots": pa.table({**plan.slots.columns(), "taken": plan.chosen, "used": plan.used}),
+        "front": pa.table({**front, "slots": result.plans.sum(axis=1)}),
+        "solutions": pa.table(feasible),
+        "slots": pa.table({**plan.slots.columns(), "taken": plan.taken, "used": plan.used}),
     }
     if queue is not None:
         tables["tasks"] = _task_table(workflow, queue, plan)

@@ -1,8 +1,8 @@
 """Pegasus DAX: a workflow in XML.
 
-Read are versions 2 and 3: `job` elements with their `runtime` (an attribute, or a `profile` of that key), the
-files each `uses`, and `child` elements with their `parent`s. A `profile` with the key `cores` or `count` says
-how many processors a task holds; else it holds one.
+Versions 2 and 3 are read: `job` elements with their `runtime` (an attribute, or a `profile` of that key), the
+files that each `uses`, and `child` elements with their `parent`s. A `profile` with the key `cores` or `count`
+gives the processors of a task; otherwise it has one.
 
 Source: https://pegasus.isi.edu/documentation, "DAX XML schema"; R. Ferreira da Silva et al., eScience 2014
 """
@@ -41,7 +41,7 @@ class _Reader:
         self.stream, self.rules = stream, rules
         self.records: dict[str, TaskRecord] = {}
         self.edges: list[tuple[str, str]] = []
-        self._named: list[tuple[str, str, int]] = []  # (parent, child, line), before all jobs are known
+        self._references: list[tuple[str, str, int]] = []  # (parent, child, line), before all jobs are read
         self._job: TaskRecord | None = None
         self._child: str | None = None
         self._profile: tuple[str, list[str]] | None = None
@@ -50,7 +50,7 @@ class _Reader:
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text
-        # Entities can blow a small file up without bound; workflows need none.
+        # Entities can expand a small file without bound; workflows need none.
         self._parser.EntityDeclHandler = self._refuse_entity
 
     def read(self) -> None:
@@ -64,11 +64,11 @@ class _Reader:
             raise WorkloadError(message, path=self.stream.path, line=error.lineno) from None
         if not self.records:
             raise self._fault("has no job")
-        for parent, child, line in self._named:
+        for parent, child, line in self._references:
             for task in (parent, child):
                 if task not in self.records:
                     other = f"its parent {task!r}" if task == parent else "itself"
-                    message = f"task {child!r} refers to {other}, which is no job of the file"
+                    message = f"task {child!r} refers to {other}, which is not a job of the file"
                     raise WorkloadError(message, path=self.stream.path, line=line, field="ref")
             self.edges.append((parent, child))
 
@@ -77,7 +77,7 @@ class _Reader:
         return WorkloadError(message, path=self.stream.path, line=line, field=field, hint=hint)
 
     def _refuse_entity(self, name: str, *_: object) -> None:
-        raise self._fault(f"declares the entity {name!r}, which is not read")
+        raise self._fault(f"declares the entity {name!r}: entities are not supported")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         tag = tag.rpartition(":")[2]
@@ -92,10 +92,10 @@ class _Reader:
         elif tag == "profile" and self._job is not None:
             self._profile = (attributes.get("key", ""), [])
         elif tag == "child":
-            self._child = self._needed(attributes, "ref", tag)
+            self._child = self._required(attributes, "ref", tag)
         elif tag == "parent" and self._child is not None:
-            parent = self._needed(attributes, "ref", tag)
-            self._named.append((parent, self._child, self._parser.CurrentLineNumber))
+            parent = self._required(attributes, "ref", tag)
+            self._references.append((parent, self._child, self._parser.CurrentLineNumber))
 
     def _end(self, tag: str) -> None:
         tag = tag.rpartition(":")[2]
@@ -116,7 +116,7 @@ class _Reader:
             self._profile[1].append(text)
 
     def _open_job(self, attributes: Mapping[str, str]) -> None:
-        name = self._needed(attributes, "id", "job")
+        name = self._required(attributes, "id", "job")
         if name in self.records:
             raise self._fault(f"two jobs are called {name!r}", "id")
         line = self._parser.CurrentLineNumber
@@ -126,7 +126,7 @@ class _Reader:
         self.records[name] = self._job
 
     def _use(self, job: TaskRecord, attributes: Mapping[str, str]) -> None:
-        file = attributes.get("file") or self._needed(attributes, "name", "uses")
+        file = attributes.get("file") or self._required(attributes, "name", "uses")
         size = self._number(attributes.get("size", "0"), "size", job.name)
         if size < 0:
             if not self.rules.apply("zero_negative_sizes"):
@@ -139,7 +139,7 @@ class _Reader:
         if link in ("output", "inout"):
             job.writes[file] = size
 
-    def _needed(self, attributes: Mapping[str, str], key: str, tag: str) -> str:
+    def _required(self, attributes: Mapping[str, str], key: str, tag: str) -> str:
         if not attributes.get(key):
             raise self._fault(f"an element {tag!r} without {key!r}", key)
         return attributes[key]

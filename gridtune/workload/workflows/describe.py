@@ -1,4 +1,4 @@
-"""What is in a workflow: sizes, times, levels, and what each kind of task needs."""
+"""A description of a workflow: sizes, times, levels, and the needs of each kind of task."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gridtune.workload.workflows.workflow import Workflow
 
 __all__ = ["describe_workflow", "holds_workflow"]
 
-#: Bytes of a JSON file among which a workflow shows itself.
-_LOOKED_AT = 1 << 20
+#: Bytes at the start of a JSON file that are searched for the key of a workflow.
+_SEARCHED = 1 << 20
 
 
 def holds_workflow(path: Path) -> bool:
-    """Return whether a file holds a workflow and not a log, by its suffix and, for JSON, its keys."""
+    """Return whether a file holds a workflow rather than a log, by its suffix and, for JSON, its keys."""
     name = split_compression(path.name)[0].lower()
     if name.endswith((".dax", ".xml")):
         return True
@@ -26,7 +26,7 @@ def holds_workflow(path: Path) -> bool:
         return False
     try:
         with open_log(path) as stream:
-            return b'"workflow"' in stream.read(_LOOKED_AT)
+            return b'"workflow"' in stream.read(_SEARCHED)
     except WorkloadError:
         return False
 
@@ -43,9 +43,9 @@ def describe_workflow(workflow: Workflow) -> dict[str, Any]:
     run, kinds = workflow.mean_run_time, np.array(workflow.kinds)
     by_kind = []
     for kind in dict.fromkeys(workflow.kinds):
-        mine = kinds == kind
-        times, width = run[mine], workflow.processors[mine]
-        row = {"kind": kind, "tasks": int(mine.sum()), "processors": int(width.max())}
+        rows = kinds == kind
+        times, width = run[rows], workflow.processors[rows]
+        row = {"kind": kind, "tasks": int(rows.sum()), "processors": int(width.max())}
         spread = {"mean": float(times.mean()), "least": float(times.min()), "most": float(times.max())}
         by_kind.append({**row, "run_time": spread})
     return {

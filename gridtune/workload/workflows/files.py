@@ -1,4 +1,4 @@
-"""Reading workflows: the file's suffix says the format."""
+"""Reading workflows: the format follows from the file's suffix."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def read_workflow(
     path
         A file; `.gz` and `.xz` are decompressed as they are read.
     clean
-        Cleaning rules (`WORKFLOW_RULES`) for what cannot be. Without any, the first fault is an error; the
-        workflow's `cleaning` says how often each rule was needed.
+        Cleaning rules (`WORKFLOW_RULES`) for invalid values. Without any, the first fault is an error; the
+        workflow's `cleaning` counts how often each rule was applied.
     max_bytes
         The most the file may hold once decompressed.
 
     Raises
     ------
     WorkloadError
-        Naming file, line and task: not such a file, a task without run time, an unknown parent, a cycle, …
+        Naming file, line and task: not a workflow, a task without run time, an unknown parent, a cycle, …
     """
     file = Path(path)
     name, _ = split_compression(file.name)
     suffix = next((suffix for suffix in _READERS if name.lower().endswith(suffix)), None)
     if suffix is None:
         hint = f"suffixes are {', '.join(WORKFLOW_SUFFIXES)}, with .gz or .xz if compressed"
-        raise WorkloadError("its suffix says no known format of workflows", path=file, hint=hint)
+        raise WorkloadError("its suffix is of no known workflow format", path=file, hint=hint)
     with open_log(file, max_bytes) as stream:
         return _READERS[suffix](stream, name[: -len(suffix)], Rules(clean))

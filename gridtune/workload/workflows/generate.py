@@ -1,4 +1,4 @@
-"""Workflows made at random, level by level, and the one of a seismic hazard analysis.
+"""Random workflows, generated level by level, and the workflow of a seismic hazard analysis.
 
 References
 ----------
@@ -19,7 +19,7 @@ __all__ = ["BANDWIDTH", "cybershake_workflow", "generate_workflow"]
 
 Ints = npt.NDArray[np.int64]
 
-#: Bytes per second at which `communication` is reckoned.
+#: Bytes per second at which `communication` is converted to bytes.
 BANDWIDTH = 1e8
 
 
@@ -45,26 +45,26 @@ def generate_workflow(
     Parameters
     ----------
     seed
-        Of the random numbers; not asked for where `rng` is given.
+        Of the random numbers; ignored if `rng` is given.
     tasks, depth
         Number of tasks and of levels; width is tasks / depth on average.
     run_time
         Mean, seconds, ≥ 1: uniform on 1 … 2·mean − 1.
     processors
-        Mean, ≥ 1: uniform on 1 … 2·mean − 1, and cut at `max_processors`.
+        Mean, ≥ 1: uniform on 1 … 2·mean − 1, at most `max_processors`.
     max_processors
-        The most that a task may hold.
+        The most processors of a task.
     fan_in
-        Mean number of parents of a task behind the first level, as far as the level before has as many.
+        Mean number of parents of a task after the first level, as far as the level before has as many.
     communication
-        Mean time that an edge's transfer takes, in parts of the mean run time, at `bandwidth` bytes/s.
+        Mean time of an edge's transfer at `bandwidth` bytes/s, in parts of the mean run time.
     rng
-        Where the random numbers come from instead.
+        The source of random numbers, instead of `seed`.
 
     Raises
     ------
     WorkloadError
-        Naming the parameter that cannot be.
+        Naming the parameter that is out of range.
     """
     check_range("tasks", tasks, 1)
     check_range("depth", depth, 1, tasks)
@@ -92,36 +92,36 @@ def generate_workflow(
 
 
 def _around(mean: float, count: int, draw: np.random.Generator) -> Ints:
-    """Return whole numbers from 1 on with the given mean, uniform as nearly as whole numbers can be."""
+    """Return whole numbers from 1 on with the given mean, as nearly uniform as possible."""
     # Floor of a uniform on [1, 2·mean) has, summed over whole steps, a mean of (2·mean)/2.
     return np.floor(draw.uniform(1.0, 2.0 * mean, count)).astype(np.int64)
 
 
 def _edges(widths: Ints, fan_in: float, draw: np.random.Generator) -> Ints:
     """Return (parent, child) rows, shape (m, 2)."""
-    found = []
+    rows = []
     first = 0
     for before, width in zip(widths[:-1].tolist(), widths[1:].tolist(), strict=True):
         one = draw.integers(0, before, width)
-        chance = min((fan_in - 1) / (before - 1), 1.0) if before > 1 else 0.0
-        chosen = draw.random((width, before)) < chance
-        chosen[np.arange(width), one] = True
-        child, parent = np.nonzero(chosen)
-        found.append(np.column_stack([first + parent, first + before + child]))
+        probability = min((fan_in - 1) / (before - 1), 1.0) if before > 1 else 0.0
+        has_edge = draw.random((width, before)) < probability
+        has_edge[np.arange(width), one] = True
+        child, parent = np.nonzero(has_edge)
+        rows.append(np.column_stack([first + parent, first + before + child]))
         first += before
-    return np.concatenate(found) if found else np.zeros((0, 2), np.int64)
+    return np.concatenate(rows) if rows else np.zeros((0, 2), np.int64)
 
 
 def cybershake_workflow(variations: int = 4017) -> Workflow:
     """Return the CyberShake workflow of table 1: 5 levels, with 4,017 variations 8,039 tasks.
 
-    The figure of its structure leaves open who waits for whom in the upper levels; here both checks wait for
-    both tasks of the level above, and every synthesis for both checks.
+    The figure of its structure does not show the edges of the upper levels. Here both checks wait for both
+    tasks of the level above, and every synthesis for both checks.
 
     Parameters
     ----------
     variations
-        Pairs of a synthesis and the peak values computed from it.
+        Number of pairs of a synthesis and the peak values computed from it.
     """
     if variations < 1:
         raise WorkloadError(f"must be at least 1, got {variations}", field="variations")

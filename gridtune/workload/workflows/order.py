@@ -1,4 +1,4 @@
-"""Levels of a directed graph given as compressed rows, and the cycle that keeps it from having them."""
+"""Levels of a directed graph in compressed rows, and a cycle if it has one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def levels_of(offsets: Ints, children: Ints, parents_left: Ints) -> Ints:
-    """Return the level of each node: 0 without parents, else 1 + the greatest of its parents'.
+    """Return the level of each node: 0 without parents, else 1 + the greatest level of its parents.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def levels_of(offsets: Ints, children: Ints, parents_left: Ints) -> Ints:
     Returns
     -------
     ndarray
-        Shape (n,), int64; -1 for nodes on a cycle or behind one.
+        Shape (n,), int64; -1 for nodes on a cycle or reachable from one.
     """
     left = parents_left.copy()
     level = np.full(len(left), -1, np.int64)
@@ -41,16 +41,16 @@ def levels_of(offsets: Ints, children: Ints, parents_left: Ints) -> Ints:
 
 
 def find_cycle(offsets: Ints, children: Ints, among: npt.NDArray[np.bool_]) -> list[int]:
-    """Return the nodes of a cycle, from its first on, looking only at those on one or behind one."""
+    """Return the nodes of a cycle, from its first; `among` are the nodes on a cycle or reachable from one."""
     came_from: dict[int, int] = {}
     for node in np.flatnonzero(among).tolist():
         for child in children[offsets[node] : offsets[node + 1]].tolist():
             came_from.setdefault(child, node)
-    # Every such node has a parent of the kind: going backwards must come round.
-    node, seen = int(np.argmax(among)), dict[int, int]()
-    while node not in seen:
-        seen[node] = len(seen)
+    # Every such node has a parent among them: going backwards must return to a visited node.
+    node, visited = int(np.argmax(among)), dict[int, int]()
+    while node not in visited:
+        visited[node] = len(visited)
         node = came_from[node]
-    cycle = [one for one, place in seen.items() if place >= seen[node]][::-1]
+    cycle = [member for member, place in visited.items() if place >= visited[node]][::-1]
     first = cycle.index(min(cycle))
     return cycle[first:] + cycle[:first]

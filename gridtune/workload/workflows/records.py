@@ -1,7 +1,7 @@
-"""What the readers have in common: tasks with the files they read and write, made into a `Workflow`.
+"""What the readers share: tasks with the files they read and write, assembled into a `Workflow`.
 
-Published files are not all sound: generators that draw from normal distributions have written negative times
-and sizes. No reader edits that by itself; named rules do, and say how often.
+Some published files are invalid: generators that draw from normal distributions wrote negative times and
+sizes. No reader edits them by itself; named rules do, and are counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORKFLOW_RULES: Mapping[str, str] = MappingProxyType(
 
 
 class Rules:
-    """The cleaning rules that a file is read with, and how often each was needed.
+    """The cleaning rules that a file is read with, and how often each was applied.
 
     Raises
     ------
@@ -41,10 +41,10 @@ class Rules:
         for name in self.counts:
             if name not in WORKFLOW_RULES:
                 hint = f"one of {', '.join(WORKFLOW_RULES)}"
-                raise WorkloadError(f"no cleaning rule of workflows is named {name!r}", hint=hint)
+                raise WorkloadError(f"no cleaning rule for workflows is named {name!r}", hint=hint)
 
     def apply(self, name: str) -> bool:
-        """Return whether the rule was asked for; if so, it was needed once more."""
+        """Return whether the rule applies, and count it if so."""
         if name not in self.counts:
             return False
         self.counts[name] += 1
@@ -53,20 +53,20 @@ class Rules:
 
 @dataclass
 class TaskRecord:
-    """A task as its file tells of it.
+    """A task as it is in its file.
 
     Attributes
     ----------
     name, kind
-        Its identity in the file, and what it runs.
+        Its identity in the file, and the program it runs.
     line
-        Gives the line where it stands (1-based), which may take a while to find.
+        Returns its line in the file (1-based), which may take a while.
     run_time
         Seconds.
     processors
-        What it holds.
+        The processors it holds.
     reads, writes
-        Names of files, with their bytes.
+        Names of files, with their sizes in bytes.
     """
 
     name: str
@@ -92,18 +92,18 @@ def assemble(
     records
         By name, in the file's order.
     edges
-        (parent, child), of tasks that exist; one that is given more than once counts once.
+        (parent, child), of existing tasks; duplicates count once.
     name
-        The workflow's.
+        The workflow's name.
     path
-        What errors call the file.
+        The file, for errors.
     rules
-        What to do about run times that cannot be.
+        The cleaning rules for invalid run times.
     """
     for record in records.values():
         if record.run_time is None:
             message = f"task {record.name!r} has no run time"
-            hint = "gridtune needs one to plan it: take the file of an execution, not of a plan"
+            hint = "planning needs one: take the file of an execution, not of a plan"
             raise WorkloadError(message, path=path, line=record.line(), hint=hint)
         if record.run_time < 0:
             if not rules.apply("zero_negative_times"):
@@ -113,8 +113,8 @@ def assemble(
             record.run_time = 0.0
     place = {task: i for i, task in enumerate(records)}
     distinct = dict.fromkeys(edges)
-    parent = np.array([place[one] for one, _ in distinct], np.int64)
-    child = np.array([place[other] for _, other in distinct], np.int64)
+    parent = np.array([place[task] for task, _ in distinct], np.int64)
+    child = np.array([place[task] for _, task in distinct], np.int64)
     volume = [_sent(records[one], records[other]) for one, other in distinct]
     try:
         return Workflow(

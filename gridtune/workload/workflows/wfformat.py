@@ -1,7 +1,7 @@
-"""WfFormat: a workflow, and mostly one execution of it, as JSON (WfCommons).
+"""WfFormat: a workflow, and usually one execution of it, as JSON (WfCommons).
 
 Read are schema versions 1.3 and 1.4 (`workflow.tasks`) and from 1.5 on (`workflow.specification` and
-`workflow.execution`). Where a task names how many cores it used, it holds as many processors; else one.
+`workflow.execution`). A task has as many processors as it used cores; without that, one.
 
 Source: T. Coleman et al., "WfCommons: a framework for enabling scientific workflow research and development",
 FGCS 128, 2022; https://github.com/wfcommons/WfFormat
@@ -128,17 +128,17 @@ class _Reader:
         record = TaskRecord(name, _kind(task, name), partial(line_of_path, self.text, at))
         self.records[name] = record
         self._measured(record, task, at)
-        for key, held in (("inputFiles", record.reads), ("outputFiles", record.writes)):
+        for key, files in (("inputFiles", record.reads), ("outputFiles", record.writes)):
             for read in self._list(task.get(key, []), *at, key):
-                held[str(read)] = sizes.get(str(read), 0.0)
+                files[str(read)] = sizes.get(str(read), 0.0)
         for position, used in enumerate(self._list(task.get("files", []), *at, "files")):
             place = (*at, "files", position)
             file = self._object(used, *place)
-            held = record.reads if file.get("link") == "input" else record.writes
-            held[str(file.get("name", file.get("id")))] = self._size(file, place)
+            files = record.reads if file.get("link") == "input" else record.writes
+            files[str(file.get("name", file.get("id")))] = self._size(file, place)
 
     def _measured(self, record: TaskRecord, task: Mapping[str, Any], at: Path) -> None:
-        """Take a task's run time and cores from where they stand."""
+        """Set a task's run time and processors."""
         for key in ("runtimeInSeconds", "runtime"):
             if key in task:
                 record.run_time = self._number(task[key], *at, key)
@@ -157,7 +157,7 @@ class _Reader:
             task = self._object(one, *place)
             record = self.records.get(str(task.get("id")))
             if record is None:
-                message = f"an execution of {str(task.get('id'))!r}, which is no task of the specification"
+                message = f"an execution of {str(task.get('id'))!r}, which is not a task of the specification"
                 raise self._fault(message, *place, "id")
             record.kind = _kind(task, record.kind)
             self._measured(record, task, place)
@@ -168,7 +168,7 @@ class _Reader:
             for position, other in enumerate(self._list(task.get(key, []), *at, key)):
                 if str(other) not in self.records:
                     what = "parent" if key == "parents" else "child"
-                    message = f"task {name!r} has the {what} {str(other)!r}, which is no task of the file"
+                    message = f"task {name!r} has the {what} {str(other)!r}, which is not a task of the file"
                     raise self._fault(message, *at, key, position)
                 self.edges.append((str(other), name) if key == "parents" else (name, str(other)))
 

@@ -1,4 +1,4 @@
-"""`Workflow`: the tasks of one application and what each must wait for, in columns."""
+"""`Workflow`: the tasks of one application and their dependencies, in columns."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Neighbours(NamedTuple):
     Attributes
     ----------
     offsets
-        Shape (n + 1,), int64: those of task i stand at `offsets[i]` to `offsets[i + 1]` of the columns below.
+        Shape (n + 1,), int64: those of task i are `offsets[i] : offsets[i + 1]` of the columns below.
     task
-        Shape (m,), int64: which task, ascending within a row.
+        Shape (m,), int64: the neighbour, ascending within a row.
     volume
         Shape (m,), float64 bytes: what is sent along the edge.
     """
@@ -46,27 +46,27 @@ class Neighbours(NamedTuple):
 class Workflow:
     """A directed acyclic graph of rigid tasks.
 
-    A workflow is immutable and always sound: names are distinct, times and volumes finite and not negative,
-    every task needs at least one processor, no edge is given twice, and there is no cycle.
+    A workflow is immutable and always valid: names are distinct, times and volumes finite and not negative,
+    every task needs at least one processor, edges are distinct, and there is no cycle.
 
     Attributes
     ----------
     names
-        n names, one of each task.
+        n names, one for each task.
     run_time
         Shape (n,), float64 seconds, ≥ 0; or (n, sites) where run times differ from site to site.
     processors
-        Shape (n,), int64, ≥ 1: what a task holds while it runs.
+        Shape (n,), int64, ≥ 1: the processors of each task.
     parent, child
         Shape (m,), int64: edge e leads from task `parent[e]` to task `child[e]`.
     volume
-        Shape (m,), float64 bytes, ≥ 0: what the parent sends to the child. Left out: nothing.
+        Shape (m,), float64 bytes, ≥ 0: what the parent sends to the child; by default nothing.
     kinds
-        n names of what the tasks run (their program); left out: their own names.
+        n names of the programs that the tasks run; by default their own names.
     name
-        What tables and plots call it.
+        Its name in tables and plots.
     cleaning
-        Cleaning rules it was read with, and how often each was needed.
+        Cleaning rules it was read with, and how often each was applied.
 
     Raises
     ------
@@ -85,15 +85,15 @@ class Workflow:
     cleaning: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        keep = object.__setattr__
-        keep(self, "names", tuple(self.names))
-        keep(self, "cleaning", MappingProxyType(dict(self.cleaning)))
-        keep(self, "kinds", tuple(self.kinds) or self.names)
+        set_field = object.__setattr__
+        set_field(self, "names", tuple(self.names))
+        set_field(self, "cleaning", MappingProxyType(dict(self.cleaning)))
+        set_field(self, "kinds", tuple(self.kinds) or self.names)
         volume = self.volume if len(self.volume) else np.zeros(len(self.parent))
         for name, values in (("run_time", self.run_time), ("volume", volume)):
-            keep(self, name, _frozen(np.array(values, dtype=np.float64)))
+            set_field(self, name, _frozen(np.array(values, dtype=np.float64)))
         for name in ("processors", "parent", "child"):
-            keep(self, name, _frozen(_whole(name, getattr(self, name))))
+            set_field(self, name, _frozen(_whole(name, getattr(self, name))))
         self._check_shapes()
         self._check_tasks()
         self._check_edges()
@@ -126,14 +126,14 @@ class Workflow:
 
     def _check_tasks(self) -> None:
         if len(set(self.names)) < len(self):
-            twice = Counter(self.names).most_common(1)[0][0]
-            raise WorkloadError(f"two tasks are named {twice!r}", field="names")
+            duplicate = Counter(self.names).most_common(1)[0][0]
+            raise WorkloadError(f"two tasks are named {duplicate!r}", field="names")
         times = self.run_time.reshape(len(self), -1)
         bad = ~((times >= 0) & (times <= LARGEST_TIME)).all(axis=1)
         if bad.any():
             task = int(np.argmax(bad))
-            found = times[task] if times.shape[1] > 1 else times[task, 0]
-            raise WorkloadError(f"task {self.names[task]!r} runs for {found} s", field="run_time")
+            value = times[task] if times.shape[1] > 1 else times[task, 0]
+            raise WorkloadError(f"task {self.names[task]!r} runs for {value} s", field="run_time")
         bad = (self.processors < 1) | (self.processors > LARGEST_WIDTH)
         if bad.any():
             task = int(np.argmax(bad))
@@ -158,7 +158,7 @@ class Workflow:
         same = np.flatnonzero(key[1:] == key[:-1])
         if len(same):
             parent, child = divmod(int(key[same[0]]), count)
-            message = f"the edge from {self.names[parent]!r} to {self.names[child]!r} is given twice"
+            message = f"the edge from {self.names[parent]!r} to {self.names[child]!r} is listed twice"
             raise WorkloadError(message, field="parent")
         if self.level.min() < 0:
             cycle = find_cycle(self.children.offsets, self.children.task, self.level < 0)
@@ -186,7 +186,7 @@ class Workflow:
 
     @cached_property
     def order(self) -> Ints:
-        """Shape (n,), int64: the tasks such that parents come before children; by level, then position."""
+        """Shape (n,), int64: the tasks by level, then position, so that parents come before children."""
         return _frozen(np.argsort(self.level, kind="stable").astype(np.int64))
 
     @property
@@ -208,13 +208,13 @@ class Workflow:
     def work(self) -> float:
         """Σ run time × processors, processor-seconds: the allocation cost of best effort (equation 9).
 
-        Run times that differ from site to site count with their least.
+        Of run times that differ by site the least counts.
         """
         return float((self.run_time.reshape(len(self), -1).min(axis=1) * self.processors).sum())
 
     @cached_property
     def critical_path(self) -> float:
-        """Seconds of the longest chain of run times, transfers left out: no schedule is shorter."""
+        """Seconds of the longest chain of run times, without transfers: no schedule is shorter."""
         offsets, parent, _ = self.parents
         least = self.run_time.reshape(len(self), -1).min(axis=1)
         end = np.zeros(len(self))
@@ -225,14 +225,14 @@ class Workflow:
 
     @cached_property
     def checksum(self) -> str:
-        """A digest of what a schedule depends on: run times, processors and edges."""
+        """A digest of run times, processors and edges."""
         digest = hashlib.sha256(repr(self.run_time.shape).encode())
         for column in (self.run_time, self.processors, self.parent, self.child, self.volume):
             digest.update(column.tobytes())
         return digest.hexdigest()
 
     def in_whole_seconds(self) -> Workflow:
-        """Return it with run times rounded up to whole seconds, which is what a site's queue counts in."""
+        """Return the workflow with run times rounded up to whole seconds, the unit of a site's queue."""
         return replace(self, run_time=np.ceil(self.run_time))
 
     def with_run_times(self, run_time: npt.ArrayLike) -> Workflow:
@@ -261,9 +261,9 @@ def _frozen(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _whole(name: str, values: npt.ArrayLike) -> Ints:
-    found = np.asarray(values)
-    whole = found.astype(np.int64)
-    if found.ndim != 1 or (found.dtype.kind not in "iu" and not np.array_equal(found, whole)):
+    column = np.asarray(values)
+    whole = column.astype(np.int64)
+    if column.ndim != 1 or (column.dtype.kind not in "iu" and not np.array_equal(column, whole)):
         raise WorkloadError(f"{name} must be one row of whole numbers", field=name)
     return whole
 

@@ -1,19 +1,20 @@
-"""The provisioning system's own tables and figures, of a handful of cells."""
+"""The provisioning system's own tables and figures, of a few cells."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
+from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
 from gridtune.systems.provisioning.report import submissions, write
+from gridtune.systems.provisioning.report.comparison import comparison_markdown
 from gridtune.systems.provisioning.report.distances import front_distances
 from gridtune.systems.provisioning.report.fronts import merged_counts
 from gridtune.systems.provisioning.report.rows import rows_of
@@ -26,29 +27,25 @@ MADE = {"offers": "poisson", "communication": 1, "task_processors": 1}
 
 @dataclass
 class Cells:
-    """What `ReportMaterial` offers, of cells run here."""
+    """A finished sweep of cells that were run here."""
 
     results: list[CellResult]
     directory: Path
     name: str
-
-    @property
-    def summary(self) -> Any:
-        return SimpleNamespace(facts=SimpleNamespace(name=self.name))
 
     def tables_of(self, result: CellResult) -> Any:
         return run_cell("provisioning", result.parameters, seed=result.seed, tables=True).outcome.tables
 
 
 def cells(configurations, fixed, seeds=3, workload="site"):
-    found = []
+    results = []
     for number, configuration in enumerate(configurations):
         for seed in range(seeds):
             parameters = {**SMALL, **fixed, **configuration}
-            if parameters.get("search") == "all":  # looks at one plan
+            if parameters.get("search") == "all":  # evaluates one plan
                 del parameters["population"], parameters["iterations"]
             outcome = run_cell("provisioning", parameters, seed=seed).outcome
-            found.append(
+            results.append(
                 CellResult(
                     cell_id=f"{workload}-{number}-{seed}",
                     configuration_id=f"{workload}-{number}",
@@ -63,7 +60,7 @@ def cells(configurations, fixed, seeds=3, workload="site"):
                     notes=outcome.notes,
                 )
             )
-    return found
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -83,16 +80,16 @@ def names(paths):
     return {path.name for path in paths}
 
 
-QUEUED = {"approach": "best_effort"}
+BEST_EFFORT = {"approach": "best_effort"}
 
 
 @pytest.mark.parametrize(
     ("dimensions", "figure"),
     [
-        ([QUEUED, {"alpha": 0.0}, {"alpha": 1.0}], "provisioning_trade_off.png"),
+        ([BEST_EFFORT, {"alpha": 0.0}, {"alpha": 1.0}], "provisioning_trade_off.png"),
         ([{"task_processors": n, "alpha": a} for n in (2, 5) for a in (0, 1)], "provisioning_task_size.png"),
         (
-            [{"copy_probability": p, **more} for p in (0, 0.5) for more in (QUEUED, {})],
+            [{"copy_probability": p, **more} for p in (0, 0.5) for more in (BEST_EFFORT, {})],
             "provisioning_load.png",
         ),
         (
@@ -110,49 +107,91 @@ def test_each_figure_is_drawn_where_its_axes_were_searched(trace, tmp_path, dime
 def test_bars_and_band_lie_within_what_submissions_cost(trace, tmp_path, monkeypatch):
     caught = []
     monkeypatch.setattr(submissions, "save", lambda drawing, path: caught.append(drawing) or path)
-    results = cells([QUEUED, {"alpha": 0.0}, {"alpha": 1.0}], trace, seeds=5)
+    results = cells([BEST_EFFORT, {"alpha": 0.0}, {"alpha": 1.0}], trace, seeds=5)
     # One submission that costs much more than the others moves their deviation below the least cost.
     results[9].metrics["allocation_cost"] *= 50
     rows = rows_of(results)
     submissions.write_submissions(Cells(results, tmp_path, "mine"), rows)
     costs = caught[0].axes[1]
     least = min(row.values("allocation_cost").min() for row in rows)
-    (bars,) = (each for each in costs.collections if len(each.get_segments()) == 2)
+    (bars,) = (lines for lines in costs.collections if len(lines.get_segments()) == 2)
     assert min(segment[:, 1].min() for segment in bars.get_segments()) >= least
     low, high = np.quantile(rows[1].values("allocation_cost"), (0.1, 0.9))
     assert bars.get_segments()[0][:, 1] == pytest.approx([low, high])
-    told = [text.get_text() for text in costs.get_legend().get_texts()]
-    assert told == ["provisioned", "best effort", "best effort, 10–90 %"]
+    labels = [text.get_text() for text in costs.get_legend().get_texts()]
+    assert labels == ["provisioned", "best effort", "best effort, 10–90 %"]
 
 
 def test_the_table_has_changes_against_best_effort_and_what_was_published(trace, tmp_path):
-    results = cells([QUEUED, {"search": "all"}], trace)
+    results = cells([BEST_EFFORT, {"search": "all"}], trace)
     write(Cells(results, tmp_path, "provisioning_cybershake"))
     text = (tmp_path / "submissions.md").read_text()
-    assert "132.4 h (476,811 s)" in text
-    ours = [r.metrics["makespan"] for r in results[3:]]
-    theirs = [r.metrics["makespan_best_effort"] for r in results[3:]]
+    ours = [r.metrics["workflow_makespan"] for r in results[3:]]
+    theirs = [r.metrics["workflow_makespan_best_effort"] for r in results[3:]]
     assert f"{100 * (np.mean(ours) / np.mean(theirs) - 1):+.1f} % (".replace("-", "−") in text
     rows = list(csv.DictReader((tmp_path / "submissions.csv").open()))
     assert [row["submissions"] for row in rows] == ["3", "3"]
-    assert float(rows[1]["makespan"]) == pytest.approx(np.mean(ours))
+    assert float(rows[1]["workflow_makespan"]) == pytest.approx(np.mean(ours))
+
+
+def test_published_figures_are_those_of_the_paper():
+    """Singh, Kesselman, Deelman, HPDC 2007: sections 3, 6 and 7."""
+    values = {
+        key: (figure.value, figure.unit) for key, figure in get_system("provisioning").published.items()
+    }
+    assert values == {
+        "slots/slots": (124, "slots"),
+        "slots/feasible_plans": (1742, "plans"),
+        "slots/front": (40, "plans"),
+        "slots/merged_front": (39, "plans"),
+        "cybershake/best_effort": (476811, "s"),
+        "cybershake/change_at_63": (-23, "%"),
+        "cybershake/change_at_94": (-56, "%"),
+        "inflation/requests_10_too_long": (3, "%"),
+        "inflation/requests_20_too_long": (7.7, "%"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("space", "values"),
+    [
+        ("slots", ["124", "1,742", "40", "39"]),
+        ("cybershake", ["132.4 h (476,811 s)", "−23 %", "−56 %"]),
+        ("inflation", ["+3 %", "+7.7 %"]),
+        ("moga", []),
+    ],
+)
+def test_published_figures_stand_in_the_report_of_their_sweep(space, values):
+    results = cells([{"search": "all"}], MADE, seeds=1)
+    text = comparison_markdown(rows_of(results), f"provisioning_{space}", [])
+    published = text.partition("## Published")[2]
+    rows = [line.split(" | ") for line in published.splitlines() if line.startswith("| ")][2:]
+    assert [row[1] for row in rows] == values
 
 
 def test_ratios_leave_out_submissions_without_a_plan(trace):
     results = cells([{"search": "all"}], trace)
-    results[0].metrics["makespan"] = float("nan")
+    results[0].metrics["workflow_makespan"] = float("nan")
     (row,) = rows_of(results)
-    kept = [result.metrics for result in results[1:]]
-    expected = np.mean([m["makespan"] for m in kept]) / np.mean([m["makespan_best_effort"] for m in kept])
-    assert row.percent("makespan") == pytest.approx(100 * expected)
+    planned = [result.metrics for result in results[1:]]
+    expected = np.mean([m["workflow_makespan"] for m in planned]) / np.mean(
+        [m["workflow_makespan_best_effort"] for m in planned]
+    )
+    assert row.percent("workflow_makespan") == pytest.approx(100 * expected)
 
 
 def test_plans_choice_and_schedulers(tmp_path):
     dimensions = [{"scheduler": "heft", "alpha": 0.2}, {"scheduler": "heft", "alpha": 0.8}]
     results = cells([*dimensions, {"scheduler": "greedy"}], MADE)
-    found = names(write(Cells(results, tmp_path, "mine")))
+    written = names(write(Cells(results, tmp_path, "mine")))
     expected = {"provisioning_plans.png", "provisioning_choice.png", "provisioning_schedulers.png"}
-    assert found == {*expected, "submissions.md", "submissions.csv", "schedulers.csv", "front_distances.csv"}
+    assert written == {
+        *expected,
+        "submissions.md",
+        "submissions.csv",
+        "schedulers.csv",
+        "front_distances.csv",
+    }
 
 
 def test_a_merged_front_counts_who_found_what():
@@ -212,7 +251,7 @@ def test_a_search_without_a_plan_has_no_distance_and_is_counted():
     assert (one.without_plan, two.without_plan) == (1, 2)
     assert (one.mean, two.mean) == (0, pytest.approx(0.5))
     # A replicate that one lacks says nothing of the others.
-    assert [len(each.values) for each in front_distances(rows_of(results[:5]))] == [2, 2]
+    assert [len(distance.values) for distance in front_distances(rows_of(results[:5]))] == [2, 2]
 
 
 def test_distances_stand_in_both_tables(tmp_path):

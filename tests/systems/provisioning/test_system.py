@@ -50,9 +50,11 @@ def test_every_search_finds_a_plan_that_can_be_held(trace, search):
     assert metrics["jobs"] == 400
     # The queue's cost is the least there can be; a change of nothing is a change of 0.
     assert metrics["allocation_cost"] >= metrics["allocation_cost_best_effort"] * (1 - 1e-12)
-    wanted = metrics["makespan"] / metrics["makespan_best_effort"] - 1
-    assert metrics["makespan_change"] == pytest.approx(wanted)
-    assert metrics["makespan_no_worse"] == (metrics["makespan"] <= metrics["makespan_best_effort"])
+    wanted = metrics["workflow_makespan"] / metrics["workflow_makespan_best_effort"] - 1
+    assert metrics["workflow_makespan_change"] == pytest.approx(wanted)
+    assert metrics["workflow_makespan_no_worse"] == (
+        metrics["workflow_makespan"] <= metrics["workflow_makespan_best_effort"]
+    )
     assert 0 <= metrics["hypervolume"] <= 1 or math.isnan(metrics["hypervolume"])
 
 
@@ -65,21 +67,32 @@ def test_taking_what_can_be_divided_costs_no_more_than_the_queue(trace):
 def test_best_effort_is_the_same_as_beside_a_plan(trace):
     alone = run(trace=trace, approach="best_effort").metrics
     beside = run(trace=trace, search="all").metrics
-    assert alone["makespan"] == alone["makespan_best_effort"] == beside["makespan_best_effort"]
-    assert alone["makespan_change"] == 0
-    assert run(trace=trace, approach="best_effort", seed=2).metrics["makespan"] != alone["makespan"]
+    assert (
+        alone["workflow_makespan"]
+        == alone["workflow_makespan_best_effort"]
+        == beside["workflow_makespan_best_effort"]
+    )
+    assert alone["workflow_makespan_change"] == 0
+    assert (
+        run(trace=trace, approach="best_effort", seed=2).metrics["workflow_makespan"]
+        != alone["workflow_makespan"]
+    )
 
 
 def test_alpha_trades_cost_for_makespan_on_one_front():
-    made = {"offers": "poisson", "task_processors": 1, "tasks": 60, "run_time": 100, "communication": 1}
+    slots = {"offers": "poisson", "task_processors": 1, "tasks": 60, "run_time": 100, "communication": 1}
     effort = {"population": 40, "iterations": 8, "seed": 0}
-    by_alpha = {alpha: run(**made, **effort, alpha=alpha).metrics for alpha in (0, 0.5, 1)}
+    by_alpha = {alpha: run(**slots, **effort, alpha=alpha).metrics for alpha in (0, 0.5, 1)}
     assert len({metrics["hypervolume"] for metrics in by_alpha.values()}) == 1
     assert by_alpha[0]["front"] > 1
-    assert by_alpha[0]["makespan"] < by_alpha[1]["makespan"]
+    assert by_alpha[0]["workflow_makespan"] < by_alpha[1]["workflow_makespan"]
     assert by_alpha[0]["allocation_cost"] > by_alpha[1]["allocation_cost"]
-    assert by_alpha[0]["makespan"] <= by_alpha[0.5]["makespan"] <= by_alpha[1]["makespan"]
-    assert all(math.isnan(metrics["makespan_change"]) for metrics in by_alpha.values())
+    assert (
+        by_alpha[0]["workflow_makespan"]
+        <= by_alpha[0.5]["workflow_makespan"]
+        <= by_alpha[1]["workflow_makespan"]
+    )
+    assert all(math.isnan(metrics["workflow_makespan_change"]) for metrics in by_alpha.values())
 
 
 def test_sites_of_random_slots_may_be_told_in_words():
@@ -105,7 +118,7 @@ def test_equal_cells_come_out_equal_and_tables_agree(trace):
     assert front.num_rows == first.metrics["front"] == len(first.notes["front"])
     assert sum(slots["taken"].to_pylist()) == first.metrics["slots_taken"]
     finish = max(tasks["plan_finish"].to_pylist())
-    assert (finish - first.notes["submitted"]) / 3600 == pytest.approx(first.metrics["makespan"])
+    assert finish - first.notes["submitted"] == pytest.approx(first.metrics["workflow_makespan"])
     assert first.tables["solutions"].num_rows == first.metrics["feasible_plans"]
 
 
@@ -113,14 +126,14 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
     path = tmp_path / "two.dax"
     tasks = '<job id="a" runtime="100.2"/><job id="b" runtime="50"/><child ref="b"><parent ref="a"/></child>'
     path.write_text(f"<adag>{tasks}</adag>")
-    given = {"trace": trace, "workflow": str(path), "search": "all"}
-    metrics = run_cell("provisioning", given, seed=1).outcome.metrics
+    parameters = {"trace": trace, "workflow": str(path), "search": "all"}
+    metrics = run_cell("provisioning", parameters, seed=1).outcome.metrics
     assert metrics["tasks"] == 2
     # 101 s and 50 s, of one processor each: a site counts in whole seconds.
     assert metrics["allocation_cost_best_effort"] == 151 / 3600
-    cells = [run_cell("provisioning", given).cell]
+    cells = [run_cell("provisioning", parameters).cell]
     path.write_text(f"<adag>{tasks.replace('50', '60')}</adag>")
-    cells.append(run_cell("provisioning", given).cell)
+    cells.append(run_cell("provisioning", parameters).cell)
     assert cells[0].cell_id != cells[1].cell_id
 
 
@@ -192,7 +205,7 @@ def test_parameters_that_cannot_be(parameters, message):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "parameters",
     [
         {"trace": "x.swf", "copy_probability": 0.2, "copy_seed": 7, "copy_shift": 60},
         {"offers": "poisson", "latency": 5},  # counts where nothing is sent, too
@@ -202,26 +215,26 @@ def test_parameters_that_cannot_be(parameters, message):
         {"trace": "x.swf", "approach": "best_effort", "search": "all", "alpha": 0},
     ],
 )
-def test_parameters_that_decide_something_are_taken(told):
-    ProvisioningParameters.model_validate(told)
+def test_parameters_that_decide_something_are_taken(parameters):
+    ProvisioningParameters.model_validate(parameters)
 
 
 def test_a_latency_counts_where_nothing_is_sent():
     few = {"offers": "poisson", "task_processors": 1, "search": "all"}
-    assert run(**few, latency=200).metrics["makespan"] > run(**few).metrics["makespan"]
+    assert run(**few, latency=200).metrics["workflow_makespan"] > run(**few).metrics["workflow_makespan"]
 
 
 def test_slots_that_happen_to_be_too_narrow_are_no_plan_and_no_failure():
     """A task that a site could hold, where no slots wide enough are on offer: counted, not left out."""
-    told = {"offers": "poisson", "slot_sites": "8,16", "slot_until": 3000, "cross_slot": "never"}
+    narrow = {"offers": "poisson", "slot_sites": "8,16", "slot_until": 3000, "cross_slot": "never"}
     few = {"tasks": 5, "depth": 2, "run_time": 100, "population": 10, "iterations": 4}
-    found = [run(**told, **few, task_processors=10, seed=seed).metrics for seed in range(1, 7)]
-    assert {metrics["feasible"] for metrics in found} == {0, 1}
-    for metrics in found:
+    cells = [run(**narrow, **few, task_processors=10, seed=seed).metrics for seed in range(1, 7)]
+    assert {metrics["feasible"] for metrics in cells} == {0, 1}
+    for metrics in cells:
         assert metrics["evaluations"] in {0, 40}
         if metrics["feasible"] == 0:
             assert metrics["front"] == 0
-            assert math.isnan(metrics["makespan"])
+            assert math.isnan(metrics["workflow_makespan"])
 
 
 def test_tasks_wider_than_the_site_name_their_parameter(trace):

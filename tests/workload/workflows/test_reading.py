@@ -124,7 +124,7 @@ def changed(text, old, new):
         ("a.dax", "<adag/>", 1, "has no job"),
         ("a.dax", " ", None, "is empty"),
         ("a.dax", '<!DOCTYPE a [<!ENTITY b "c">]><adag/>', 1, "declares the entity 'b'"),
-        ("a.json", changed(FILES["old.json"], '"B"\n', '"Q"\n'), None, "is no task of the file"),
+        ("a.json", changed(FILES["old.json"], '"B"\n', '"Q"\n'), None, "is not a task of the file"),
         ("a.json", changed(FILES["new.json"], '"id": "B"', '"id": "A"'), 22, "two tasks are called 'A'"),
         ("a.json", changed(FILES["old.json"], '"runtime": 20', '"runtime": "x"'), 34, "is not a number"),
         (
@@ -138,7 +138,7 @@ def changed(text, old, new):
         ("a.json", '{"workflow": {"tasks": 3}}', 1, "a list is due here, not 3"),
         ("a.json", '{"workflow": {"tasks": []}}', 1, "has no task"),
         ("a.json", "{", 1, "is not JSON"),
-        ("a.txt", "x", None, "suffix says no known format"),
+        ("a.txt", "x", None, "suffix is of no known workflow format"),
     ],
 )
 def test_bad_files_are_told_where(tmp_path, name, text, line, message):
@@ -192,17 +192,17 @@ def test_published_files(trace_dir):
 
 
 def test_a_workflow_is_described(tmp_path):
-    found = describe_workflow(read_workflow(written(tmp_path, "a.dax", DAX)))
-    assert (found["tasks"], found["edges"], found["levels"]) == (3, 3, [1, 1, 1])
-    assert found["work_processor_seconds"] == 1.5 + 80 + 2
-    assert found["critical_path_seconds"] == 23.5
-    assert found["bytes_sent"] == 130
+    description = describe_workflow(read_workflow(written(tmp_path, "a.dax", DAX)))
+    assert (description["tasks"], description["edges"], description["levels"]) == (3, 3, [1, 1, 1])
+    assert description["work_processor_seconds"] == 1.5 + 80 + 2
+    assert description["critical_path_seconds"] == 23.5
+    assert description["bytes_sent"] == 130
     work = {"mean": 11.0, "least": 2.0, "most": 20.0}
-    assert found["kinds"][1] == {"kind": "work", "tasks": 2, "processors": 4, "run_time": work}
+    assert description["kinds"][1] == {"kind": "work", "tasks": 2, "processors": 4, "run_time": work}
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "held"),
+    ("name", "text", "is_workflow"),
     [
         ("a.dax.gz", DAX, True),
         ("a.json.xz", FILES["new.json"], True),
@@ -211,10 +211,10 @@ def test_a_workflow_is_described(tmp_path):
         ("a.json.gz", b"damaged", None),
     ],
 )
-def test_workflows_are_told_from_logs(tmp_path, name, text, held):
+def test_workflows_are_told_from_logs(tmp_path, name, text, is_workflow):
     path = tmp_path / name
-    if held is None:
+    if is_workflow is None:
         path.write_bytes(text)
     else:
         written(tmp_path, name, text)
-    assert holds_workflow(path) == bool(held)
+    assert holds_workflow(path) == bool(is_workflow)

@@ -91,7 +91,7 @@ def test_whole_seconds_round_up():
         ({"processors": np.array([1, 1.5, 1, 1])}, "processors must be one row of whole numbers"),
         ({"parent": np.array([2, 0, 0, 7])}, "edge 4 names task 7 of 4"),
         ({"volume": np.array([1, -1, 1, 1.0])}, "the edge from 'a' to 'c' carries -1.0 bytes"),
-        ({"child": np.array([3, 1, 1, 3])}, "the edge from 'a' to 'b' is given twice"),
+        ({"child": np.array([3, 1, 1, 3])}, "the edge from 'a' to 'b' is listed twice"),
         ({"child": np.array([3, 2, 1, 1])}, "tasks wait for each other: 'b' → 'b'"),
         ({"child": np.array([0, 2, 1, 3])}, "tasks wait for each other: 'a' → 'c' → 'a'"),
         ({"names": (), "run_time": np.ones(0), "processors": np.ones(0, int)}, "without tasks"),
@@ -145,8 +145,8 @@ def test_cybershake_is_the_papers_table():
     assert np.bincount(workflow.level).tolist() == [1, 2, 2, 4017, 4017]
     table = {"fd_grid_xyz": (1, 1), "preSGT": (300, 1), "fd_grid_cvm": (2100, 288), "pmvl_chk1": (86400, 288)}
     table |= {"pmvl_chk2": (86400, 288), "synthSGT": (519, 1), "peakValCal": (1, 1)}
-    found = zip(workflow.kinds, workflow.run_time.tolist(), workflow.processors.tolist(), strict=True)
-    assert all(table[kind] == (run, width) for kind, run, width in found)
+    rows = zip(workflow.kinds, workflow.run_time.tolist(), workflow.processors.tolist(), strict=True)
+    assert all(table[kind] == (run, width) for kind, run, width in rows)
     assert workflow.critical_path == 1 + 2100 + 86400 + 519 + 1
 
 
@@ -164,14 +164,14 @@ def test_generated_workflows_have_the_asked_shape(tasks, data):
 
 
 def test_generated_means_are_those_asked_for():
-    many = [
+    workflows = [
         generate_workflow(seed=s, run_time=1000, processors=22, fan_in=3, communication=0.5)
         for s in range(80)
     ]
-    assert np.mean([w.run_time.mean() for w in many]) == pytest.approx(1000, rel=0.03)
-    assert np.mean([w.processors.mean() for w in many]) == pytest.approx(22, rel=0.03)
-    assert np.mean([w.volume.mean() for w in many]) / 1e8 == pytest.approx(500, rel=0.03)
-    assert np.mean([len(w.parent) / (w.level > 0).sum() for w in many]) == pytest.approx(3, rel=0.05)
+    assert np.mean([w.run_time.mean() for w in workflows]) == pytest.approx(1000, rel=0.03)
+    assert np.mean([w.processors.mean() for w in workflows]) == pytest.approx(22, rel=0.03)
+    assert np.mean([w.volume.mean() for w in workflows]) / 1e8 == pytest.approx(500, rel=0.03)
+    assert np.mean([len(w.parent) / (w.level > 0).sum() for w in workflows]) == pytest.approx(3, rel=0.05)
 
 
 def test_equal_seeds_give_equal_workflows():

@@ -1,3 +1,3 @@
-"""Schedulers that lay a workflow onto free slots, compiled and, as their specification, in plain Python."""
+"""Compiled schedulers that place a workflow on free slots."""
 
 from __future__ import annotations

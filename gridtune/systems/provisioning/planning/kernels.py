@@ -1,4 +1,4 @@
-"""The compiled entries: one plan written down, and populations of plans evaluated, in one or more threads."""
+"""The compiled entry points: one plan in full, and populations of plans in one or more threads."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from gridtune.systems.provisioning.planning.state import (
     INFINITE,
     PIECES,
     bare_graph,
-    bare_offers,
+    bare_slots,
     open_slots,
-    work_at,
+    workspace_at,
 )
 
 __all__ = ["evaluate_plans", "evaluate_plans_threaded", "write_plan"]
 
 
 @kernel()
-def write_plan(graph, offers, size, whole, real, rules, now, plan, outcome):
-    """Make one plan; return pieces, allocation cost, and when the last task ends (infinite: it cannot be).
+def write_plan(graph, slots, size, whole, real, rules, now, plan, outcome):
+    """Make one plan; return its pieces, its allocation cost, and the end of the last task.
+
+    Cost and end are infinite if the plan is infeasible.
 
     Parameters
     ----------
-    graph, offers
+    graph, slots
         The workflow and the slots.
     size
         A `Size`.
     whole, real
-        Shapes (1, …), int64 and float64: room to work in, of `work_size`.
+        Shapes (1, …), int64 and float64: memory of `workspace_size`.
     rules
-        Scheduler, and when slots may be combined.
+        The scheduler, and when slots may be combined.
     now
         No task starts before that second.
     plan
-        Shape (slots,), bool: those that may be used.
+        Shape (slots,), bool: the slots that may be used.
     outcome
         Filled in.
     """
-    work, goods = work_at(size, whole[0], real[0]), bare_offers(offers)
-    open_slots(work, goods, plan)
-    last = schedule(work, bare_graph(graph), goods, rules[0], rules[1], now)
+    work, columns = workspace_at(size, whole[0], real[0]), bare_slots(slots)
+    open_slots(work, columns, plan)
+    last = schedule(work, bare_graph(graph), columns, rules[0], rules[1], now)
     if last == INFINITE:
         return 0, INFINITE, INFINITE
     for task in range(work.tasks):
@@ -51,51 +53,51 @@ def write_plan(graph, offers, size, whole, real, rules, now, plan, outcome):
     for piece in range(pieces):
         outcome.slot[piece] = work.piece_slot[piece]
         outcome.processors[piece] = work.piece_processors[piece]
-    return pieces, allocation_cost(work, goods, plan), last
+    return pieces, allocation_cost(work, columns, plan), last
 
 
 @kernel()
-def _evaluate(graph, offers, size, whole, real, rules, now, population, begin, end, release, costs, used):
-    work, goods, tasks = work_at(size, whole, real), bare_offers(offers), bare_graph(graph)
+def _evaluate(graph, slots, size, whole, real, rules, now, population, begin, end, release, costs, used):
+    work, columns, tasks = workspace_at(size, whole, real), bare_slots(slots), bare_graph(graph)
     for index in range(begin, end):
         plan = population[index]
-        open_slots(work, goods, plan)
-        last = schedule(work, tasks, goods, rules[0], rules[1], now)
+        open_slots(work, columns, plan)
+        last = schedule(work, tasks, columns, rules[0], rules[1], now)
         costs[index, 0], costs[index, 1] = INFINITE, INFINITE
         for slot in range(work.slots):
             used[index, slot] = last < INFINITE and work.taken[slot] == 1
         if last < INFINITE:
-            costs[index, 0] = allocation_cost(work, goods, used[index] if release else plan)
+            costs[index, 0] = allocation_cost(work, columns, used[index] if release else plan)
             costs[index, 1] = last - now
 
 
 @kernel(nogil=True)
-def evaluate_plans(graph, offers, size, whole, real, rules, now, population, release, costs, used):
-    """Evaluate plans, one after the other.
+def evaluate_plans(graph, slots, size, whole, real, rules, now, population, release, costs, used):
+    """Evaluate plans in one thread.
 
     Parameters
     ----------
-    graph, offers, size, whole, real, rules, now
+    graph, slots, size, whole, real, rules, now
         As in `write_plan`.
     population
         Shape (plans, slots), bool.
     release
-        Whether a plan gives back slots that none of its tasks uses, and pays the others only.
+        Whether a plan releases the slots that none of its tasks uses, and pays for the others only.
     costs
-        Shape (plans, 2), float64, filled in: allocation cost and makespan; infinite if it cannot be done.
+        Shape (plans, 2), float64, filled in: allocation cost and makespan; infinite if infeasible.
     used
         Shape (plans, slots), bool, filled in: slots that tasks use.
     """
     plans = len(population)
     row, line = whole[0], real[0]
-    _evaluate(graph, offers, size, row, line, rules, now, population, 0, plans, release, costs, used)
+    _evaluate(graph, slots, size, row, line, rules, now, population, 0, plans, release, costs, used)
 
 
 @kernel(parallel=True)
-def evaluate_plans_threaded(graph, offers, size, whole, real, rules, now, population, release, costs, used):
-    """Evaluate plans in as many parts as there are rows of `whole` and `real`; what comes out is the same."""
+def evaluate_plans_threaded(graph, slots, size, whole, real, rules, now, population, release, costs, used):
+    """Evaluate plans in as many parts as `whole` and `real` have rows; the results are the same."""
     plans, parts = len(population), len(whole)
     for part in prange(parts):
         begin, end = part * plans // parts, (part + 1) * plans // parts
         row, line = whole[part], real[part]
-        _evaluate(graph, offers, size, row, line, rules, now, population, begin, end, release, costs, used)
+        _evaluate(graph, slots, size, row, line, rules, now, population, begin, end, release, costs, used)

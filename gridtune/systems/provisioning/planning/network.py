@@ -1,4 +1,4 @@
-"""`Network`: how long it takes to send data from one site to another."""
+"""`Network`: the time to send data from one site to another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Network:
     latency
         Shape (sites, sites), float64 seconds, ≥ 0: from the site of the row to that of the column.
     bandwidth
-        Shape (sites, sites), float64 bytes per second, > 0; infinite for none worth counting.
+        Shape (sites, sites), float64 bytes per second, > 0; infinite where volume does not matter.
 
     Raises
     ------
@@ -47,36 +47,36 @@ class Network:
         self._check("bandwidth", "bytes/s", apart & ~(self.bandwidth > 0))
 
     def _set_inside(self) -> None:
-        for name, nothing in (("latency", 0.0), ("bandwidth", np.inf)):
+        for name, value in (("latency", 0.0), ("bandwidth", np.inf)):
             matrix = getattr(self, name).copy()
-            np.fill_diagonal(matrix, nothing)
+            np.fill_diagonal(matrix, value)
             matrix.flags.writeable = False
             object.__setattr__(self, name, matrix)
 
     def _check(self, name: str, unit: str, bad: npt.NDArray[np.bool_]) -> None:
         if bad.any():
             here, there = np.argwhere(bad)[0].tolist()
-            found = getattr(self, name)[here, there]
-            raise SimulationError(f"from site {here} to site {there}: {name} of {found} {unit}", field=name)
+            value = getattr(self, name)[here, there]
+            raise SimulationError(f"from site {here} to site {there}: {name} of {value} {unit}", field=name)
 
     def __len__(self) -> int:
         return len(self.latency)
 
     @classmethod
     def uniform(cls, sites: int, *, latency: float = 0.0, bandwidth: float = np.inf) -> Network:
-        """Return a network that is the same between any two of so many sites; by default it costs nothing.
+        """Return a network that is the same between any two sites; by default transfers take no time.
 
         Parameters
         ----------
         sites
-            How many.
+            The number of sites.
         latency, bandwidth
             Seconds, and bytes per second.
         """
         return cls(np.full((sites, sites), float(latency)), np.full((sites, sites), float(bandwidth)))
 
     def transfer_time(self, volume: float, here: int, there: int) -> float:
-        """Return the seconds it takes to send so many bytes from one site to another."""
+        """Return the seconds to send `volume` bytes from one site to another."""
         if here == there:
             return 0.0
         return float(self.latency[here, there] + volume / self.bandwidth[here, there])

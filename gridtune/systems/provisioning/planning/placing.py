@@ -1,14 +1,14 @@
-"""Where a task goes next: in one slot, or in several of a site at once; and how that is taken."""
+"""The placement of one task: in one slot, or in several slots of a site at once."""
 
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.provisioning.planning.state import CHOSEN, INFINITE, PIECES, earliest_fit, reserve
+from gridtune.systems.provisioning.planning.state import INFINITE, PIECES, PLAN_SLOTS, earliest_fit, reserve
 
 __all__ = ["ALWAYS", "NARROW", "NEVER", "TOGETHER", "find_ready", "place", "take"]
 
-#: When a task may take processors of several slots of a site: never; only if no single slot can hold it;
-#: whenever it comes out earlier than in any single slot.
+#: When a task may use several slots of a site: never; only if no single slot can hold it; whenever it ends
+#: earlier than in any single slot.
 NEVER, NARROW, ALWAYS = range(3)
 #: In place of a slot: several slots of the site.
 TOGETHER = -2
@@ -16,7 +16,7 @@ TOGETHER = -2
 
 @kernel()
 def find_ready(work, graph, task, now):
-    """Write down from when on a task could start at each site: its parents' ends and what they send."""
+    """Note the earliest start of a task at each site: when its parents have ended and their data arrived."""
     sites = work.sites
     base = task * sites
     for site in range(sites):
@@ -36,7 +36,7 @@ def find_ready(work, graph, task, now):
 def _least_free(work, slot, start, finish):
     """Note how many processors of a slot are free over [start, finish), and when that may next be more.
 
-    Starts are asked for in ascending order. The least cannot grow before the last node that has it is past.
+    Starts come in ascending order. The least cannot grow before the last node that has it is past.
     """
     node = work.cursor[slot]
     after = work.node_next[node]
@@ -55,25 +55,25 @@ def _least_free(work, slot, start, finish):
 
 
 @kernel()
-def _fit_together(work, offers, site, processors, run, ready, floor, best):
-    """Return the earliest start at which slots of a site together hold a task; infinite for none below best.
+def _fit_together(work, slots, site, processors, run, ready, floor, best):
+    """Return the earliest start at which slots of a site together hold a task; infinite if none beats `best`.
 
-    Between the instants at which some slot's least may grow, those found before are upper bounds, and only
-    where these would do is the present looked at.
+    Until some slot's least may grow, the leasts found before are upper bounds. Exact values are computed only
+    where these bounds suffice.
     """
     begin, end = work.site_first[site], work.site_first[site + 1]
     for place in range(begin, end):
         slot = work.by_site[place]
-        work.cursor[slot], work.least[slot] = work.first[slot], offers.processors[slot]
+        work.cursor[slot], work.least[slot] = work.first[slot], slots.processors[slot]
         work.rise[slot] = work.looked[slot] = -INFINITE
     start = ready
     while max(start + run, floor) < best:
         bound, later = 0, INFINITE
         for place in range(begin, end):
             slot = work.by_site[place]
-            if offers.start[slot] > start:
-                later = min(later, offers.start[slot])
-            elif start + run <= offers.end[slot]:
+            if slots.start[slot] > start:
+                later = min(later, slots.start[slot])
+            elif start + run <= slots.end[slot]:
                 if work.rise[slot] <= start:
                     _least_free(work, slot, start, start + run)
                 bound += work.least[slot]
@@ -82,9 +82,9 @@ def _fit_together(work, offers, site, processors, run, ready, floor, best):
             bound, later = 0, INFINITE
             for place in range(begin, end):
                 slot = work.by_site[place]
-                if offers.start[slot] > start:
-                    later = min(later, offers.start[slot])
-                elif start + run <= offers.end[slot]:
+                if slots.start[slot] > start:
+                    later = min(later, slots.start[slot])
+                elif start + run <= slots.end[slot]:
                     if work.looked[slot] != start:
                         _least_free(work, slot, start, start + run)
                     bound += work.least[slot]
@@ -96,37 +96,37 @@ def _fit_together(work, offers, site, processors, run, ready, floor, best):
 
 
 @kernel()
-def place(work, graph, offers, task, floor, cross):
-    """Find where a task ends first; of equals the first slot in sequence, and one slot before several.
+def place(work, graph, slots, task, floor, cross):
+    """Find where a task ends first; ties go to the first slot in sequence, and to one slot before several.
 
     Parameters
     ----------
-    work, graph, offers
-        The plan so far; `find_ready` was asked about the task.
+    work, graph, slots
+        The plan so far; `find_ready` has been called for the task.
     task
-        Which.
+        Its number.
     floor
-        No end counts as earlier than this: the makespan so far, for those who only mind what lengthens it.
+        No end counts as earlier than this: the makespan so far, where only what lengthens it counts.
     cross
         `NEVER`, `NARROW` or `ALWAYS`.
 
     Returns
     -------
     value, slot, site, start
-        What is made smallest (infinite: there is no room), slot or `TOGETHER`, site and start.
+        The value that is minimised (infinite if there is no room), slot or `TOGETHER`, site and start.
     """
     sites = work.sites
     base, processors = task * sites, graph.processors[task]
     best, best_slot, best_site, best_start = INFINITE, -1, -1, INFINITE
-    for index in range(work.counters[CHOSEN]):
-        slot = work.chosen[index]
-        if processors > offers.processors[slot]:
+    for index in range(work.counters[PLAN_SLOTS]):
+        slot = work.plan_slots[index]
+        if processors > slots.processors[slot]:
             continue
-        site = offers.site[slot]
+        site = slots.site[slot]
         run, ready = graph.run[base + site], work.ready[base + site]
-        if max(max(ready, offers.start[slot]) + run, floor) >= best:
+        if max(max(ready, slots.start[slot]) + run, floor) >= best:
             continue
-        start = earliest_fit(work, offers, slot, processors, run, ready)
+        start = earliest_fit(work, slots, slot, processors, run, ready)
         value = max(start + run, floor)
         if value < best:
             best, best_slot, best_site, best_start = value, slot, site, start
@@ -136,15 +136,15 @@ def place(work, graph, offers, task, floor, cross):
         if processors > work.capacity[site]:
             continue
         run, ready = graph.run[base + site], work.ready[base + site]
-        start = _fit_together(work, offers, site, processors, run, ready, floor, best)
+        start = _fit_together(work, slots, site, processors, run, ready, floor, best)
         if start < INFINITE:
             best, best_slot, best_site, best_start = max(start + run, floor), TOGETHER, site, start
     return best, best_slot, best_site, best_start
 
 
 @kernel()
-def take(work, graph, offers, task, slot, site, start):
-    """Give a task its place; several slots are drawn on in sequence, each for all it has."""
+def take(work, graph, slots, task, slot, site, start):
+    """Place a task; of several slots each is used in sequence, as far as it has free processors."""
     run, left = graph.run[task * work.sites + site], graph.processors[task]
     finish = start + run
     work.at[task], work.start[task], work.finish[task] = site, start, finish
@@ -153,15 +153,15 @@ def take(work, graph, offers, task, slot, site, start):
         _take_piece(work, slot, start, finish, left, run)
         return
     for index in range(work.site_first[site], work.site_first[site + 1]):
-        one = work.by_site[index]
-        if left == 0 or offers.start[one] > start or finish > offers.end[one]:
+        slot = work.by_site[index]
+        if left == 0 or slots.start[slot] > start or finish > slots.end[slot]:
             continue
-        # What was found when the place was looked for may be of another task by now.
-        work.cursor[one] = work.first[one]
-        _least_free(work, one, start, finish)
-        if work.least[one] > 0:
-            piece = min(left, work.least[one])
-            _take_piece(work, one, start, finish, piece, run)
+        # The least found during placement may be of another task by now.
+        work.cursor[slot] = work.first[slot]
+        _least_free(work, slot, start, finish)
+        if work.least[slot] > 0:
+            piece = min(left, work.least[slot])
+            _take_piece(work, slot, start, finish, piece, run)
             left -= piece
 
 

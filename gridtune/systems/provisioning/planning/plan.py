@@ -1,4 +1,4 @@
-"""`Plan`: where and when each task of a workflow runs, and what of which slot is paid for it."""
+"""`Plan`: where and when each task of a workflow runs, on which slots, and at what cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Reservations:
-    """What has to be held for a plan: so many processors of a slot, from then to then; shape (r,) each."""
+    """What a site must reserve for a plan, in columns of shape (r,): processors of a slot in [start, end)."""
 
     slot: Ints
     start: Floats
@@ -34,30 +34,31 @@ class Reservations:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A workflow laid onto slots.
+    """A workflow placed on slots.
 
     Attributes
     ----------
     slots
-        What was on offer.
-    chosen
+        The slots on offer.
+    taken
         Shape (slots,), bool: the slots of the plan.
     site, start, finish
-        Shape (n,), int64 and float64 seconds: where and when each task runs; empty if the plan cannot be.
+        Shape (n,), int64 and float64 seconds: where and when each task runs; empty if the plan is
+        infeasible.
     pieces
-        Shape (n + 1,), int64: task i holds the pieces from `pieces[i]` to `pieces[i + 1]`.
+        Shape (n + 1,), int64: task i holds the pieces `pieces[i] : pieces[i + 1]`.
     piece_slot, piece_processors
-        Shape (p,), int64: so many processors of that slot, while the task runs.
+        Shape (p,), int64: the slot and the number of processors of a piece, held while the task runs.
     allocation_cost
-        Σ price × processors × seconds paid + fixed price; infinite if the plan cannot be.
+        Σ price × processors × seconds paid + fixed price; infinite if the plan is infeasible.
     makespan
-        Seconds from `now` to the end of the last task (the scheduling cost); infinite if the plan cannot be.
+        Seconds from `now` to the end of the last task (the scheduling cost); infinite if infeasible.
     now
-        The second from which on tasks may start.
+        The second at which the plan is made; no task starts earlier.
     """
 
     slots: Slots
-    chosen: Bools
+    taken: Bools
     site: Ints
     start: Floats
     finish: Floats
@@ -75,22 +76,22 @@ class Plan:
 
     @property
     def piece_task(self) -> Ints:
-        """Shape (p,), int64: whose each piece is."""
+        """Shape (p,), int64: the task of each piece."""
         return np.repeat(np.arange(len(self.start)), np.diff(self.pieces))
 
     @property
     def used(self) -> Bools:
-        """Shape (slots,), bool: slots of which some task holds a part."""
+        """Shape (slots,), bool: slots that some task uses."""
         used = np.zeros(len(self.slots), bool)
         used[self.piece_slot] = True
         return used
 
     def slots_of(self, task: int) -> Ints:
-        """Return the slots a task draws on."""
+        """Return the slots that a task uses."""
         return self.piece_slot[self.pieces[task] : self.pieces[task + 1]]
 
     def reservations(self) -> Reservations:
-        """Return what has to be held and paid: parts of divisible slots, all of the others.
+        """Return what must be reserved and paid for: the used parts of divisible slots, all of the others.
 
         A slot that cannot be divided is held from its start to its end, or to the end of the last task on it
         if that is later. Tasks of no length hold nothing.
@@ -98,7 +99,7 @@ class Plan:
         owner, divisible = self.piece_task, self.slots.divisible[self.piece_slot]
         lasting = self.finish[owner] > self.start[owner]
         parts = divisible & lasting
-        whole = np.flatnonzero(self.chosen & ~self.slots.divisible)
+        whole = np.flatnonzero(self.taken & ~self.slots.divisible)
         until = self.slots.end.astype(np.float64)
         np.maximum.at(until, self.piece_slot, self.finish[owner])
         return Reservations(

@@ -1,4 +1,4 @@
-"""`PlanProblem`: which slots to take for a workflow, as a search over bit strings sees it."""
+"""`PlanProblem`: the choice of slots for a workflow, as a search over bit strings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridtune.systems.provisioning.planning.network import Network
 from gridtune.systems.provisioning.planning.placing import ALWAYS, NARROW, NEVER
 from gridtune.systems.provisioning.planning.plan import Plan
 from gridtune.systems.provisioning.planning.schedulers import GREEDY, HEFT, MAX_MIN, MIN_MIN, upward_ranks
-from gridtune.systems.provisioning.planning.state import Graph, Offers, Outcome, size_of, work_size
+from gridtune.systems.provisioning.planning.state import Graph, Outcome, SlotColumns, size_of, workspace_size
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 
@@ -32,12 +32,12 @@ CROSS_SLOT: Mapping[str, int] = {"never": NEVER, "narrow": NARROW, "always": ALW
 
 
 class Evaluation(NamedTuple):
-    """What plans come to.
+    """The costs of plans and the slots they use.
 
     Attributes
     ----------
     costs
-        Shape (plans, 2), float64: allocation cost and makespan; both infinite for a plan that cannot be.
+        Shape (plans, 2), float64: allocation cost and makespan; both infinite for an infeasible plan.
     used
         Shape (plans, slots), bool: the slots that tasks use.
     """
@@ -47,31 +47,31 @@ class Evaluation(NamedTuple):
 
 
 class PlanProblem:
-    """A workflow, the slots on offer and the scheduler that lays one onto the other.
+    """A workflow, the slots on offer, and the scheduler that places the tasks on slots.
 
-    A plan is a row of bits, one for each slot: whether it is taken. Its two costs, both to be small, are the
-    allocation cost (what is paid) and the scheduling cost (the makespan). A plan onto which the workflow
-    cannot be scheduled has infinite costs.
+    A plan is a row of bits, one for each slot: whether it is taken. Its two costs, both minimised, are the
+    allocation cost (what is paid) and the scheduling cost (the makespan). A plan on which the workflow cannot
+    be scheduled has infinite costs.
 
     Parameters
     ----------
     workflow, slots
-        What to run, and what is on offer. Sites count from 0 in slots, run times and network alike.
+        What to run, and what is on offer. Sites count from 0 in slots, run times and network.
     scheduler
         `heft`: by upward rank, where each task ends first; `greedy`: parents first, where the makespan grows
         least; `min-min`, `max-min`: level by level, the task that can end first, or last, before the others.
-        Equals go to the slot that ends first, then to the one that comes first. All fill gaps.
+        Ties go to the slot that ends first, then to the first. All fill gaps (insertion).
     network
-        Transfers between sites; none: they take no time.
+        Transfers between sites; without a network they take no time.
     cross_slot
-        Whether a task may draw on several slots of a site: `never`; `narrow`, if no single slot can hold it;
-        `always`, whenever it ends sooner so.
+        Whether a task may use several slots of a site: `never`; `narrow`, if no single slot can hold it;
+        `always`, whenever it ends earlier.
     extend
         Whether tasks may run past the end of extensible slots.
     now
-        Seconds: no task starts before that, and the makespan counts from it.
+        Seconds: no task starts earlier, and the makespan counts from it.
     threads
-        How many evaluate a population; the results do not depend on it.
+        The number that evaluate a population; the results do not depend on it.
 
     Raises
     ------
@@ -99,8 +99,8 @@ class PlanProblem:
         self.workflow, self.slots, self.scheduler = workflow, slots, scheduler
         self.cross_slot, self.extend, self.now, self.threads = cross_slot, extend, float(now), threads
         self._rules = (
-            _choose(SCHEDULERS, "scheduler", scheduler),
-            _choose(CROSS_SLOT, "cross_slot", cross_slot),
+            _find(SCHEDULERS, "scheduler", scheduler),
+            _find(CROSS_SLOT, "cross_slot", cross_slot),
         )
         if not (math.isfinite(now) and now >= 0):
             raise SimulationError(f"a plan begins at a time from 0 on, not at {now}", field="now")
@@ -109,10 +109,10 @@ class PlanProblem:
         self.network = _network(workflow, slots, network)
         self._check_widths()
         self._graph = _graph(workflow, self.network, self._rules[0])
-        self._offers = _offers(slots, extend)
+        self._columns = _slot_columns(slots, extend)
         together = cross_slot != "never"
         self._size = size_of(workflow.processors, len(slots), len(self.network), together=together)
-        self._room: tuple[Ints, Floats] | None = None
+        self._memory: tuple[Ints, Floats] | None = None
 
     def __len__(self) -> int:
         """Return the number of slots: the bits of a plan."""
@@ -122,23 +122,23 @@ class PlanProblem:
         return f"PlanProblem({self.workflow!r} on {self.slots!r}, {self.scheduler})"
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_room": None}
+        return {**self.__dict__, "_memory": None}
 
     def _check_widths(self) -> None:
         """Refuse a task that no site could hold even if all its slots were taken."""
-        held = most_at_once(self.slots, extend=self.extend, together=self.cross_slot != "never")
-        if self.workflow.widest > max(held.values()):
+        widths = most_at_once(self.slots, extend=self.extend, together=self.cross_slot != "never")
+        if self.workflow.widest > max(widths.values()):
             task = int(np.argmax(self.workflow.processors))
-            site = max(held, key=lambda one: held[one])
+            site = max(widths, key=lambda site: widths[site])
             wide = f"task {self.workflow.names[task]!r} needs {self.workflow.widest} processors"
-            message = f"{wide}, and all slots of site {site} offer {held[site]} at once"
+            message = f"{wide}, and all slots of site {site} offer {widths[site]} at once"
             raise SimulationError(message, field="processors", hint="a task runs within one site")
 
-    def _working_room(self, threads: int) -> tuple[Ints, Floats]:
-        if self._room is None or len(self._room[0]) != threads:
-            whole, real = work_size(self._size)
-            self._room = np.empty((threads, whole), np.int64), np.empty((threads, real), np.float64)
-        return self._room
+    def _workspace(self, threads: int) -> tuple[Ints, Floats]:
+        if self._memory is None or len(self._memory[0]) != threads:
+            whole, real = workspace_size(self._size)
+            self._memory = np.empty((threads, whole), np.int64), np.empty((threads, real), np.float64)
+        return self._memory
 
     def _population(self, population: npt.ArrayLike) -> Bools:
         plans = np.array(population, dtype=np.bool_, ndmin=2)
@@ -151,14 +151,14 @@ class PlanProblem:
         plans = self._population(population)
         costs, used = np.empty((len(plans), 2)), np.empty(plans.shape, np.bool_)
         threads = max(1, min(self.threads, len(plans)))
-        whole, real = self._working_room(threads)
+        whole, real = self._workspace(threads)
         evaluate = evaluate_plans if threads == 1 else evaluate_plans_threaded
-        problem = (self._graph, self._offers, self._size, whole, real, self._rules, self.now)
+        problem = (self._graph, self._columns, self._size, whole, real, self._rules, self.now)
         evaluate(*problem, plans, release, costs, used)
         return Evaluation(costs, used)
 
     def evaluate(self, population: npt.ArrayLike) -> Floats:
-        """Return the costs of plans, each paying for every slot it took.
+        """Return the costs of plans that pay for every slot they take.
 
         Parameters
         ----------
@@ -168,26 +168,26 @@ class PlanProblem:
         Returns
         -------
         ndarray
-            Shape (plans, 2), float64: allocation cost and makespan; both infinite for a plan that cannot be.
+            Shape (plans, 2), float64: allocation cost and makespan; both infinite for an infeasible plan.
         """
         return self._run(population, release=False).costs
 
     def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
-        """Return the costs of plans that give back what no task uses, and the slots they keep.
+        """Return the costs of plans that release the slots no task uses, and the slots they keep.
 
-        The schedule of what is kept is the same, so `evaluate(used)` gives these costs again.
+        The schedule on the slots kept is the same, so `evaluate(used)` gives the same costs.
         """
         return self._run(population, release=True)
 
-    def plan(self, chosen: npt.ArrayLike | None = None) -> Plan:
-        """Return the schedule on the slots chosen: a mask, by default all of them."""
-        mask = np.ones(len(self), bool) if chosen is None else self._population(chosen)[0]
-        n, pieces = len(self.workflow), self._size.pieces
-        site, first, slot, processors = (np.zeros(size, np.int64) for size in (n, n + 1, pieces, pieces))
+    def plan(self, taken: npt.ArrayLike | None = None) -> Plan:
+        """Return the schedule on the slots taken: a mask, by default all of them."""
+        mask = np.ones(len(self), bool) if taken is None else self._population(taken)[0]
+        n, most = len(self.workflow), self._size.pieces
+        site, first, slot, processors = (np.zeros(size, np.int64) for size in (n, n + 1, most, most))
         start, finish = np.zeros(n), np.zeros(n)
         outcome = Outcome(site, start, finish, first, slot, processors)
-        whole, real = self._working_room(1)
-        problem = (self._graph, self._offers, self._size, whole, real, self._rules, self.now)
+        whole, real = self._workspace(1)
+        problem = (self._graph, self._columns, self._size, whole, real, self._rules, self.now)
         count, cost, last = write_plan(*problem, mask, outcome)
         feasible = math.isfinite(last)
         if not feasible:
@@ -195,8 +195,8 @@ class PlanProblem:
         else:
             slot, processors, first = _by_task(first, slot[:count], processors[:count])
         makespan = last - self.now
-        held = slot[:count], processors[:count]
-        return Plan(self.slots, mask, site, start, finish, first, *held, cost, makespan, self.now)
+        pieces = slot[:count], processors[:count]
+        return Plan(self.slots, mask, site, start, finish, first, *pieces, cost, makespan, self.now)
 
 
 def plan(
@@ -209,33 +209,35 @@ def plan(
     extend: bool = True,
     now: float = 0.0,
 ) -> Plan:
-    """Lay a workflow onto all of the slots; see `PlanProblem`."""
-    given = PlanProblem(
+    """Place a workflow on all of the slots; see `PlanProblem`."""
+    problem = PlanProblem(
         workflow, slots, scheduler, network=network, cross_slot=cross_slot, extend=extend, now=now
     )
-    return given.plan()
+    return problem.plan()
 
 
-def _choose(table: Mapping[str, int], what: str, name: str) -> int:
+def _find(table: Mapping[str, int], what: str, name: str) -> int:
     if name not in table:
         raise SimulationError(f"no {what} is named {name!r}", field=what, hint=f"one of {', '.join(table)}")
     return table[name]
 
 
 def _network(workflow: Workflow, slots: Slots, network: Network | None) -> Network:
-    """Return the network between all sites that slots, run times or the given network know."""
+    """Return the network between all sites of slots and run times; without one, transfers take no time."""
     sites = int(slots.site.max()) + 1
     columns = workflow.run_time.shape[1] if workflow.run_time.ndim == 2 else None
-    known = [size for size in (columns, None if network is None else len(network)) if size is not None]
-    for size in known:
+    sizes = [size for size in (columns, None if network is None else len(network)) if size is not None]
+    for size in sizes:
         if sites > size:
             slot = int(np.argmax(slots.site))
-            message = f"slot {slot + 1} of {len(slots)} is of site {sites - 1}, but {size} sites are known"
+            message = (
+                f"slot {slot + 1} of {len(slots)} is of site {sites - 1}, but there are only {size} sites"
+            )
             raise SimulationError(message, field="site", hint="sites count from 0")
-    if len(set(known)) > 1:
-        message = f"run times are given for {columns} sites, and the network joins {known[1]}"
+    if len(set(sizes)) > 1:
+        message = f"run times are given for {columns} sites, and the network joins {sizes[1]}"
         raise SimulationError(message, field="network")
-    return network if network is not None else Network.uniform(known[0] if known else sites)
+    return network if network is not None else Network.uniform(sizes[0] if sizes else sites)
 
 
 def _graph(workflow: Workflow, network: Network, scheduler: int) -> Graph:
@@ -246,23 +248,23 @@ def _graph(workflow: Workflow, network: Network, scheduler: int) -> Graph:
         mean_run = sum((run[:, site] for site in range(sites)), np.zeros(n)) / sites
         means = (network.mean_latency, network.mean_seconds_per_byte)
         rank = upward_ranks(*map(np.array, (order, *children)), mean_run, *means)
-        # A sum's last bit should not tell equal ranks apart: they are compared to the microsecond.
+        # The last bit of a sum should decide nothing: ranks are compared to the microsecond.
         rounded = np.floor(rank * 1e6 + 0.5)
         order = order[np.argsort(-rounded[order], kind="stable")]
     by_level = np.argsort(workflow.level, kind="stable")
     levels = np.concatenate([[0], np.cumsum(np.bincount(workflow.level))])
     whole = (workflow.processors, parents.offsets, parents.task, order, levels, by_level)
-    processors, offsets, parent, order, levels, by_level = (np.array(each, np.int64) for each in whole)
+    processors, offsets, parent, order, levels, by_level = (np.array(column, np.int64) for column in whole)
     real = (run.ravel(), parents.volume, network.latency.ravel(), network.bandwidth.ravel())
-    run, volume, latency, bandwidth = (np.array(each, np.float64) for each in real)
+    run, volume, latency, bandwidth = (np.array(column, np.float64) for column in real)
     return Graph(processors, run, offsets, parent, volume, order, levels, by_level, latency, bandwidth)
 
 
-def _offers(slots: Slots, extend: bool) -> Offers:
+def _slot_columns(slots: Slots, extend: bool) -> SlotColumns:
     offered = slots.end.astype(np.float64)
     end = np.where(slots.extensible & extend, np.inf, offered)
     sequence = np.lexsort((np.arange(len(slots)), end)).astype(np.int64)
-    return Offers(
+    return SlotColumns(
         slots.site.copy(),
         slots.processors.copy(),
         slots.start.astype(np.float64),
@@ -276,7 +278,7 @@ def _offers(slots: Slots, extend: bool) -> Offers:
 
 
 def _by_task(first: Ints, slot: Ints, processors: Ints) -> tuple[Ints, Ints, Ints]:
-    """Bring the pieces, which come in the order of planning, into the order of the tasks."""
+    """Sort the pieces, which are in the order of planning, by task."""
     starts = first[:-1]
     order = np.argsort(starts, kind="stable")
     counts = np.empty(len(starts), np.int64)
@@ -287,21 +289,21 @@ def _by_task(first: Ints, slot: Ints, processors: Ints) -> tuple[Ints, Ints, Int
 
 
 def most_at_once(slots: Slots, *, extend: bool, together: bool) -> dict[int, int]:
-    """Return the most processors that a task could have of each site, at some time."""
+    """Return the most processors of each site that a task could hold at some time."""
     most = {}
     for site in np.unique(slots.site).tolist():
         here = slots.select(slots.site == site)
         most[site] = int(here.processors.max())
         if together:
             end = np.where(here.extensible & extend, np.inf, here.end)
-            # The most is open when some slot has just begun.
+            # The maximum is reached when some slot has just begun.
             begun = _sum_until(here.start, here.processors, here.start)
             most[site] = int((begun - _sum_until(end, here.processors, here.start)).max())
     return most
 
 
 def _sum_until(keys: npt.NDArray[Any], values: Ints, until: Ints) -> Ints:
-    """Return for each instant the sum of the values whose keys are not after it."""
+    """Return for each instant the sum of the values whose keys are not later."""
     order = np.argsort(keys, kind="stable")
     sums = np.concatenate([[0], np.cumsum(values[order])])
     return sums[np.searchsorted(keys[order], until, side="right")]

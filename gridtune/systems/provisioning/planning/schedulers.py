@@ -1,4 +1,4 @@
-"""The four schedulers, compiled: each lays a whole workflow onto the chosen slots, or finds that it cannot.
+"""The four schedulers, compiled: each places a whole workflow on the slots of a plan, or fails.
 
 Sources: H. Topcuoglu, S. Hariri, M.-Y. Wu, "Performance-effective and low-complexity task scheduling for
 heterogeneous computing", IEEE TPDS 13(3), 2002, section 4 (HEFT); A. Mandal et al., "Scheduling strategies
@@ -12,18 +12,18 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.provisioning.planning.placing import TOGETHER, find_ready, place, take
-from gridtune.systems.provisioning.planning.state import GIVEN, INFINITE, earliest_fit
+from gridtune.systems.provisioning.planning.state import INFINITE, QUEUED, earliest_fit
 
 __all__ = ["GREEDY", "HEFT", "MAX_MIN", "MIN_MIN", "allocation_cost", "schedule", "upward_ranks"]
 
 HEFT, GREEDY, MIN_MIN, MAX_MIN = range(4)
-#: The value of a place that has to be looked for anew.
+#: The value of a place that must be searched again.
 _STALE = -1.0
 
 
 @kernel()
 def upward_ranks(order, children, child, volume, mean_run, latency, seconds_per_byte):
-    """Return each task's upward rank: its mean run time, and the longest way from there to the end.
+    """Return each task's upward rank: its mean run time, and the longest path from there to the end.
 
     Topcuoglu et al., equation 8: rank(i) = w̄(i) + max over children j of (c̄(i, j) + rank(j)).
 
@@ -50,73 +50,73 @@ def upward_ranks(order, children, child, volume, mean_run, latency, seconds_per_
 
 
 @kernel()
-def schedule(work, graph, offers, scheduler, cross, now):
-    """Lay the workflow onto the open slots; return when its last task ends, infinite if one has no place."""
+def schedule(work, graph, slots, scheduler, cross, now):
+    """Place the workflow on the plan's slots; return when its last task ends, infinite if infeasible."""
     if scheduler in (HEFT, GREEDY):
-        return _by_list(work, graph, offers, scheduler == GREEDY, cross, now)
-    return _by_level(work, graph, offers, scheduler == MAX_MIN, cross, now)
+        return _by_list(work, graph, slots, scheduler == GREEDY, cross, now)
+    return _by_level(work, graph, slots, scheduler == MAX_MIN, cross, now)
 
 
 @kernel()
-def _by_list(work, graph, offers, mind_makespan, cross, now):
-    """Give the tasks, in their order, the place where each ends first, or that lengthens the whole least."""
+def _by_list(work, graph, slots, mind_makespan, cross, now):
+    """Place the tasks in their order, each where it ends first or where the makespan grows least."""
     last, before, value, slot, site, start = now, -1, INFINITE, -1, -1, INFINITE
     for index in range(work.tasks):
         task = graph.order[index]
         find_ready(work, graph, task, now)
         floor = last if mind_makespan else now
-        # Room only shrinks: while a task like the one before ends as early in the same slot, that is best.
+        # Room only shrinks: if a task like the previous one ends as early in the same slot, that is best.
         again = before >= 0 and slot != TOGETHER and _alike(work, graph, task, before)
         if again:
             base, ready = task * work.sites + site, work.ready[task * work.sites + site]
-            start = earliest_fit(work, offers, slot, graph.processors[task], graph.run[base], ready)
+            start = earliest_fit(work, slots, slot, graph.processors[task], graph.run[base], ready)
             again = max(start + graph.run[base], floor) == value
         if not again:
-            value, slot, site, start = place(work, graph, offers, task, floor, cross)
+            value, slot, site, start = place(work, graph, slots, task, floor, cross)
         if value == INFINITE:
             return INFINITE
-        take(work, graph, offers, task, slot, site, start)
+        take(work, graph, slots, task, slot, site, start)
         last, before = max(last, work.finish[task]), task
     return last
 
 
 @kernel()
-def _by_level(work, graph, offers, longest_first, cross, now):
+def _by_level(work, graph, slots, longest_first, cross, now):
     """Level by level, place the task whose earliest end is first (Min-Min) or last (Max-Min)."""
     last, begin, level = now, 0, 0
     while begin < work.tasks:
         level += 1
         end = graph.levels[level]
-        work.counters[GIVEN] = end - begin
+        work.counters[QUEUED] = end - begin
         for index in range(begin, end):
             task = graph.by_level[index]
             find_ready(work, graph, task, now)
             work.queue[index - begin], work.value[task] = task, _STALE
         begin = end
-        while work.counters[GIVEN] > 0:
-            if not _look(work, graph, offers, cross, now):
+        while work.counters[QUEUED] > 0:
+            if not _find_places(work, graph, slots, cross, now):
                 return INFINITE
-            chosen = 0
-            for index in range(1, work.counters[GIVEN]):
-                value, best = work.value[work.queue[index]], work.value[work.queue[chosen]]
+            next_up = 0
+            for index in range(1, work.counters[QUEUED]):
+                value, best = work.value[work.queue[index]], work.value[work.queue[next_up]]
                 if (value > best) if longest_first else (value < best):
-                    chosen = index
-            task = work.queue[chosen]
+                    next_up = index
+            task = work.queue[next_up]
             slot, site = work.best_slot[task], work.at[task]
-            take(work, graph, offers, task, slot, site, work.start[task])
+            take(work, graph, slots, task, slot, site, work.start[task])
             last = max(last, work.finish[task])
-            _forget(work, chosen, slot, site)
+            _dequeue(work, next_up, slot, site)
     return last
 
 
 @kernel()
-def _look(work, graph, offers, cross, now):
-    """Find anew the places of waiting tasks that may have lost theirs; tell whether all have one.
+def _find_places(work, graph, slots, cross, now):
+    """Search again for the stale places of queued tasks; return whether all tasks have one.
 
-    A task that asks for the same as the one looked at before it gets the same answer.
+    A task like the previous one gets the same place.
     """
     before = -1
-    for index in range(work.counters[GIVEN]):
+    for index in range(work.counters[QUEUED]):
         task = work.queue[index]
         if work.value[task] != _STALE:
             continue
@@ -124,7 +124,7 @@ def _look(work, graph, offers, cross, now):
             work.value[task], work.best_slot[task] = work.value[before], work.best_slot[before]
             work.at[task], work.start[task] = work.at[before], work.start[before]
             continue
-        value, slot, site, start = place(work, graph, offers, task, now, cross)
+        value, slot, site, start = place(work, graph, slots, task, now, cross)
         if value == INFINITE:
             return False
         work.value[task], work.best_slot[task] = value, slot
@@ -134,26 +134,26 @@ def _look(work, graph, offers, cross, now):
 
 
 @kernel()
-def _alike(work, graph, one, other):
-    if graph.processors[one] != graph.processors[other]:
+def _alike(work, graph, task, other):
+    if graph.processors[task] != graph.processors[other]:
         return False
     sites = work.sites
     for site in range(sites):
-        a, b = one * sites + site, other * sites + site
+        a, b = task * sites + site, other * sites + site
         if graph.run[a] != graph.run[b] or work.ready[a] != work.ready[b]:
             return False
     return True
 
 
 @kernel()
-def _forget(work, chosen, slot, site):
-    """Take a task out of the queue, and doubt the places that drew on what it took.
+def _dequeue(work, position, slot, site):
+    """Remove a placed task from the queue, and mark as stale the places in the slots it took.
 
-    Room only shrinks: a place that nobody touched stays the best one.
+    Room only shrinks: a place in other slots stays the best one.
     """
-    work.counters[GIVEN] -= 1
-    for index in range(work.counters[GIVEN]):
-        if index >= chosen:
+    work.counters[QUEUED] -= 1
+    for index in range(work.counters[QUEUED]):
+        if index >= position:
             work.queue[index] = work.queue[index + 1]
         other = work.queue[index]
         together = slot == TOGETHER or work.best_slot[other] == TOGETHER
@@ -162,21 +162,21 @@ def _forget(work, chosen, slot, site):
 
 
 @kernel()
-def allocation_cost(work, offers, plan):
+def allocation_cost(work, slots, plan):
     """Return what a plan costs: Σ price × processors × seconds paid + fixed, over its slots.
 
-    Of a divisible slot what tasks hold is paid, of another one all of it, up to the end of its last task
-    where that is later than the end it was offered with. A divisible slot that nobody uses costs nothing.
+    Of a divisible slot what tasks hold is paid, of any other slot all of it, to the end of its last task
+    where that is later than the slot's own end. A divisible slot that no task uses costs nothing.
     """
     cost = 0.0
     for slot in range(work.slots):
         if not plan[slot]:
             continue
-        if offers.divisible[slot] == 1:
+        if slots.divisible[slot] == 1:
             if work.taken[slot] == 1:
-                cost += work.used[slot] * offers.price[slot] + offers.fixed[slot]
+                cost += work.used[slot] * slots.price[slot] + slots.fixed[slot]
         else:
-            until = max(work.until[slot], offers.offered[slot])
-            seconds = until - offers.start[slot]
-            cost += offers.processors[slot] * seconds * offers.price[slot] + offers.fixed[slot]
+            until = max(work.until[slot], slots.offered[slot])
+            seconds = until - slots.start[slot]
+            cost += slots.processors[slot] * seconds * slots.price[slot] + slots.fixed[slot]
     return cost

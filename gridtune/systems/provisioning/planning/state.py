@@ -1,10 +1,9 @@
-"""What the compiled planners work on: a workflow, offers of slots, and the timelines of what is still free.
+"""The data of the compiled planners: a workflow, slots, and the timeline of free processors of each slot.
 
-A slot's timeline is a linked list of nodes (time, processors free from then on). Capacity is counted, not
-named: intervals on a line can always be dealt out to so many processors as overlap at most, so a count that
-is never exceeded is all that insertion needs. Nothing is ever given back while a plan is made. So the
-earliest fit of a query is a lower bound for every later query that asks for no less, and each slot keeps its
-last one as a place to start from.
+A slot's timeline is a linked list of nodes (time, processors free from then on). Processors are counted, not
+identified: intervals can always be assigned to as many processors as overlap at most, so insertion needs only
+a count that is never exceeded. Nothing is released while a plan is made. So the earliest fit of a query is a
+lower bound for every later query that asks for no less, and each slot keeps its last one to start from.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ import numpy.typing as npt
 from gridtune.core.compiled import bare, kernel, section
 
 __all__ = [
-    "CHOSEN",
-    "GIVEN",
     "INFINITE",
     "PIECES",
+    "PLAN_SLOTS",
+    "QUEUED",
     "Graph",
-    "Offers",
     "Outcome",
     "Size",
-    "Work",
+    "SlotColumns",
+    "Workspace",
     "bare_graph",
-    "bare_offers",
+    "bare_slots",
     "cut",
     "earliest_fit",
     "open_slots",
     "reserve",
     "size_of",
-    "work_at",
-    "work_size",
+    "workspace_at",
+    "workspace_size",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -42,8 +41,8 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 INFINITE = np.inf
-#: What `Work.counters` counts: nodes, pieces, slots chosen, and tasks in `Work.queue`.
-NODES, PIECES, CHOSEN, GIVEN, COUNTS = range(5)
+#: What `Workspace.counters` counts: nodes, pieces, slots of the plan, and tasks in `Workspace.queue`.
+NODES, PIECES, PLAN_SLOTS, QUEUED, COUNTS = range(5)
 
 
 class Graph(NamedTuple):
@@ -77,11 +76,11 @@ class Graph(NamedTuple):
     bandwidth: Floats
 
 
-class Offers(NamedTuple):
-    """Slots as the planners see them: N of them; `end` is infinite where a slot may be extended.
+class SlotColumns(NamedTuple):
+    """The N slots as the planners use them; `end` is infinite where a slot may be extended.
 
-    `sequence` holds their numbers in the order that settles ties: which ends first, then which comes first.
-    `offered` is the end it was offered with; `divisible` is 0 or 1.
+    `sequence` holds their numbers in the order that decides ties: by end, then by number. `offered` is the
+    slot's own end; `divisible` is 0 or 1.
     """
 
     site: Ints
@@ -95,18 +94,18 @@ class Offers(NamedTuple):
     sequence: Ints
 
 
-class Work(NamedTuple):
-    """Bare columns in which one plan is made.
+class Workspace(NamedTuple):
+    """The working memory of one plan, in bare columns.
 
-    `N` slots, `n` tasks, `S` sites: counters; slots chosen in sequence, and those by site; by slot: first
-    node, hint; by node; by task; by piece (so many processors of a slot that a task holds).
+    `N` slots, `n` tasks, `S` sites: counters; the plan's slots in sequence, and by site; by slot: first node,
+    hint; by node; by task; by piece (the processors of one slot that a task holds).
     """
 
     tasks: int
     slots: int
     sites: int
     counters: Ints
-    chosen: Ints
+    plan_slots: Ints
     by_site: Ints
     site_first: Ints
     capacity: Ints
@@ -139,7 +138,7 @@ class Work(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Where a plan is written down: by task (n,), site, start, finish, first piece (n + 1,); by piece."""
+    """The columns of a plan: by task (n,), site, start, finish, first piece (n + 1,); by piece."""
 
     site: Ints
     start: Floats
@@ -150,7 +149,7 @@ class Outcome(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How large a `Work` is: tasks, slots, sites, and the most nodes and pieces there can be."""
+    """The size of a `Workspace`: tasks, slots, sites, and the most nodes and pieces."""
 
     tasks: int
     slots: int
@@ -160,13 +159,13 @@ class Size(NamedTuple):
 
 
 def size_of(processors: Ints, slots: int, sites: int, *, together: bool) -> Size:
-    """Return the size of work on tasks that hold so many processors; `together`: of several slots."""
+    """Return the size for tasks of these processors; `together`: whether tasks may use several slots."""
     pieces = int(np.minimum(processors, slots).sum()) if together else len(processors)
     return Size(len(processors), slots, sites, slots + 2 * pieces, pieces)
 
 
-def work_size(size: Size) -> tuple[int, int]:
-    """Return how many whole and how many real numbers `work_at` lays out."""
+def workspace_size(size: Size) -> tuple[int, int]:
+    """Return the numbers of integers and of floats in a `Workspace`."""
     n, slots, sites, nodes, pieces = size
     whole = COUNTS + 8 * slots + 2 * (sites + 1) + 2 * nodes + 4 * (n + 1) + 2 * pieces
     real = 7 * slots + nodes + 3 * n + n * sites
@@ -191,24 +190,24 @@ def bare_graph(graph):
 
 
 @kernel()
-def bare_offers(offers):
-    """Return the offers as bare columns."""
-    return Offers(
-        bare(offers.site),
-        bare(offers.processors),
-        bare(offers.start),
-        bare(offers.end),
-        bare(offers.offered),
-        bare(offers.price),
-        bare(offers.fixed),
-        bare(offers.divisible),
-        bare(offers.sequence),
+def bare_slots(slots):
+    """Return the slots as bare columns."""
+    return SlotColumns(
+        bare(slots.site),
+        bare(slots.processors),
+        bare(slots.start),
+        bare(slots.end),
+        bare(slots.offered),
+        bare(slots.price),
+        bare(slots.fixed),
+        bare(slots.divisible),
+        bare(slots.sequence),
     )
 
 
 @kernel()
-def work_at(size, whole, real):
-    """Lay the columns of a `Work` out in two arrays of `work_size`; whoever calls holds on to them."""
+def workspace_at(size, whole, real):
+    """Return a `Workspace` in two arrays of `workspace_size`, which the caller must keep alive."""
     n, slots, sites, nodes, pieces = size
     a = COUNTS + 8 * slots
     b = a + 2 * (sites + 1)
@@ -216,7 +215,7 @@ def work_at(size, whole, real):
     d = c + 4 * (n + 1)
     e = 7 * slots
     f = e + nodes
-    return Work(
+    return Workspace(
         n,
         slots,
         sites,
@@ -255,41 +254,41 @@ def work_at(size, whole, real):
 
 
 @kernel()
-def open_slots(work, offers, plan):
-    """Begin a plan: take the slots of which `plan` is true, each free throughout."""
+def open_slots(work, slots, plan):
+    """Begin a plan with the slots where `plan` is true, all free."""
     for site in range(work.sites + 1):
         work.site_first[site], work.capacity[site] = 0, 0
-    chosen = 0
+    count = 0
     for place in range(work.slots):
-        slot = offers.sequence[place]
+        slot = slots.sequence[place]
         work.used[slot], work.until[slot], work.taken[slot] = 0.0, -INFINITE, 0
         if not plan[slot]:
             continue
-        work.chosen[chosen] = slot
-        work.first[slot] = work.hint_node[slot] = chosen
-        work.node_time[chosen], work.node_free[chosen] = offers.start[slot], offers.processors[slot]
-        work.node_next[chosen] = -1
-        # A query of nothing at all, which every other one asks more than.
+        work.plan_slots[count] = slot
+        work.first[slot] = work.hint_node[slot] = count
+        work.node_time[count], work.node_free[count] = slots.start[slot], slots.processors[slot]
+        work.node_next[count] = -1
+        # The empty query: every other query asks for more.
         work.hint_ready[slot] = work.hint_start[slot] = -INFINITE
         work.hint_run[slot], work.hint_processors[slot] = -1.0, 0
-        work.site_first[offers.site[slot] + 1] += 1
-        work.capacity[offers.site[slot]] += offers.processors[slot]
-        chosen += 1
-    work.counters[NODES], work.counters[PIECES], work.counters[CHOSEN] = chosen, 0, chosen
+        work.site_first[slots.site[slot] + 1] += 1
+        work.capacity[slots.site[slot]] += slots.processors[slot]
+        count += 1
+    work.counters[NODES], work.counters[PIECES], work.counters[PLAN_SLOTS] = count, 0, count
     for site in range(work.sites):
         work.site_first[site + 1] += work.site_first[site]
-    for place in range(chosen - 1, -1, -1):
-        slot = work.chosen[place]
-        work.site_first[offers.site[slot] + 1] -= 1
-        work.by_site[work.site_first[offers.site[slot] + 1]] = slot
-    for site in range(work.sites):  # each stands where its own slots begin: one place too far to the right
+    for place in range(count - 1, -1, -1):
+        slot = work.plan_slots[place]
+        work.site_first[slots.site[slot] + 1] -= 1
+        work.by_site[work.site_first[slots.site[slot] + 1]] = slot
+    for site in range(work.sites):  # entry s + 1 holds where the slots of site s begin
         work.site_first[site] = work.site_first[site + 1]
-    work.site_first[work.sites] = chosen
+    work.site_first[work.sites] = count
 
 
 @kernel()
 def cut(work, node, time):
-    """Return the node at `time`, made if there is none; `node` is one before or at it in the same slot."""
+    """Return the node at `time`, a new one if there is none; `node` is a node of the slot at or before it."""
     after = work.node_next[node]
     while after >= 0 and work.node_time[after] <= time:
         node, after = after, work.node_next[after]
@@ -304,7 +303,7 @@ def cut(work, node, time):
 
 @kernel()
 def reserve(work, slot, start, finish, processors):
-    """Take processors of a slot for a while."""
+    """Reserve processors of a slot in [start, finish)."""
     node = work.hint_node[slot] if work.hint_start[slot] <= start else work.first[slot]
     node = cut(work, node, start)
     last = cut(work, node, finish)
@@ -314,12 +313,12 @@ def reserve(work, slot, start, finish, processors):
 
 
 @kernel()
-def earliest_fit(work, offers, slot, processors, run, ready):
-    """Return a task's earliest start in one slot, not before `ready`; infinite where it has no room.
+def earliest_fit(work, slots, slot, processors, run, ready):
+    """Return a task's earliest start in one slot, not before `ready`; infinite if it does not fit.
 
-    A task of no length needs its processors at its instant.
+    A task of zero length needs its processors at its start.
     """
-    node, start, end = work.first[slot], ready, offers.end[slot]
+    node, start, end = work.first[slot], ready, slots.end[slot]
     if (
         ready >= work.hint_ready[slot]
         and processors >= work.hint_processors[slot]

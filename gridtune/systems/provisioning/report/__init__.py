@@ -1,9 +1,14 @@
-"""The provisioning system's own tables and figures: the paper's, with ours and its figures beside."""
+"""The provisioning system's own tables and figures: those of the paper, beside its published figures."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gridtune.systems.provisioning.report.comparison import write_comparison
+from gridtune.systems.provisioning.report.fronts import write_fronts
+from gridtune.systems.provisioning.report.rows import rows_of
+from gridtune.systems.provisioning.report.submissions import write_submissions
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
@@ -12,17 +17,8 @@ __all__ = ["write"]
 
 
 def write(sweep: FinishedSweep) -> list[Path]:
-    """Write what the sweep's dimensions give: a table always, and each figure whose axes were searched."""
-    from gridtune.systems.provisioning.report.comparison import write_comparison  # noqa: PLC0415
-    from gridtune.systems.provisioning.report.fronts import write_fronts  # noqa: PLC0415
-    from gridtune.systems.provisioning.report.rows import rows_of  # noqa: PLC0415
-    from gridtune.systems.provisioning.report.submissions import write_submissions  # noqa: PLC0415
-
+    """Write a table always, and each figure for whose axes the sweep has dimensions."""
     rows = rows_of(sweep.results)
     if not rows:
         return []
-    return [
-        *write_comparison(sweep, rows),
-        *write_submissions(sweep, rows),
-        *write_fronts(sweep, rows),
-    ]
+    return [*write_comparison(sweep, rows), *write_submissions(sweep, rows), *write_fronts(sweep, rows)]

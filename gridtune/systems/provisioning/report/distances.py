@@ -1,4 +1,4 @@
-"""How far each search's fronts fall short of the best that all searches of the problem found together."""
+"""How far the front of each search falls short of the merged front of all searches of a problem."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ __all__ = ["FrontDistance", "distances_csv", "distances_markdown", "front_distan
 
 Floats = npt.NDArray[np.float64]
 
-#: What decides how plans are looked for, and not what a plan costs at best: cells that differ in nothing else
-#: are about one problem. Their fronts are of the same two costs, whatever laid the tasks onto the slots.
+#: Parameters of the search and the scheduler, not of the problem: cells that differ in these alone search one
+#: problem, and their fronts can be compared.
 _SCHEDULING = ("scheduler", "cross_slot", "extend")
 _MOGA = ("crossover_points", "crossover_rate", "mutation")
-_HOW = frozenset((*_SCHEDULING, *_MOGA, "search", "population", "iterations", "seeded", "release", "alpha"))
+_SEARCH = frozenset(
+    (*_SCHEDULING, *_MOGA, "search", "population", "iterations", "seeded", "release", "alpha")
+)
 _LEGEND = (
-    "IGD+ of the front that each configuration found: the mean distance by which it falls short of the plans "
-    "that no other one dominates, of all configurations in this table for the same problem and submission. "
-    "Both costs are brought to [0, 1] over the fronts compared, not over the hypervolume's rectangle; "
-    "no unit, smaller is better, 0 is to have found all of them. Means over submissions, 95 % bootstrap "
-    "intervals; a submission without a plan has no distance and is counted instead."
+    "IGD+ of each configuration's front: the mean distance by which it falls short of the merged front of "
+    "all configurations in this table for the same problem and submission. Both costs are normalised to "
+    "[0, 1] over the fronts compared, not over the hypervolume's rectangle. Smaller is better; 0 means that "
+    "all plans of the merged front were found. Means over submissions with 95 % bootstrap intervals; a "
+    "submission without a plan has no distance and is counted instead."
 )
 
 
@@ -45,8 +47,8 @@ class FrontDistance:
     row
         The configuration.
     values
-        Shape (n,): IGD+ on each replicate that all configurations compared with it have finished; no unit, in
-        parts of the range of each cost over the fronts compared; NaN where it found no plan.
+        Shape (n,): IGD+ on each replicate that all configurations compared have finished; in parts of the
+        range of each cost over the fronts compared; NaN where no plan was found.
     """
 
     row: Row
@@ -54,7 +56,7 @@ class FrontDistance:
 
     @property
     def without_plan(self) -> int:
-        """On how many replicates it found no plan."""
+        """The number of replicates on which it found no plan."""
         return int(np.isnan(self.values).sum())
 
     @property
@@ -70,34 +72,34 @@ class FrontDistance:
 
 
 def front_distances(rows: Sequence[Row]) -> list[FrontDistance]:
-    """Return IGD+ of every configuration that searched a problem that another one searched, too.
+    """Return IGD+ of every configuration that searched the same problem as another one.
 
-    On each replicate the fronts of the configurations compared are merged, and each is held against what no
-    other plan dominates. As wherever fronts are compared here, 0 is the least and 1 the greatest value of
-    each cost over all their points (`Scale.of`). That is not the rectangle of the metric `hypervolume`, which
-    is of one cell: it changes with the scheduler, and two fronts need one scale. Configurations that differ
-    in `alpha` alone have one front and count as one, the first; replicates that one of them lacks are left
-    out.
+    On each replicate the fronts of the configurations compared are merged, and each is compared with the
+    merged front. The scale is `Scale.of` all fronts compared. The rectangle of the metric `hypervolume` would
+    not do: it belongs to one cell and changes with the scheduler. Configurations that differ in `alpha` alone
+    have one front and count as one, the first. Replicates that one of them lacks are left out.
     """
     problems: dict[str, dict[str, Row]] = {}
     for row in rows:
-        if not row.queued and row.get("search") in SEARCHES:
-            alike = problems.setdefault(_stated(row, without=_HOW), {})
-            alike.setdefault(_stated(row, without=frozenset({"alpha"})), row)
-    return [each for alike in problems.values() if len(alike) > 1 for each in _compared(list(alike.values()))]
+        if not row.best_effort and row.get("search") in SEARCHES:
+            fronts = problems.setdefault(_key(row, without=_SEARCH), {})
+            fronts.setdefault(_key(row, without=frozenset({"alpha"})), row)
+    groups = [list(fronts.values()) for fronts in problems.values() if len(fronts) > 1]
+    return [distance for group in groups for distance in _compare(group)]
 
 
-def _stated(row: Row, without: frozenset[str]) -> str:
-    """Return the configuration as a text, defaults filled in, without the parameters named."""
-    stated = {name: row.parameters.get(name, field.default) for name, field in FIELDS.items()}
-    told = {name: value for name, value in stated.items() if name not in without}
-    return json.dumps(told, default=str, sort_keys=True)
+def _key(row: Row, without: frozenset[str]) -> str:
+    """Return the configuration as text, with defaults, without the parameters named."""
+    values = {
+        name: row.parameters.get(name, field.default) for name, field in FIELDS.items() if name not in without
+    }
+    return json.dumps(values, default=str, sort_keys=True)
 
 
-def _compared(rows: Sequence[Row]) -> list[FrontDistance]:
-    held = [{(each.replicate, each.seed): _front(each.notes) for each in row.results} for row in rows]
-    shared = [replicate for replicate in held[0] if all(replicate in fronts for fronts in held)]
-    values = np.array([_distances([fronts[replicate] for fronts in held]) for replicate in shared])
+def _compare(rows: Sequence[Row]) -> list[FrontDistance]:
+    by_row = [{(cell.replicate, cell.seed): _front(cell.notes) for cell in row.results} for row in rows]
+    shared = [replicate for replicate in by_row[0] if all(replicate in fronts for fronts in by_row)]
+    values = np.array([_distances([fronts[replicate] for fronts in by_row]) for replicate in shared])
     columns = values.reshape(len(shared), len(rows)).T
     return [FrontDistance(row, column) for row, column in zip(rows, columns, strict=True)]
 
@@ -110,33 +112,34 @@ def _distances(fronts: Sequence[Floats]) -> list[float]:
     if not any(len(front) for front in fronts):
         return [math.nan] * len(fronts)
     merged, _ = merge_fronts(fronts)
-    # Plans that several found are listed for each; as points to be reached they count once.
+    # A plan that several fronts have is listed for each; as a point of the true front it counts once.
     truth, scale = np.unique(merged, axis=0), Scale.of(fronts)
     return [igd_plus(front, truth, scale) for front in fronts]
 
 
-def distances_csv(found: Sequence[FrontDistance]) -> str:
-    """Return a line for each configuration: submissions, those without a plan, mean and interval of IGD+."""
-    rows, target = [each.row for each in found], io.StringIO()
+def distances_csv(distances: Sequence[FrontDistance]) -> str:
+    """Return a line for each configuration: submissions, submissions without a plan, mean and interval."""
+    rows, target = [distance.row for distance in distances], io.StringIO()
     names = dimensions(rows)
     writer = csv.writer(target, lineterminator="\n")
     figures = ["submissions", "without_plan", "igd_plus", "igd_plus_low", "igd_plus_high"]
     writer.writerow(["workload", *names, *figures])
-    for each in found:
-        stated = [each.row.parameters.get(name, "") for name in names]
-        counts = [len(each.values), each.without_plan]
-        writer.writerow([each.row.workload, *stated, *counts, each.mean, *each.interval])
+    for distance in distances:
+        row, counts = distance.row, [len(distance.values), distance.without_plan]
+        values = [row.parameters.get(name, "") for name in names]
+        writer.writerow([row.workload, *values, *counts, distance.mean, *distance.interval])
     return target.getvalue()
 
 
-def distances_markdown(found: Sequence[FrontDistance]) -> str:
+def distances_markdown(distances: Sequence[FrontDistance]) -> str:
     """Return the same as a section of a page."""
-    rows = [each.row for each in found]
+    rows = [distance.row for distance in distances]
     names = dimensions(rows)
     lines = ["| workload | configuration | n | without a plan | IGD+ | 95 % interval |"]
     lines.append("| --- | --- |" + " ---: |" * 4)
-    for each in found:
-        low, high = map(number_text, each.interval)
-        cells = [each.row.workload, label(each.row, names), str(len(each.values)), str(each.without_plan)]
-        lines.append(f"| {' | '.join([*cells, number_text(each.mean), f'{low} … {high}'])} |")
+    for distance in distances:
+        row, counts = distance.row, [str(len(distance.values)), str(distance.without_plan)]
+        low, high = map(number_text, distance.interval)
+        cells = [row.workload, label(row, names), *counts, number_text(distance.mean), f"{low} … {high}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return f"## Distance to the merged front\n\n{_LEGEND}\n\n" + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What searches find: plans and their front, which scheduler finds it, how the search should be set."""
+"""Figures of searches: plans and their front, the best scheduler, the settings of the search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridtune.statistics.inference import bootstrap_interval
 from gridtune.statistics.pareto import merge_fronts
 from gridtune.systems.provisioning.metrics import HOUR
 from gridtune.systems.provisioning.parameters import SEARCHES
-from gridtune.systems.provisioning.report.rows import Row, by_value, varying
+from gridtune.systems.provisioning.report.rows import COSTS, Row, by_value, varying
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
@@ -27,18 +27,18 @@ _SETTINGS = ("population", "iterations", "crossover_points", "mutation")
 
 def write_fronts(sweep: FinishedSweep, rows: Sequence[Row]) -> list[Path]:
     """Draw the plans of one submission, the choice by α, the schedulers and the settings of the search."""
-    searched = [row for row in rows if not row.queued and row.get("search") in SEARCHES]
-    made = [row for row in searched if row.get("offers") == "poisson"]
+    searched = [row for row in rows if not row.best_effort and row.get("search") in SEARCHES]
+    random = [row for row in searched if row.get("offers") == "poisson"]
     folder, paths = sweep.directory / "plots", []
-    if made and not any(varying(made, name) for name in _SETTINGS):
-        paths.append(_draw_plans(sweep, made[0], folder / "provisioning_plans.png"))
-        if varying(made, "alpha"):
-            paths.append(_draw_choice(made, folder / "provisioning_choice.png"))
-    if made and varying(made, "scheduler"):
-        counts = merged_counts(made)
+    if random and not any(varying(random, name) for name in _SETTINGS):
+        paths.append(_draw_plans(sweep, random[0], folder / "provisioning_plans.png"))
+        if varying(random, "alpha"):
+            paths.append(_draw_choice(random, folder / "provisioning_choice.png"))
+    if random and varying(random, "scheduler"):
+        counts = merged_counts(random)
         paths.append(_draw_schedulers(counts, folder / "provisioning_schedulers.png"))
         path = sweep.directory / "schedulers.csv"
-        lines = [",".join([name, *map(str, found)]) for name, found in counts.items()]
+        lines = [",".join([name, *map(str, plans)]) for name, plans in counts.items()]
         path.write_text("\n".join(["scheduler,plans of each merged front", *lines]) + "\n", encoding="utf-8")
         paths.append(path)
     if varying(searched, "population") and varying(searched, "iterations"):
@@ -47,7 +47,7 @@ def write_fronts(sweep: FinishedSweep, rows: Sequence[Row]) -> list[Path]:
 
 
 def _draw_plans(sweep: FinishedSweep, row: Row, path: Path) -> Path:
-    """Draw all distinct feasible plans that a search met, and its front (figure 1)."""
+    """Draw all distinct feasible plans that a search evaluated, and its front (figure 1)."""
     tables = sweep.tables_of(row.results[0])
     with figure(6.6, 4.4) as (drawing, axes):
         for name, label, style in (
@@ -59,30 +59,28 @@ def _draw_plans(sweep: FinishedSweep, row: Row, path: Path) -> Path:
             axes.scatter(x, y, label=f"{label} ({len(x):,})", linewidths=0, **style)
         axes.set(xlabel="makespan, hours", ylabel="allocation cost, SU")
         axes.legend()
-        head(axes, "Plans that the search met", f"{row.results[0].replicate}, {row.get('search')}")
+        head(axes, "Plans that the search evaluated", f"{row.results[0].replicate}, {row.get('search')}")
         return save(drawing, path)
 
 
 def _draw_choice(rows: Sequence[Row], path: Path) -> Path:
-    """Draw what is chosen from the front by α (figure 2)."""
-    mine = [row for row in rows if "alpha" in row.parameters]
+    """Draw the costs of the plan chosen from the front, over α (figure 2)."""
+    rows = [row for row in rows if "alpha" in row.parameters]
     with figure(9.6, 3.6, ncols=2) as (drawing, panels):
-        for index, (metric, label) in enumerate(
-            (("makespan", "makespan, hours"), ("allocation_cost", "allocation cost, SU"))
-        ):
-            alpha, y = [row.get("alpha") for row in mine], [row.mean(metric) for row in mine]
-            spread = [row.spread(metric) for row in mine]
+        for index, (metric, unit, label) in enumerate(COSTS):
+            alpha, y = [row.get("alpha") for row in rows], [row.mean(metric) / unit for row in rows]
+            spread = [row.spread(metric) / unit for row in rows]
             panels[index].errorbar(alpha, y, spread, color=PALETTE[index], marker=MARKERS[index], capsize=3)
             panels[index].set(xlabel="trade-off factor α", ylabel=label)
-        head(panels[0], "What is chosen from the front", f"mean and standard deviation, n = {len(mine[0])}")
+        head(panels[0], "The plan chosen from the front", f"mean and standard deviation, n = {len(rows[0])}")
         return save(drawing, path)
 
 
 def merged_counts(rows: Sequence[Row]) -> dict[str, list[int]]:
-    """Return for each scheduler how many plans of the merged front it found, of each replicate.
+    """Return for each scheduler the number of plans of the merged front that it found, by replicate.
 
-    A plan with the same costs as another's counts for both. The last entry, `all`, counts each pair of costs
-    once.
+    Plans of equal costs count for each scheduler that found one. The last entry, `all`, counts each pair of
+    costs once.
     """
     fronts: dict[str, dict[str, list[list[float]]]] = {}
     for scheduler, mine in by_value(rows, "scheduler").items():
@@ -90,13 +88,13 @@ def merged_counts(rows: Sequence[Row]) -> dict[str, list[int]]:
             fronts.setdefault(result.replicate, {})[scheduler] = result.notes.get("front", [])
     names = list(by_value(rows, "scheduler"))
     counts: dict[str, list[int]] = {name: [] for name in [*names, "all"]}
-    for found in fronts.values():
-        if len(found) < len(names):
+    for by_scheduler in fronts.values():
+        if len(by_scheduler) < len(names):
             continue
-        points, owner = merge_fronts([np.array(found[name], float).reshape(-1, 2) for name in names])
-        held = Counter(owner.tolist())
+        points, owner = merge_fronts([np.array(by_scheduler[name], float).reshape(-1, 2) for name in names])
+        owned = Counter(owner.tolist())
         for place, name in enumerate(names):
-            counts[name].append(held[place])
+            counts[name].append(owned[place])
         counts["all"].append(len(np.unique(points, axis=0)))
     return counts
 
@@ -119,7 +117,7 @@ def _draw_schedulers(counts: dict[str, list[int]], path: Path) -> Path:
         axes.set(ylabel="plans of the merged front")
         axes.margins(y=0.15)
         note = f"mean over {len(counts[names[0]])} sets of slots, 95 % interval"
-        head(axes, "Which scheduler finds the best plans", note)
+        head(axes, "The scheduler that finds the best plans", note)
         return save(drawing, path)
 
 
@@ -132,7 +130,7 @@ def _draw_settings(rows: Sequence[Row], path: Path) -> Path:
             y, spread = _with_interval(mine)
             style = {"color": PALETTE[index], "marker": MARKERS[index]}
             left.errorbar(x, y, spread, label=f"population {population}", capsize=3, **style)
-        left.set(xscale="log", xlabel="plans looked at", ylabel="hypervolume")
+        left.set(xscale="log", xlabel="plans evaluated", ylabel="hypervolume")
         left.legend()
         for index, (mutation, mutated) in enumerate(by_value(_crossed(rows), "mutation").items()):
             groups = by_value(mutated, "crossover_points")
@@ -148,12 +146,12 @@ def _draw_settings(rows: Sequence[Row], path: Path) -> Path:
 
 
 def _crossed(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of those populations and iterations at which most was varied besides."""
-    alike: dict[tuple[int, int], list[Row]] = {}
+    """Return the rows of the populations and iterations at which most other settings were varied."""
+    groups: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
-        alike.setdefault((row.get("population"), row.get("iterations")), []).append(row)
-    most = max(map(len, alike.values()))
-    return [row for mine in alike.values() if len(mine) == most for row in mine]
+        groups.setdefault((row.get("population"), row.get("iterations")), []).append(row)
+    most = max(map(len, groups.values()))
+    return [row for group in groups.values() if len(group) == most for row in group]
 
 
 def _with_interval(rows: Sequence[Row]) -> tuple[list[float], npt.NDArray[np.float64]]:
@@ -162,13 +160,13 @@ def _with_interval(rows: Sequence[Row]) -> tuple[list[float], npt.NDArray[np.flo
 
 
 def _pooled(rows: Sequence[Row]) -> tuple[float, tuple[float, float]]:
-    """Return the mean hypervolume of the submissions that all rows have, and its distances to the ends."""
+    """Return the mean hypervolume over submissions that all rows have, and the lengths of its interval."""
     by_submission: dict[str, list[float]] = {}
     for row in rows:
         for result, value in zip(row.results, row.values("hypervolume"), strict=True):
             if not np.isnan(value):
                 by_submission.setdefault(result.replicate, []).append(float(value))
-    values = np.array([np.mean(each) for each in by_submission.values() if len(each) == len(rows)])
+    values = np.array([np.mean(volumes) for volumes in by_submission.values() if len(volumes) == len(rows)])
     if len(values) == 0:
         return float("nan"), (float("nan"), float("nan"))
     low, high = bootstrap_interval(values, rng=np.random.default_rng(0))

@@ -11,15 +11,14 @@ import numpy as np
 
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.search.archive import Archive
-from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.base import Evaluator, Search
 from gridtune.systems.provisioning.search.memetic import Memetic
 from gridtune.systems.provisioning.search.moga import Moga
 from gridtune.systems.provisioning.search.nsga import Nsga
-from gridtune.systems.provisioning.search.search import Search
 
 __all__ = ["ALGORITHMS", "find_front", "new_search", "search_arguments", "search_defaults"]
 
-#: What each name stands for. `moga` is as it was published: nothing seeded, nothing released.
+#: The class of each search, and its fixed arguments. `moga` is as published: not seeded, nothing released.
 ALGORITHMS: Mapping[str, tuple[Callable[..., Search], Mapping[str, Any]]] = MappingProxyType(
     {
         "moga": (Moga, {}),
@@ -29,7 +28,7 @@ ALGORITHMS: Mapping[str, tuple[Callable[..., Search], Mapping[str, Any]]] = Mapp
     }
 )
 
-#: The `provisioning` system's names of what searches call otherwise.
+#: Parameters of the `provisioning` system to the searches' own names for them.
 _RENAMED: Mapping[str, str] = MappingProxyType({"mutation": "mutation_rate", "seeded": "seeding"})
 
 
@@ -43,27 +42,26 @@ def new_search(algorithm: str, problem: Evaluator, rng: np.random.Generator, **p
     problem
         What to search.
     rng
-        Where all random numbers come from.
+        The source of all random numbers.
     parameters
         Of the search; see its class.
 
     Raises
     ------
     SimulationError
-        If there is no such algorithm, or a parameter cannot be.
+        If there is no such algorithm, or a parameter is out of range.
     """
-    kind, fixed = _known(algorithm)
-    return kind(problem, rng, **fixed, **parameters)
+    search, fixed = _find(algorithm)
+    return search(problem, rng, **fixed, **parameters)
 
 
 def search_defaults(algorithm: str) -> dict[str, Any]:
     """Return the parameters that a search of that name takes, with their defaults."""
-    kind, fixed = _known(algorithm)
-    taken = inspect.signature(kind).parameters.values()
+    search, fixed = _find(algorithm)
     return {
-        each.name: each.default
-        for each in taken
-        if each.kind is inspect.Parameter.KEYWORD_ONLY and each.name not in fixed
+        parameter.name: parameter.default
+        for parameter in inspect.signature(search).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name not in fixed
     }
 
 
@@ -75,36 +73,36 @@ def search_arguments(algorithm: str, slots: int, settings: Mapping[str, Any]) ->
     algorithm
         One of `ALGORITHMS`.
     slots
-        How many there are to choose from.
+        The number of slots to choose from.
     settings
-        `mutation`, the bits that flip on average, becomes the `mutation_rate` of a bit; `seeded` becomes
-        `seeding`; the memetic search has as many `offspring` as its `population`, unless told otherwise.
-        Anything else goes by the search's own name.
+        `mutation`, the mean number of bits that flip, becomes the `mutation_rate` of a bit; `seeded` becomes
+        `seeding`; the memetic search has as many `offspring` as its `population` unless `offspring` is set.
+        Every other setting has the search's own name.
 
     Raises
     ------
     SimulationError
-        Naming a setting that the search does not know, or that is given by both names.
+        Naming a setting that the search does not take, or that is given by both names.
     """
-    told, known = dict(settings), search_defaults(algorithm)
-    renamed = {ours: theirs for ours, theirs in _RENAMED.items() if theirs in known}
-    names = sorted({*known, *renamed})
+    arguments, defaults = dict(settings), search_defaults(algorithm)
+    renamed = {ours: theirs for ours, theirs in _RENAMED.items() if theirs in defaults}
+    names = sorted({*defaults, *renamed})
     for name in settings:
         if name not in names:
             hint = f"it takes {', '.join(names)}"
-            raise SimulationError(f"search={algorithm} knows no {name}", field=name, hint=hint)
+            raise SimulationError(f"search={algorithm} has no setting {name}", field=name, hint=hint)
         if renamed.get(name, name) != name and renamed[name] in settings:
             raise SimulationError(f"given as {renamed[name]}, too", field=name, hint="leave one of them out")
-    if "seeded" in told:
-        told["seeding"] = told.pop("seeded")
-    if "mutation" in told:
-        told["mutation_rate"] = min(1.0, told.pop("mutation") / slots)
-    if "offspring" in known and "population" in told:
-        told.setdefault("offspring", told["population"])
-    return told
+    if "seeded" in arguments:
+        arguments["seeding"] = arguments.pop("seeded")
+    if "mutation" in arguments:
+        arguments["mutation_rate"] = min(1.0, arguments.pop("mutation") / slots)
+    if "offspring" in defaults and "population" in arguments:
+        arguments.setdefault("offspring", arguments["population"])
+    return arguments
 
 
-def _known(algorithm: str) -> tuple[Callable[..., Search], Mapping[str, Any]]:
+def _find(algorithm: str) -> tuple[Callable[..., Search], Mapping[str, Any]]:
     if algorithm not in ALGORITHMS:
         hint = f"one of {', '.join(ALGORITHMS)}"
         raise SimulationError(f"no algorithm is named {algorithm!r}", field="algorithm", hint=hint)
@@ -119,7 +117,7 @@ def find_front(
     evaluations: int = 2000,
     **parameters: Any,
 ) -> Archive:
-    """Search until so many plans have been evaluated; return those that no other one dominates.
+    """Search until that many plans have been evaluated; return those that no other one dominates.
 
     Examples
     --------
@@ -127,7 +125,6 @@ def find_front(
 
         problem = PlanProblem(workflow, slots, "heft")
         front = find_front("memetic", problem, np.random.default_rng(1), evaluations=2000)
-        chosen = front.plans[select_plan(front.costs, alpha=0.5)]
-        schedule = problem.plan(chosen)
+        plan = problem.plan(front.plans[select_plan(front.costs, alpha=0.5)])
     """
     return new_search(algorithm, problem, rng, **parameters).run(evaluations)

@@ -1,7 +1,8 @@
-"""`Archive`: every non-dominated plan seen so far."""
+"""`Archive`: every non-dominated plan evaluated so far."""
 
 from __future__ import annotations
 
+import moocore
 import numpy as np
 import numpy.typing as npt
 
@@ -13,9 +14,9 @@ Ints = npt.NDArray[np.int64]
 
 
 def non_dominated(costs: Floats) -> Ints:
-    """Return the positions of points that no other one dominates, by ascending first cost.
+    """Return the positions of points that no other point dominates, by ascending first cost.
 
-    Both costs are to be small. Points with an infinite cost are left out, and of equal points all but the
+    Both costs are minimised. Points with an infinite cost are left out, and of equal points all but the
     first.
 
     Parameters
@@ -23,18 +24,17 @@ def non_dominated(costs: Floats) -> Ints:
     costs
         Shape (points, 2).
     """
-    order = np.lexsort((costs[:, 1], costs[:, 0]))
-    order = order[np.isfinite(costs[order]).all(axis=1)]
-    second = costs[order, 1]
-    before = np.concatenate([[np.inf], np.minimum.accumulate(second)[:-1]]) if len(order) else second
-    return order[second < before]
+    finite = np.flatnonzero(np.isfinite(costs).all(axis=1))
+    front = finite[moocore.is_nondominated(costs[finite])] if len(finite) else finite
+    return front[np.argsort(costs[front, 0])]
 
 
 def crowding_order(costs: Floats) -> Ints:
-    """Return the positions of points, best first: by the front they stand on, then by crowding distance.
+    """Return the positions of points, best first: by front, then by crowding distance.
 
-    The points of the first front are those that no other dominates, those of the second the ones that remain,
-    and so on; of equal points one stands on a front. Infinite ones come last.
+    The first front holds the points that no other dominates, the second those of the remaining points that no
+    other remaining point dominates, and so on. Equal points are on different fronts. Infinite points come
+    last.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def crowding_order(costs: Floats) -> Ints:
 
 
 class Archive:
-    """Non-dominated plans by ascending allocation cost, and so by falling makespan; one for each such point.
+    """Non-dominated plans by ascending allocation cost, and so by descending makespan; one for each point.
 
     Attributes
     ----------
     costs
         Shape (n, 2), float64: allocation cost and makespan.
     plans
-        Shape (n, slots), bool. Of plans with equal costs the first one seen.
+        Shape (n, slots), bool. Of plans with equal costs the first one added.
     """
 
     def __init__(self, slots: int) -> None:
@@ -78,11 +78,11 @@ class Archive:
         return len(self.costs)
 
     def add(self, costs: Floats, plans: Bools) -> int:
-        """Take in plans, those that no other one dominates; return how many of them stay."""
+        """Add the plans that no other one dominates; return how many of them are in the archive now."""
         merged = np.concatenate([self.costs, costs])
-        kept = non_dominated(merged)
-        new = int((kept >= len(self)).sum())
+        front = non_dominated(merged)
+        new = int((front >= len(self)).sum())
         if new:
-            self.plans = np.concatenate([self.plans, plans])[kept]
-            self.costs = merged[kept]
+            self.plans = np.concatenate([self.plans, plans])[front]
+            self.costs = merged[front]
         return new

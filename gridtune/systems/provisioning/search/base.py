@@ -1,37 +1,55 @@
-"""`Search`: what all searches for plans have in common, and how one is stopped and gone on with."""
+"""`Search`: what all searches for plans have in common, and how one is interrupted and resumed."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.planning.problem import Evaluation
 from gridtune.systems.provisioning.search.archive import Archive
-from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.workload.workflows import Workflow
 
-__all__ = ["Search", "check"]
+__all__ = ["Evaluator", "Search", "check"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
+class Evaluator(Protocol):
+    """What a search needs of a planning problem: a `PlanProblem`, or something that evaluates for one."""
+
+    workflow: Workflow
+    slots: Slots
+
+    def __len__(self) -> int:
+        """Return the number of slots."""
+
+    def evaluate(self, population: npt.ArrayLike) -> Floats:
+        """Return costs, shape (plans, 2): allocation cost and makespan."""
+
+    def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
+        """Return the costs of plans that release the slots no task uses, and the slots they keep."""
+
+
 class Search(ABC):
     """A search for the plans that no other one dominates.
 
-    Each `step` evaluates some plans. Between steps, `state` is all there is to know: another search of the
-    same kind on the same problem that takes it over goes on as this one would.
+    Each `step` evaluates some plans. Between steps, `state` is complete: another search of the same kind on
+    the same problem that restores it continues as this one would.
 
     Parameters
     ----------
     problem
         What to search.
     rng
-        Where all random numbers come from.
+        The source of all random numbers.
     release
-        Whether plans give back the slots that no task uses before they are paid for, compared and bred.
+        Whether plans release the slots that no task uses before they are paid for, compared and bred.
 
     Attributes
     ----------
@@ -47,14 +65,14 @@ class Search(ABC):
         self.evaluations = self.iterations = 0
 
     def step(self, most: int | None = None) -> int:
-        """Evaluate the next plans, at most so many; return how many they were, 0 where there are no more."""
+        """Evaluate the next plans, at most `most`; return how many, 0 if there are no more."""
         plans = self._propose()[:most]
         if len(plans) == 0:
             return 0
         if self.release:
-            costs, kept = self.problem.evaluate_released(plans)
-            # A plan that cannot be uses nothing; its bits are still worth breeding from.
-            plans = np.where(np.isfinite(costs[:, :1]), kept, plans)
+            costs, used = self.problem.evaluate_released(plans)
+            # An infeasible plan uses nothing; its bits are still worth breeding from.
+            plans = np.where(np.isfinite(costs[:, :1]), used, plans)
         else:
             costs = self.problem.evaluate(plans)
         self.evaluations += len(plans)
@@ -64,7 +82,7 @@ class Search(ABC):
         return len(plans)
 
     def run(self, evaluations: int) -> Archive:
-        """Go on until so many plans have been evaluated in all, or there are no more; return the archive."""
+        """Continue until that many plans have been evaluated in all, or there are no more."""
         while self.evaluations < evaluations and self.step(evaluations - self.evaluations):
             pass
         return self.archive
@@ -75,18 +93,18 @@ class Search(ABC):
 
     @abstractmethod
     def _learn(self, costs: Floats, plans: Bools) -> None:
-        """Take note of what those proposed came to, as far as they were evaluated."""
+        """Take in the costs of the proposed plans, as far as they were evaluated."""
 
     @abstractmethod
     def _own_state(self) -> dict[str, Any]:
-        """Return what this kind of search remembers besides the archive."""
+        """Return what this kind of search keeps besides the archive."""
 
     @abstractmethod
     def _set_own_state(self, state: dict[str, Any]) -> None:
-        """Take over what `_own_state` returned."""
+        """Restore what `_own_state` returned."""
 
     def state(self) -> dict[str, Any]:
-        """Return all that is needed to go on, of plain values and arrays, ready to be pickled."""
+        """Return everything needed to resume, in plain values and arrays that can be pickled."""
         return {
             "kind": type(self).__name__,
             "rng": self.rng.bit_generator.state,
@@ -98,7 +116,7 @@ class Search(ABC):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over another search's state.
+        """Restore another search's state.
 
         Raises
         ------
@@ -116,7 +134,7 @@ class Search(ABC):
         self._set_own_state(state["own"])
 
 
-def check(name: str, value: float, sound: bool) -> None:
-    """Refuse a parameter that is not sound, by name."""
-    if not sound:
+def check(name: str, value: float, valid: bool) -> None:
+    """Refuse an invalid parameter by name."""
+    if not valid:
         raise SimulationError(f"{name} cannot be {value}", field=name)

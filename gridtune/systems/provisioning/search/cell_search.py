@@ -1,84 +1,81 @@
-"""How the provisioning system chooses slots: the search that its parameters name, and what it came to."""
+"""The search that a cell's parameters name, and the metrics of the front it finds."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
+from gridtune.systems.provisioning.planning.problem import Evaluation, PlanProblem
+from gridtune.systems.provisioning.search.algorithms import new_search, search_arguments
+from gridtune.systems.provisioning.search.archive import Archive
+from gridtune.systems.provisioning.search.quality import front_hypervolume, plan_scale
 
-if TYPE_CHECKING:
-    from gridtune.systems.provisioning.planning.problem import Evaluation, PlanProblem
-
-__all__ = ["Found", "Recorder", "measure_front", "search_front"]
+__all__ = ["SearchResult", "front_metrics", "run_search"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What a search came to.
+class SearchResult:
+    """The result of a search.
 
     Attributes
     ----------
     costs, plans
-        Shape (k, 2) and (k, slots): of the plans that no other one it looked at dominates.
+        Shape (k, 2) and (k, slots): the plans that no other evaluated plan dominates.
     evaluations
-        How many it looked at.
-    seen
-        Shape (m, 2): costs of the distinct feasible ones.
+        How many plans were evaluated.
+    feasible_costs
+        Shape (m, 2): costs of the distinct feasible plans, in the order in which they were first evaluated.
     """
 
     costs: Floats
     plans: Bools
     evaluations: int
-    seen: Floats
+    feasible_costs: Floats
 
 
-class Recorder:
-    """A planning problem that remembers the costs of every plan it was asked for."""
+class _Recorder:
+    """A planning problem that records the costs of every feasible plan it evaluates."""
 
     def __init__(self, problem: PlanProblem) -> None:
         self.problem, self.workflow, self.slots = problem, problem.workflow, problem.slots
-        self._seen: dict[bytes, tuple[float, float]] = {}
+        self._costs: dict[bytes, tuple[float, float]] = {}
 
     def __len__(self) -> int:
         return len(self.problem)
 
     def evaluate(self, population: npt.ArrayLike) -> Floats:
-        """Return costs, shape (plans, 2)."""
         costs = self.problem.evaluate(population)
-        self._note(np.asarray(population, np.bool_), costs)
+        self._record(np.asarray(population, np.bool_), costs)
         return costs
 
     def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
-        """Return costs and the slots that are kept."""
-        found = self.problem.evaluate_released(population)
-        self._note(found.used, found.costs)
-        return found
+        evaluation = self.problem.evaluate_released(population)
+        self._record(evaluation.used, evaluation.costs)
+        return evaluation
 
-    def _note(self, plans: Bools, costs: Floats) -> None:
+    def _record(self, plans: Bools, costs: Floats) -> None:
         for plan, (cost, makespan) in zip(np.packbits(plans, axis=1), costs.tolist(), strict=True):
             if math.isfinite(makespan):
-                self._seen[plan.tobytes()] = (cost, makespan)
+                self._costs[plan.tobytes()] = (cost, makespan)
 
     @property
-    def seen(self) -> Floats:
-        """Shape (m, 2): costs of the distinct feasible plans, in the order in which they were met."""
-        return np.array(list(self._seen.values())).reshape(-1, 2)
+    def feasible_costs(self) -> Floats:
+        return np.array(list(self._costs.values())).reshape(-1, 2)
 
 
-def search_front(parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator) -> Found:
-    """Return the front that the search finds; a single plan where slots are taken by a simple rule."""
-    from gridtune.systems.provisioning.search.algorithms import new_search, search_arguments  # noqa: PLC0415
-    from gridtune.systems.provisioning.search.archive import Archive  # noqa: PLC0415
-
-    p, recorder = parameters, Recorder(problem)
+def run_search(
+    parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator
+) -> SearchResult:
+    """Return the front that the search finds; a single plan where a simple rule chooses the slots."""
+    p, recorder = parameters, _Recorder(problem)
     if p.search in ("all", "open"):
         rule = np.ones(len(problem), np.bool_) if p.search == "all" else problem.slots.divisible
         plans, archive = rule[None, :], Archive(len(problem))
@@ -87,15 +84,15 @@ def search_front(parameters: ProvisioningParameters, problem: PlanProblem, rng: 
         else:
             costs = recorder.evaluate(plans)
         archive.add(costs, plans)
-        return Found(archive.costs, archive.plans, 1, recorder.seen)
-    told = search_arguments(p.search, len(problem), _told(p))
-    search = new_search(p.search, recorder, rng, **told)
+        return SearchResult(archive.costs, archive.plans, 1, recorder.feasible_costs)
+    arguments = search_arguments(p.search, len(problem), _settings(p))
+    search = new_search(p.search, recorder, rng, **arguments)
     archive = search.run(p.population * p.iterations)
-    return Found(archive.costs, archive.plans, search.evaluations, recorder.seen)
+    return SearchResult(archive.costs, archive.plans, search.evaluations, recorder.feasible_costs)
 
 
-def _told(parameters: ProvisioningParameters) -> dict[str, Any]:
-    """Return those of the parameters that its search knows."""
+def _settings(parameters: ProvisioningParameters) -> dict[str, Any]:
+    """Return those of the parameters that the search takes."""
     names = ["population", "release"]
     if parameters.search == "moga":
         names += ["crossover_points", "crossover_rate", "mutation"]
@@ -104,13 +101,11 @@ def _told(parameters: ProvisioningParameters) -> dict[str, Any]:
     return {name: getattr(parameters, name) for name in names}
 
 
-def measure_front(problem: PlanProblem, found: Found) -> dict[str, float]:
-    """Return size and hypervolume of the front, which does not depend on how it was found."""
-    from gridtune.systems.provisioning.search.quality import front_hypervolume, plan_scale  # noqa: PLC0415
-
+def front_metrics(problem: PlanProblem, result: SearchResult) -> dict[str, float]:
+    """Return the size and hypervolume of the front, and the numbers of plans evaluated and feasible."""
     return {
-        "front": float(len(found.costs)),
-        "hypervolume": front_hypervolume(found.costs, plan_scale(problem)),
-        "evaluations": float(found.evaluations),
-        "feasible_plans": float(len(found.seen)),
+        "front": float(len(result.costs)),
+        "hypervolume": front_hypervolume(result.costs, plan_scale(problem)),
+        "evaluations": float(result.evaluations),
+        "feasible_plans": float(len(result.feasible_costs)),
     }

@@ -1,4 +1,4 @@
-"""The exact front of a small problem, by looking at every plan."""
+"""The exact front of a small problem, by evaluating every plan."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import numpy as np
 
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.search.archive import Archive
-from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.base import Evaluator
 
 __all__ = ["MOST_SLOTS", "enumerate_front"]
 
-#: 2²⁰ plans take seconds; each slot more takes twice as long.
+#: 2²⁰ plans take seconds; each further slot doubles the time.
 MOST_SLOTS = 20
-_AT_ONCE = 1 << 14
+#: Plans evaluated in one call.
+_BATCH = 1 << 14
 
 
 def enumerate_front(problem: Evaluator) -> Archive:
@@ -30,11 +31,11 @@ def enumerate_front(problem: Evaluator) -> Archive:
     """
     slots = len(problem)
     if slots > MOST_SLOTS:
-        message = f"{slots} slots make 2^{slots} plans, too many to look at each"
+        message = f"{slots} slots make 2^{slots} plans, too many to evaluate all"
         raise SimulationError(message, field="slots", hint=f"at most {MOST_SLOTS} slots, or search")
     archive, bits = Archive(slots), 1 << np.arange(slots, dtype=np.int64)
-    for first in range(0, 1 << slots, _AT_ONCE):
-        numbers = np.arange(first, min(first + _AT_ONCE, 1 << slots))
+    for first in range(0, 1 << slots, _BATCH):
+        numbers = np.arange(first, min(first + _BATCH, 1 << slots))
         plans = (numbers[:, None] & bits) > 0
         archive.add(problem.evaluate(plans), plans)
     return archive

@@ -1,4 +1,4 @@
-"""What grows with the square of a population: ranks by dominance, and how crowded the neighbourhood is."""
+"""Ranks by dominance and niche counts of a population, in time quadratic in its size."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["dominators", "niche_counts"]
 
 @kernel()
 def dominators(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return for each plan how many others dominate it: no worse in both costs, better in one.
+    """Return the number of plans that dominate each plan: no worse in both costs, better in one.
 
     Parameters
     ----------
     costs
-        Shape (plans, 2), float64; a plan that cannot be has infinite costs, and every other one dominates it.
+        Shape (plans, 2), float64; infinite for infeasible plans, which every feasible one dominates.
     """
     count = np.zeros(len(costs), np.int64)
     for one in range(len(costs)):
@@ -41,14 +41,14 @@ def niche_counts(
     rank
         Shape (plans,), int64.
     radius
-        From where on others do not count; > 0.
+        Points at this distance or beyond do not count; > 0.
     """
     count = np.zeros(len(points))
     for one in range(len(points)):
         for other in range(len(points)):
             if rank[other] != rank[one]:
                 continue
-            apart = max(abs(points[one, 0] - points[other, 0]), abs(points[one, 1] - points[other, 1]))
-            if apart < radius:
-                count[one] += 1.0 - apart / radius
+            distance = max(abs(points[one, 0] - points[other, 0]), abs(points[one, 1] - points[other, 1]))
+            if distance < radius:
+                count[one] += 1.0 - distance / radius
     return count

@@ -1,8 +1,8 @@
-"""`Memetic`: an elitist search that begins with simple rules and lets go of what is not worth its price.
+"""`Memetic`: an elitist search that begins with the plans of simple rules and drops expensive slots.
 
-What it adds to the genetic algorithm as it was published: plans give back what no task uses; the first ones
-come from simple rules; a population of distinct plans survives by rank and crowding distance; children lose
-slots the more likely the more these cost; and no plan is evaluated twice.
+It adds to the published genetic algorithm: plans release the slots that no task uses; the first plans come
+from simple rules; a population of distinct plans survives by rank and crowding distance; the more a slot
+costs, the more likely a child drops it; and no plan is evaluated twice.
 
 Sources: K. Deb et al., IEEE TEC 6(2), 2002 (rank, crowding distance, elitism); P. Moscato, "On evolution,
 search, optimization, genetic algorithms and martial arts: towards memetic algorithms", Caltech 1989.
@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.systems.provisioning.search.archive import crowding_order
-from gridtune.systems.provisioning.search.evaluator import Evaluator
-from gridtune.systems.provisioning.search.search import Search, check
+from gridtune.systems.provisioning.search.base import Evaluator, Search, check
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
 
 __all__ = ["Memetic"]
@@ -25,9 +24,9 @@ __all__ = ["Memetic"]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-#: How often a batch tries to come by a plan not seen before, in times of its size.
-_PATIENCE = 20
-#: The chance that a change goes no further than one slot, then two, and so on.
+#: Attempts at a new plan, for each plan of a batch.
+_ATTEMPTS = 20
+#: The probability that a change stops after one slot, then after two, and so on.
 _STOP = 0.6
 
 
@@ -37,22 +36,22 @@ class Memetic(Search):
     Parameters
     ----------
     problem, rng, release
-        See `Search`; slots that no task uses are given back, unless told otherwise.
+        See `Search`; by default slots that no task uses are released.
     population
         Plans that survive a step.
     offspring
         New plans evaluated in a step.
     seeds
-        Plans by simple rules to begin with, at most; at least one.
+        The most plans of simple rules to begin with, at least one.
     crossover_rate
-        How likely a child has two parents.
+        The probability that a child has two parents.
     drop_rate, swap_rate
-        How likely a change gives slots up, or exchanges one; otherwise it adds some.
+        The probability that a change drops slots, or exchanges one; otherwise it adds some.
 
     Raises
     ------
     SimulationError
-        Naming the parameter that cannot be.
+        Naming the parameter that is out of range.
     """
 
     def __init__(
@@ -77,24 +76,24 @@ class Memetic(Search):
         check("swap_rate", swap_rate, 0 <= swap_rate <= 1)
         self.population, self.offspring, self.seeds = population, offspring, seeds
         self.crossover_rate, self.drop_rate, self.swap_rate = crossover_rate, drop_rate, swap_rate
-        # What is paid only as far as it is used costs nothing to have; it still is a candidate to go.
+        # A divisible slot costs nothing until it is used; it may still be dropped.
         price = np.where(problem.slots.divisible, 0.0, problem.slots.cost)
         self._weight = price + price.mean() if price.any() else np.ones(len(price))
         self._plans: Bools = np.empty((0, len(problem)), np.bool_)
         self._costs: Floats = np.empty((0, 2))
-        self._seen: set[bytes] = set()
+        self._evaluated: set[bytes] = set()
 
     def _propose(self) -> Bools:
         if len(self._plans) == 0:
             plans = heuristic_plans(self.problem, self.seeds)
-            self._seen.update(_keys(plans))
+            self._evaluated.update(_keys(plans))
             return plans
         children = []
-        for _ in range(self.offspring * _PATIENCE):
+        for _ in range(self.offspring * _ATTEMPTS):
             child = self._child()
             (key,) = _keys(child[None])
-            if key not in self._seen:
-                self._seen.add(key)
+            if key not in self._evaluated:
+                self._evaluated.add(key)
                 children.append(child)
                 if len(children) == self.offspring:
                     break
@@ -118,7 +117,7 @@ class Memetic(Search):
         return child
 
     def _change(self, child: Bools) -> None:
-        """Give up some slots, the dear ones rather than the cheap; or exchange one; or add some."""
+        """Drop some slots, expensive ones more likely than cheap ones; or exchange one; or add some."""
         rng, move = self.rng, self.rng.random()
         taken, free, steps = np.flatnonzero(child), np.flatnonzero(~child), int(self.rng.geometric(_STOP))
         if move < self.drop_rate + self.swap_rate and len(taken):
@@ -129,23 +128,23 @@ class Memetic(Search):
             child[rng.choice(free, min(steps, len(free)), replace=False)] = True
 
     def _learn(self, costs: Floats, plans: Bools) -> None:
-        self._seen.update(_keys(plans))
+        self._evaluated.update(_keys(plans))
         plans, costs = np.concatenate([self._plans, plans]), np.concatenate([self._costs, costs])
         _, first = np.unique(np.packbits(plans, axis=1), axis=0, return_index=True)
         first.sort()
-        kept = first[crowding_order(costs[first])[: self.population]]
-        self._plans, self._costs = plans[kept], costs[kept]
+        survivors = first[crowding_order(costs[first])[: self.population]]
+        self._plans, self._costs = plans[survivors], costs[survivors]
 
     def _own_state(self) -> dict[str, Any]:
         return {
             "population": self._plans.copy(),
             "population_costs": self._costs.copy(),
-            "seen": set(self._seen),
+            "seen": set(self._evaluated),
         }
 
     def _set_own_state(self, state: dict[str, Any]) -> None:
         self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()
-        self._seen = set(state["seen"])
+        self._evaluated = set(state["seen"])
 
 
 def _keys(plans: Bools) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""`Moga`: the multi-objective genetic algorithm with which plans were first searched for.
+"""`Moga`: the published multi-objective genetic algorithm.
 
 Sources: C. M. Fonseca, P. J. Fleming, "Genetic algorithms for multiobjective optimization: formulation,
 discussion and generalization", ICGA 1993 (ranks, shared fitness, the radius of a niche); G. Singh,
@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.base import Evaluator, Search, check
 from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
 from gridtune.systems.provisioning.search.operators import cross, mutate, random_plans, sample_universally
-from gridtune.systems.provisioning.search.search import Search, check
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
 
 __all__ = ["Moga", "shared_fitness"]
@@ -25,18 +24,18 @@ Bools = npt.NDArray[np.bool_]
 
 
 def shared_fitness(costs: Floats) -> Floats:
-    """Return each plan's chance to become a parent, up to a factor.
+    """Return each plan's fitness: proportional to its probability to become a parent.
 
     A plan's rank is the number of plans that dominate it. Fitness falls linearly along the sorted population
-    from 2 to 0, its mean is given to all of a rank, and within the rank it is dealt out against crowding: in
-    inverse proportion to the niche counts in the space of costs, each normalised over the feasible plans. Two
-    plans share if they are nearer than σ = 2 / (N − 1), for which a front as long as the edges of that space
-    holds N niches (section 4.2 there, with two objectives).
+    from 2 to 0. Plans of equal rank share the mean of theirs in inverse proportion to their niche counts in
+    the space of costs, each normalised over the feasible plans. Two plans are in one niche if they are nearer
+    than σ = 2 / (N − 1), for which a front as long as the edges of that space holds N niches (Fonseca and
+    Fleming, section 4.2, with two objectives).
 
     Parameters
     ----------
     costs
-        Shape (plans, 2); infinite for plans that cannot be: they come last and share nothing.
+        Shape (plans, 2); infinite for infeasible plans, which come last and share nothing.
     """
     size = len(costs)
     if size == 1:
@@ -48,9 +47,9 @@ def shared_fitness(costs: Floats) -> Floats:
     fitness = (np.bincount(same, by_place) / np.bincount(same))[same]
     feasible = np.isfinite(costs).all(axis=1)
     if feasible.any():
-        chosen = costs[feasible]
-        span = np.ptp(chosen, axis=0)
-        points = (chosen - chosen.min(axis=0)) / np.where(span > 0, span, 1.0)
+        finite = costs[feasible]
+        span = np.ptp(finite, axis=0)
+        points = (finite - finite.min(axis=0)) / np.where(span > 0, span, 1.0)
         weight = 1.0 / niche_counts(points, rank[feasible], 2.0 / (size - 1))
         level = same[feasible]
         fitness[feasible] *= weight / (np.bincount(level, weight) / np.maximum(np.bincount(level), 1))[level]
@@ -63,21 +62,21 @@ class Moga(Search):
     Parameters
     ----------
     problem, rng, release
-        See `Search`; as it was published nothing is released.
+        See `Search`; as published, nothing is released.
     population
         Plans of a generation, all of them evaluated in one step.
     crossover_points, crossover_rate
-        At how many places a pair of parents swaps bits, and how likely it does.
+        At how many points a pair of parents is crossed, and the probability that it is crossed.
     mutation_rate
-        How likely a bit flips; left out: 1 / slots.
+        The probability that a bit flips; by default 1 / slots.
     seeding
-        Whether the first generation begins with plans by simple rules instead of random ones: up to a quarter
-        of it. As it was published, all are random.
+        Whether up to a quarter of the first generation are plans of simple rules. As published, all are
+        random.
 
     Raises
     ------
     SimulationError
-        Naming the parameter that cannot be.
+        Naming the parameter that is out of range.
     """
 
     def __init__(

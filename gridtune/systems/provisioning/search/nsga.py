@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.base import Evaluator, Search
 from gridtune.systems.provisioning.search.operators import random_plans
-from gridtune.systems.provisioning.search.search import Search
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
 
 __all__ = ["Nsga"]
@@ -28,19 +27,19 @@ Bools = npt.NDArray[np.bool_]
 class Nsga(Search):
     """NSGA-II or NSGA-III with crossover in two points and mutation of 1 / slots; pymoo drops duplicates.
 
-    What comes out is the archive of all that was evaluated, as for the others, not the last population. A
-    plan that cannot be violates a constraint.
+    Like the other searches it returns the archive of all evaluated plans, not the last population. An
+    infeasible plan violates a constraint.
 
     Parameters
     ----------
     problem, rng, release
-        See `Search`. With `release` pymoo's individuals become what was kept of them.
+        See `Search`. With `release`, pymoo's individuals lose the slots that were released.
     version
-        2 or 3. The third has as many reference directions as plans in the population.
+        2 or 3. NSGA-III has as many reference directions as plans in the population.
     population
         Plans of a generation.
     seeding
-        Whether the first generation begins with plans by simple rules, up to a quarter of it.
+        Whether up to a quarter of the first generation are plans of simple rules.
     """
 
     def __init__(
@@ -63,26 +62,26 @@ class Nsga(Search):
         )
         first = np.concatenate([seeds, random_plans(population - len(seeds), len(problem), rng)])
         self._algorithm = _algorithm(version, population, first)
-        self._asked: Any = None
+        self._offspring: Any = None
 
     def _propose(self) -> Bools:
         self._algorithm.random_state = self.rng
-        self._asked = self._algorithm.ask()
-        if self._asked is None:
+        self._offspring = self._algorithm.ask()
+        if self._offspring is None:
             return np.empty((0, len(self.problem)), np.bool_)
-        return np.asarray(self._asked.get("X"), dtype=np.bool_)
+        return np.asarray(self._offspring.get("X"), dtype=np.bool_)
 
     def _learn(self, costs: Floats, plans: Bools) -> None:
-        if len(costs) < len(self._asked):  # the budget ends within this generation: nothing comes after
+        if len(costs) < len(self._offspring):  # the budget ends within this generation: nothing comes after
             return
         feasible = np.isfinite(costs).all(axis=1)
-        asked, self._asked = self._asked, None
-        asked.set("X", plans)
-        asked.set("F", np.where(feasible.reshape(-1, 1), costs, _WORST))
-        asked.set("G", np.where(feasible, -1.0, 1.0).reshape(-1, 1))
-        for one in asked:
-            one.evaluated.update({"F", "G", "H"})
-        self._algorithm.tell(infills=asked)
+        offspring, self._offspring = self._offspring, None
+        offspring.set("X", plans)
+        offspring.set("F", np.where(feasible.reshape(-1, 1), costs, _WORST))
+        offspring.set("G", np.where(feasible, -1.0, 1.0).reshape(-1, 1))
+        for individual in offspring:
+            individual.evaluated.update({"F", "G", "H"})
+        self._algorithm.tell(infills=offspring)
 
     def _own_state(self) -> dict[str, Any]:
         from ray import cloudpickle  # noqa: PLC0415 - pickles pymoo's decorated functions, which pickle cannot
@@ -95,7 +94,7 @@ class Nsga(Search):
         self._algorithm = pickle.loads(state["algorithm"])
 
 
-#: Costs of plans that cannot be: what pymoo normalises with must be finite.
+#: Costs of infeasible plans: pymoo normalises with them, so they must be finite.
 _WORST = 1e30
 
 

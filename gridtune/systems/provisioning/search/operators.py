@@ -1,4 +1,4 @@
-"""Variation of plans: random bits, crossover in k points, mutation bit by bit, and who becomes a parent."""
+"""The operators of genetic algorithms on plans: sampling, crossover, mutation, selection of parents."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ Ints = npt.NDArray[np.int64]
 
 
 def random_plans(plans: int, slots: int, rng: np.random.Generator) -> Bools:
-    """Return plans of which every bit is as likely 1 as 0."""
+    """Return plans whose bits are 1 with probability 1/2."""
     return rng.integers(0, 2, (plans, slots), dtype=np.uint8).astype(np.bool_)
 
 
 def cross(parents: Bools, points: int, rate: float, rng: np.random.Generator) -> Bools:
-    """Return the children of neighbouring rows, shape as `parents`; a last one without partner is copied.
+    """Return the children of neighbouring rows, shape as `parents`; an odd last row is copied.
 
     Parameters
     ----------
     parents
         Shape (plans, slots).
     points
-        Where pairs swap what follows: so many different places between bits, as far as there are.
+        The number of crossover points, as far as there are places between bits.
     rate
-        The probability that a pair is crossed at all.
+        The probability that a pair is crossed.
     rng
-        Where the random numbers come from.
+        The source of random numbers.
     """
     children = parents.copy()
     pairs, places = len(parents) // 2, parents.shape[1] - 1
@@ -47,12 +47,12 @@ def cross(parents: Bools, points: int, rate: float, rng: np.random.Generator) ->
 
 
 def mutate(plans: Bools, rate: float, rng: np.random.Generator) -> Bools:
-    """Return plans with each bit flipped with that probability."""
+    """Return plans with each bit flipped with probability `rate`."""
     return plans ^ (rng.random(plans.shape) < rate)
 
 
 def sample_universally(fitness: npt.NDArray[np.float64], count: int, rng: np.random.Generator) -> Ints:
-    """Return so many positions in random order, each as often as its share of the fitness, up to one more.
+    """Return `count` positions in random order by stochastic universal sampling.
 
     References
     ----------
@@ -60,5 +60,5 @@ def sample_universally(fitness: npt.NDArray[np.float64], count: int, rng: np.ran
     """
     edges = np.cumsum(fitness)
     pointers = (rng.random() + np.arange(count)) * (edges[-1] / count)
-    chosen = np.minimum(np.searchsorted(edges, pointers, side="right"), len(fitness) - 1)
-    return rng.permutation(chosen)
+    selected = np.minimum(np.searchsorted(edges, pointers, side="right"), len(fitness) - 1)
+    return rng.permutation(selected)

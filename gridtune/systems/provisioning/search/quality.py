@@ -1,4 +1,4 @@
-"""How good a front of plans is, on a scale that does not depend on how it was found."""
+"""The quality of a front of plans, on a scale that depends on the problem alone, not on the search."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.statistics.pareto import Scale, hypervolume
-from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.base import Evaluator
 
 __all__ = ["front_hypervolume", "plan_scale"]
 
 
 def plan_scale(problem: Evaluator) -> Scale | None:
-    """Return the scale of a problem's costs: 0 is the least that can be, 1 more than a plan should come to.
+    """Return the scale of a problem's costs: 0 is a lower bound, 1 is more than a plan should cost.
 
-    From the workflow's work (processor-seconds) and longest path (seconds) to the allocation cost and three
-    times the makespan of taking all slots. None where these leave no room between them: no site may have an
-    indivisible slot, and then taking all of them costs no more than the least; or no plan is feasible.
+    From the workflow's work (processor-seconds) and critical path (seconds) to the allocation cost and three
+    times the makespan of taking all slots. None where that is no range: all slots are divisible, so that
+    taking all of them costs no more than the bound; or no plan is feasible.
     """
     workflow = problem.workflow
     cost, makespan = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]

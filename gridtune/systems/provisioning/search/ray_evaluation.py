@@ -1,30 +1,26 @@
-"""`RayEvaluator`: a large population's plans, evaluated by actors on all machines of a Ray cluster."""
+"""`RayEvaluator`: large populations of plans evaluated by actors on all machines of a Ray cluster."""
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.systems.provisioning.planning.problem import Evaluation, PlanProblem
 
-if TYPE_CHECKING:
-    from gridtune.systems.provisioning.simulator.slots import Slots
-    from gridtune.workload.workflows import Workflow
-
 __all__ = ["LARGE", "RayEvaluator"]
 
 Floats = npt.NDArray[np.float64]
 
-#: From so many plans on actors are asked. Handing a part to one takes about a millisecond, an evaluation of a
-#: hundred tasks some hundredths of one: a smaller population is done before its answers are back.
+#: Populations from this size on go to the actors. Sending a part to one takes about a millisecond, evaluating
+#: a plan of a hundred tasks some hundredths of one: a smaller population is done sooner in this process.
 LARGE = 1000
 
 
 class _Worker:
-    """Holds the problem; its kernels are compiled, or come from the cache, once."""
+    """An actor that holds the problem and, once loaded, its kernels."""
 
     def __init__(self, problem: PlanProblem) -> None:
         self.problem = problem
@@ -38,27 +34,26 @@ class _Worker:
 
 
 class RayEvaluator:
-    """Answers for a problem, and deals populations of `large` plans or more out to actors.
+    """Stands in for a problem, and splits populations of `large` plans or more among actors.
 
-    What comes out does not depend on how many there are. Ray must have been started; close it, or use it as a
-    context manager, to let the actors go.
+    The results do not depend on the number of actors. Ray must be running. Close the evaluator, or use it as
+    a context manager, to stop the actors.
 
     Parameters
     ----------
     problem
-        What to evaluate plans of.
+        The planning problem.
     actors
-        How many, each with one CPU.
+        The number of actors, each with one CPU.
     large
-        Populations smaller than that are evaluated here.
+        Smaller populations are evaluated in this process.
     """
 
     def __init__(self, problem: PlanProblem, actors: int, *, large: int = LARGE) -> None:
-        import ray  # noqa: PLC0415 - only where populations are dealt out
+        import ray  # noqa: PLC0415 - takes long to import
 
         self.problem, self.large = problem, large
-        self.workflow: Workflow = problem.workflow
-        self.slots: Slots = problem.slots
+        self.workflow, self.slots = problem.workflow, problem.slots
         shared = ray.put(problem)
         self._actors = [ray.remote(num_cpus=1)(_Worker).remote(shared) for _ in range(actors)]
 
@@ -74,7 +69,7 @@ class RayEvaluator:
         self.close()
 
     def close(self) -> None:
-        """Let the actors go."""
+        """Stop the actors."""
         import ray  # noqa: PLC0415
 
         for actor in self._actors:
@@ -82,28 +77,28 @@ class RayEvaluator:
         self._actors = []
 
     def evaluate(self, population: npt.ArrayLike) -> Floats:
-        """Return costs as `PlanProblem.evaluate` does."""
+        """Return what `PlanProblem.evaluate` returns."""
         plans = np.asarray(population, dtype=np.bool_)
         if len(plans) < self.large or not self._actors:
             return self.problem.evaluate(plans)
-        return np.concatenate([costs for costs, _ in self._deal(plans, release=False)])
+        return np.concatenate([costs for costs, _ in self._split(plans, release=False)])
 
     def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
-        """Return costs and the slots kept as `PlanProblem.evaluate_released` does."""
+        """Return what `PlanProblem.evaluate_released` returns."""
         plans = np.asarray(population, dtype=np.bool_)
         if len(plans) < self.large or not self._actors:
             return self.problem.evaluate_released(plans)
-        parts = self._deal(plans, release=True)
+        parts = self._split(plans, release=True)
         used = [np.unpackbits(bits, axis=1, count=len(self)).astype(np.bool_) for _, bits in parts]
         return Evaluation(np.concatenate([costs for costs, _ in parts]), np.concatenate(used))
 
-    def _deal(self, plans: npt.NDArray[np.bool_], *, release: bool) -> list[tuple[Floats, Any]]:
+    def _split(self, plans: npt.NDArray[np.bool_], *, release: bool) -> list[tuple[Floats, Any]]:
         import ray  # noqa: PLC0415
 
         parts = np.array_split(np.packbits(plans, axis=1), len(self._actors))
-        asked = [
+        futures = [
             actor.evaluate.remote(part, len(self), release)
             for actor, part in zip(self._actors, parts, strict=True)
             if len(part)
         ]
-        return list(ray.get(asked))
+        return list(ray.get(futures))

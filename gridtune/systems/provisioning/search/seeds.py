@@ -1,11 +1,11 @@
-"""Plans that are worth a first look: by time, by site, by what is paid only as far as it is used."""
+"""Plans to begin a search with, by simple rules: by time, by site, by divisibility."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.systems.provisioning.search.evaluator import Evaluator
+from gridtune.systems.provisioning.search.base import Evaluator
 
 __all__ = ["heuristic_plans"]
 
@@ -15,16 +15,15 @@ Bools = npt.NDArray[np.bool_]
 def heuristic_plans(problem: Evaluator, most: int) -> Bools:
     """Return distinct plans to begin with, the most promising first.
 
-    In this order: all slots; those that are paid only as far as they are used; all slots of one site; and, by
-    falling number of slots, those that begin before some instant, and those together with what can be
-    divided.
+    In this order: all slots; the divisible ones; all slots of one site; and, from many slots to few, those
+    that begin by some instant, and those together with the divisible ones.
 
     Parameters
     ----------
     problem
         Whose slots.
     most
-        How many at most.
+        The most plans to return.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which plan of a front to take: the trade-off between what is paid and how long it takes."""
+"""The choice of a plan from a front: the trade-off between cost and makespan."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Floats = npt.NDArray[np.float64]
 def select_plan(costs: Floats, alpha: float) -> int:
     """Return the position of the plan with the least α · AC_nr + (1 − α) · SC_nr.
 
-    Both costs are normalised to [0, 1] over the front; where all are equal they count as 0. Of equals the one
-    with the least makespan is taken, then the cheapest.
+    Both costs are normalised to [0, 1] over the front; where all are equal they count as 0. Ties go to the
+    least makespan, then to the least cost.
 
     Parameters
     ----------
     costs
         Shape (plans, 2): allocation cost and makespan of the non-dominated plans.
     alpha
-        0: only the makespan matters; 1: only what is paid.
+        0: only the makespan counts; 1: only the cost.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def select_plan(costs: Floats, alpha: float) -> int:
     if not 0 <= alpha <= 1:
         raise SimulationError(f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha")
     if len(costs) == 0:
-        hint = "no set of slots that was tried holds the workflow: take in more slots, or a later horizon"
+        hint = "no set of slots that was tried holds the workflow: offer more slots, or a later horizon"
         raise SimulationError("there is no feasible plan to choose from", hint=hint)
     low, span = costs.min(axis=0), np.ptp(costs, axis=0)
     normalised = np.divide(costs - low, span, out=np.zeros_like(costs), where=span > 0)

@@ -1,4 +1,4 @@
-"""Slots made at random: sites whose free time comes and goes by Poisson processes.
+"""Random slots: the free time of sites as Poisson processes.
 
 Source: G. Singh, C. Kesselman, E. Deelman, HPDC 2007, section 3, "MOGA experiments".
 """
@@ -26,22 +26,22 @@ def poisson_slots(
     """Return slots of several sites, none of them divisible or extensible, by site and start.
 
     On each site the first slot starts at 0, and the others after exponential gaps; lengths are exponential
-    too. Both are rounded up to whole seconds. How many processors a slot has is uniform from 1 to its site's.
+    too. Both are rounded up to whole seconds. Processors of a slot are uniform from 1 to those of its site.
 
     Parameters
     ----------
     rng
-        Where the random numbers come from.
+        The source of random numbers.
     processors
-        Of each site.
+        The processors of each site.
     length, gap
         Means, seconds.
     until
-        No slot starts after that second.
+        No slot starts later, seconds.
     """
     if not (length > 0 and gap > 0 and until >= 0 and len(processors) and min(processors) > 0):
-        given = f"{processors=}, {length=}, {gap=}, {until=}"
-        raise SimulationError(f"slots need sites with processors and times above 0, but got {given}")
+        parameters = f"{processors=}, {length=}, {gap=}, {until=}"
+        raise SimulationError(f"slots need sites with processors and times above 0, but got {parameters}")
     columns = []
     for site, most in enumerate(processors):
         start = 0

@@ -1,15 +1,15 @@
-"""A site under conservative backfilling whose jobs end when they said: what is free, and what it promises.
+"""A site under conservative backfilling whose jobs end at their requested ends: its reservations and windows.
 
 Where every job ends at its requested end, reservations never move, neither later nor earlier. A site's whole
-state is then its profile (`gridtune.batch.simulator.profile`), kept up to date job by job, and it can be
-asked at any instant which *windows* are free. At an instant all ends come first, then the log's submissions
-in their order, then those of a workflow in the order of its tasks, then advance reservations.
+state is then its profile (`gridtune.batch.simulator.profile`), updated job by job, and its free *windows* are
+known at any instant. At an instant all ends come first, then the log's submissions in their order, then those
+of a workflow in the order of its tasks, then advance reservations.
 
-*Windows.* Processors are alike, so who holds which of them is decided such that free windows are as long as
-they can be: of the free processors, the one that came free last is taken first. Windows are then nested, and
-as many as possible reach to the horizon. Those of equal start and end are one, with their number.
+*Windows.* Processors are identical, so jobs are assigned to them such that free windows are as long as
+possible: of the free processors, the one that became free last is taken first. Windows are then nested, and
+as many as possible reach the horizon. Windows of equal start and end are merged.
 
-*No length.* A job of 0 s is planned as one second, as in `gridtune.batch.simulator.conservative`, and over
+*Zero length.* A job of 0 s is planned as one second, as in `gridtune.batch.simulator.conservative`, and ends
 at its start.
 
 References: G. Singh, C. Kesselman, E. Deelman, HPDC 2007, sections 4 and 5.
@@ -49,16 +49,16 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Arrivals(NamedTuple):
-    """Jobs that come to a site, in columns of shape (n,), int64.
+    """Jobs submitted to a site, in columns of shape (n,), int64.
 
     Attributes
     ----------
     submit
         Seconds, ascending.
     length
-        Seconds, ≥ 0: what each asks for, and takes.
+        Seconds, ≥ 0: requested time and run time.
     processors
-        From 1 to the site's number.
+        From 1 to those of the site.
     """
 
     submit: IntArray
@@ -67,7 +67,7 @@ class Arrivals(NamedTuple):
 
 
 class Tasks(NamedTuple):
-    """A workflow as a site's queue sees it, in int64 columns.
+    """A workflow for a site's queue, in int64 columns.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Tasks(NamedTuple):
 
 @kernel()
 def _place(profile: Profile, now: int, length: int, width: int) -> tuple[Profile, int]:
-    """Reserve for a job as early as can be; return its start."""
+    """Reserve for a job as early as possible; return its start."""
     length = max(length, 1)
     begin = earliest_fit(profile, width, length, now, NEVER)
     profile = with_room(profile, now)
@@ -98,12 +98,12 @@ def _place(profile: Profile, now: int, length: int, width: int) -> tuple[Profile
 
 @kernel()
 def feed(profile: Profile, jobs: Arrivals, first: int, until: int, start: IntArray) -> tuple[Profile, int]:
-    """Take in the jobs from `first` on that come no later than `until`; fill in their `start`.
+    """Submit the jobs from `first` on that come no later than `until`; fill in their `start`.
 
     Returns
     -------
     profile
-        To go on with.
+        The profile afterwards.
     next
         The first job that comes later.
     """
@@ -116,7 +116,7 @@ def feed(profile: Profile, jobs: Arrivals, first: int, until: int, start: IntArr
 
 @kernel()
 def claimed_profile(machine: int, now: int, begin: IntArray, end: IntArray, width: IntArray) -> Profile:
-    """Return the profile of a site on which these intervals are held, as far as they are not past."""
+    """Return the profile of a site with these reservations, as far as they are not past."""
     profile = new_profile(machine, now)
     for i in range(len(begin)):
         if end[i] > now:
@@ -127,14 +127,14 @@ def claimed_profile(machine: int, now: int, begin: IntArray, end: IntArray, widt
 
 @kernel()
 def hold(profile: Profile, now: int, begin: IntArray, end: IntArray, width: IntArray) -> tuple[Profile, int]:
-    """Make advance reservations, one after the other, until one finds no room.
+    """Make advance reservations, one after the other, until one does not fit.
 
     Returns
     -------
     profile
-        To go on with.
+        The profile afterwards.
     refused
-        The first that does not fit or begins before now; -1 if there is none. Those before it are held.
+        The first that does not fit or begins before now; -1 if there is none. Those before it are made.
     """
     for i in range(len(begin)):
         if begin[i] >= end[i]:
@@ -148,7 +148,7 @@ def hold(profile: Profile, now: int, begin: IntArray, end: IntArray, width: IntA
 
 @kernel()
 def last_reserved(profile: Profile, machine: int, now: int) -> int:
-    """Return when the last reservation ends; `now` where nothing is held any more."""
+    """Return when the last reservation ends; `now` if there is none."""
     last, before = now, machine
     for k in range(profile.blocks[0]):
         row = profile.row[k]
@@ -166,12 +166,12 @@ def free_windows(profile: Profile, now: int, horizon: int) -> tuple[IntArray, In
     Returns
     -------
     begin, end, processors
-        Shape (windows,), int64 each; by begin, then end, of which no two are alike in both.
+        Shape (windows,), int64 each; by begin, then end; no two have both in common.
     """
     most = 2 + 2 * profile.size[: profile.blocks[0]].sum()
     begin, end, count = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     opened, many = np.empty(most, np.int64), np.empty(most, np.int64)  # a stack: the last opened on top
-    found = depth = free = 0
+    windows = depth = free = 0
     for k in range(profile.blocks[0]):
         row = profile.row[k]
         for i in range(profile.size[k]):
@@ -180,7 +180,7 @@ def free_windows(profile: Profile, now: int, horizon: int) -> tuple[IntArray, In
                 break
             change = profile.free[row, i] - free
             free += change
-            if depth > 0 and opened[depth - 1] == t and change > 0:  # breakpoints of the past come as now
+            if depth > 0 and opened[depth - 1] == t and change > 0:  # breakpoints of the past count as now
                 many[depth - 1] += change
             elif change > 0:
                 opened[depth], many[depth] = t, change
@@ -188,35 +188,36 @@ def free_windows(profile: Profile, now: int, horizon: int) -> tuple[IntArray, In
             while change < 0:
                 closed = min(-change, many[depth - 1])
                 if opened[depth - 1] < t:
-                    begin[found], end[found], count[found] = opened[depth - 1], t, closed
-                    found += 1
+                    begin[windows], end[windows], count[windows] = opened[depth - 1], t, closed
+                    windows += 1
                 many[depth - 1] -= closed
                 depth -= many[depth - 1] == 0
                 change += closed
     for d in range(depth):
-        begin[found], end[found], count[found] = opened[d], horizon, many[d]
-        found += 1
-    order = np.argsort(end[:found], kind="mergesort")
-    order = order[np.argsort(begin[:found][order], kind="mergesort")]
-    return begin[:found][order], end[:found][order], count[:found][order]
+        begin[windows], end[windows], count[windows] = opened[d], horizon, many[d]
+        windows += 1
+    order = np.argsort(end[:windows], kind="mergesort")
+    order = order[np.argsort(begin[:windows][order], kind="mergesort")]
+    return begin[:windows][order], end[:windows][order], count[:windows][order]
 
 
 @kernel()
 def run_best_effort(
     profile: Profile, now: int, jobs: Arrivals, first: int, tasks: Tasks
 ) -> tuple[IntArray, IntArray]:
-    """Let a workflow run task by task: each is submitted to the queue once all its parents have ended.
+    """Run a workflow through the queue: each task is submitted once all its parents have ended.
 
     Parameters
     ----------
     profile
-        The site when the workflow comes, after what the log submits at that instant. It is changed.
+        The site when the workflow is submitted, after what the log submits at that instant. It is
+        changed.
     now
         That instant.
     jobs, first
-        The log, of which the jobs from `first` on are to come.
+        The log; the jobs from `first` on are still to come.
     tasks
-        The workflow, without a cycle.
+        The workflow, without cycles.
 
     Returns
     -------

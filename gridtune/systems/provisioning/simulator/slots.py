@@ -1,4 +1,4 @@
-"""`Slots`: the free parts of sites that can be had, in columns.
+"""`Slots`: the free slots of sites, in columns.
 
 Source: G. Singh, C. Kesselman, E. Deelman, "A provisioning model and its comparison with best-effort for
 performance-cost optimization in grids", HPDC 2007, section 2.
@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-_KINDS: Mapping[str, type] = {
+_DTYPES: Mapping[str, type] = {
     "site": np.int64,
     "start": np.int64,
     "duration": np.int64,
@@ -37,12 +37,12 @@ _KINDS: Mapping[str, type] = {
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Offers of sites: so many processors, from then on, for so long, at that price.
+    """Slots that sites offer: processors, from a start, for a duration, at a price.
 
     Attributes
     ----------
     site
-        Shape (n,), int64, ≥ 0: the site each belongs to.
+        Shape (n,), int64, ≥ 0: the site of each slot.
     start, duration
         Shape (n,), int64 seconds: the slot is [start, start + duration).
     processors
@@ -50,11 +50,11 @@ class Slots:
     price
         Shape (n,), float64 per processor-second, ≥ 0.
     fixed
-        Shape (n,), float64, ≥ 0: the price of taking the slot at all.
+        Shape (n,), float64, ≥ 0: the fixed price of a slot.
     divisible
-        Shape (n,), bool: whether parts of it can be had; else all of it is paid.
+        Shape (n,), bool: whether parts of it can be taken; otherwise all of it is paid for.
     extensible
-        Shape (n,), bool: whether its processors stay free after its end.
+        Shape (n,), bool: whether it can be extended: its processors stay free after its end.
 
     Raises
     ------
@@ -72,11 +72,11 @@ class Slots:
     extensible: Bools
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
-            column: npt.NDArray[Any] = np.array(getattr(self, name), dtype=kind, ndmin=1)
+        for name, dtype in _DTYPES.items():
+            column: npt.NDArray[Any] = np.array(getattr(self, name), dtype=dtype, ndmin=1)
             column.flags.writeable = False
             object.__setattr__(self, name, column)
-        lengths = {name: getattr(self, name).shape for name in _KINDS}
+        lengths = {name: getattr(self, name).shape for name in _DTYPES}
         if set(lengths.values()) != {(len(self.start),)}:
             raise SimulationError(f"columns of slots differ in length: {lengths}")
         self._check("site", self.site >= 0)
@@ -86,9 +86,9 @@ class Slots:
         self._check("price", (self.price >= 0) & (self.price < math.inf))
         self._check("fixed", (self.fixed >= 0) & (self.fixed < math.inf))
 
-    def _check(self, name: str, sound: Bools) -> None:
-        if not sound.all():
-            slot = int(np.argmin(sound))
+    def _check(self, name: str, valid: Bools) -> None:
+        if not valid.all():
+            slot = int(np.argmin(valid))
             message = f"slot {slot + 1} of {len(self)}: {name} cannot be {getattr(self, name)[slot]}"
             raise SimulationError(message, field=name)
 
@@ -105,12 +105,12 @@ class Slots:
         divisible: npt.ArrayLike = False,
         extensible: npt.ArrayLike = False,
     ) -> Slots:
-        """Return slots of columns, any of which may be one value for all; see the attributes."""
-        given: tuple[Any, ...] = (site, start, duration, processors, price, fixed, divisible, extensible)
-        return cls(*np.broadcast_arrays(*map(np.atleast_1d, given)))
+        """Return slots from columns, each an array or one value for all slots; see the attributes."""
+        columns: tuple[Any, ...] = (site, start, duration, processors, price, fixed, divisible, extensible)
+        return cls(*np.broadcast_arrays(*map(np.atleast_1d, columns)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Slots, tuple(getattr(self, name) for name in _KINDS))
+        return (Slots, tuple(getattr(self, name) for name in _DTYPES))
 
     def __len__(self) -> int:
         return len(self.start)
@@ -121,19 +121,19 @@ class Slots:
 
     @property
     def end(self) -> Ints:
-        """Shape (n,), int64 seconds: where each ends, unless it is extended."""
+        """Shape (n,), int64 seconds: the end of each, unless it is extended."""
         return self.start + self.duration
 
     @property
     def cost(self) -> Floats:
-        """Shape (n,), float64: what each costs as a whole (equation 4)."""
+        """Shape (n,), float64: the cost of each as a whole (equation 4)."""
         return self.processors * self.duration * self.price + self.fixed
 
     def select(self, which: npt.ArrayLike) -> Slots:
         """Return some of them: positions, or a mask."""
-        chosen = np.asarray(which)
-        return Slots(*(getattr(self, name)[chosen] for name in _KINDS))
+        rows = np.asarray(which)
+        return Slots(*(getattr(self, name)[rows] for name in _DTYPES))
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name, for a table."""
-        return {name: getattr(self, name) for name in _KINDS}
+        return {name: getattr(self, name) for name in _DTYPES}

@@ -1,7 +1,7 @@
-"""The planners' specification: the same schedulers in plain Python, sharing no code with the compiled ones.
+"""The planners' specification: the same schedulers in plain Python, without code of the compiled ones.
 
-Slow, and written to be read. Each slot is a list of what tasks hold of it, and each question is answered by
-trying every instant at which its answer can change.
+Slow, and written to be read. Each slot has a list of reservations, and each question is answered by trying
+every instant at which its answer can change.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class ReferenceTask:
     parents: dict[int, float] = field(default_factory=dict)
 
 
-class Holding(NamedTuple):
-    """So many processors that a task holds of a slot; its run time stands apart, for sums to be exact."""
+class Reservation(NamedTuple):
+    """Processors of a slot that a task holds; the run time is kept apart, so that sums are exact."""
 
     start: float
     finish: float
@@ -34,7 +34,7 @@ class Holding(NamedTuple):
 
 @dataclass
 class ReferenceSlot:
-    """A slot on offer, its end infinite in `end` if it may be extended, and what tasks hold of it."""
+    """A slot on offer with its reservations; `end` is infinite if it may be extended."""
 
     site: int
     start: float
@@ -44,32 +44,33 @@ class ReferenceSlot:
     price: float
     fixed: float
     divisible: bool
-    held: list[Holding] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
 
     def free(self, start: float, finish: float) -> int:
         """Return how many processors are free at `start` and stay so until `finish`; 0 outside the slot."""
         if start < self.start or finish > self.end:
             return 0
-        instants = [start, *(one.start for one in self.held if start < one.start < finish)]
+        instants = [start, *(one.start for one in self.reservations if start < one.start < finish)]
         return self.processors - max(
-            sum(one.width for one in self.held if one.start <= instant < one.finish) for instant in instants
+            sum(one.width for one in self.reservations if one.start <= instant < one.finish)
+            for instant in instants
         )
 
     def cost(self) -> float:
-        """Return what is paid for it in a plan that has it."""
-        if self.divisible and not self.held:
+        """Return its cost in a plan that has it."""
+        if self.divisible and not self.reservations:
             return 0.0
         if self.divisible:
             area = 0.0
-            for one in self.held:
+            for one in self.reservations:
                 area += one.run * one.width
             return area * self.price + self.fixed
-        until = max([self.offered, *(one.finish for one in self.held)])
+        until = max([self.offered, *(one.finish for one in self.reservations)])
         return self.processors * (until - self.start) * self.price + self.fixed
 
 
-class Place(NamedTuple):
-    """Where a task can go: what is made smallest, site, start, and the pieces (slot, processors)."""
+class Placement(NamedTuple):
+    """Where a task can run: the value that is minimised, site, start, and the pieces (slot, processors)."""
 
     value: float
     site: int
@@ -78,7 +79,7 @@ class Place(NamedTuple):
 
 
 class ReferencePlanner:
-    """One plan in the making.
+    """Makes one plan.
 
     Parameters
     ----------
@@ -87,13 +88,13 @@ class ReferencePlanner:
     slots
         The slots that may be used, by number.
     transfer
-        Seconds it takes to send so many bytes from one site to another.
+        Seconds to send a volume of bytes from one site to another.
     mean_transfer
         The same over all pairs of different sites, for ranks.
     cross_slot
-        `never`, `narrow` or `always`: when a task may draw on several slots.
+        `never`, `narrow` or `always`: when a task may use several slots.
     now
-        No task starts before that.
+        No task starts earlier.
     """
 
     def __init__(
@@ -110,11 +111,11 @@ class ReferencePlanner:
         self.transfer, self.mean_transfer, self.cross_slot = transfer, mean_transfer, cross_slot
         self.sites = range(len(tasks[0].run))
         self.in_turn = sorted(slots, key=lambda number: (slots[number].end, number))
-        self.placed: dict[int, Place] = {}
+        self.placed: dict[int, Placement] = {}
         self.finish: dict[int, float] = {}
 
     def run(self, scheduler: str) -> bool:
-        """Lay all tasks onto the slots; tell whether each found a place."""
+        """Place all tasks; return whether each has a place."""
         if scheduler == "heft":
             return self._in_order(self._by_rank(), minding_makespan=False)
         if scheduler == "greedy":
@@ -128,7 +129,7 @@ class ReferencePlanner:
 
     @property
     def allocation_cost(self) -> float:
-        """What is paid for all slots together."""
+        """The cost of all slots together."""
         total = 0.0
         for number in sorted(self.slots):
             total += self.slots[number].cost()
@@ -166,10 +167,10 @@ class ReferencePlanner:
         instants = {ready}
         for number in numbers:
             slot = self.slots[number]
-            instants |= {slot.start, *(one.finish for one in slot.held)}
+            instants |= {slot.start, *(one.finish for one in slot.reservations)}
         return sorted(instant for instant in instants if instant >= ready)
 
-    def _place(self, task: int, floor: float) -> Place | None:
+    def _place(self, task: int, floor: float) -> Placement | None:
         """Return the place whose end is first, nothing before `floor` counting as earlier."""
         one, best = self.tasks[task], None
         for number in self.in_turn:
@@ -179,7 +180,7 @@ class ReferencePlanner:
                 if one.processors <= slot.processors and slot.free(start, start + run) >= one.processors:
                     value = max(start + run, floor)
                     if best is None or value < best.value:
-                        best = Place(value, slot.site, start, [(number, one.processors)])
+                        best = Placement(value, slot.site, start, [(number, one.processors)])
                     break
         if self.cross_slot == "never" or (self.cross_slot == "narrow" and best is not None):
             return best
@@ -189,7 +190,7 @@ class ReferencePlanner:
                 best = together
         return best
 
-    def _place_together(self, task: int, site: int, floor: float) -> Place | None:
+    def _place_together(self, task: int, site: int, floor: float) -> Placement | None:
         one = self.tasks[task]
         here = [number for number in self.in_turn if self.slots[number].site == site]
         for start in self._starts(here, self._ready(task, site)):
@@ -201,14 +202,14 @@ class ReferencePlanner:
                     pieces.append((number, width))
                     left -= width
             if left == 0:
-                return Place(max(finish, floor), site, start, pieces)
+                return Placement(max(finish, floor), site, start, pieces)
         return None
 
-    def _take(self, task: int, place: Place) -> None:
+    def _take(self, task: int, place: Placement) -> None:
         run = self.tasks[task].run[place.site]
         self.placed[task], self.finish[task] = place, place.start + run
         for number, width in place.pieces:
-            self.slots[number].held.append(Holding(place.start, place.start + run, width, run))
+            self.slots[number].reservations.append(Reservation(place.start, place.start + run, width, run))
 
     def _in_order(self, order: list[int], *, minding_makespan: bool) -> bool:
         for task in order:
@@ -225,11 +226,11 @@ class ReferencePlanner:
             waiting = [task for task, at in enumerate(levels) if at == level]
             while waiting:
                 places = [(task, self._place(task, self.now)) for task in waiting]
-                found = [(task, place) for task, place in places if place is not None]
-                if len(found) < len(waiting):
+                placements = [(task, place) for task, place in places if place is not None]
+                if len(placements) < len(waiting):
                     return False
                 pick = max if latest_first else min
-                task, place = pick(found, key=lambda each: each[1].value)
+                task, place = pick(placements, key=lambda placement: placement[1].value)
                 self._take(task, place)
                 waiting.remove(task)
         return True

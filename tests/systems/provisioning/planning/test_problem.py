@@ -18,7 +18,7 @@ WIDE = Workflow(("small", "huge"), np.array([1.0, 1.0]), np.array([1, 9]))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"workflow": WIDE}, r"task 'huge' needs 9 processors, and all slots of site 1 offer 7 at once"),
         ({"workflow": WIDE, "cross_slot": "never"}, r"'huge' needs 9 .* offer 4 at once"),
@@ -26,13 +26,13 @@ WIDE = Workflow(("small", "huge"), np.array([1.0, 1.0]), np.array([1, 9]))
         ({"scheduler": "hefty"}, "no scheduler is named 'hefty'\n.*one of heft, greedy"),
         ({"cross_slot": "perhaps"}, "no cross_slot is named 'perhaps'"),
         ({"now": -1}, "not at -1"),
-        ({"network": Network.uniform(1)}, "slot 3 of 4 is of site 1, but 1 sites are known"),
+        ({"network": Network.uniform(1)}, "slot 3 of 4 is of site 1, but there are only 1 sites"),
     ],
 )
-def test_what_cannot_be_is_refused_and_named(arguments: dict, said: str) -> None:
+def test_what_cannot_be_is_refused_and_named(arguments: dict, message: str) -> None:
     slots = Slots.of([0, 0, 0, 5], [10, 10, 10, 10], [2, 3, 4, 3], site=[0, 0, 1, 1])
     small = Workflow(("small",), np.array([1.0]), np.array([1]))
-    with pytest.raises(SimulationError, match=said):
+    with pytest.raises(SimulationError, match=message):
         PlanProblem(**{"workflow": small, "slots": slots, **arguments})
 
 
@@ -50,15 +50,15 @@ def test_run_times_and_network_know_the_same_sites() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latency", "bandwidth", "said"),
+    ("latency", "bandwidth", "message"),
     [
         ([[0, -1], [0, 0]], [[1, 1], [1, 1]], "from site 0 to site 1: latency of -1.0 s"),
         ([[0, 0], [0, 0]], [[1, 1], [0, 1]], "from site 1 to site 0: bandwidth of 0.0"),
         ([[0, 0]], [[1]], "two equal squares"),
     ],
 )
-def test_networks_that_cannot_be(latency: list, bandwidth: list, said: str) -> None:
-    with pytest.raises(SimulationError, match=said):
+def test_networks_that_cannot_be(latency: list, bandwidth: list, message: str) -> None:
+    with pytest.raises(SimulationError, match=message):
         Network(latency, bandwidth)
 
 

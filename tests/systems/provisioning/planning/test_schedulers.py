@@ -39,12 +39,12 @@ def single_processors(count: int) -> Slots:
 
 def test_heft_ends_the_ten_tasks_when_its_authors_say() -> None:
     workflow = workflow_of(TEN_TASKS, TEN_EDGES)
-    found = plan(workflow, single_processors(3), network=Network.uniform(3, bandwidth=1.0))
-    assert found.makespan == 80
+    planned = plan(workflow, single_processors(3), network=Network.uniform(3, bandwidth=1.0))
+    assert planned.makespan == 80
     # Figure 3a there: where each task runs (P3 P1 P3 P2 P3 P2 P3 P1 P2 P2), and when.
-    assert (found.site + 1).tolist() == [3, 1, 3, 2, 3, 2, 3, 1, 2, 2]
-    assert found.start.tolist() == [0, 27, 9, 18, 28, 26, 38, 57, 56, 73]
-    assert found.finish.tolist() == [9, 40, 28, 26, 38, 42, 49, 62, 68, 80]
+    assert (planned.site + 1).tolist() == [3, 1, 3, 2, 3, 2, 3, 1, 2, 2]
+    assert planned.start.tolist() == [0, 27, 9, 18, 28, 26, 38, 57, 56, 73]
+    assert planned.finish.tolist() == [9, 40, 28, 26, 38, 42, 49, 62, 68, 80]
 
 
 def test_four_tasks_by_hand() -> None:
@@ -55,17 +55,17 @@ def test_four_tasks_by_hand() -> None:
     """
     run = [[3, 4], [5, 3], [4, 6], [2, 3]]
     workflow = workflow_of(run, [(1, 2, 4), (1, 3, 1), (2, 4, 2), (3, 4, 3)])
-    found = plan(workflow, single_processors(2), network=Network.uniform(2, bandwidth=1.0))
-    assert found.site.tolist() == [0, 1, 0, 1]
-    assert found.start.tolist() == [0, 7, 3, 10]
-    assert found.makespan == 13
+    planned = plan(workflow, single_processors(2), network=Network.uniform(2, bandwidth=1.0))
+    assert planned.site.tolist() == [0, 1, 0, 1]
+    assert planned.start.tolist() == [0, 7, 3, 10]
+    assert planned.makespan == 13
 
 
 def test_latency_counts_once_for_each_transfer_between_sites() -> None:
     workflow = workflow_of([[2, 9], [9, 2]], [(1, 2, 10)])
     network = Network([[0, 1.5], [0, 0]], [[np.inf, 4], [1, np.inf]])
-    found = plan(workflow, single_processors(2), network=network)
-    assert found.start.tolist() == [0, 2 + 1.5 + 10 / 4]
+    planned = plan(workflow, single_processors(2), network=network)
+    assert planned.start.tolist() == [0, 2 + 1.5 + 10 / 4]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_gap_is_filled() -> None:
     """n1 and n2 leave 3 s free between them on the only processor, and n3 fits into it."""
     workflow = workflow_of([[4, 99], [99, 6], [5, 99], [2, 99]], [(1, 2, 0), (2, 3, 0)])
     slots = Slots.of([0, 0], 100, 1, site=[0, 1])
-    found = plan(workflow, slots)
-    assert found.start.tolist() == [0, 4, 10, 4]
+    planned = plan(workflow, slots)
+    assert planned.start.tolist() == [0, 4, 10, 4]
 
 
 def test_slots_that_are_too_narrow_are_combined() -> None:
@@ -153,8 +153,8 @@ def test_a_slot_that_nobody_uses_is_paid_unless_it_is_divisible_or_given_back() 
 
 
 def test_nothing_starts_before_now() -> None:
-    found = plan(workflow_of([4], []), Slots.of([0], 100, 1), now=30)
-    assert (found.start.tolist(), found.makespan) == ([30], 4)
+    planned = plan(workflow_of([4], []), Slots.of([0], 100, 1), now=30)
+    assert (planned.start.tolist(), planned.makespan) == ([30], 4)
 
 
 def test_cybershake_by_hand() -> None:
@@ -164,6 +164,6 @@ def test_cybershake_by_hand() -> None:
     of 519 s for 4,017 tasks on 430 processors, and the peak values of the last round 1 s more.
     """
     workflow = cybershake_workflow()
-    found = plan(workflow, Slots.of([0], 86_400, 430, divisible=True, extensible=True))
-    assert found.makespan == 1 + 2100 + 2 * 86_400 + 10 * 519 + 1
-    assert found.allocation_cost == workflow.work
+    planned = plan(workflow, Slots.of([0], 86_400, 430, divisible=True, extensible=True))
+    assert planned.makespan == 1 + 2100 + 2 * 86_400 + 10 * 519 + 1
+    assert planned.allocation_cost == workflow.work

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from tests.systems.provisioning.planning.twins import crowded_problem, plain_plan, problems
 
-Given = tuple[PlanProblem, npt.NDArray[np.bool_]]
+Case = tuple[PlanProblem, npt.NDArray[np.bool_]]
 
 
-@given(given_problem=problems())
+@given(case=problems())
 @settings(max_examples=300, deadline=None)
-def test_compiled_and_plain_plans_are_equal(given_problem: Given) -> None:
-    problem, population = given_problem
+def test_compiled_and_plain_plans_are_equal(case: Case) -> None:
+    problem, population = case
     costs = problem.evaluate(population)
     for mask, cost in zip(population, costs, strict=True):
         assert_equal_plans(problem, mask, cost)
@@ -49,11 +49,11 @@ def assert_equal_plans(
         assert list(pieces) == place.pieces
 
 
-@given(given_problem=problems())
+@given(case=problems())
 @settings(max_examples=150, deadline=None)
-def test_what_nobody_uses_can_be_given_back(given_problem: Given) -> None:
+def test_what_nobody_uses_can_be_given_back(case: Case) -> None:
     """A plan without the slots that no task uses is the same schedule, and costs what was said."""
-    problem, population = given_problem
+    problem, population = case
     costs, used = problem.evaluate_released(population)
     feasible = np.isfinite(costs[:, 1])
     assert np.array_equal(costs[feasible], problem.evaluate(used)[feasible])
@@ -64,11 +64,11 @@ def test_what_nobody_uses_can_be_given_back(given_problem: Given) -> None:
     assert (costs[:, 0] <= strict[:, 0]).all()
 
 
-@given(given_problem=problems())
+@given(case=problems())
 @settings(max_examples=100, deadline=None)
-def test_no_plan_takes_more_than_there_is(given_problem: Given) -> None:
+def test_no_plan_takes_more_than_there_is(case: Case) -> None:
     """Precedence holds, slots are not overdrawn, and every task has all its processors on one site."""
-    problem, population = given_problem
+    problem, population = case
     workflow, slots = problem.workflow, problem.slots
     for mask in population:
         plan = problem.plan(mask)
@@ -84,8 +84,8 @@ def test_no_plan_takes_more_than_there_is(given_problem: Given) -> None:
         assert (open_ended | (plan.finish[owner] <= slots.end[plan.piece_slot])).all()
         for instant in np.unique(plan.start):
             running = (plan.start[owner] <= instant) & (instant < plan.finish[owner])
-            held = np.bincount(plan.piece_slot, running * plan.piece_processors, len(slots))
-            assert (held <= slots.processors).all()
+            used = np.bincount(plan.piece_slot, running * plan.piece_processors, len(slots))
+            assert (used <= slots.processors).all()
         for parent, child, volume in zip(workflow.parent, workflow.child, workflow.volume, strict=True):
             sent = problem.network.transfer_time(volume, plan.site[parent], plan.site[child])
             assert plan.start[child] >= plan.finish[parent] + sent
@@ -93,7 +93,7 @@ def test_no_plan_takes_more_than_there_is(given_problem: Given) -> None:
 
 
 def _check_reservations(plan, slots) -> None:
-    held = plan.reservations()
-    cost = (held.processors * (held.end - held.start) * slots.price[held.slot]).sum()
-    fixed = slots.fixed[np.unique(np.concatenate([held.slot, plan.piece_slot]))].sum()
+    reserved = plan.reservations()
+    cost = (reserved.processors * (reserved.end - reserved.start) * slots.price[reserved.slot]).sum()
+    fixed = slots.fixed[np.unique(np.concatenate([reserved.slot, plan.piece_slot]))].sum()
     assert np.isclose(cost + fixed, plan.allocation_cost)

@@ -1,4 +1,4 @@
-"""Random small problems, and both planners' answers to them."""
+"""Random small problems, and the plans of the plain-Python planner for them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from gridtune.systems.provisioning.planning.network import Network
 from gridtune.systems.provisioning.planning.problem import CROSS_SLOT, SCHEDULERS, PlanProblem
-from gridtune.systems.provisioning.planning.reference import ReferencePlanner, ReferenceSlot, ReferenceTask
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
+from tests.systems.provisioning.planning.planner_twin import ReferencePlanner, ReferenceSlot, ReferenceTask
 
 #: Whole seconds make ties; the others, sums that depend on the order in which they are taken.
 TIMES = st.one_of(st.integers(0, 12).map(float), st.sampled_from([0.1, 0.3, 1.7, 2.9]))
@@ -61,7 +61,7 @@ def problems(draw: st.DrawFn) -> tuple[PlanProblem, npt.NDArray[np.bool_]]:
     sites = draw(st.integers(1, 3))
     slots = draw(slot_sets(sites))
     cross_slot = draw(st.sampled_from(sorted(CROSS_SLOT)))
-    widest = _narrowest_promise(slots, cross_slot)
+    widest = _widest_task(slots, cross_slot)
     latency = np.reshape(draw(st.lists(TIMES, min_size=sites**2, max_size=sites**2)), (sites, sites))
     problem = PlanProblem(
         draw(workflows(sites, widest)),
@@ -101,7 +101,7 @@ def crowded_problem(seed: int) -> PlanProblem:
     return PlanProblem(workflow, slots, str(scheduler), cross_slot=str(cross_slot))
 
 
-def _narrowest_promise(slots: Slots, cross_slot: str) -> int:
+def _widest_task(slots: Slots, cross_slot: str) -> int:
     widest = int(slots.processors.max())
     if cross_slot == "never":
         return widest
@@ -110,18 +110,18 @@ def _narrowest_promise(slots: Slots, cross_slot: str) -> int:
     return max(widest, together)
 
 
-def plain_plan(problem: PlanProblem, chosen: npt.NDArray[np.bool_]) -> ReferencePlanner | None:
-    """Return the reference's plan; nothing if there is none."""
+def plain_plan(problem: PlanProblem, taken: npt.NDArray[np.bool_]) -> ReferencePlanner | None:
+    """Return the reference's plan; None if it is infeasible."""
     workflow, slots, network = problem.workflow, problem.slots, problem.network
     sites, n = len(network), len(workflow)
     run = np.broadcast_to(workflow.run_time.reshape(n, -1), (n, sites)).tolist()
     tasks = [ReferenceTask(run[i], int(workflow.processors[i])) for i in range(n)]
     for parent, child, volume in zip(workflow.parent, workflow.child, workflow.volume, strict=True):
         tasks[child].parents[int(parent)] = float(volume)
-    offers = {}
-    for i in np.flatnonzero(chosen).tolist():
+    reference_slots = {}
+    for i in np.flatnonzero(taken).tolist():
         end = float(slots.end[i])
-        offers[i] = ReferenceSlot(
+        reference_slots[i] = ReferenceSlot(
             int(slots.site[i]),
             float(slots.start[i]),
             end,
@@ -137,7 +137,7 @@ def plain_plan(problem: PlanProblem, chosen: npt.NDArray[np.bool_]) -> Reference
     per_byte = sum(1 / bandwidth[a][b] for a, b in pairs) / max(1, len(pairs))
     planner = ReferencePlanner(
         tasks,
-        offers,
+        reference_slots,
         transfer=lambda volume, a, b: 0.0 if a == b else latency[a][b] + volume / bandwidth[a][b],
         mean_transfer=lambda volume: mean_latency + volume * per_byte,
         cross_slot=problem.cross_slot,

@@ -10,11 +10,11 @@ from gridtune.workload.workflows.generate import generate_workflow
 
 
 def small_problem(seed: int, slots: int = 10) -> PlanProblem:
-    """Return a problem with slots dear and cheap, early and late, of which the last holds everything."""
+    """Return a problem with cheap and expensive, early and late slots, the last of which holds everything."""
     rng = np.random.default_rng(seed)
     start = np.sort(rng.integers(0, 300, slots))
     last = np.arange(slots) == slots - 1
-    offers = Slots.of(
+    on_offer = Slots.of(
         np.where(last, 200, start),
         np.where(last, 10_000, rng.integers(100, 400, slots)),
         np.where(last, 8, rng.integers(1, 7, slots)),
@@ -25,4 +25,4 @@ def small_problem(seed: int, slots: int = 10) -> PlanProblem:
     workflow = generate_workflow(
         seed=seed, tasks=12, depth=3, run_time=50, processors=2, max_processors=4, communication=0
     )
-    return PlanProblem(workflow, offers)
+    return PlanProblem(workflow, on_offer)

@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
+from gridtune.statistics.pareto import Scale
+from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.archive import Archive, crowding_order, non_dominated
 from gridtune.systems.provisioning.search.enumeration import enumerate_front
 from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
+from gridtune.systems.provisioning.search.memetic import Memetic
 from gridtune.systems.provisioning.search.moga import shared_fitness
 from gridtune.systems.provisioning.search.operators import cross, mutate, random_plans, sample_universally
+from gridtune.systems.provisioning.search.quality import front_hypervolume, plan_scale
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
 from gridtune.systems.provisioning.search.selection import select_plan
+from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.search.problems import small_problem
 
 INF = np.inf
@@ -68,8 +74,8 @@ def test_mutation_flips_as_many_bits_as_it_should() -> None:
 
 
 def test_selection_is_as_fair_as_whole_numbers_can_be() -> None:
-    chosen = sample_universally(np.array([3.0, 0.0, 1.0]), 8, np.random.default_rng(1))
-    assert np.bincount(chosen, minlength=3).tolist() == [6, 0, 2]
+    sample = sample_universally(np.array([3.0, 0.0, 1.0]), 8, np.random.default_rng(1))
+    assert np.bincount(sample, minlength=3).tolist() == [6, 0, 2]
     fitness = np.random.default_rng(2).random(20)
     counts = np.bincount(sample_universally(fitness, 57, np.random.default_rng(3)), minlength=20)
     assert (np.abs(counts - 57 * fitness / fitness.sum()) < 1).all()
@@ -87,7 +93,7 @@ def test_the_archive_keeps_what_nothing_dominates() -> None:
     best = sorted(
         {(a, b) for a, b in feasible if not any(c <= a and d <= b and (c, d) != (a, b) for c, d in feasible)}
     )
-    assert archive.costs.tolist() == [list(each) for each in best]
+    assert archive.costs.tolist() == [list(point) for point in best]
     for cost, plan in zip(archive.costs, archive.plans, strict=True):
         first = np.flatnonzero((costs == cost).all(axis=1))[0]
         assert np.array_equal(plan, plans[first])
@@ -126,7 +132,7 @@ def test_the_exact_front_is_what_every_plan_says() -> None:
             if a < INF and not any(c <= a and d <= b and (c, d) != (a, b) for c, d in costs)
         }
     )
-    assert front.costs.tolist() == [list(each) for each in best]
+    assert front.costs.tolist() == [list(point) for point in best]
     assert len(front) > 2
     assert np.array_equal(problem.evaluate(front.plans), front.costs)
     with pytest.raises(SimulationError, match=r"2\^21 plans"):
@@ -140,3 +146,48 @@ def test_simple_rules_give_distinct_plans_and_everything_first() -> None:
     assert len(np.unique(plans, axis=0)) == len(plans) <= 12
     assert np.array_equal(plans[1], problem.slots.divisible)
     assert len(heuristic_plans(problem, 1)) == 1
+
+
+def test_the_rectangle_of_the_hypervolume_by_hand() -> None:
+    """Two tasks in a row, 4 + 6 s on 2 processors: 20 processor-seconds and 10 s at the least.
+
+    All slots cost 2 × 30 + 1 × 40 and take 10 s, so 1 is a cost of 100 and a makespan of 30.
+    """
+    workflow = Workflow(("a", "b"), np.array([4.0, 6.0]), np.array([2, 2]), np.array([0]), np.array([1]))
+    problem = PlanProblem(workflow, Slots.of([0, 0], [30, 40], [2, 1]), cross_slot="never")
+    scale = plan_scale(problem)
+    assert scale == Scale((20.0, 10.0), (100.0, 30.0))
+    # Half of what is between the bounds in either cost: a quarter is left beyond.
+    assert front_hypervolume([[60.0, 20.0]], scale) == pytest.approx(0.25)
+    assert front_hypervolume(np.empty((0, 2)), scale) == 0
+    divisible = PlanProblem(workflow, Slots.of([0], 30, 2, divisible=True))
+    assert plan_scale(divisible) is None
+    assert np.isnan(front_hypervolume([[60.0, 20.0]], None))
+
+
+def test_expensive_slots_are_dropped_more_often() -> None:
+    """A slot is dropped in proportion to its price + the mean price; a divisible one has no price."""
+    workflow = Workflow(("a",), np.array([1.0]), np.array([1]))
+    divisible = np.arange(5) == 4
+    slots = Slots.of(0, 10, 1, price=[0.1, 0.2, 0.3, 0.6, 0.6], divisible=divisible)
+    search = Memetic(
+        PlanProblem(workflow, slots), np.random.default_rng(1), crossover_rate=0, drop_rate=1, swap_rate=0
+    )
+    search._plans = np.ones((1, 5), np.bool_)
+    children = np.array([search._child() for _ in range(6000)])
+    dropped = ~children[children.sum(axis=1) == 4]
+    # The slots cost 1, 2, 3, 6 and, being divisible, 0: 2.4 in the mean.
+    weight = np.array([1, 2, 3, 6, 0]) + 2.4
+    assert dropped.mean(axis=0) == pytest.approx(weight / weight.sum(), abs=0.02)
+    # A change goes no further than one slot with probability 0.6.
+    assert len(dropped) / 6000 == pytest.approx(0.6, abs=0.02)
+    free = Slots.of(0, 10, 1, price=[0.0, 0.0])
+    assert Memetic(PlanProblem(workflow, free), np.random.default_rng(1))._weight.tolist() == [1, 1]
+
+
+def test_simple_rules_by_hand() -> None:
+    """All slots, the divisible one, each site; then from many early slots to few, with the divisible one."""
+    workflow = Workflow(("a",), np.array([1.0]), np.array([1]))
+    slots = Slots.of([0, 5, 9], 10, 1, site=[0, 1, 1], divisible=[False, False, True])
+    plans = heuristic_plans(PlanProblem(workflow, slots), 10).astype(int).tolist()
+    assert plans == [[1, 1, 1], [0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0], [1, 0, 1]]

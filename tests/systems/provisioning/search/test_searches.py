@@ -18,10 +18,10 @@ from gridtune.systems.provisioning.search.algorithms import (
     new_search,
     search_arguments,
 )
+from gridtune.systems.provisioning.search.cell_search import front_metrics, run_search
 from gridtune.systems.provisioning.search.enumeration import enumerate_front
 from gridtune.systems.provisioning.search.selection import select_plan
 from gridtune.systems.provisioning.search.trainable import PlanSearch
-from gridtune.systems.provisioning.searching import measure_front, search_front
 from gridtune.systems.provisioning.simulator.slots import Slots
 from tests.systems.provisioning.search.problems import small_problem
 
@@ -42,19 +42,19 @@ def test_no_search_finds_what_is_not_there(algorithm: str) -> None:
     """Each comes near the exact front of ten slots, and never beyond it."""
     problem = small_problem(4)
     truth = enumerate_front(problem)
-    found = find_front(algorithm, problem, np.random.default_rng(1), evaluations=400, **SMALL[algorithm])
-    assert np.array_equal(problem.evaluate(found.plans), found.costs)
-    scale = Scale.of([truth.costs, found.costs])
-    assert hypervolume(found.costs, scale) <= hypervolume(truth.costs, scale) + 1e-12
-    assert igd_plus(found.costs, truth.costs, scale) < 0.1
+    front = find_front(algorithm, problem, np.random.default_rng(1), evaluations=400, **SMALL[algorithm])
+    assert np.array_equal(problem.evaluate(front.plans), front.costs)
+    scale = Scale.of([truth.costs, front.costs])
+    assert hypervolume(front.costs, scale) <= hypervolume(truth.costs, scale) + 1e-12
+    assert igd_plus(front.costs, truth.costs, scale) < 0.1
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_memetic_search_finds_the_whole_truth(seed: int) -> None:
     problem = small_problem(seed)
     truth = enumerate_front(problem)
-    found = find_front("memetic", problem, np.random.default_rng(seed), evaluations=800, **SMALL["memetic"])
-    assert found.costs.tolist() == truth.costs.tolist()
+    front = find_front("memetic", problem, np.random.default_rng(seed), evaluations=800, **SMALL["memetic"])
+    assert front.costs.tolist() == truth.costs.tolist()
 
 
 @pytest.mark.parametrize("algorithm", SMALL)
@@ -81,7 +81,7 @@ def test_stopping_and_going_on_changes_nothing(algorithm: str, release: bool) ->
 
 @pytest.mark.parametrize("algorithm", SMALL)
 def test_the_budget_is_kept_to_the_plan(algorithm: str) -> None:
-    asked = []
+    batches = []
 
     class Counting:
         def __init__(self) -> None:
@@ -92,15 +92,15 @@ def test_the_budget_is_kept_to_the_plan(algorithm: str) -> None:
             return len(self.inner)
 
         def evaluate(self, population):
-            asked.append(len(population))
+            batches.append(len(population))
             return self.inner.evaluate(population)
 
         def evaluate_released(self, population):
-            asked.append(len(population))
+            batches.append(len(population))
             return self.inner.evaluate_released(population)
 
     find_front(algorithm, Counting(), np.random.default_rng(1), evaluations=137, **SMALL[algorithm])
-    assert sum(asked) == 137
+    assert sum(batches) == 137
 
 
 def test_seeds_come_first_and_only_if_asked_for() -> None:
@@ -121,7 +121,7 @@ def test_states_of_other_searches_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "parameters", "said"),
+    ("algorithm", "parameters", "message"),
     [
         ("annealing", {}, "no algorithm is named 'annealing'"),
         ("moga", {"population": 0}, "population cannot be 0"),
@@ -132,8 +132,8 @@ def test_states_of_other_searches_are_refused() -> None:
         ("nsga2", {"population": 1}, "population cannot be 1"),
     ],
 )
-def test_parameters_that_cannot_be(algorithm: str, parameters: dict, said: str) -> None:
-    with pytest.raises(SimulationError, match=said):
+def test_parameters_that_cannot_be(algorithm: str, parameters: dict, message: str) -> None:
+    with pytest.raises(SimulationError, match=message):
         new_search(algorithm, small_problem(1), np.random.default_rng(1), **parameters)
 
 
@@ -153,28 +153,29 @@ def test_a_trainable_goes_on_from_its_checkpoint(tmp_path) -> None:
     stopped.save_checkpoint(str(tmp_path))
     resumed = PlanSearch({**config, "seed": 99})
     resumed.load_checkpoint(str(tmp_path))
-    told: list[dict[str, Any]] = [through.train()]
-    while not told[-1]["done"]:
-        told.append(through.train())
+    expected: dict[str, Any] = {"done": False}
+    while not expected["done"]:
+        expected = through.train()
     last: dict[str, Any] = {"done": False}
     while not last["done"]:
         last = resumed.train()
-    names = ("evaluations", "plans", "allocation_cost", "makespan", "least_allocation_cost", "least_makespan")
-    assert [last[name] for name in names] == [told[-1][name] for name in names]
+    names = ("evaluations", "front", "hypervolume", "allocation_cost", "workflow_makespan")
+    names += ("allocation_cost_min", "workflow_makespan_min")
+    assert [last[name] for name in names] == [expected[name] for name in names]
     assert last["evaluations"] == 100
-    assert np.isfinite(last["makespan"])
+    assert np.isfinite(last["workflow_makespan"])
 
 
 def trained(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the last thing that a search reports."""
-    search, told = PlanSearch(config), dict[str, Any](done=False)
-    while not told["done"]:
-        told = search.train()
-    return told
+    """Return the last report of a search."""
+    search, report = PlanSearch(config), dict[str, Any](done=False)
+    while not report["done"]:
+        report = search.train()
+    return report
 
 
 @pytest.mark.parametrize(
-    "told",
+    "settings",
     [
         {"search": "moga", "crossover_points": 1, "crossover_rate": 0.5, "mutation": 2.0, "seeded": True},
         {"search": "moga", "mutation": 0.0, "release": True},
@@ -182,17 +183,17 @@ def trained(config: dict[str, Any]) -> dict[str, Any]:
         {"search": "nsga2", "seeded": True},
     ],
 )
-def test_a_trainable_is_told_in_the_words_of_the_system(told: dict[str, Any]) -> None:
+def test_a_trainable_takes_the_names_of_the_system(settings: dict[str, Any]) -> None:
     """The same settings in a cell's parameters and in Tune's search space are the same search."""
     problem, alpha = small_problem(8, slots=16), 0.25
-    settings = {**told, "population": 12, "iterations": 5, "alpha": alpha}
+    settings = {**settings, "population": 12, "iterations": 5, "alpha": alpha}
     parameters = ProvisioningParameters.model_validate({"offers": "poisson", "release": False, **settings})
-    found = search_front(parameters, problem, np.random.default_rng(3))
+    result = run_search(parameters, problem, np.random.default_rng(3))
     last = trained({"problem": problem, "seed": 3, "release": False, **settings})
-    assert last["evaluations"] == found.evaluations == 60
-    assert last["hypervolume"] == measure_front(problem, found)["hypervolume"] > 0
-    chosen = found.costs[select_plan(found.costs, alpha)]
-    assert [last["allocation_cost"], last["makespan"]] == chosen.tolist()
+    assert last["evaluations"] == result.evaluations == 60
+    assert last["hypervolume"] == front_metrics(problem, result)["hypervolume"] > 0
+    cost, makespan = result.costs[select_plan(result.costs, alpha)]
+    assert (last["allocation_cost"], last["workflow_makespan"]) == (cost / 3600, makespan)
 
 
 def test_settings_become_what_the_searches_call_them() -> None:
@@ -206,23 +207,23 @@ def test_settings_become_what_the_searches_call_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("settings", "message"),
     [
-        ({"algorithm": "moga"}, "field algorithm: search=memetic knows no algorithm"),
+        ({"algorithm": "moga"}, "field algorithm: search=memetic has no setting algorithm"),
         ({"search": "annealing"}, "no algorithm is named 'annealing'"),
-        ({"search": "moga", "mutations": 1}, "field mutations: search=moga knows no mutations"),
+        ({"search": "moga", "mutations": 1}, "field mutations: search=moga has no setting mutations"),
         ({"search": "moga", "mutation": 1, "mutation_rate": 0.1}, "given as mutation_rate, too"),
-        ({"search": "nsga2", "version": 3}, "search=nsga2 knows no version"),
-        ({"search": "memetic", "mutation": 1}, "search=memetic knows no mutation"),
+        ({"search": "nsga2", "version": 3}, "search=nsga2 has no setting version"),
+        ({"search": "memetic", "mutation": 1}, "search=memetic has no setting mutation"),
         ({"search": "moga", "mutation": -1}, "mutation_rate cannot be -0.1"),
         ({"iterations": 2, "evaluations": 50}, "field evaluations: given beside iterations"),
         ({"iterations": 0}, "iterations cannot be 0"),
         ({"alpha": 2}, "alpha cannot be 2"),
     ],
 )
-def test_a_trainable_refuses_what_it_does_not_know(told: dict[str, Any], said: str) -> None:
-    with pytest.raises(SimulationError, match=said):
-        PlanSearch({"problem": small_problem(1), "seed": 1, **told})
+def test_a_trainable_refuses_what_it_does_not_know(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SimulationError, match=message):
+        PlanSearch({"problem": small_problem(1), "seed": 1, **settings})
 
 
 def test_a_trainable_needs_a_problem_and_a_seed() -> None:

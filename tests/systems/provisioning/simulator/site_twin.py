@@ -1,8 +1,4 @@
-"""A conservative site in plain Python: slow, and plain enough to be believed.
-
-The rules are those of `reservations` beside it, of which this shares no code: a list of who holds how many
-processors from when to when, and for free windows a list of processors.
-"""
+"""The specification of `simulator.reservations` in plain Python: lists of reservations and processors."""
 
 from __future__ import annotations
 
@@ -12,11 +8,11 @@ from collections.abc import Sequence
 __all__ = ["SiteTwin"]
 
 #: (begin, end, processors), from begin until just before end.
-Claim = tuple[int, int, int]
+Reservation = tuple[int, int, int]
 
 
 class SiteTwin:
-    """A site that keeps every claim ever made on it.
+    """A site that keeps every reservation.
 
     Parameters
     ----------
@@ -26,52 +22,52 @@ class SiteTwin:
 
     def __init__(self, machine: int) -> None:
         self.machine = machine
-        self.claims: list[Claim] = []
+        self.reservations: list[Reservation] = []
 
     def free(self, t: int) -> int:
-        """Return how many processors nobody holds at second t."""
-        return self.machine - sum(width for begin, end, width in self.claims if begin <= t < end)
+        """Return how many processors are free at second t."""
+        return self.machine - sum(width for begin, end, width in self.reservations if begin <= t < end)
 
     def has_room(self, begin: int, end: int, width: int) -> bool:
-        """Return whether so many processors are free throughout [begin, end)."""
-        instants = [begin, *(b for b, _, _ in self.claims if begin < b < end)]
+        """Return whether `width` processors are free throughout [begin, end)."""
+        instants = [begin, *(b for b, _, _ in self.reservations if begin < b < end)]
         return all(self.free(t) >= width for t in instants)
 
     def submit(self, now: int, length: int, width: int) -> int:
-        """Reserve for a job as early as can be; return its start."""
+        """Reserve for a job as early as possible; return its start."""
         length = max(length, 1)
-        instants = sorted({now, *(end for _, end, _ in self.claims if end > now)})
+        instants = sorted({now, *(end for _, end, _ in self.reservations if end > now)})
         begin = next(t for t in instants if self.has_room(t, t + length, width))
-        self.claims.append((begin, begin + length, width))
+        self.reservations.append((begin, begin + length, width))
         return begin
 
     def hold(self, now: int, begin: int, end: int, width: int) -> bool:
-        """Make an advance reservation, if there is room for it."""
+        """Make an advance reservation if it fits."""
         if begin < now or not self.has_room(begin, end, width):
             return False
-        self.claims.append((begin, end, width))
+        self.reservations.append((begin, end, width))
         return True
 
     def last_reserved(self, now: int) -> int:
-        """Return when the last claim ends."""
-        return max([now, *(end for _, end, _ in self.claims)])
+        """Return when the last reservation ends."""
+        return max([now, *(end for _, end, _ in self.reservations)])
 
-    def windows(self, now: int, horizon: int) -> list[Claim]:
+    def windows(self, now: int, horizon: int) -> list[Reservation]:
         """Return the free windows by begin and end, with the number of their processors.
 
-        Each processor is followed by itself. Of those that are free, the one that came free last goes first.
+        Each processor is tracked. Of the free ones, the one that became free last is taken first.
         """
-        free_since: list[int] = []  # of each free processor, in the order in which they came free
-        found: Counter[tuple[int, int]] = Counter()
-        instants = {t for begin, end, _ in self.claims for t in (begin, end)}
+        free_since: list[int] = []  # of each free processor, in the order in which they became free
+        windows: Counter[tuple[int, int]] = Counter()
+        instants = {t for begin, end, _ in self.reservations for t in (begin, end)}
         for t in sorted({now, *(t for t in instants if now < t < horizon)}):
             wanted = self.free(t)
             while len(free_since) > wanted:
-                found[free_since.pop(), t] += 1
+                windows[free_since.pop(), t] += 1
             while len(free_since) < wanted:
                 free_since.append(t)
-        found.update((since, horizon) for since in free_since)
-        return [(begin, end, found[begin, end]) for begin, end in sorted(found)]
+        windows.update((since, horizon) for since in free_since)
+        return [(begin, end, windows[begin, end]) for begin, end in sorted(windows)]
 
     def run_best_effort(
         self,
@@ -86,9 +82,9 @@ class SiteTwin:
         Parameters
         ----------
         now
-            When the workflow comes.
+            When the workflow is submitted.
         jobs
-            Those of the log to come: (submit, length, processors).
+            The log's later jobs: (submit, length, processors).
         lengths, widths, parents
             Of each task.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gridtune.systems.provisioning.simulator.reservations_twin import SiteTwin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from gridtune.systems.provisioning.simulator.reservations import (
     run_best_effort,
 )
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
+from tests.systems.provisioning.simulator.site_twin import SiteTwin
 
 
 def columns(rows, count=3):
@@ -100,9 +100,9 @@ def test_windows_equal_the_twins_in_a_crowd(seed):
     for now in range(50, 950, 100):
         profile, _, twin = fed(machine, jobs, now)
         horizon = twin.last_reserved(now) + 1
-        found = windows(profile, now, horizon)
-        assert found == twin.windows(now, horizon)
-        nested += sum(now < begin and end < horizon for begin, end, _ in found)
+        free = windows(profile, now, horizon)
+        assert free == twin.windows(now, horizon)
+        nested += sum(now < begin and end < horizon for begin, end, _ in free)
     assert nested > 20, "a crowd should have windows between reservations"
 
 
@@ -112,14 +112,14 @@ def test_windows_are_all_that_is_free(site):
     machine, jobs, now = site
     profile, _, twin = fed(machine, jobs, now)
     horizon = twin.last_reserved(now) + 5
-    found = windows(profile, now, horizon)
+    free = windows(profile, now, horizon)
     for t in range(now, horizon):
-        assert sum(width for begin, end, width in found if begin <= t < end) == twin.free(t)
+        assert sum(width for begin, end, width in free if begin <= t < end) == twin.free(t)
     # As much as can be is free from any instant on until the horizon.
     for t in range(now, horizon):
-        open_ended = sum(width for begin, end, width in found if begin <= t and end == horizon)
+        open_ended = sum(width for begin, end, width in free if begin <= t and end == horizon)
         assert open_ended == min(twin.free(later) for later in range(t, horizon))
-    assert len({(begin, end) for begin, end, _ in found}) == len(found)
+    assert len({(begin, end) for begin, end, _ in free}) == len(free)
 
 
 @given(busy_sites())
@@ -220,9 +220,11 @@ def test_best_effort_drawn_by_hand():
 
 def advanced(machine, jobs, advance, *, compress, rank):
     submit, run, walltime, processors = columns(jobs, 4)
-    held = Advance(*columns([(made, begin, end, width) for made, (_, begin, end, width) in advance], 4))
+    agreed = Advance(
+        *columns([(agreed_at, begin, end, width) for agreed_at, (_, begin, end, width) in advance], 4)
+    )
     start, promise, replans = conservative_schedule(
-        submit, run, walltime, processors, np.array(rank), machine, compress, None, None, held
+        submit, run, walltime, processors, np.array(rank), machine, compress, None, None, agreed
     )
     return start.tolist(), promise.tolist(), replans
 
@@ -240,7 +242,7 @@ def logs_with_advance_reservations(draw):
     rank = draw(st.permutations(range(len(jobs))))
     wish = st.tuples(st.integers(0, 25), st.integers(0, 20), st.integers(1, 10), st.integers(1, machine))
     wishes = sorted(draw(st.lists(wish, min_size=1, max_size=4)))
-    return machine, jobs, rank, [(made, (-1, made + a, made + a + n, w)) for made, a, n, w in wishes]
+    return machine, jobs, rank, [(t, (-1, t + a, t + a + n, w)) for t, a, n, w in wishes]
 
 
 @given(logs_with_advance_reservations(), st.booleans())
@@ -262,10 +264,10 @@ def test_no_reservation_moves_later_for_an_advance_reservation(case, compress):
     for job in range(len(jobs)):
         reserved = [begin for _, who, begin in journal if who == job]
         assert reserved == sorted(reserved, reverse=True)
-    held = [(begin, end, width) for _, (_, begin, end, width) in advance]
+    advance_rows = [(begin, end, width) for _, (_, begin, end, width) in advance]
     running = [(begin, begin + job[1], job[3]) for begin, job in zip(start, jobs, strict=True)]
-    for t in {begin for begin, _, _ in held + running}:
-        assert sum(width for begin, end, width in held + running if begin <= t < end) <= machine
+    for t in {begin for begin, _, _ in advance_rows + running}:
+        assert sum(width for begin, end, width in advance_rows + running if begin <= t < end) <= machine
 
 
 def test_jobs_fit_in_around_an_advance_reservation():
