@@ -1,9 +1,9 @@
-"""How long a site takes: to live through a log, go to an instant, read off its slots, run a workflow.
+"""How long a site takes to replay a log, go to an instant, read its free slots, and run a workflow.
 
     python -m benchmarks.provisioning_site [--rounds 50]
 
-Needs the reconstructed CTC log, in the folder that GRIDTUNE_TRACE_DIR names. Seconds are of the thread's own
-CPU time, so that a busy machine does not count.
+Needs the reconstructed CTC log, in the folder that GRIDTUNE_TRACE_DIR names. Times are the thread's own CPU
+time, so that a busy machine does not matter.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ def main() -> None:
         raise SystemExit("the CTC log is not here: set GRIDTUNE_TRACE_DIR")
     workload, workflows = log[0], (generate_workflow(), cybershake_workflow())
     Site(workload.first(100), NODES).at(0).best_effort(workflows[0])
-    built = [timed(lambda: Site(workload, NODES)) for _ in range(5)]
-    site = built[0][1]
+    sites = [timed(lambda: Site(workload, NODES)) for _ in range(5)]
+    site = sites[0][1]
     rng, seconds, counts = np.random.default_rng(0), {}, []
     for now in rng.uniform(0.1 * site.span, 0.8 * site.span, rounds).astype(int).tolist():
         took, state = timed(site.at, now)
         seconds.setdefault("go to an instant", []).append(took)
         took, slots = timed(SiteState.slots, state)
-        seconds.setdefault("read off its slots", []).append(took)
+        seconds.setdefault("read its free slots", []).append(took)
         counts.append(len(slots))
         for workflow in workflows:
             name = f"{len(workflow):,} tasks"
             took, _ = timed(site.at(now).best_effort, workflow)
             seconds.setdefault(f"run {name} by the queue", []).append(took)
-            made = plan(workflow, slots, now=now)
-            took, _ = timed(site.at(now).provision, made)
-            seconds.setdefault(f"hold a plan of {name}", []).append(took)
-    seconds = {f"live through {len(site):,} jobs": [took for took, _ in built], **seconds}
+            planned = plan(workflow, slots, now=now)
+            took, _ = timed(site.at(now).provision, planned)
+            seconds.setdefault(f"reserve a plan of {name}", []).append(took)
+    seconds = {f"replay {len(site):,} jobs": [took for took, _ in sites], **seconds}
     rows = [
-        (name, f"{1e3 * statistics.median(found):.3f}", f"{1e3 * max(found):.3f}", len(found))
-        for name, found in seconds.items()
+        (name, f"{1e3 * statistics.median(times):.3f}", f"{1e3 * max(times):.3f}", len(times))
+        for name, times in seconds.items()
     ]
     print_table(
         f"A site of {NODES} processors, {min(counts)} to {max(counts)} slots on offer",
-        ("what", "median, ms", "most, ms", "measured"),
+        ("step", "median, ms", "maximum, ms", "measured"),
         rows,
     )
 

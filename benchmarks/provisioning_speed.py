@@ -1,14 +1,14 @@
-"""How fast plans are evaluated, and how good a front each search reaches with the same number of evaluations.
+"""How fast plans are evaluated, and how good the front of each search is after equally many evaluations.
 
     python -m benchmarks.provisioning_speed speed
     python -m benchmarks.provisioning_speed spread
     python -m benchmarks.provisioning_speed searches [--seeds 20] [--evaluations 2000]
     python -m benchmarks.provisioning_speed parts [--copied]
 
-`spread` deals one population out to threads and to Ray actors. `searches` sets the searches side by side,
-`parts` takes the memetic one apart. The CTC rows need the real log, in the folder that GRIDTUNE_TRACE_DIR
-names. Seconds are of the thread's own CPU time, so that a busy machine does not count; those of `spread` are
-of the clock.
+`spread` splits one population among threads and among Ray actors. `searches` compares the searches, `parts`
+removes the parts of the memetic one in turn. The CTC rows need the real log, in the folder that
+GRIDTUNE_TRACE_DIR names. Times are the thread's own CPU time, so that a busy machine does not matter; those
+of `spread` are wall-clock time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 NODES, WEEK = 430, 604_800
 MOGA = {"population": 100}
 
-#: The searches, the published one first: its name, and what it is told.
+#: The searches, the published one first: the name and the parameters of each.
 SEARCHES: dict[str, tuple[str, dict[str, Any]]] = {
     "MOGA as published, 100 × 20": ("moga", MOGA),
     "MOGA as published, 200 × 10": ("moga", {"population": 200}),
@@ -44,7 +44,7 @@ SEARCHES: dict[str, tuple[str, dict[str, Any]]] = {
     "pymoo NSGA-III, 100 × 20": ("nsga3", {"population": 100}),
     "memetic": ("memetic", {}),
 }
-#: What each addition does to the published search; and the memetic one without one of its own.
+#: The published search with each addition, and the memetic one without each of its parts.
 PARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "MOGA as published, 100 × 20": ("moga", MOGA),
     "… seeded": ("moga", {**MOGA, "seeding": True}),
@@ -73,11 +73,11 @@ def seconds_of(
 
 
 def ctc_site(copied: float = 0.0) -> Site | None:
-    """Return the CTC log on 430 nodes, with a share of its jobs a second time a week later."""
-    found = real("CTC (reconstructed)")
-    if found is None:
+    """Return the CTC log on 430 nodes, with a share of its jobs submitted again a week later."""
+    ctc = real("CTC (reconstructed)")
+    if ctc is None:
         return None
-    log = found[0]
+    log = ctc[0]
     if copied:
         log = log.add_shifted_copy(copied, WEEK, np.random.default_rng(1))
     return Site(log, NODES)
@@ -122,7 +122,7 @@ def speed(rounds: int) -> None:
         site = ctc_site(copied)
         if site is None:
             continue
-        # The fullest of some instants: where most slots are on offer.
+        # Of some instants, the one with most slots on offer.
         instants = np.linspace(0.1, 0.8, 15) * site.span
         offers = max((site.at(int(now)).slots() for now in instants), key=len)
         problem = PlanProblem(cybershake_workflow(), offers, cross_slot="narrow", now=int(offers.start.min()))
@@ -142,7 +142,7 @@ def speed(rounds: int) -> None:
 
 
 def spread(rounds: int, workers: int = 2) -> None:
-    """Time one large population by the clock: in one thread, in several, by as many Ray actors."""
+    """Time one large population by the wall clock: in one thread, in several, by as many Ray actors."""
     from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
     from gridtune.systems.provisioning.search.ray_evaluation import RayEvaluator  # noqa: PLC0415
 
@@ -154,8 +154,8 @@ def spread(rounds: int, workers: int = 2) -> None:
     kinds = {"100 tasks": (generate_workflow(rng=rng), 20_000), "8,039 tasks": (cybershake_workflow(), 1_000)}
     with ray_session(None, workers=workers, cpus=1):
         for what, (workflow, count) in kinds.items():
-            given = {"cross_slot": "narrow", "now": int(offers.start.min())}
-            problem, threaded = (PlanProblem(workflow, offers, **given, threads=k) for k in (1, workers))
+            options = {"cross_slot": "narrow", "now": int(offers.start.min())}
+            problem, threaded = (PlanProblem(workflow, offers, **options, threads=k) for k in (1, workers))
             plans = rng.random((count, len(offers))) < 0.5
             with RayEvaluator(problem, workers) as actors:
                 runs = {"1 thread": problem, f"{workers} threads": threaded, f"{workers} actors": actors}
@@ -169,7 +169,7 @@ def spread(rounds: int, workers: int = 2) -> None:
             medians = [f"{statistics.median(seconds[name]):.3f}" for name in runs]
             rows.append([f"{count:,} plans of {what}, {len(offers)} slots", *medians])
     header = ["", "1 thread", f"{workers} threads", f"{workers} Ray actors"]
-    print_table("Seconds by the clock", header, rows)
+    print_table("Seconds of wall-clock time", header, rows)
 
 
 def compare(
@@ -213,19 +213,19 @@ def main() -> None:
     parser.add_argument("what", choices=("speed", "spread", "searches", "parts"))
     parser.add_argument("--seeds", type=int, default=20, help="instances of each kind (20)")
     parser.add_argument("--evaluations", type=int, default=2000, help="of each search (2000)")
-    copied_help = "shares of the CTC log's jobs that come a second time, a table for each (0 0.4)"
+    copied_help = "shares of the CTC log's jobs that are submitted twice, a table for each (0 0.4)"
     parser.add_argument("--copied", type=float, nargs="*", default=[0.0, 0.4], help=copied_help)
-    given = parser.parse_args()
+    options = parser.parse_args()
     print_machine()
-    if given.what == "speed":
-        speed(given.rounds)
+    if options.what == "speed":
+        speed(options.rounds)
         return
-    if given.what == "spread":
-        spread(given.rounds)
+    if options.what == "spread":
+        spread(options.rounds)
         return
-    searches = SEARCHES if given.what == "searches" else PARTS
-    compare("Four sites", searches, slots_problem, given.seeds, given.evaluations)
-    for copied in given.copied:
+    searches = SEARCHES if options.what == "searches" else PARTS
+    compare("Four sites", searches, slots_problem, options.seeds, options.evaluations)
+    for copied in options.copied:
         site = ctc_site(copied)
         if site is not None:
             busy = site.utilisation(int(0.1 * site.span), int(0.8 * site.span))
@@ -234,8 +234,8 @@ def main() -> None:
                 title,
                 searches,
                 lambda seed, site=site: site_problem(site, seed),
-                given.seeds,
-                given.evaluations,
+                options.seeds,
+                options.evaluations,
             )
 
 
