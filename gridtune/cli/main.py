@@ -11,6 +11,7 @@ import click
 
 from gridtune import __version__
 from gridtune.errors import GridtuneError
+from gridtune.registry import name_hint
 
 __all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED_CELLS", "EXIT_INTERRUPTED", "LazyGroup", "cli", "main"]
 
@@ -50,12 +51,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; for a name there is none of, say which was probably meant."""
-        import difflib
-
         if args and args[0] not in _COMMANDS:
-            near = difflib.get_close_matches(args[0], _COMMANDS, n=1)
-            told = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(_COMMANDS)}"
-            ctx.fail(f"no command is named {args[0]!r}: {told}")
+            ctx.fail(f"no command is named {args[0]!r}: {name_hint(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -84,7 +81,7 @@ def cli() -> None:
 
 
 def main(args: Sequence[str] | None = None, **extra: Any) -> None:
-    """Run the command line; what gridtune itself finds wrong is told without a traceback."""
+    """Run the command line; gridtune's own errors are printed without a traceback."""
     try:
         code = cli.main(args=args, prog_name="gridtune", standalone_mode=False, **extra)
     except GridtuneError as fault:
@@ -97,16 +94,16 @@ def main(args: Sequence[str] | None = None, **extra: Any) -> None:
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing is left to say, not even at exit.
+        # The reader of our output has closed it (`| head`): print nothing more, not even at exit.
         sys.stderr.close()
         code = 0
     except OSError as fault:
-        click.echo(f"error: {_told(fault)}", err=True)
+        click.echo(f"error: {_reason(fault)}", err=True)
         code = EXIT_BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _told(fault: OSError) -> str:
+def _reason(fault: OSError) -> str:
     """Return what the operating system refused, the file first where it names one."""
     reason = (fault.strerror or str(fault) or type(fault).__name__).lower()
     return reason if fault.filename is None else f"{fault.filename}: {reason}"

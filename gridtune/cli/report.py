@@ -75,18 +75,18 @@ def report(
         sys.exit(EXIT_FAILED_CELLS)
 
 
-def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
+def _parameters(arguments: tuple[str, ...]) -> dict[str, Any]:
     """Return the parameters of NAME=VALUE arguments, the values read as YAML reads them."""
     import yaml
 
-    found = {}
-    for each in given:
-        name, equals, value = each.partition("=")
+    parameters = {}
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
         if not equals or not name:
-            raise click.BadParameter(f"{each!r} is not NAME=VALUE", param_hint="--baseline")
+            raise click.BadParameter(f"{argument!r} is not NAME=VALUE", param_hint="--baseline")
         try:
-            found[name] = yaml.safe_load(value)
+            parameters[name] = yaml.safe_load(value)
         except yaml.YAMLError:
-            told = f"{each!r}: the value is not YAML; quote a word that has brackets, colons or hashes"
-            raise click.BadParameter(told, param_hint="--baseline") from None
-    return found
+            message = f"{argument!r}: the value is not YAML; quote a word that has brackets, colons or hashes"
+            raise click.BadParameter(message, param_hint="--baseline") from None
+    return parameters

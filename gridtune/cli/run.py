@@ -24,12 +24,12 @@ class SystemCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Show a system's parameters for `run SYSTEM --help`."""
-        rest = [each for each in args if each not in ctx.help_option_names]
+        rest = [argument for argument in args if argument not in ctx.help_option_names]
         if len(rest) < len(args):
-            given, _, _ = self.make_parser(ctx).parse_args(rest)
-            name = given.get("system")
+            options, _, _ = self.make_parser(ctx).parse_args(rest)
+            name = options.get("system")
             if isinstance(name, str) and "=" not in name:
-                click.echo(_help_of(name, given.get("plugins")))
+                click.echo(_help_of(name, options.get("plugins")))
                 ctx.exit()
         return super().parse_args(ctx, args)
 
@@ -85,27 +85,27 @@ def run(
     from gridtune.sweep.runner import run_cell
 
     load_plugins(map(read_plugin, plugins))
-    chosen = get_system(system)
+    simulated = get_system(system)
     if out is not None:
         _check_out(out)
-    done = run_cell(system, _parse(chosen, parameters), seed=seed, tables=out is not None)
+    done = run_cell(system, _parse(simulated, parameters), seed=seed, tables=out is not None)
     # Told before the tables are written: the run may have taken hours, and a disk can be full.
     if as_json:
-        click.echo(json.dumps(_report(chosen, done), allow_nan=False))
+        click.echo(json.dumps(_report(simulated, done), allow_nan=False))
     else:
-        _print(chosen, done)
+        _print(simulated, done)
     if out is not None:
         _write(done, out)
 
 
-def _parse(system: System, given: tuple[str, ...]) -> dict[str, Any]:
+def _parse(system: System, arguments: tuple[str, ...]) -> dict[str, Any]:
     """Return parameters from KEY=VALUE texts, each checked by itself."""
     from gridtune.core.refusals import parameter_hint
     from gridtune.errors import SweepError
 
     fields = system.Parameters.model_fields
     parameters: dict[str, Any] = {}
-    for text in given:
+    for text in arguments:
         name, sign, value = text.partition("=")
         if not sign:
             raise SweepError(f"a parameter is given as KEY=VALUE, but got {text!r}")
@@ -132,8 +132,8 @@ def _check_out(out: Path) -> None:
 
     single = _is_file(out)
     if out.exists() and out.is_dir() == single:
-        told = "a folder of this name is in the way" if single else "this file is in the way of a folder"
-        raise SweepError(told, path=out, hint="--out takes FILE.parquet or a folder")
+        message = "a folder of this name is in the way" if single else "this file is in the way of a folder"
+        raise SweepError(message, path=out, hint="--out takes FILE.parquet or a folder")
     check_writable(out.parent if single else out)
 
 
@@ -182,8 +182,8 @@ def _print(system: System, done: CellRun) -> None:
     from rich.table import Table
 
     console = Console()
-    given = "  ".join(f"{name}={value}" for name, value in done.cell.configuration.items())
-    console.print(f"[bold]{system.name}[/]  {given}", highlight=False, soft_wrap=True)
+    parameters = "  ".join(f"{name}={value}" for name, value in done.cell.configuration.items())
+    console.print(f"[bold]{system.name}[/]  {parameters}", highlight=False, soft_wrap=True)
     console.print(f"cell {done.cell.cell_id}, {done.seconds:.3f} s", style="dim", highlight=False)
     for name, note in done.outcome.notes.items():
         console.print(
@@ -195,8 +195,8 @@ def _print(system: System, done: CellRun) -> None:
     table.add_column("unit", style="dim")
     for name, value in done.outcome.metrics.items():
         unit = system.metrics[name].unit if name in system.metrics else "1"
-        told = "–" if value != value else f"{value:,.6g}"  # noqa: PLR0124 (NaN)
-        table.add_row(name, told, "" if unit == "1" else unit)
+        text = "–" if value != value else f"{value:,.6g}"  # noqa: PLR0124 (NaN)
+        table.add_row(name, text, "" if unit == "1" else unit)
     console.print(table)
 
 
@@ -207,7 +207,7 @@ def _note_text(note: Any) -> str:
     if isinstance(note, dict):
         return _listed([f"{key} {_note_text(value)}" for key, value in note.items()]) or "none"
     if isinstance(note, list | tuple):
-        return f"[{_listed([_note_text(each) for each in note])}]"
+        return f"[{_listed([_note_text(item) for item in note])}]"
     # Commas stand between items.
     return number_text(note).replace(",", "") if isinstance(note, float) else str(note)
 
@@ -223,7 +223,7 @@ def _help_of(name: str, plugins: Any) -> str:
     from gridtune.sweep.plugins import load_plugins, read_plugin
 
     # Without the option the parser gives no list, but a mark of its own.
-    load_plugins(read_plugin(Path(each)) for each in (plugins if isinstance(plugins, list) else []))
+    load_plugins(read_plugin(Path(plugin)) for plugin in (plugins if isinstance(plugins, list) else []))
     return _system_help(get_system(name))
 
 
@@ -241,7 +241,9 @@ def _system_help(system: System) -> str:
         lines.append(f"  {name}  ({_kind(field.annotation)}; {default})")
         lines.append(click.wrap_text(field.description or "", 100, "      ", "      "))
         if field.examples:
-            lines.append(f"      such as {' or '.join(f'{name}={_text(each)}' for each in field.examples)}")
+            lines.append(
+                f"      such as {' or '.join(f'{name}={_text(example)}' for example in field.examples)}"
+            )
     lines += ["", "Metrics:"]
     for name, metric in system.metrics.items():
         lines.append(
@@ -275,7 +277,7 @@ def _kind(annotation: Any) -> str:
         item = typing.get_args(parts[0])[0] if typing.get_origin(parts[0]) is typing.Annotated else parts[0]
         return f"{_MANY.get(item, 'values')}, comma-separated"
     if origin in {typing.Union, types.UnionType}:
-        stated = [part for part in parts if part is not type(None)]
-        return "number or name" if set(stated) == {int, str} else " or ".join(map(_kind, stated))
+        options = [part for part in parts if part is not type(None)]
+        return "number or name" if set(options) == {int, str} else " or ".join(map(_kind, options))
     # A system of a user's own may take what ours do not.
     return _KINDS.get(annotation, getattr(annotation, "__name__", "value"))

@@ -96,7 +96,7 @@ def _dry_run(path: Path, as_json: bool) -> None:
         "name": space.name,
         "cells": len(cells),
         "configurations": len({cell.configuration_id for cell in cells}),
-        "workloads": sorted(each.label for each in space_strata(space, get_system(space.system))),
+        "workloads": sorted(stratum.label for stratum in space_strata(space, get_system(space.system))),
         "replicates": space.replicates.count,
     }
     if adaptive is not None:
@@ -107,8 +107,8 @@ def _dry_run(path: Path, as_json: bool) -> None:
     click.echo(f"{space.name}: {space.description}" if space.description else space.name)
     click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
     for cell in cells[:_SHOWN]:
-        given = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
-        click.echo(f"  {cell.cell_id}  {given}  seed={cell.seed}")
+        parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
+        click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
     if len(cells) > _SHOWN:
         click.echo(f"  … and {len(cells) - _SHOWN:,} more")
 
@@ -121,13 +121,13 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
         each = ", each" if summary["configurations"] > 1 else ""
         return f"{_count(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
     baseline = "the baseline and " if summary["cells"] else ""
-    chosen = f"{_count(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
-    told = f"up to {_count(summary['most_cells'], 'cell')}: {baseline}{chosen}, {replicates} each"
+    configurations = f"{_count(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
+    heading = f"up to {_count(summary['most_cells'], 'cell')}: {baseline}{configurations}, {replicates} each"
     asha = space.strategy.asha
     if asha is None:
-        return told
+        return heading
     rungs = len(space.dimensions[asha.resource].grid or ())
-    return f"{told}, one in {asha.reduction} going on to the next of {rungs} values of {asha.resource}"
+    return f"{heading}, one in {asha.reduction} going on to the next of {rungs} values of {asha.resource}"
 
 
 def _count(number: int, what: str) -> str:

@@ -144,7 +144,7 @@ class CellResult:
         return ", ".join(self.traces)
 
     @classmethod
-    def of(cls, cell: Cell, state: CellState, **found: Any) -> CellResult:
+    def of(cls, cell: Cell, state: CellState, **outcome: Any) -> CellResult:
         """Return the result of a cell in this state."""
         return cls(
             cell_id=cell.cell_id,
@@ -156,7 +156,7 @@ class CellResult:
             traces=dict(cell.traces),
             parameters=cell.parameters,
             state=state,
-            **found,
+            **outcome,
         )
 
     def of_cell(self, cell: Cell) -> CellResult:
@@ -195,10 +195,10 @@ def _number(value: Any) -> float:
 def finite_json(value: Any) -> Any:
     """Return `value` in standard JSON's types: NaN becomes None, an infinity the word for it."""
     if isinstance(value, Mapping):
-        return {str(key): finite_json(each) for key, each in value.items()}
+        return {str(key): finite_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [
-            finite_json(each) for each in (sorted(value) if isinstance(value, set | frozenset) else value)
+            finite_json(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)
         ]
     if isinstance(value, np.generic):
         return finite_json(value.item())
@@ -232,9 +232,9 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
     except ValidationError as refused:
         faults = refused.errors()
         # What is wrong with several parameters together stands at no place.
-        places = [f"{'.'.join(map(str, each['loc']))}: " if each["loc"] else "" for each in faults]
-        messages = [each["msg"].removeprefix("Value error, ") for each in faults]
-        told = "; ".join(place + message for place, message in zip(places, messages, strict=True))
+        places = [f"{'.'.join(map(str, fault['loc']))}: " if fault["loc"] else "" for fault in faults]
+        messages = [fault["msg"].removeprefix("Value error, ") for fault in faults]
+        reasons = "; ".join(place + message for place, message in zip(places, messages, strict=True))
         hints = (
             parameter_hint(system, str(fault["loc"][0]))
             if fault["type"] == "extra_forbidden"
@@ -242,7 +242,7 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
             for fault in faults
         )
         raise SweepError(
-            f"system {system.name!r} refuses its parameters: {told}",
+            f"system {system.name!r} refuses its parameters: {reasons}",
             hint=next((hint for hint in hints if hint), None),
         ) from None
 
@@ -253,14 +253,14 @@ def _identity(system: System, parameters: SystemParameters, traces: Mapping[str,
     A parameter at its default is left out: saying it or not saying it is the same run, and a parameter
     added to a system later does not rename the cells that do without it. Traces stand by their content.
     """
-    stated = parameters.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    if "trace" in stated:
-        stated["trace"] = "content"
+    set_parameters = parameters.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    if "trace" in set_parameters:
+        set_parameters["trace"] = "content"
     return {
         "system": system.name,
         "version": system.version,
         "code": dict(system.code(parameters)),
-        "parameters": stated,
+        "parameters": set_parameters,
         "traces": sorted(traces.values()),
     }
 

@@ -34,13 +34,13 @@ def collect(
     """Sort the cells into strata, in order of appearance, and configurations, in order of their ids."""
     metric = f"metric.{objective}"
     if metric not in table.column_names:
-        known = [name.removeprefix("metric.") for name in table.column_names if name.startswith("metric.")]
-        raise MetricError(f"no cell has the metric {objective!r}", hint=name_hint(objective, known))
+        metrics = [name.removeprefix("metric.") for name in table.column_names if name.startswith("metric.")]
+        raise MetricError(f"no cell has the metric {objective!r}", hint=name_hint(objective, metrics))
     names = [PARAMETER_PREFIX + name for name in parameters]
-    held: dict[tuple[Any, ...], dict[str, Configuration]] = {}
+    strata: dict[tuple[Any, ...], dict[str, Configuration]] = {}
     wanted = ["configuration_id", "replicate", "state", metric, *columns, *names]
     for row in table.select(list(dict.fromkeys(wanted))).to_pylist():
-        stratum = held.setdefault(tuple(row[name] for name in columns), {})
+        stratum = strata.setdefault(tuple(row[name] for name in columns), {})
         key = row["configuration_id"]
         if key not in stratum:
             stratum[key] = Configuration(key, {name: row[PARAMETER_PREFIX + name] for name in parameters})
@@ -51,13 +51,15 @@ def collect(
         else:
             stratum[key].values[row["replicate"]] = math.nan if value is None else value
     # A fixed order, because sums and products may differ in their last bit with the order of the rows.
-    return {stratum: [held[stratum][key] for key in sorted(held[stratum])] for stratum in held}
+    return {stratum: [strata[stratum][key] for key in sorted(strata[stratum])] for stratum in strata}
 
 
 def value_matrix(configurations: Sequence[Configuration]) -> npt.NDArray[np.float64]:
     """Return the objective's values, shape (configurations, replicates); NaN where there is none."""
-    replicates = sorted({name for each in configurations for name in each.values})
-    rows = [[each.values.get(name, math.nan) for name in replicates] for each in configurations]
+    replicates = sorted({name for configuration in configurations for name in configuration.values})
+    rows = [
+        [configuration.values.get(name, math.nan) for name in replicates] for configuration in configurations
+    ]
     values = np.array(rows, dtype=np.float64)
     # A replicate without a finite value cannot enter a mean; it counts as missing, and `n` says so.
     values[~np.isfinite(values)] = math.nan
@@ -77,13 +79,13 @@ def baselines(
     wanted = {name: value for name, value in baseline.items() if name not in stratum}
     candidates = [
         index
-        for index, each in enumerate(configurations)
-        if all(each.parameters[name] == value for name, value in wanted.items())
+        for index, configuration in enumerate(configurations)
+        if all(configuration.parameters[name] == value for name, value in wanted.items())
     ]
     exact = {tuple(configurations[index].parameters.items()): index for index in candidates}
 
-    def find(each: Configuration) -> int:
-        target = each.parameters | wanted
+    def find(configuration: Configuration) -> int:
+        target = configuration.parameters | wanted
         if tuple(target.items()) in exact:
             return exact[tuple(target.items())]
         # A conditional parameter may not apply on one of the two sides; it cannot tell them apart.
@@ -97,4 +99,4 @@ def baselines(
         ]
         return near[0] if len(near) == 1 else -1
 
-    return np.array([find(each) for each in configurations], dtype=np.int64)
+    return np.array([find(configuration) for configuration in configurations], dtype=np.int64)

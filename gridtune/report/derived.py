@@ -51,8 +51,8 @@ def _names(folder: Path, written: Iterable[Path]) -> set[str]:
 
 def _listed(folder: Path) -> set[str]:
     try:
-        held = json.loads((folder / DERIVED_FILE).read_text(encoding="utf-8"))
-        return {str(name) for name in held["files"]}
+        content = json.loads((folder / DERIVED_FILE).read_text(encoding="utf-8"))
+        return {str(name) for name in content["files"]}
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         # Without a list nothing is known to be derived, and so nothing is removed.
         return set()

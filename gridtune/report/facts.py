@@ -1,4 +1,4 @@
-"""What a sweep is about, kept beside its results so that they can be reported and tracked again later."""
+"""What a sweep is about, stored beside its results so that they can be reported and tracked again later."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ class SweepFacts:
         space = plan.space
         system = get_system(space.system)
         objectives = tuple(
-            ObjectiveFacts(each.metric, direction, _unit(system.metrics[each.metric].unit))
-            for each, direction in zip(space.objective, plan.directions, strict=True)
+            ObjectiveFacts(objective.metric, direction, _unit(system.metrics[objective.metric].unit))
+            for objective, direction in zip(space.objective, plan.directions, strict=True)
         )
         base = space.base
-        known = cls.read(plan.directory) if (plan.directory / FACTS_FILE).exists() else None
+        stored = cls.read(plan.directory) if (plan.directory / FACTS_FILE).exists() else None
         return cls(
-            sweep_id=known.sweep_id if known else uuid.uuid4().hex,
+            sweep_id=stored.sweep_id if stored else uuid.uuid4().hex,
             name=space.name,
             description=space.description,
             system=space.system,
@@ -118,7 +118,7 @@ class SweepFacts:
             dimensions=tuple(space.dimensions),
             replicates=space.replicates.count,
             cells=plan.total,
-            workloads={each.reference: each.checksum for each in plan.workloads},
+            workloads={workload.reference: workload.checksum for workload in plan.workloads},
             base=None if base is None else str(base),
             plugins=tuple(str(((base or Path.cwd()) / path).resolve()) for path in space.plugins),
             space=space.model_dump(mode="json", exclude_defaults=True),
@@ -135,26 +135,28 @@ class SweepFacts:
         """
         path = directory / FACTS_FILE
         try:
-            held = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SweepError(
                 "the folder has no results of a sweep", path=directory, hint=f"there is no {FACTS_FILE} in it"
             ) from None
         except ValueError as fault:
             raise SweepError(f"cannot be read: {fault}", path=path) from None
-        if not isinstance(held, dict) or held.pop("schema", None) != _SCHEMA:
+        if not isinstance(content, dict) or content.pop("schema", None) != _SCHEMA:
             raise SweepError("was written by another version of gridtune", path=path)
-        tuples = {name: tuple(held[name]) for name in ("dimensions", "plugins")}
-        objectives = tuple(ObjectiveFacts(**each) for each in held["objectives"])
-        return cls(**{**held, **tuples, "objectives": objectives})
+        tuples = {name: tuple(content[name]) for name in ("dimensions", "plugins")}
+        objectives = tuple(ObjectiveFacts(**objective) for objective in content["objectives"])
+        return cls(**{**content, **tuples, "objectives": objectives})
 
     def write(self, directory: Path) -> Path:
         """Keep the facts in a sweep's folder; the file is never there by half."""
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / FACTS_FILE
         draft = path.with_suffix(".draft")
-        held = {"schema": _SCHEMA, **asdict(self)}
-        draft.write_text(json.dumps(held, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+        content = {"schema": _SCHEMA, **asdict(self)}
+        draft.write_text(
+            json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
+        )
         draft.replace(path)
         return path
 
@@ -175,10 +177,10 @@ class SweepFacts:
             dimensions=tuple(map(renaming.parameter, self.dimensions)),
         )
 
-    def asked(
+    def for_report(
         self, table: pa.Table, *, objective: str | None = None, baseline: Mapping[str, Any] | None = None
     ) -> Self:
-        """Return what a report is about: these facts with what is asked for instead.
+        """Return the facts of a report: these, with another objective or baseline where one is given.
 
         Raises
         ------
@@ -190,10 +192,10 @@ class SweepFacts:
             raise SweepError(f"no cell has the metric {objective!r}")
         if baseline is None:
             return facts
-        asked = facts.with_baseline(baseline, table)
+        changed = facts.with_baseline(baseline, table)
         # A list stands in the table as text; the same configuration is no other report.
-        same = asked.baseline == in_table(table, facts.baseline)
-        return facts if same else asked
+        same = changed.baseline == in_table(table, facts.baseline)
+        return facts if same else changed
 
     def with_objective(self, metric: str) -> Self:
         """Return the same facts with another metric to rank by, in the direction that is its own."""
@@ -225,11 +227,11 @@ class SweepFacts:
         renamed: Mapping[str, str] = {}
         if self.system in system_names():
             renamed = get_system(self.system).Parameters.renamed_parameters
-        chosen = {name: _value_in(table, name, value, renamed) for name, value in baseline.items()}
-        if not has_configuration(table, chosen):
-            told = ", ".join(f"{name}={value_text(value)}" for name, value in chosen.items())
-            raise SweepError(f"no configuration has {told} at once")
-        return replace(self, baseline=chosen)
+        values = {name: _value_in(table, name, value, renamed) for name, value in baseline.items()}
+        if not has_configuration(table, values):
+            text = ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
+            raise SweepError(f"no configuration has {text} at once")
+        return replace(self, baseline=values)
 
     def folder_of(self, other: SweepFacts) -> str:
         """Return the name of the folder for a report that is not this, the sweep's own; "" for the own one.
@@ -241,7 +243,7 @@ class SweepFacts:
         """
         parts = []
         if other.objectives != self.objectives:
-            parts += [each.metric for each in other.objectives]
+            parts += [objective.metric for objective in other.objectives]
         if dict(other.baseline) != dict(self.baseline):
             parts += [f"{name}={value_text(value)}" for name, value in other.baseline.items()]
         return re.sub(r"[^\w.=-]+", "-", "-".join(["report", *parts])).strip("-") if parts else ""
@@ -249,26 +251,28 @@ class SweepFacts:
 
 def _value_in(table: pa.Table, name: str, value: Any, renamed: Mapping[str, str]) -> Any:
     """Return the value of a parameter that was meant, as the sweep's table has it."""
-    known = parameter_names(table)
-    if name not in known:
-        hint = name_hint(name, known, renamed)
+    names = parameter_names(table)
+    if name not in names:
+        hint = name_hint(name, names, renamed)
         raise SweepError(f"the sweep has no parameter {name!r}", hint=hint)
     values = distinct(table[PARAMETER_PREFIX + name].to_pylist())
     value = in_table(table, {name: value})[name]
-    for each in values:
-        # As tables print it: a sampled number is told to six digits.
-        if each == value or value_text(each) == value_text(value):
-            return each
+    for candidate in values:
+        # As tables print it: a sampled number has six digits.
+        if candidate == value or value_text(candidate) == value_text(value):
+            return candidate
     more = f", … and {len(values) - _LISTED} more" if len(values) > _LISTED else ""
-    listed = ", ".join("null" if each is None else value_text(each) for each in values[:_LISTED])
+    listed = ", ".join(
+        "null" if candidate is None else value_text(candidate) for candidate in values[:_LISTED]
+    )
     raise SweepError(f"no configuration has {name}={value_text(value)}", hint=f"{name} has {listed}{more}")
 
 
-def has_configuration(table: pa.Table, chosen: Mapping[str, Any]) -> bool:
+def has_configuration(table: pa.Table, parameters: Mapping[str, Any]) -> bool:
     """Return whether a row of a table of cells has all of these parameters, in the table's form."""
-    columns = [table[PARAMETER_PREFIX + name].to_pylist() for name in chosen]
-    wanted = tuple(chosen.values())
-    return any(row == wanted for row in zip(*columns, strict=True)) or not chosen
+    columns = [table[PARAMETER_PREFIX + name].to_pylist() for name in parameters]
+    wanted = tuple(parameters.values())
+    return any(row == wanted for row in zip(*columns, strict=True)) or not parameters
 
 
 def _unit(unit: str) -> str:

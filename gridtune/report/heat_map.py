@@ -58,8 +58,8 @@ def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path
             bar.set_label("difference to the baseline, %" if paired else head.axis)
             over = f", mean over {', '.join(others)}" if others else ""
             # Small print wider than its panel would leave the panels no room.
-            told = textwrap.fill(f"{head.axis}{over}; {head.better} is better", int(8 * width))
-            style.head(panel, name, told)
+            title = textwrap.fill(f"{head.axis}{over}; {head.better} is better", int(8 * width))
+            style.head(panel, name, title)
         return style.save(drawing, path)
 
 
@@ -79,15 +79,15 @@ def _fields(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the means and the values to colour, shape (rows, columns) each; NaN where there are none."""
     key = "relative" if paired else "mean"
-    held: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    cells: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for row in rows:
         if row["mean"] is not None and not math.isnan(row["mean"]):
             place = lines.index(row[f"param.{down}"]), columns.index(row[f"param.{across}"])
             value = row[key] if row[key] is not None else (0.0 if row["is_baseline"] else math.nan)
-            held.setdefault(place, []).append((row["mean"], value * (100 if paired else 1)))
+            cells.setdefault(place, []).append((row["mean"], value * (100 if paired else 1)))
     shape = len(lines), len(columns)
     means, colours = np.full(shape, np.nan), np.full(shape, np.nan)
-    for place, values in held.items():
+    for place, values in cells.items():
         means[place], colours[place] = np.mean(values, axis=0)
     return means, colours
 
@@ -112,8 +112,8 @@ def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, pair
         norm: Normalize = TwoSlopeNorm(0, -largest, largest)
         colour_map = "RdBu_r" if head.direction == "min" else "RdBu"
     else:
-        known = colours[~np.isnan(colours)]
-        norm = Normalize(float(known.min()), float(known.max())) if known.size else Normalize(0.0, 1.0)
+        finite = colours[~np.isnan(colours)]
+        norm = Normalize(float(finite.min()), float(finite.max())) if finite.size else Normalize(0.0, 1.0)
         colour_map = "cividis_r" if head.direction == "min" else "cividis"
     image = axes.imshow(colours, norm=norm, cmap=colour_map, aspect="auto")
     axes.grid(False)

@@ -44,10 +44,10 @@ def column_of(table: pa.Table, name: str) -> str | None:
 
 def distinct(values: Sequence[Any]) -> list[Any]:
     """Return the different values: numbers ascending, anything else in order of appearance."""
-    seen = list(dict.fromkeys(values))
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in seen):
-        return sorted(seen)
-    return seen
+    distinct_values = list(dict.fromkeys(values))
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct_values):
+        return sorted(distinct_values)
+    return distinct_values
 
 
 def varying_parameters(table: pa.Table, without: Sequence[str] = ()) -> list[str]:

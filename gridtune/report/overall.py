@@ -75,34 +75,36 @@ def rank_overall(
     own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
     if not own_baseline:
         return None
-    found: dict[tuple[Any, ...], _Scaled] = {}
+    scaled_by_parameters: dict[tuple[Any, ...], _Scaled] = {}
     for number, configurations in enumerate(groups.values()):
         values = value_matrix(configurations)
         bases = baselines(configurations, own_baseline, {})
-        for index, each in enumerate(configurations):
-            key = tuple(each.parameters.values())
-            held = found.setdefault(key, _Scaled(each, is_baseline=bool(bases[index] == index)))
-            held.failures += each.failures
+        for index, configuration in enumerate(configurations):
+            key = tuple(configuration.parameters.values())
+            entry = scaled_by_parameters.setdefault(
+                key, _Scaled(configuration, is_baseline=bool(bases[index] == index))
+            )
+            entry.failures += configuration.failures
             if bases[index] >= 0:
                 scaled = _relative(values[index], values[bases[index]])
-                held.parts[number], held.residuals[number] = scaled
+                entry.parts[number], entry.residuals[number] = scaled
     lengths = [value_matrix(configurations).shape[1] for configurations in groups.values()]
-    compared = [each for each in found.values() if each.pairs]
+    compared = [entry for entry in scaled_by_parameters.values() if entry.pairs]
     if not compared:
         return None
     rows = [
         {
             "configuration_id": None,
-            "is_baseline": each.is_baseline,
-            **{PARAMETER_PREFIX + name: value for name, value in each.first.parameters.items()},
-            "n": each.pairs,
-            "pairs": 0 if each.is_baseline else each.pairs,
+            "is_baseline": entry.is_baseline,
+            **{PARAMETER_PREFIX + name: value for name, value in entry.first.parameters.items()},
+            "n": entry.pairs,
+            "pairs": 0 if entry.is_baseline else entry.pairs,
             "planned": sum(lengths),
-            "complete": each.pairs == sum(lengths),
-            "failures": each.failures,
+            "complete": entry.pairs == sum(lengths),
+            "failures": entry.failures,
             **statistics,
         }
-        for each, statistics in zip(compared, _statistics(compared, lengths), strict=True)
+        for entry, statistics in zip(compared, _statistics(compared, lengths), strict=True)
     ]
     for row in rows:
         row["verdict"] = verdict_of(row, direction, "relative").value
@@ -131,25 +133,25 @@ def _relative(values: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatAr
     return differences / size, (differences - ratio * base) / size
 
 
-def _statistics(found: Sequence[_Scaled], lengths: Sequence[int]) -> list[dict[str, float | None]]:
+def _statistics(compared: Sequence[_Scaled], lengths: Sequence[int]) -> list[dict[str, float | None]]:
     """Return the mean over strata of each configuration's scaled differences, its interval and p-value."""
-    spread = np.full((len(found), sum(lengths)), math.nan)
+    spread = np.full((len(compared), sum(lengths)), math.nan)
     weighted = spread.copy()
-    means = np.full(len(found), math.nan)
+    means = np.full(len(compared), math.nan)
     ends = np.cumsum(lengths)
-    for index, each in enumerate(found):
-        parts = {number: part for number, part in each.parts.items() if np.isfinite(part).any()}
+    for index, entry in enumerate(compared):
+        parts = {number: part for number, part in entry.parts.items() if np.isfinite(part).any()}
         means[index] = np.mean([np.nanmean(part) for part in parts.values()])
         for number, part in parts.items():
             # Weights make the plain mean over all replicates the mean of the strata's means. Residuals
             # around each stratum's own ratio leave only the spread within strata to be resampled.
-            weight = each.pairs / (len(parts) * np.isfinite(part).sum())
+            weight = entry.pairs / (len(parts) * np.isfinite(part).sum())
             place = slice(ends[number] - lengths[number], ends[number])
-            spread[index, place] = each.residuals[number] * weight + means[index]
-            weighted[index, place] = math.nan if each.is_baseline else part * weight
+            spread[index, place] = entry.residuals[number] * weight + means[index]
+            weighted[index, place] = math.nan if entry.is_baseline else part * weight
     interval = bootstrap_interval(spread, rng=np.random.default_rng(SEED), confidence=LEVEL)
     p_values = joint_sign_flip_p_values(weighted, rng=np.random.default_rng(SEED))
-    own = np.array([each.is_baseline for each in found])
+    own = np.array([entry.is_baseline for entry in compared])
     low, high = (np.where(own, math.nan, end) for end in (interval.low, interval.high))
     names = ("relative", "relative_low", "relative_high", "p_value")
     columns = np.array([means, low, high, p_values]).T

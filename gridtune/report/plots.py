@@ -203,8 +203,8 @@ _RELATIVE = ("relative", "relative_low", "relative_high")
 
 
 def _maybe_logarithmic(set_scale: Any, values: Sequence[float | None]) -> bool:
-    known = [value for value in values if value is not None and not math.isnan(value)]
-    if known and min(known) > 0 and max(known) / min(known) > LOGARITHMIC_FROM:
+    finite = [value for value in values if value is not None and not math.isnan(value)]
+    if finite and min(finite) > 0 and max(finite) / min(finite) > LOGARITHMIC_FROM:
         set_scale("log")
         return True
     return False
@@ -249,8 +249,8 @@ def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:
         if paired:
             axes[1][0].set_ylabel("paired difference to the baseline (%)")
         handles = {str(line.get_label()): line for panel in axes.flat for line in panel.get_lines()}
-        known = [label for label in [*shown, OTHERS] if label in handles]
-        drawing.legend([handles[label] for label in known], known, loc="outside right upper")
+        drawn = [label for label in [*shown, OTHERS] if label in handles]
+        drawing.legend([handles[label] for label in drawn], drawn, loc="outside right upper")
         return style.save(drawing, path)
 
 
@@ -283,8 +283,8 @@ def _curves_to_colour(rows: Sequence[dict[str, Any]], varying: Sequence[str], he
     ordered = sorted(means, key=lambda label: sign * float(np.mean(means[label])))
     if len(ordered) <= MOST_CURVES:
         return ordered
-    kept = [label for label in ordered if label not in baselines][: max(1, MOST_CURVES - len(baselines))]
-    return [label for label in ordered if label in kept or label in baselines]
+    shown = [label for label in ordered if label not in baselines][: max(1, MOST_CURVES - len(baselines))]
+    return [label for label in ordered if label in shown or label in baselines]
 
 
 def _curve_panel(axes: Axes, curves: Mapping[str, Sequence[tuple[float, ...]]], shown: Sequence[str]) -> None:
@@ -292,7 +292,7 @@ def _curve_panel(axes: Axes, curves: Mapping[str, Sequence[tuple[float, ...]]], 
     colours = style.series_colours(shown)
     places = sorted({point[0] for points in curves.values() for point in points})
     gap = min(np.diff(places), default=0.0)
-    for label in sorted(curves, key=lambda each: each in colours):
+    for label in sorted(curves, key=lambda label: label in colours):
         points = np.asarray(curves[label], dtype=float).T
         if label not in colours:
             axes.plot(points[0], points[1], color="#CFCFCF", linewidth=1, zorder=1, label=OTHERS)

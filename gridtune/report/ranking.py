@@ -301,15 +301,15 @@ def _rank_stratum(
     }
     rows = [
         {
-            "configuration_id": each.configuration_id,
+            "configuration_id": configuration.configuration_id,
             "is_baseline": bool(own[index]),
-            **{PARAMETER_PREFIX + name: value for name, value in each.parameters.items()},
+            **{PARAMETER_PREFIX + name: value for name, value in configuration.parameters.items()},
             "planned": planned,
             "complete": bool(counts[index] == planned),
-            "failures": each.failures,
+            "failures": configuration.failures,
             **{name: plain(column[index]) for name, column in statistics.items()},
         }
-        for index, each in enumerate(configurations)
+        for index, configuration in enumerate(configurations)
     ]
     for row in rows:
         row["verdict"] = verdict_of(row, head.direction).value

@@ -48,23 +48,23 @@ class ConfigurationRow:
 
     def mean(self, metric: str) -> float:
         """Return a metric's mean over the replicates that have it; NaN of none."""
-        found = self._known(metric)
-        return float(found.mean()) if len(found) else float("nan")
+        values = self._finite(metric)
+        return float(values.mean()) if len(values) else float("nan")
 
     def spread(self, metric: str) -> float:
         """Return a metric's standard deviation over the replicates that have it; NaN of fewer than two."""
-        found = self._known(metric)
-        return float(found.std(ddof=1)) if len(found) > 1 else float("nan")
+        values = self._finite(metric)
+        return float(values.std(ddof=1)) if len(values) > 1 else float("nan")
 
-    def _known(self, metric: str) -> Floats:
-        found = self.values(metric)
-        return found[~np.isnan(found)]
+    def _finite(self, metric: str) -> Floats:
+        values = self.values(metric)
+        return values[~np.isnan(values)]
 
 
 def by_configuration(results: Iterable[CellResult]) -> list[list[CellResult]]:
     """Return the finished cells of each workload and configuration, in the order of the sweep."""
-    held: dict[tuple[str, str], list[CellResult]] = {}
+    rows: dict[tuple[str, str], list[CellResult]] = {}
     for result in results:
         if result.state == "done":
-            held.setdefault((result.workload, result.configuration_id), []).append(result)
-    return list(held.values())
+            rows.setdefault((result.workload, result.configuration_id), []).append(result)
+    return list(rows.values())

@@ -107,16 +107,16 @@ def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") 
     Path
         `path`.
     """
-    start = min(each.start for each in curves.values())
-    end = max(each.end for each in curves.values())
-    unit = next(each for each in _UNITS if end - start >= 2 * each.seconds or each.seconds == 1)
+    start = min(curve.start for curve in curves.values())
+    end = max(curve.end for curve in curves.values())
+    unit = next(curve for curve in _UNITS if end - start >= 2 * curve.seconds or curve.seconds == 1)
     edges = np.unique(np.linspace(start, max(end, start + 1), SPANS + 1).astype(np.int64))
     clock = (edges - start) / unit.seconds
     colours = style.series_colours(list(curves))
     with style.figure(11, 5.6, 2, sharex=True) as (drawing, (above, below)):
-        for label, each in curves.items():
-            use = span_means(each.use, edges) / each.processors * 100
-            waiting = span_means(each.queue_length, edges)
+        for label, curve in curves.items():
+            use = span_means(curve.use, edges) / curve.processors * 100
+            waiting = span_means(curve.queue_length, edges)
             for axes, values in ((above, use), (below, waiting)):
                 axes.stairs(values, clock, color=colours[label], label=label, linewidth=1.3, baseline=None)
                 axes.stairs(values, clock, color=colours[label], alpha=0.08, fill=True)
@@ -180,7 +180,7 @@ def plot_gantt(schedule: Schedule, processor_ids: Sequence[IntArray], path: Path
         raise ScheduleError(f"processors of {len(processor_ids)} jobs for {count} jobs")
     origin = int(schedule.workload.submit_time.min())
     span = int(schedule.end_time.max()) - origin
-    unit = next(each for each in _UNITS if span >= 2 * each.seconds or each.seconds == 1)
+    unit = next(candidate for candidate in _UNITS if span >= 2 * candidate.seconds or candidate.seconds == 1)
     starts = (schedule.start_time - origin) / unit.seconds
     widths = schedule.run_time / unit.seconds
     bars, colours = [], []

@@ -76,23 +76,32 @@ def write_schedules(summary: Summary, results: Sequence[CellResult], directory: 
     workloads = Workloads(base)
     written = []
     for name, rows in strata(ranking):
-        chosen = _best_and_baseline(rows)
-        held = [done.get(row["configuration_id"], {}) for row in chosen]
+        rows_shown = _best_and_baseline(rows)
+        results_shown = [done.get(row["configuration_id"], {}) for row in rows_shown]
         shared = (
-            [replicate for replicate in held[0] if all(replicate in each for each in held)] if held else []
+            [
+                replicate
+                for replicate in results_shown[0]
+                if all(replicate in replicates for replicates in results_shown)
+            ]
+            if results_shown
+            else []
         )
         if not shared:
             continue
-        cells = {_role(row, varying): each[shared[0]] for row, each in zip(chosen, held, strict=True)}
+        cells = {
+            _role(row, varying): replicates[shared[0]]
+            for row, replicates in zip(rows_shown, results_shown, strict=True)
+        }
         try:
             written.append(_write(name, cells, summary.facts.system, workloads, directory))
         except GridtuneError:
             # The results stand without it; a trace may have been moved since.
             continue
-    found = [each for each in written if each.tables]
-    if found:
-        _write_index(found, directory)
-    return found
+    drawn = [files for files in written if files.tables]
+    if drawn:
+        _write_index(drawn, directory)
+    return drawn
 
 
 def read_schedules(directory: Path) -> list[ScheduleFiles]:
@@ -100,27 +109,27 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
     path = directory / INDEX_FILE
     if not path.exists():
         return []
-    held = json.loads(path.read_text(encoding="utf-8"))
+    index = json.loads(path.read_text(encoding="utf-8"))
     return [
         ScheduleFiles(
-            each["stratum"],
-            {key: directory / name for key, name in each["tables"].items()},
-            directory / each["figure"],
+            entry["stratum"],
+            {key: directory / name for key, name in entry["tables"].items()},
+            directory / entry["figure"],
         )
-        for each in held
+        for entry in index
     ]
 
 
-def _write_index(found: Sequence[ScheduleFiles], directory: Path) -> None:
-    held = [
+def _write_index(written: Sequence[ScheduleFiles], directory: Path) -> None:
+    index = [
         {
-            "stratum": each.stratum,
-            "tables": {key: path.name for key, path in each.tables.items()},
-            "figure": each.figure.name if each.figure else "",
+            "stratum": files.stratum,
+            "tables": {key: path.name for key, path in files.tables.items()},
+            "figure": files.figure.name if files.figure else "",
         }
-        for each in found
+        for files in written
     ]
-    (directory / INDEX_FILE).write_text(json.dumps(held, indent=2) + "\n", encoding="utf-8")
+    (directory / INDEX_FILE).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
 def _best_and_baseline(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -52,8 +52,8 @@ class Best:
 
     def __str__(self) -> str:
         gain = self.row["relative"]
-        told = "" if gain is None else f", {percent_text(gain)} to the baseline ({self.row['verdict']})"
-        return f"{self.label}{told}"
+        gain_text = "" if gain is None else f", {percent_text(gain)} to the baseline ({self.row['verdict']})"
+        return f"{self.label}{gain_text}"
 
 
 @dataclass(frozen=True)
@@ -84,20 +84,20 @@ class Summary:
             return []
         ranking = next(iter(self.rankings.values()))
         varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
-        found = []
+        best = []
         for name, rows in strata(ranking):
             if rows[0]["rank"] is not None:
                 parameters = {key.removeprefix(PARAMETER_PREFIX): value for key, value in rows[0].items()}
-                found.append(Best(name, configuration_label(parameters, varying), rows[0]))
-        return found
+                best.append(Best(name, configuration_label(parameters, varying), rows[0]))
+        return best
 
     def rows(self) -> dict[str, dict[str, Mapping[str, Any]]]:
         """Return configuration id to objective to its row in the ranking."""
-        found: dict[str, dict[str, Mapping[str, Any]]] = {}
+        rows: dict[str, dict[str, Mapping[str, Any]]] = {}
         for objective, ranking in self.rankings.items():
             for row in ranking.to_pylist():
-                found.setdefault(row["configuration_id"], {})[objective] = row
-        return found
+                rows.setdefault(row["configuration_id"], {})[objective] = row
+        return rows
 
     @property
     def tables(self) -> Iterator[tuple[str, pa.Table]]:
@@ -159,12 +159,12 @@ def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
 
 def _baseline(table: pa.Table, facts: SweepFacts) -> dict[str, Any]:
     """Return the baseline's parameters as the table holds them."""
-    known = {name: value for name, value in facts.baseline.items() if _has(table, name)}
-    baseline = in_table(table, known)
+    parameters = {name: value for name, value in facts.baseline.items() if _has(table, name)}
+    baseline = in_table(table, parameters)
     if table.num_rows and not has_configuration(table, baseline):
-        told = ", ".join(f"{name}={value_text(value)}" for name, value in baseline.items())
+        text = ", ".join(f"{name}={value_text(value)}" for name, value in baseline.items())
         raise SweepError(
-            f"no cell has the baseline's {told}: nothing can be compared",
+            f"no cell has the baseline's {text}: nothing can be compared",
             field="baseline",
             hint="name a configuration of the sweep: `gridtune report FOLDER --baseline NAME=VALUE`",
         )

@@ -126,12 +126,12 @@ def report_console() -> Console:
 
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
     """Leave out what says least until the table fits; the files have all of it."""
-    kept = list(columns)
+    shown = list(columns)
     for title in ("IQM", "95 %", "n"):
-        if sum(2 + max(map(len, [column.title, *column.cells])) for column in kept) <= width:
+        if sum(2 + max(map(len, [column.title, *column.cells])) for column in shown) <= width:
             break
-        kept = [column for column in kept if column.title != title]
-    return kept
+        shown = [column for column in shown if column.title != title]
+    return shown
 
 
 def _shown(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ def report_study(
     own = own.renamed(renaming)
     table = renaming.table(read_table(path))
     journal = {key: renaming.result(result) for key, result in read_journal(folder / JOURNAL_NAME).items()}
-    facts = own.asked(table, objective=objective, baseline=baseline)
+    facts = own.for_report(table, objective=objective, baseline=baseline)
     other = own.folder_of(facts)
     if other and tracking:
         raise SweepError(

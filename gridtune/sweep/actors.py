@@ -25,7 +25,7 @@ from gridtune.sweep.runner import error_text, run_one, worker_name
 from gridtune.sweep.warm import prepare_worker
 from gridtune.workload.workload import Workload
 
-__all__ = ["Setting", "SimulatorActor"]
+__all__ = ["ActorSettings", "SimulatorActor"]
 
 #: Seconds of work after which a step returns what it has: what a killed driver can lose.
 _STEP_SECONDS = 0.5
@@ -34,7 +34,7 @@ _IDLE_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
-class Setting:
+class ActorSettings:
     """What every actor of a sweep is told once.
 
     Attributes
@@ -65,18 +65,18 @@ class SimulatorActor(tune.Trainable):
     from the object store, what it has selected from them and the compiled kernels.
     """
 
-    def setup(self, config: dict[str, Any], setting: Setting | None = None) -> None:
+    def setup(self, config: dict[str, Any], settings: ActorSettings | None = None) -> None:
         """Get ready to run cells; a fault here becomes the error of each cell, not a dead actor."""
-        self._setting = setting
+        self._settings = settings
         self._workloads: dict[str, Workload] = {}
         self._silence: IO[str] | None = None
         self._system: System | None = None
         self._fault: Exception | None = None
         try:
-            if setting is not None:
-                load_plugins(setting.plugins)
-                self._system = get_system(setting.system)
-                prepare_worker(self._system, setting.configurations, setting.plugins)
+            if settings is not None:
+                load_plugins(settings.plugins)
+                self._system = get_system(settings.system)
+                prepare_worker(self._system, settings.configurations, settings.plugins)
         except Exception as fault:
             self._fault = fault
         self.reset_config(config)
@@ -112,9 +112,9 @@ class SimulatorActor(tune.Trainable):
 
     def _run(self, cell: Cell) -> CellResult:
         if self._fault is not None or self._system is None:
-            error = error_text(self._fault or RuntimeError("the actor was told no setting"))
+            error = error_text(self._fault or RuntimeError("the actor was told no settings"))
             return CellResult.of(cell, "failed", error=error, worker=worker_name())
-        timeout = None if self._setting is None else self._setting.timeout
+        timeout = None if self._settings is None else self._settings.timeout
         if timeout is None:
             return run_one(cell, self._system, self._load)
         # A compiled kernel cannot be interrupted from Python. This watchdog is a thread of C, which ends
@@ -129,6 +129,6 @@ class SimulatorActor(tune.Trainable):
 
     def _load(self, reference: str) -> Workload:
         if reference not in self._workloads:
-            assert self._setting is not None
-            self._workloads[reference] = ray.get(self._setting.workloads[reference])
+            assert self._settings is not None
+            self._workloads[reference] = ray.get(self._settings.workloads[reference])
         return self._workloads[reference]

@@ -29,7 +29,9 @@ _LARGEST_FINITE = 10_000
 
 def directions_of(space: SearchSpace, system: System) -> list[str]:
     """Return "min" or "max" for each objective: as the space says, else the metric's own."""
-    return [each.direction or system.metrics[each.metric].direction for each in space.objective]
+    return [
+        objective.direction or system.metrics[objective.metric].direction for objective in space.objective
+    ]
 
 
 class AdaptiveQueue(BlockQueue):
@@ -39,11 +41,11 @@ class AdaptiveQueue(BlockQueue):
     ----------
     planner
         Makes a configuration's cells.
-    known
+    finished
         Results there are already, by cell id; finished configurations are told to the sampler.
     tried
-        Results of every configuration tried before; by default those known. Cells among them that are not
-        known are run again.
+        Results of every configuration tried before; by default those finished. Cells among them that are not
+        finished are run again.
     workers
         Configurations that are tried at once.
     timeout
@@ -53,7 +55,7 @@ class AdaptiveQueue(BlockQueue):
     def __init__(
         self,
         planner: Planner,
-        known: Mapping[str, CellResult],
+        finished: Mapping[str, CellResult],
         *,
         tried: Iterable[CellResult] | None = None,
         workers: int,
@@ -65,7 +67,7 @@ class AdaptiveQueue(BlockQueue):
         options = space.strategy.adaptive
         assert options is not None
         self._options: Adaptive = options
-        self._found: dict[str, CellResult] = dict(known)
+        self._found: dict[str, CellResult] = dict(finished)
         self._cells_of: dict[str, list[Cell]] = {}
         self._asked: dict[str, Any] = {}
         self._exhausted = False
@@ -73,7 +75,7 @@ class AdaptiveQueue(BlockQueue):
         self._finite = None if points is None else {self._key(point): point for point in points}
         baseline = space_points(space)
         self._baseline = len(baseline)
-        before = self._points_of(known.values() if tried is None else tried)
+        before = self._points_of(finished.values() if tried is None else tried)
         self._study = _study(planner, self._options, len(before))
         for point in [*baseline, *before]:
             if self._key(point) not in self._cells_of:
@@ -122,8 +124,8 @@ class AdaptiveQueue(BlockQueue):
     @property
     def left(self) -> int:
         """Cells without a result, suggested or not."""
-        each = len(self._planner.strata) * len(self._planner.replicates)
-        return super().left + each * (self._configurations() - len(self._cells_of))
+        cells_each = len(self._planner.strata) * len(self._planner.replicates)
+        return super().left + cells_each * (self._configurations() - len(self._cells_of))
 
     def take(self, *, among: int | None = None) -> Block | None:
         """Return what is left of configurations taken up before, else a new one."""
@@ -172,23 +174,23 @@ class AdaptiveQueue(BlockQueue):
 
     def _values(self, key: str) -> list[float] | None:
         """Return each objective's mean over the configuration's cells; None if a cell has no value."""
-        found = [self._found.get(cell.cell_id) for cell in self._cells_of[key]]
+        results = [self._found.get(cell.cell_id) for cell in self._cells_of[key]]
         values = []
         for objective in self._planner.space.objective:
-            each = [
+            metrics = [
                 result.metrics.get(objective.metric, math.nan) if result is not None else math.nan
-                for result in found
+                for result in results
             ]
-            values.append(float(np.mean(each)))
+            values.append(float(np.mean(metrics)))
         return values if all(map(math.isfinite, values)) else None
 
 
 def _all_points(space: SearchSpace) -> list[dict[str, Any]] | None:
     """Return every point of a finite space, or None."""
     values = [dimension.values for dimension in space.dimensions.values()]
-    if any(each is None for each in values):
+    if any(numbers is None for numbers in values):
         return None
-    size = math.prod(len(each or ()) for each in values)
+    size = math.prod(len(numbers or ()) for numbers in values)
     return grid_points(space.dimensions) if size <= _LARGEST_FINITE else None
 
 
@@ -209,12 +211,12 @@ def _allowed(dimension: Dimension, value: Any) -> bool:
     return position(dimension.values or (), value) is not None
 
 
-def _study(planner: Planner, options: Adaptive, known: int) -> Any:
+def _study(planner: Planner, options: Adaptive, tried: int) -> Any:
     import optuna  # noqa: PLC0415
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     # A resumed sweep must not draw again what it drew when it began.
-    seed = int(np.random.SeedSequence([options.seed, known]).generate_state(1)[0])
+    seed = int(np.random.SeedSequence([options.seed, tried]).generate_state(1)[0])
     samplers: dict[str, Any] = {
         "tpe": lambda: optuna.samplers.TPESampler(seed=seed),
         "nsgaii": lambda: optuna.samplers.NSGAIISampler(seed=seed),
@@ -222,7 +224,7 @@ def _study(planner: Planner, options: Adaptive, known: int) -> Any:
     }
     directions = directions_of(planner.space, planner.system)
     return optuna.create_study(
-        directions=["minimize" if each == "min" else "maximize" for each in directions],
+        directions=["minimize" if direction == "min" else "maximize" for direction in directions],
         sampler=samplers[options.sampler](),
     )
 
@@ -235,11 +237,11 @@ def _failed() -> Any:
 
 def _queued(study: Any, space: SearchSpace, point: Mapping[str, Any]) -> Any:
     """Return a trial of the study that stands at a given point."""
-    stated = {}
+    parameters = {}
     for name, value in point.items():
         listed = space.dimensions[name].grid or space.dimensions[name].choice
-        stated[name] = value if listed is None else position(listed, value)
-    study.enqueue_trial(stated)
+        parameters[name] = value if listed is None else position(listed, value)
+    study.enqueue_trial(parameters)
     trial = study.ask()
     suggested_point(space.dimensions, trial)
     return trial

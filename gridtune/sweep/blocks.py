@@ -158,7 +158,7 @@ class BlockQueue:
         self.deaths_in_a_row += 1
         self.recall(number)
 
-    def bury(self, number: int, *, elapsed: float, error: str) -> list[CellResult]:
+    def worker_died(self, number: int, *, elapsed: float, error: str) -> list[CellResult]:
         """Deal with a block whose worker died; return the results of cells that are given up.
 
         Parameters

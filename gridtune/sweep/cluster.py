@@ -19,8 +19,8 @@ __all__ = [
     "processors_here",
     "ray_session",
     "room_for",
-    "telling_of_waits",
     "waiting_text",
+    "warn_after_wait",
 ]
 
 #: One thread per worker: many workers each with a thread pool wait for one another. Ray and Tune: no
@@ -44,7 +44,7 @@ _ENVIRONMENT = {
 #: Bytes of a local cluster's object store beside the workloads themselves.
 _STORE_BYTES = 256 * 2**20
 #: Seconds within which a running cluster must answer.
-_KNOCK_SECONDS = 10.0
+_ANSWER_SECONDS = 10.0
 #: Seconds without a worker after which a full cluster is told of.
 _WAIT_SECONDS = 15.0
 
@@ -153,7 +153,7 @@ def waiting_text(
 
 
 @contextlib.contextmanager
-def telling_of_waits(
+def warn_after_wait(
     text: str | None, tell: Callable[[str], None], *, seconds: float = _WAIT_SECONDS
 ) -> Iterator[Callable[[], None]]:
     """Tell a text once unless the function given is called within so many seconds: a worker has started."""
@@ -181,7 +181,7 @@ def _connect(address: str | None, processors: int, store_bytes: int) -> None:
                 **quiet,
             )
         else:
-            _knock(address)
+            _check_listening(address)
             ray.init(address=address, **quiet)
     except Exception as fault:  # a node that does not come up in time is a bare Exception of Ray's
         where = f"at {address}" if address else "here"
@@ -214,10 +214,10 @@ def _disconnect() -> None:
             gc.enable()
 
 
-def _knock(address: str) -> None:
+def _check_listening(address: str) -> None:
     """Raise OSError if nobody listens at a `host:port`; Ray itself would try for minutes on end."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or "/" in host:
         return  # "auto", "ray://…": Ray's own to resolve
-    with socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_SECONDS):
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS):
         pass

@@ -75,7 +75,7 @@ def grid_points(dimensions: Mapping[str, Dimension]) -> list[Point]:
             )
     names = list(dimensions)
     combinations = itertools.product(*(dimensions[name].values or () for name in names))
-    return _once(active_part(dimensions, dict(zip(names, each, strict=True))) for each in combinations)
+    return _once(active_part(dimensions, dict(zip(names, values, strict=True))) for values in combinations)
 
 
 def random_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) -> list[Point]:
@@ -145,7 +145,9 @@ def _crossed(
 ) -> list[Point]:
     """Return every sampled row with every combination of the `grid` dimensions."""
     crossed = {name: dimension.grid or () for name, dimension in dimensions.items() if name not in drawn}
-    combinations = [dict(zip(crossed, each, strict=True)) for each in itertools.product(*crossed.values())]
+    combinations = [
+        dict(zip(crossed, values, strict=True)) for values in itertools.product(*crossed.values())
+    ]
     return _once(
         active_part(dimensions, {**_values(dimensions, drawn, row), **combination})
         for row in rows
@@ -178,9 +180,9 @@ def _once(points: Iterable[Point]) -> list[Point]:
 
 
 def _distinct(points: Iterable[Point]) -> Iterator[Point]:
-    seen: set[str] = set()
+    keys: set[str] = set()
     for point in points:
         key = repr(sorted(point.items()))
-        if key not in seen:
-            seen.add(key)
+        if key not in keys:
+            keys.add(key)
             yield point

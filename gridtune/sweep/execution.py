@@ -15,10 +15,10 @@ from ray.tune import Stopper
 from ray.tune.search import Searcher
 
 from gridtune.errors import SweepError
-from gridtune.sweep.actors import Setting, SimulatorActor
+from gridtune.sweep.actors import ActorSettings, SimulatorActor
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.cluster import environment
-from gridtune.sweep.drive import Busy, Drive, Sink
+from gridtune.sweep.driver import Busy, Sink, SweepDriver
 
 __all__ = ["execute"]
 
@@ -26,16 +26,16 @@ __all__ = ["execute"]
 class _Search(Searcher):
     """Hands Tune one block after another."""
 
-    def __init__(self, drive: Drive) -> None:
+    def __init__(self, driver: SweepDriver) -> None:
         super().__init__()
-        self._drive = drive
+        self._driver = driver
 
     def suggest(self, trial_id: str) -> Any:
         """Return a trial's configuration, None for "not now", or that there is nothing more."""
-        block = self._drive.suggest(trial_id)
+        block = self._driver.suggest(trial_id)
         if block is not None:
             return {"block": block}
-        return Searcher.FINISHED if self._drive.over else None
+        return Searcher.FINISHED if self._driver.over else None
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
         """Do nothing: `_Hooks` hears of results and deaths."""
@@ -50,39 +50,39 @@ class _Search(Searcher):
 class _Hooks(tune.Callback):
     """Hears of starts, results and deaths."""
 
-    def __init__(self, drive: Drive) -> None:
-        self._drive = drive
+    def __init__(self, driver: SweepDriver) -> None:
+        self._driver = driver
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._drive.started(trial.trial_id)
+        self._driver.started(trial.trial_id)
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         # Tune keeps the last result of every trial; the cells in it are in the journal.
         results = result.pop("results", ())
-        self._drive.received(trial.trial_id, results, ended=bool(result.get("done")))
+        self._driver.received(trial.trial_id, results, ended=bool(result.get("done")))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._drive.died(trial.trial_id, trial.get_pickled_error() or trial.get_error())
+        self._driver.died(trial.trial_id, trial.get_pickled_error() or trial.get_error())
 
 
 class _Stop(Stopper):
-    """Ends trials, and the experiment when the drive cannot go on; asked before `_Hooks` hears a result."""
+    """Ends trials, and the experiment when the driver cannot go on; asked before `_Hooks` hears a result."""
 
-    def __init__(self, drive: Drive) -> None:
-        self._drive = drive
+    def __init__(self, driver: SweepDriver) -> None:
+        self._driver = driver
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return self._drive.to_end(trial_id, int(result["left"]))
+        return self._driver.should_end(trial_id, int(result["left"]))
 
     def stop_all(self) -> bool:
-        return self._drive.fault is not None
+        return self._driver.fault is not None
 
 
 def execute(
     queue: BlockQueue,
-    setting: Setting,
+    settings: ActorSettings,
     *,
     sink: Sink,
     busy: Busy,
@@ -97,7 +97,7 @@ def execute(
     ----------
     queue
         Deals out blocks of cells.
-    setting
+    settings
         What every actor is told; its workloads are in the object store.
     sink
         Called with results in the order they come, in this thread.
@@ -117,19 +117,19 @@ def execute(
     SweepError
         If workers keep dying.
     """
-    drive = Drive(queue, sink=sink, busy=busy, workers=workers, room=room, timeout=setting.timeout)
-    trainable = tune.with_resources(tune.with_parameters(SimulatorActor, setting=setting), {"cpu": cpus})
+    driver = SweepDriver(queue, sink=sink, busy=busy, workers=workers, room=room, timeout=settings.timeout)
+    trainable = tune.with_resources(tune.with_parameters(SimulatorActor, settings=settings), {"cpu": cpus})
     shutil.rmtree(scratch, ignore_errors=True)
-    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(drive.most_trials)}):
+    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(driver.most_trials)}):
         tuner = tune.Tuner(
             trainable,
-            tune_config=tune.TuneConfig(search_alg=_Search(drive), num_samples=-1, reuse_actors=True),
+            tune_config=tune.TuneConfig(search_alg=_Search(driver), num_samples=-1, reuse_actors=True),
             run_config=tune.RunConfig(
                 name="blocks",
                 storage_path=str(scratch.resolve()),
-                callbacks=[_Hooks(drive)],
+                callbacks=[_Hooks(driver)],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
-                stop=_Stop(drive),
+                stop=_Stop(driver),
                 verbose=0,
             ),
         )
@@ -137,7 +137,7 @@ def execute(
             tuner.fit()
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    if drive.fault is not None:
-        raise drive.fault
+    if driver.fault is not None:
+        raise driver.fault
     if queue.left:
         raise SweepError(f"Tune ended with {queue.left} cells left to run")

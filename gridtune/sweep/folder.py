@@ -21,9 +21,9 @@ def check_writable(folder: Path) -> None:
     SweepError
         If nothing can be written there.
     """
-    made: list[Path] = []
+    created: list[Path] = []
     try:
-        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        created = [directory for directory in (folder, *folder.parents) if not directory.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -33,7 +33,7 @@ def check_writable(folder: Path) -> None:
             f"nothing can be written into this folder: {reason}", path=folder, hint="give another with --out"
         ) from None
     finally:
-        for each in made:
+        for directory in created:
             # What somebody else has put something into meanwhile stays.
             with contextlib.suppress(OSError):
-                each.rmdir()
+                directory.rmdir()

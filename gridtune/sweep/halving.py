@@ -31,7 +31,7 @@ class HalvingQueue(AdaptiveQueue):
 
     Parameters
     ----------
-    planner, known, tried, workers, timeout
+    planner, finished, tried, workers, timeout
         As of `AdaptiveQueue`; ranked is by the first objective.
 
     References
@@ -42,7 +42,7 @@ class HalvingQueue(AdaptiveQueue):
     def __init__(
         self,
         planner: Planner,
-        known: Mapping[str, CellResult],
+        finished: Mapping[str, CellResult],
         *,
         tried: Iterable[CellResult] | None = None,
         workers: int,
@@ -55,7 +55,7 @@ class HalvingQueue(AdaptiveQueue):
         #: Configurations by rung, without the resource: key to point.
         self._at: list[dict[str, dict[str, Any]]] = [{} for _ in self._rungs]
         self._sign = 1.0 if directions_of(planner.space, planner.system)[0] == "min" else -1.0
-        super().__init__(planner, known, tried=tried, workers=workers, timeout=timeout)
+        super().__init__(planner, finished, tried=tried, workers=workers, timeout=timeout)
 
     def _open(self, point: Mapping[str, Any], trial: Any) -> list[Cell]:
         rest = {name: value for name, value in point.items() if name != self._halving.resource}
@@ -82,7 +82,7 @@ class HalvingQueue(AdaptiveQueue):
 
     def _finished(self, key: str) -> list[float] | None:
         cells = self._cells_of.get(key, [])
-        return self._values(key) if cells and all(each.cell_id in self._found for each in cells) else None
+        return self._values(key) if cells and all(cell.cell_id in self._found for cell in cells) else None
 
     def _unseen(self) -> int:
         return 0 if self._exhausted else max(0, self._halving.trials + self._baseline - len(self._begun))
@@ -95,9 +95,9 @@ class HalvingQueue(AdaptiveQueue):
     @property
     def left(self) -> int:
         """Cells without a result that are known to come: how many go on is not known before."""
-        each = len(self._planner.strata) * len(self._planner.replicates)
+        cells_each = len(self._planner.strata) * len(self._planner.replicates)
         ahead = self._unseen() or int(self._promotable() is not None)
-        return BlockQueue.left.fget(self) + each * ahead  # type: ignore[attr-defined]
+        return BlockQueue.left.fget(self) + cells_each * ahead  # type: ignore[attr-defined]
 
     def take(self, *, among: int | None = None) -> Block | None:
         """Return what is left of configurations taken up before, else one that goes on, else a new one."""

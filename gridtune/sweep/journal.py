@@ -115,9 +115,9 @@ class Journal:
 
     def append(self, results: Iterable[CellResult]) -> None:
         """Write results; a cell's later result counts."""
-        found = list(results)
-        self._write([result.as_record() for result in found])
-        self._results.update({result.cell_id: result for result in found})
+        batch = list(results)
+        self._write([result.as_record() for result in batch])
+        self._results.update({result.cell_id: result for result in batch})
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             self._sync()
 

@@ -1,4 +1,4 @@
-"""What a sweep tells those who watch it: progress on a screen, MLflow, a test."""
+"""What observers of a sweep get: progress on a screen, MLflow, a test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["SweepObserver", "SweepPlan", "SweepResult", "WorkloadFacts"]
 
 @dataclass(frozen=True)
 class WorkloadFacts:
-    """What is worth knowing about one trace of a sweep.
+    """One trace of a sweep.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ class SweepPlan:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep came to.
+    """The result of a sweep.
 
     Attributes
     ----------
     plan
-        What it set out to do.
+        The plan it followed.
     results
         Every cell's result, in the table's order.
     table
@@ -124,13 +124,13 @@ class SweepObserver(Protocol):
     """Watches a sweep, in the driver's own thread; what it raises ends the sweep (the journal is safe)."""
 
     def started(self, plan: SweepPlan) -> None:
-        """Hear what is to be done, before anything is."""
+        """Take the plan, before the first cell runs."""
         ...
 
     def finished(self, results: Sequence[CellResult]) -> None:
-        """Hear of results, each once, after they are in the journal."""
+        """Take new results, after they are in the journal; each comes once."""
         ...
 
     def ended(self, result: SweepResult) -> None:
-        """Hear what it came to, when `results.parquet` is written."""
+        """Take the result, when `results.parquet` is written."""
         ...

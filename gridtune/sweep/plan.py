@@ -68,17 +68,18 @@ def space_replicates(replicates: Replicates, window: str = "window") -> list[Rep
 def space_strata(space: SearchSpace, system: System) -> list[Stratum]:
     """Return the workloads that everything is crossed with."""
     plain = [
-        {name: value for name, value in each.items() if name != "label"} for each in space.workloads or ({},)
+        {name: value for name, value in workload.items() if name != "label"}
+        for workload in space.workloads or ({},)
     ]
-    labels = [str(each.get("label", "")) for each in space.workloads] or [""]
-    traces = [str({**space.fixed, **each}.get("trace", "")) for each in plain]
+    labels = [str(workload.get("label", "")) for workload in space.workloads] or [""]
+    traces = [str({**space.fixed, **workload}.get("trace", "")) for workload in plain]
     strata = []
     for index, (label, trace, parameters) in enumerate(zip(labels, traces, plain, strict=True)):
         # A trace alone names the workload unless another workload is the same trace, cut otherwise.
         others = {} if traces.count(trace) == 1 else parameters
         rest = [f"{name}={value}" for name, value in others.items() if name != "trace"]
         strata.append(Stratum(label or ", ".join([_short(trace), *rest]) or system.name, parameters))
-        if strata[-1].label in [each.label for each in strata[:-1]]:
+        if strata[-1].label in [stratum.label for stratum in strata[:-1]]:
             message = f"two workloads would be called {strata[-1].label!r}"
             raise space.fault(message, "workloads", index, hint="give each a `label`")
     return strata
@@ -126,22 +127,22 @@ def most_cells(space: SearchSpace) -> int:
 
 def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
-    stated = {name: value for name, value in space.baseline.items() if name not in wanted}
-    for name, value in stated.items():
+    fixed = {name: value for name, value in space.baseline.items() if name not in wanted}
+    for name, value in fixed.items():
         if space.fixed[name] != value:
             raise space.fault(f"every cell has {name}={space.fixed[name]!r}", "baseline", name)
     if not wanted or any(_agrees(point, wanted) for point in points):
         return points
     if space.strategy.kind == "grid":
-        told = ", ".join(f"{name}={value}" for name, value in wanted.items())
-        raise space.fault(f"no configuration of the grid has {told}", "baseline")
+        parameters = ", ".join(f"{name}={value}" for name, value in wanted.items())
+        raise space.fault(f"no configuration of the grid has {parameters}", "baseline")
     return [_baseline_point(space, wanted), *points]
 
 
 def _baseline_point(space: SearchSpace, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the baseline as a point of a sampled space, where it must be a whole one."""
     dimensions = space.dimensions
-    missing = [name for name, each in dimensions.items() if name not in wanted and not each.when]
+    missing = [name for name, dimension in dimensions.items() if name not in wanted and not dimension.when]
     if not missing:
         try:
             point = active_part(dimensions, wanted)
@@ -171,13 +172,13 @@ def _check_listed(space: SearchSpace, point: Mapping[str, Any]) -> None:
 def understood_baseline(space: SearchSpace, system: System) -> dict[str, Any]:
     """Return the baseline as the system understands it, which is how cells and tables have it."""
     wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
-    first = {name: each.extremes[0] for name, each in space.dimensions.items()}
+    first = {name: dimension.extremes[0] for name, dimension in space.dimensions.items()}
     # Parameters are checked as a whole, so those of one of the baseline's configurations are.
     agreeing = (point for point in space_points(space) if _agrees(point, wanted))
     point = next(agreeing, None) or active_part(space.dimensions, {**first, **wanted})
-    given = {**space.fixed, **space_strata(space, system)[0].parameters, **point}
-    known = check_configuration(space, system, given).model_dump(mode="json")
-    return {name: known[name] if name in given else value for name, value in space.baseline.items()}
+    parameters = {**space.fixed, **space_strata(space, system)[0].parameters, **point}
+    validated = check_configuration(space, system, parameters).model_dump(mode="json")
+    return {name: validated[name] if name in parameters else value for name, value in space.baseline.items()}
 
 
 def _agrees(point: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
@@ -212,8 +213,8 @@ class Planner:
         try:
             return self._cells(space_points(self.space))
         except SpaceError as fault:
-            given = {**self.space.fixed, **self.strata[0].parameters}
-            blamed = faulty_value(self.space, self.system, given, _strategy_points(self.space))
+            shared = {**self.space.fixed, **self.strata[0].parameters}
+            blamed = faulty_value(self.space, self.system, shared, _strategy_points(self.space))
             raise (blamed or fault) from None
 
     def _cells(self, points: Sequence[Mapping[str, Any]]) -> list[Cell]:
@@ -226,31 +227,35 @@ class Planner:
 
     def understood(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return a point's values as the system understands them: 1 and 1.0 are the same load."""
-        given = {**self.space.fixed, **self.strata[0].parameters, **point}
-        known = check_configuration(self.space, self.system, given).model_dump(mode="json")
-        return {name: known[name] for name in point}
+        parameters = {**self.space.fixed, **self.strata[0].parameters, **point}
+        validated = check_configuration(self.space, self.system, parameters).model_dump(mode="json")
+        return {name: validated[name] for name in point}
 
     def _configuration(self, stratum: Stratum, point: Mapping[str, Any]) -> Iterable[Cell]:
-        given = {**self.space.fixed, **stratum.parameters, **point}
-        parameters = check_configuration(self.space, self.system, given)
+        configured = {**self.space.fixed, **stratum.parameters, **point}
+        parameters = check_configuration(self.space, self.system, configured)
         traces = self._traces(parameters, stratum)
         self._check_windows(traces, stratum)
         # As the system understands them, for 1 and 1.0 are the same load in tables too.
         understood = parameters.model_dump(mode="json")
-        configuration = {name: understood[name] for name in given}
+        configuration = {name: understood[name] for name in configured}
         configuration_id = configuration_id_of(self.system, parameters, traces)
         for replicate in self.replicates:
-            full = check_configuration(self.space, self.system, {**given, **replicate.parameters})
+            full = check_configuration(self.space, self.system, {**configured, **replicate.parameters})
             cell_id = cell_id_of(self.system, full, replicate.seed, traces)
             yield Cell(cell_id, configuration_id, stratum.label, configuration, replicate, traces)
 
     def corners(self) -> list[dict[str, Any]]:
         """Return points that together take every listed value and every end of a range once."""
         dimensions = self.space.dimensions
-        longest = max((len(each.extremes) for each in dimensions.values()), default=0)
+        longest = max((len(dimension.extremes) for dimension in dimensions.values()), default=0)
         return [
             active_part(
-                dimensions, {name: each.extremes[i % len(each.extremes)] for name, each in dimensions.items()}
+                dimensions,
+                {
+                    name: dimension.extremes[i % len(dimension.extremes)]
+                    for name, dimension in dimensions.items()
+                },
             )
             for i in range(longest)
         ]

@@ -53,9 +53,9 @@ class BestSoFar:
                 self._labels[result.configuration_id] = self._label(result.configuration)
 
     def _label(self, configuration: Mapping[str, Any]) -> str:
-        given = {name: configuration[name] for name in self._varied if name in configuration}
+        varied = {name: configuration[name] for name in self._varied if name in configuration}
         return " · ".join(
-            value if isinstance(value, str) else f"{name}={_short(value)}" for name, value in given.items()
+            value if isinstance(value, str) else f"{name}={_short(value)}" for name, value in varied.items()
         )
 
     def lines(self) -> list[str]:
@@ -63,7 +63,7 @@ class BestSoFar:
         lines = []
         for workload, sums in sorted(self._sums.items()):
             most = max(map(len, sums.values()))
-            means = {name: sum(each) / most for name, each in sums.items() if len(each) == most}
+            means = {name: sum(values) / most for name, values in sums.items() if len(values) == most}
             best = min(means, key=lambda name: self._sign * means[name])
             label = self._labels[best] or "the only configuration"
             lines.append(f"best so far on {workload}: {label}, {self._metric} {_short(means[best])}")
@@ -81,10 +81,10 @@ def _clock(seconds: float) -> str:
 
 
 class Progress:
-    """Shows how a sweep is doing; a `SweepObserver` that is also told what the sweep is busy with.
+    """Shows how a sweep is doing; a `SweepObserver` that also shows what the sweep is busy with.
 
     On a terminal it is one screen that changes in place: cells done, running and failed, the best
-    configuration so far, time gone and left. Elsewhere it is a line every few seconds.
+    configuration so far, time taken and left. Elsewhere it is a line every few seconds.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Progress:
         self._began = time.monotonic()
         self._first: float | None = None
         self._before = 0
-        self._told = -_LINE_SECONDS
+        self._last_line = -_LINE_SECONDS
 
     def __enter__(self) -> Self:
         if self._console is not None and self._console.is_terminal:
@@ -127,43 +127,43 @@ class Progress:
             self._live = None
 
     def stage(self, what: str, busy: int) -> None:
-        """Hear what the sweep is busy with, and with how many workers."""
+        """Show what the sweep is busy with, and with how many workers."""
         changed = what != self._stage
         self._stage, self._busy = what, busy
         if changed and what != "running":
             self._say(f"{what} …")
 
     def started(self, plan: SweepPlan) -> None:
-        """Hear the plan."""
+        """Show the plan."""
         best = BestSoFar(plan)
         with self._lock:
             self._plan, self._best = plan, best
             self._states.update(result.state for result in plan.finished)
             self._before = len(plan.finished)
-        kept = f", {self._before} of them finished before" if self._before else ""
-        self._say(f"{plan.space.name}: {plan.total} cells{kept}; in {plan.directory}")
+        before = f", {self._before} of them finished before" if self._before else ""
+        self._say(f"{plan.space.name}: {plan.total} cells{before}; in {plan.directory}")
 
     def finished(self, results: Sequence[CellResult]) -> None:
-        """Hear results."""
+        """Count results."""
         with self._lock:
             if self._first is None:
                 self._first = time.monotonic()
             self._states.update(result.state for result in results)
             if self._best is not None:
                 self._best.add(results)
-        if time.monotonic() - self._told >= _LINE_SECONDS:
+        if time.monotonic() - self._last_line >= _LINE_SECONDS:
             best = self._best.lines() if self._best else []
             self._say("; ".join([self._counts(), self._times(), *best]))
 
     def ended(self, result: SweepResult) -> None:
-        """Hear the end."""
-        told = ", ".join(
+        """Show the totals."""
+        counts = ", ".join(
             f"{count} {state.replace('_', ' ')}" for state, count in result.counts.items() if count
         )
-        self._say(f"{told or 'no cells'}; {result.ran} run now, in {_clock(result.seconds)}")
+        self._say(f"{counts or 'no cells'}; {result.ran} run now, in {_clock(result.seconds)}")
 
     def _say(self, text: str) -> None:
-        self._told = time.monotonic()
+        self._last_line = time.monotonic()
         if self._console is not None and self._live is None:
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -179,12 +179,12 @@ class Progress:
 
     def _times(self) -> str:
         now = time.monotonic()
-        gone = f"{_clock(now - self._began)} gone"
+        elapsed = f"elapsed {_clock(now - self._began)}"
         finished = sum(self._states.values())
         ran, left = finished - self._before, self._total - finished
         if self._first is None or not ran or now - self._first < _SURE_SECONDS:
-            return gone
-        return f"{gone}, about {_clock(left * (now - self._first) / ran)} left"
+            return elapsed
+        return f"{elapsed}, about {_clock(left * (now - self._first) / ran)} left"
 
     def screen(self) -> RenderableType:
         """Return the live screen as it is now."""

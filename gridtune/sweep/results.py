@@ -117,12 +117,12 @@ def in_table(table: pa.Table, parameters: Mapping[str, Any]) -> dict[str, Any]:
         Name to value; one without a column stays as it is.
     """
 
-    def held(name: str, value: Any) -> Any:
+    def column_value(name: str, value: Any) -> Any:
         column = table.schema.get_field_index(f"param.{name}")
         is_text = column >= 0 and pa.types.is_string(table.schema.field(column).type)
         return _as_text(value) if is_text else value
 
-    return {name: held(name, value) for name, value in parameters.items()}
+    return {name: column_value(name, value) for name, value in parameters.items()}
 
 
 def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellResult]:
@@ -165,11 +165,11 @@ def _described(result: CellResult, row: Mapping[str, Any]) -> CellResult:
     )
 
 
-def _as_given(before: Any, held: Any) -> Any:
+def _as_given(before: Any, value: Any) -> Any:
     """Return a value from a table, where a list is JSON text: as it was before if it is the same."""
-    if before is not None and (before == held or _as_text(before) == held):
+    if before is not None and (before == value or _as_text(before) == value):
         return before
-    if isinstance(held, str) and held.startswith("["):
+    if isinstance(value, str) and value.startswith("["):
         with contextlib.suppress(ValueError):
-            return json.loads(held)
-    return held
+            return json.loads(value)
+    return value

@@ -39,8 +39,8 @@ def default_directory(space: SearchSpace) -> Path:
 
 def space_cells(space: SearchSpace | Mapping[str, Any] | str | Path) -> list[Cell]:
     """Return the cells of a space that are known up front, without running anything."""
-    known = as_space(space)
-    return Planner(known, check_space(known), Workloads(known.base)).cells()
+    checked = as_space(space)
+    return Planner(checked, check_space(checked), Workloads(checked.base)).cells()
 
 
 def run_space(
@@ -104,13 +104,13 @@ def run_space(
     with Journal(folder / JOURNAL_NAME) as journal:
         renaming = Renaming(system)
         stored = {cell_id: renaming.result(result) for cell_id, result in journal.results.items()}
-        found = {
+        finished = {
             cell_id: result
             for cell_id, result in stored.items()
             if result.state == "done" or not retry_failed
         }
         wanted = workers or known_space.resources.workers or 0
-        queue, before = _queue(planner, cells, found, stored, wanted, shuffle)
+        queue, before = _queue(planner, cells, finished, stored, wanted, shuffle)
         plan = _plan(planner, folder, queue, before)
         for observer in observers:
             observer.started(plan)
@@ -119,7 +119,7 @@ def run_space(
         def sink(results: Sequence[CellResult]) -> None:
             nonlocal ran
             journal.append(results)
-            found.update({result.cell_id: result for result in results})
+            finished.update({result.cell_id: result for result in results})
             ran += len(results)
             for observer in observers:
                 observer.finished(results)
@@ -129,7 +129,7 @@ def run_space(
                 planner, queue, cells, sink=sink, tell=tell, address=address, workers=wanted, folder=folder
             )
         tell("writing results", 0)
-        results = _in_order(planner, cells, queue, found)
+        results = _in_order(planner, cells, queue, finished)
         earlier = len(journal.results.keys() - {result.cell_id for result in results})
     table = results_table(results)
     write_table(table, folder / RESULTS_NAME)
@@ -143,7 +143,7 @@ def run_space(
 def _queue(
     planner: Planner,
     cells: Sequence[Cell],
-    found: Mapping[str, CellResult],
+    finished: Mapping[str, CellResult],
     tried: Mapping[str, CellResult],
     workers: int,
     shuffle: int | None,
@@ -155,16 +155,16 @@ def _queue(
     timeout = planner.space.timeout
     if planner.space.strategy.adaptive is not None:
         kind = AdaptiveQueue if planner.space.strategy.asha is None else HalvingQueue
-        adaptive = kind(planner, found, tried=tried.values(), workers=workers, timeout=timeout)
-        return adaptive, _results_of(adaptive.cells(), found)
-    missing = [cell for cell in cells if cell.cell_id not in found]
+        adaptive = kind(planner, finished, tried=tried.values(), workers=workers, timeout=timeout)
+        return adaptive, _results_of(adaptive.cells(), finished)
+    missing = [cell for cell in cells if cell.cell_id not in finished]
     if shuffle is None:
         places = planner.run_order(missing)
         missing.sort(key=lambda cell: places[cell.cell_id])
     else:
         random.Random(shuffle).shuffle(missing)
     queue = BlockQueue(missing, workers=workers, timeout=timeout)
-    return queue, _results_of(cells, found)
+    return queue, _results_of(cells, finished)
 
 
 def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[CellResult]) -> SweepPlan:
@@ -195,13 +195,13 @@ def _run_on_ray(
     folder: Path,
 ) -> None:
     # Ray takes a third of a second to import; a sweep with nothing left to run does without.
-    from gridtune.sweep.cluster import ray_session, telling_of_waits, waiting_text  # noqa: PLC0415
+    from gridtune.sweep.cluster import ray_session, waiting_text, warn_after_wait  # noqa: PLC0415
     from gridtune.sweep.warm import representatives  # noqa: PLC0415
 
     space = planner.space
     configurations = representatives(cells or planner.cells(planner.corners()))
-    held = planner.workloads.loaded
-    size = sum(column.nbytes for workload in held.values() for column in workload.columns.values())
+    workloads = planner.workloads.loaded
+    size = sum(column.nbytes for workload in workloads.values() for column in workload.columns.values())
     tell("starting Ray", 0)
     with ray_session(address, workers=workers, cpus=space.resources.cpus, store_bytes=2 * size) as (
         count,
@@ -209,13 +209,13 @@ def _run_on_ray(
     ):
         import ray  # noqa: PLC0415
 
-        from gridtune.sweep.actors import Setting  # noqa: PLC0415
+        from gridtune.sweep.actors import ActorSettings  # noqa: PLC0415
         from gridtune.sweep.execution import execute  # noqa: PLC0415
 
-        setting = Setting(
+        settings = ActorSettings(
             system=space.system,
             plugins=read_plugins(space),
-            workloads={reference: ray.put(workload) for reference, workload in held.items()},
+            workloads={reference: ray.put(workload) for reference, workload in workloads.items()},
             timeout=space.timeout,
             configurations=configurations,
         )
@@ -225,7 +225,7 @@ def _run_on_ray(
         where = address or os.environ.get("RAY_ADDRESS") or "this machine"
         cpus = space.resources.cpus
         text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), cpus)
-        with telling_of_waits(text, lambda told: tell(told, 0)) as started:
+        with warn_after_wait(text, lambda message: tell(message, 0)) as started:
 
             def busy(number: int) -> None:
                 started()
@@ -233,26 +233,26 @@ def _run_on_ray(
 
             scratch = folder / ".tune"
             execute(
-                queue, setting, sink=sink, busy=busy, workers=count, room=room, cpus=cpus, scratch=scratch
+                queue, settings, sink=sink, busy=busy, workers=count, room=room, cpus=cpus, scratch=scratch
             )
         tell("ending Ray", 0)
 
 
 def _in_order(
-    planner: Planner, cells: Sequence[Cell], queue: BlockQueue, found: Mapping[str, CellResult]
+    planner: Planner, cells: Sequence[Cell], queue: BlockQueue, finished: Mapping[str, CellResult]
 ) -> list[CellResult]:
     """Return the space's results by workload, configuration, replicate, whatever order they came in."""
-    chosen: Iterable[Cell] = cells
+    ordered: Iterable[Cell] = cells
     if isinstance(queue, AdaptiveQueue):
         # Which point came when depends on the workers' speed; the points' own order does not.
         order = planner.run_order(queue.cells())
-        chosen = sorted(
+        ordered = sorted(
             queue.cells(),
             key=lambda cell: (order[cell.cell_id][0], cell.configuration_id, order[cell.cell_id][1]),
         )
-    return _results_of(chosen, found)
+    return _results_of(ordered, finished)
 
 
-def _results_of(cells: Iterable[Cell], found: Mapping[str, CellResult]) -> list[CellResult]:
+def _results_of(cells: Iterable[Cell], finished: Mapping[str, CellResult]) -> list[CellResult]:
     """Return the results there are of these cells, in their order and as this space describes them."""
-    return [found[cell.cell_id].of_cell(cell) for cell in cells if cell.cell_id in found]
+    return [finished[cell.cell_id].of_cell(cell) for cell in cells if cell.cell_id in finished]

@@ -39,7 +39,7 @@ class CellRun:
     cell
         What was run.
     outcome
-        What it came to.
+        Its result.
     seconds
         Wall-clock seconds of the run, without reading traces and compiling.
     """
@@ -82,21 +82,22 @@ def run_cell(
     GridtuneError
         If the system or a parameter is unknown, a trace is not found, or the run fails.
     """
-    chosen = get_system(system)
-    known = validated(chosen, parameters)
-    held = Workloads(base) if workloads is None else workloads
-    traces = held.checksums(chosen.traces(known))
-    chosen.prepare([known])
+    simulated = get_system(system)
+    checked = validated(simulated, parameters)
+    workloads = Workloads(base) if workloads is None else workloads
+    traces = workloads.checksums(simulated.traces(checked))
+    simulated.prepare([checked])
     cell = Cell(
-        cell_id=cell_id_of(chosen, known, seed, traces),
-        configuration_id=configuration_id_of(chosen, known, traces),
+        cell_id=cell_id_of(simulated, checked, seed, traces),
+        configuration_id=configuration_id_of(simulated, checked, traces),
         workload=", ".join(traces),
         configuration=dict(parameters),
         replicate=Replicate(f"seed {seed}", seed),
         traces=traces,
     )
     began = time.perf_counter()
-    outcome = chosen.run(known, streams=replicate_streams(seed, traces), load=held.load, tables=tables)
+    streams = replicate_streams(seed, traces)
+    outcome = simulated.run(checked, streams=streams, load=workloads.load, tables=tables)
     return CellRun(cell, outcome, time.perf_counter() - began)
 
 
@@ -105,8 +106,8 @@ def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
     began = time.perf_counter()
     try:
         streams = replicate_streams(cell.seed, cell.traces)
-        known = validated(system, cell.parameters)
-        outcome = system.run(known, streams=streams, load=load, tables=False)
+        parameters = validated(system, cell.parameters)
+        outcome = system.run(parameters, streams=streams, load=load, tables=False)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
         notes = dict(outcome.notes)
     except Exception as fault:

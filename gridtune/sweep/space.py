@@ -96,16 +96,16 @@ class Dimension(_Part):
     @field_validator("grid", "choice")
     @classmethod
     def _distinct(cls, value: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-        for index, each in enumerate(value or ()):
-            if any(each == other and type(each) is type(other) for other in (value or ())[:index]):
-                raise ValueError(f"the value {each!r} is here twice")
+        for index, item in enumerate(value or ()):
+            if any(item == other and type(item) is type(other) for other in (value or ())[:index]):
+                raise ValueError(f"the value {item!r} is here twice")
         return value
 
     @model_validator(mode="after")
     def _one_kind(self) -> Dimension:
-        given = [name for name in _KINDS if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"a dimension has exactly one of {', '.join(_KINDS)}, but got {given or 'none'}")
+        kinds = [name for name in _KINDS if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            raise ValueError(f"a dimension has exactly one of {', '.join(_KINDS)}, but got {kinds or 'none'}")
         return self
 
     @property
@@ -146,9 +146,9 @@ class Replicates(_Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Replicates:
-        given = [name for name in ("seeds", "windows", "shakes") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"exactly one of seeds, windows, shakes is needed, but got {given or 'none'}")
+        kinds = [name for name in ("seeds", "windows", "shakes") if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            raise ValueError(f"exactly one of seeds, windows, shakes is needed, but got {kinds or 'none'}")
         if (self.shakes is None) != (self.amount is None):
             raise ValueError("shakes and amount (seconds) go together")
         return self
@@ -226,10 +226,10 @@ class Strategy(_Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Strategy:
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(given) != 1:
+        kinds = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(kinds) != 1:
             raise ValueError(
-                f"exactly one of {', '.join(type(self).model_fields)} is needed, but got {given or 'none'}"
+                f"exactly one of {', '.join(type(self).model_fields)} is needed, but got {kinds or 'none'}"
             )
         if self.grid:
             raise ValueError(f"grid takes no options, but got {sorted(self.grid)}")
@@ -299,15 +299,17 @@ class SearchSpace(_Part):
     @field_validator("objective", mode="before")
     @classmethod
     def _list_of_objectives(cls, value: Any) -> Any:
-        given = value if isinstance(value, list | tuple) else [value]
-        return [{"metric": each} if isinstance(each, str) else each for each in given]
+        objectives = value if isinstance(value, list | tuple) else [value]
+        return [
+            {"metric": objective} if isinstance(objective, str) else objective for objective in objectives
+        ]
 
     @model_validator(mode="after")
     def _resource_ascends(self) -> SearchSpace:
         asha = self.strategy.asha
         if asha is not None:
             rungs = getattr(self.dimensions.get(asha.resource), "grid", None) or ()
-            numbers = all(isinstance(each, int | float) for each in rungs)
+            numbers = all(isinstance(value, int | float) for value in rungs)
             if len(rungs) < 2 or not numbers or list(rungs) != sorted(rungs):
                 raise ValueError(
                     f"strategy.asha.resource must name a dimension that is an ascending list of at least two "
@@ -364,7 +366,7 @@ def read_space(path: str | Path) -> SearchSpace:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         near = sorted(path.parent.glob("*.yaml")) if path.parent.is_dir() else []
-        hint = name_hint(path.name, [each.name for each in near]) if near else None
+        hint = name_hint(path.name, [file.name for file in near]) if near else None
         raise SpaceError("no such file", path=path, hint=hint) from None
     except (OSError, UnicodeDecodeError) as fault:
         raise SpaceError(f"cannot be read: {fault}", path=path) from None

@@ -82,11 +82,11 @@ def check_space(space: SearchSpace) -> System:
 
 
 def _check_names(space: SearchSpace, system: System) -> None:
-    known = system.Parameters.model_fields
+    fields = system.Parameters.model_fields
     places: dict[str, tuple[str | int, ...]] = {}
     for place in _parameter_places(space):
         name = str(place[-1])
-        if name not in known:
+        if name not in fields:
             message = f"{system.name} has no parameter {name!r}"
             raise space.fault(message, *place, hint=parameter_hint(system, name))
         other = places.setdefault(name, place)
@@ -100,7 +100,7 @@ def _check_names(space: SearchSpace, system: System) -> None:
     for kind, name in (("windows", system.Parameters.window_parameter), ("shakes", "shake")):
         if getattr(space.replicates, kind) is None:
             continue
-        if name not in known:
+        if name not in fields:
             raise space.fault(f"{system.name} knows no {kind}", "replicates", kind, hint="use seeds")
         if name in places:
             raise space.fault(f"`{kind}` sets this parameter already", *places[name])
@@ -118,7 +118,7 @@ def _check_conditions(space: SearchSpace) -> None:
         for other, wanted in dimension.when.items():
             place = ("dimensions", name, "when", other)
             if other not in space.dimensions or other == name:
-                others = [each for each in space.dimensions if each != name]
+                others = [dimension for dimension in space.dimensions if dimension != name]
                 raise space.fault(f"{other!r} is no other dimension", *place, hint=name_hint(other, others))
             values = space.dimensions[other].values
             for value in wanted if isinstance(wanted, list | tuple) else [wanted]:
@@ -137,28 +137,30 @@ def _check_values(space: SearchSpace, system: System) -> None:
         try:
             system.Parameters.model_validate({name: value})
         except ValidationError as refused:
-            for each in refused.errors():
-                if each["loc"][:1] == (name,):
-                    raise space.fault(_told(each, value), *place, hint=refusal_hint(each, value)) from None
+            for error in refused.errors():
+                if error["loc"][:1] == (name,):
+                    raise space.fault(
+                        _error_message(error, value), *place, hint=refusal_hint(error, value)
+                    ) from None
 
 
 def _stated_values(space: SearchSpace) -> list[tuple[tuple[str | int, ...], str, Any]]:
-    stated: list[tuple[tuple[str | int, ...], str, Any]] = []
-    stated += [(("fixed", name), name, value) for name, value in space.fixed.items()]
+    values: list[tuple[tuple[str | int, ...], str, Any]] = []
+    values += [(("fixed", name), name, value) for name, value in space.fixed.items()]
     for index, workload in enumerate(space.workloads):
-        stated += [(("workloads", index, name), name, workload[name]) for name in workload if name != "label"]
+        values += [(("workloads", index, name), name, workload[name]) for name in workload if name != "label"]
     for name, dimension in space.dimensions.items():
-        stated += [
+        values += [
             (_place_of_value(space, name, index), name, value)
             for index, value in enumerate(dimension.extremes)
         ]
     # Null in the baseline also says that a conditional dimension does not apply there.
-    stated += [
+    values += [
         (("baseline", name), name, value)
         for name, value in space.baseline.items()
         if value is not None or name not in space.dimensions or not space.dimensions[name].when
     ]
-    return stated
+    return values
 
 
 def _place_of_value(space: SearchSpace, name: str, index: int) -> tuple[str | int, ...]:
@@ -169,7 +171,7 @@ def _place_of_value(space: SearchSpace, name: str, index: int) -> tuple[str | in
     return ("dimensions", name, *kind, index)
 
 
-def _told(error: Any, value: Any) -> str:
+def _error_message(error: Any, value: Any) -> str:
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "value_error":
         return message
@@ -191,8 +193,9 @@ def check_configuration(
     except ValidationError as refused:
         error = refused.errors()[0]
         name = str(error["loc"][0]) if error["loc"] else ""
-        given = ", ".join(f"{key}={value}" for key, value in parameters.items())
-        message = f"{system.name} refuses the configuration {given}: {_told(error, parameters.get(name))}"
+        configuration = ", ".join(f"{key}={value}" for key, value in parameters.items())
+        reason = _error_message(error, parameters.get(name))
+        message = f"{system.name} refuses the configuration {configuration}: {reason}"
         hint = "give a dimension that applies only sometimes its `when`"
         if error["type"] == "missing":
             message, hint = f"{system.name} needs the parameter {name!r}", "put it under `fixed`"
@@ -202,7 +205,7 @@ def check_configuration(
 
 
 def faulty_value(
-    space: SearchSpace, system: System, given: Mapping[str, Any], points: Iterable[Mapping[str, Any]]
+    space: SearchSpace, system: System, shared: Mapping[str, Any], points: Iterable[Mapping[str, Any]]
 ) -> SpaceError | None:
     """Return the fault of the first listed value that every configuration with it is refused for.
 
@@ -213,7 +216,7 @@ def faulty_value(
     ----------
     space, system
         What is searched.
-    given
+    shared
         Parameters that every configuration has.
     points
         What the configurations have beside them.
@@ -223,14 +226,14 @@ def faulty_value(
     SpaceError or None
         None where no single value is at fault, or every configuration is refused.
     """
-    outcomes = [(point, _refusal(system, {**given, **point})) for point in points]
+    outcomes = [(point, _refusal(system, {**shared, **point})) for point in points]
     if all(refusal for _, refusal in outcomes):
         return None
     for name, dimension in space.dimensions.items():
         for index, value in enumerate(dimension.grid or dimension.choice or ()):
-            told = [refusal for point, refusal in outcomes if name in point and point[name] is value]
-            if told and all(told):
-                return space.fault(str(told[0]), *_place_of_value(space, name, index))
+            refusals = [refusal for point, refusal in outcomes if name in point and point[name] is value]
+            if refusals and all(refusals):
+                return space.fault(str(refusals[0]), *_place_of_value(space, name, index))
     return None
 
 
@@ -239,7 +242,7 @@ def _refusal(system: System, parameters: Mapping[str, Any]) -> str | None:
         system.Parameters.model_validate(dict(parameters))
     except ValidationError as refused:
         error = refused.errors()[0]
-        return _told(error, error["input"])
+        return _error_message(error, error["input"])
     except GridtuneError as refused:
         return refused.message
     return None

@@ -20,7 +20,7 @@ __all__ = ["space_error"]
 def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYaml) -> SpaceError:
     """Return the most telling fault that pydantic found in a document, as a `SpaceError`."""
     # A misspelt key is unknown, and the one that was meant is missing: the first of the two tells more.
-    first = min(fault.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    first = min(fault.errors(), key=lambda error: error["type"] != "extra_forbidden")
     place: YamlPath = tuple(part for part in first["loc"] if part != "[key]")
     message, hint = str(first["msg"]).removeprefix("Value error, "), None
     if first["type"] == "extra_forbidden":

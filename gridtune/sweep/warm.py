@@ -53,7 +53,7 @@ def prepare_worker(
 
 def _prepare(system: System, configurations: Sequence[Mapping[str, Any]]) -> None:
     try:
-        system.prepare([validated(system, each) for each in configurations])
+        system.prepare([validated(system, configuration) for configuration in configurations])
     except Exception:
         # A policy that does not compile fails in its own cells, where the error is kept; not here.
         return

@@ -77,8 +77,8 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
         content = loader.construct_document(node)
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
-        told = ", ".join(part for part in (fault.context, fault.problem) if part)
-        raise SpaceError(f"not YAML: {told}", path=path, line=mark.line + 1 if mark else None) from None
+        problem = ", ".join(part for part in (fault.context, fault.problem) if part)
+        raise SpaceError(f"not YAML: {problem}", path=path, line=mark.line + 1 if mark else None) from None
     except RecursionError:
         raise SpaceError("an anchor holds itself, or the nesting has no end", path=path) from None
     except yaml.YAMLError as fault:
@@ -95,11 +95,11 @@ def _walk(node: yaml.Node, place: YamlPath, lines: dict[YamlPath, int], path: Pa
             lines[(*place, index)] = item.start_mark.line + 1
             _walk(item, (*place, index), lines, path)
     elif isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, value in node.value:
             name, line = str(key.value), key.start_mark.line + 1
-            if name in seen:
+            if name in names:
                 raise SpaceError("this key is here twice", path=path, line=line, field=name)
-            seen.add(name)
+            names.add(name)
             lines[(*place, name)] = line
             _walk(value, (*place, name), lines, path)

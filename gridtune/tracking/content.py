@@ -54,14 +54,14 @@ class ConfigurationContent:
     @property
     def digest(self) -> str:
         """Hash of all that is logged, by which a run that has it already is known."""
-        held = [
+        content = [
             self.name,
             sorted(self.tags.items()),
             self.history,
             self.status,
             sorted(self.aggregates.items()),
         ]
-        return hashlib.sha256(json.dumps(held).encode()).hexdigest()[:20]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
 
 
 def tracked_metrics(objectives: Iterable[str]) -> tuple[str, ...]:
@@ -142,14 +142,14 @@ def configuration_content(
 
 
 def _aggregates(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    found: dict[str, float | None] = {}
+    aggregates: dict[str, float | None] = {}
     for number, (objective, row) in enumerate(ranked.items()):
         for name in ("mean", "iqm", "ci_low", "ci_high"):
-            found[clean_name(f"{objective}.{name}")] = row[name]
+            aggregates[clean_name(f"{objective}.{name}")] = row[name]
         # In per cent, because the UI rounds to a few digits.
-        found[clean_name(f"{objective}.to_baseline_percent")] = (
+        aggregates[clean_name(f"{objective}.to_baseline_percent")] = (
             None if row["relative"] is None else 100 * row["relative"]
         )
         if number == 0:
-            found["rank"] = row["rank"]
-    return {name: float(value) for name, value in found.items() if value is not None}
+            aggregates["rank"] = row["rank"]
+    return {name: float(value) for name, value in aggregates.items() if value is not None}

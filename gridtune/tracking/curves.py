@@ -81,11 +81,11 @@ def log_curve(
     from mlflow.entities import Metric  # noqa: PLC0415
 
     query = f"tags.`{CELL_TAG}` = '{curve.cell_id}' and tags.`mlflow.parentRunId` = '{parent_id}'"
-    found: list[Any] = client.search_runs([experiment_id], query, max_results=1)
-    if found and found[0].info.status == "FINISHED":
+    runs: list[Any] = client.search_runs([experiment_id], query, max_results=1)
+    if runs and runs[0].info.status == "FINISHED":
         return
     tags = {"mlflow.parentRunId": parent_id, CELL_TAG: curve.cell_id, "gridtune.kind": "training"}
-    run = found[0] if found else client.create_run(experiment_id, run_name=curve.name, tags=tags)
+    run = runs[0] if runs else client.create_run(experiment_id, run_name=curve.name, tags=tags)
     points = [Metric(name, value, at, step) for name, value, step in curve.points]
     for first in range(0, len(points), _METRICS):
         client.log_batch(run.info.run_id, metrics=points[first : first + _METRICS])

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Outbox", "Sending", "is_passing"]
+__all__ = ["Delivery", "Outbox", "is_passing"]
 
 #: Seconds before the first and at most before any further attempt.
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 15.0
@@ -44,7 +44,7 @@ Send = Callable[[Any], None]
 
 
 @dataclass
-class Sending:
+class Delivery:
     """One thing to send: what messages call it, and how; sending it twice must do no harm."""
 
     name: str
@@ -69,7 +69,7 @@ class Outbox:
     Parameters
     ----------
     connect
-        Makes the client that each `Sending` is given; called in the thread, again after a failure.
+        Makes the client that each `Delivery` is given; called in the thread, again after a failure.
     on_trouble
         Told once when sending starts to fail, with the failure.
 
@@ -83,7 +83,7 @@ class Outbox:
     ) -> None:
         self._connect = connect
         self._on_trouble = on_trouble
-        self._waiting: deque[Sending] = deque()
+        self._waiting: deque[Delivery] = deque()
         self._changed = threading.Condition()
         self._closed = self._hurried = False
         self._fault: BaseException | None = None
@@ -94,14 +94,14 @@ class Outbox:
     def put(self, name: str, send: Send) -> None:
         """Add something to send."""
         with self._changed:
-            self._waiting.append(Sending(name, send))
+            self._waiting.append(Delivery(name, send))
             self._changed.notify_all()
 
     @property
     def unsent(self) -> list[str]:
         """Names of what has not been sent, in order."""
         with self._changed:
-            return [each.name for each in self._waiting]
+            return [delivery.name for delivery in self._waiting]
 
     @property
     def fault(self) -> BaseException | None:

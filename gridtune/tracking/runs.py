@@ -99,39 +99,39 @@ class SweepRuns:
         self.parent_id = parent.info.run_id
         # What a run's parameters say first is what they say; those of an extended space are in its file.
         new = {name: value for name, value in parameters.items() if name not in parent.data.params}
-        client.log_batch(self.parent_id, params=[Param(*each) for each in _cleaned(new).items()])
+        client.log_batch(self.parent_id, params=[Param(*parameter) for parameter in _cleaned(new).items()])
         self._load_children(client)
 
     def _experiment(self, client: MlflowClient) -> str:
         from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-        found = client.get_experiment_by_name(self.experiment)
-        if found is None:
+        experiment = client.get_experiment_by_name(self.experiment)
+        if experiment is None:
             place = (
                 None if self._artifacts is None else (self._artifacts / clean_name(self.experiment)).as_uri()
             )
             try:
-                made = client.create_experiment(
+                experiment_id = client.create_experiment(
                     self.experiment, artifact_location=place, tags=_EXPERIMENT_TAGS
                 )
-                return str(made)
+                return str(experiment_id)
             except MlflowException as fault:
                 # Another sweep of the same space may have been quicker.
-                found = client.get_experiment_by_name(self.experiment)
-                if found is None:
+                experiment = client.get_experiment_by_name(self.experiment)
+                if experiment is None:
                     raise fault from None
-        if found.lifecycle_stage != "active":
+        if experiment.lifecycle_stage != "active":
             raise TrackingError(
                 f"the experiment {self.experiment!r} was deleted in the tracking store",
-                hint=f"restore it: `mlflow experiments restore --experiment-id {found.experiment_id}`, or "
-                "rename the search space",
+                hint="rename the search space, or restore the experiment: "
+                f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`",
             )
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
     def _find_parent(self, client: MlflowClient) -> Run | None:
         query = f"tags.`{SWEEP_TAG}` = '{self.sweep_id}'"
-        found = client.search_runs([self.experiment_id], query, max_results=1, order_by=["start_time ASC"])
-        return found[0] if found else None
+        runs = client.search_runs([self.experiment_id], query, max_results=1, order_by=["start_time ASC"])
+        return runs[0] if runs else None
 
     def _load_children(self, client: MlflowClient) -> None:
         query = f"tags.`mlflow.parentRunId` = '{self.parent_id}'"

@@ -37,12 +37,12 @@ _SETTINGS = {
 }
 
 
-def tracking_uri(given: str | None = None, *, directory: Path | None = None) -> str:
+def tracking_uri(uri: str | None = None, *, directory: Path | None = None) -> str:
     """Return the URI of the tracking store.
 
     Parameters
     ----------
-    given
+    uri
         What the user asked for; it goes before the environment's `MLFLOW_TRACKING_URI`.
     directory
         The project's folder; the working directory by default.
@@ -52,7 +52,7 @@ def tracking_uri(given: str | None = None, *, directory: Path | None = None) -> 
     TrackingError
         If the URI is of a kind that MLflow no longer writes to.
     """
-    uri = given or os.environ.get("MLFLOW_TRACKING_URI") or ""
+    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or ""
     if not uri:
         return f"sqlite:///{(directory or Path.cwd()).resolve() / DATABASE}"
     scheme, _, rest = uri.partition("://")

@@ -138,12 +138,12 @@ class MlflowTracker:
         self._news: set[str] = set()
         self._next_look = time.monotonic() + _LIVE_SECONDS
 
-        def told(fault: BaseException) -> None:
+        def warn(fault: BaseException) -> None:
             if on_trouble is not None:
                 first = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
                 on_trouble(f"the tracking store {self.uri} cannot be reached, the sweep goes on: {first}")
 
-        self._outbox = Outbox(lambda: connect(self.uri), told)
+        self._outbox = Outbox(lambda: connect(self.uri), warn)
 
     # What a sweep tells.
 
@@ -199,7 +199,9 @@ class MlflowTracker:
         """
         runs, _ = self._opened()
         rows = summary.rows()
-        done = sum(each.state == "done" for held in self._results.values() for each in held.values())
+        done = sum(
+            result.state == "done" for results in self._results.values() for result in results.values()
+        )
         for key in self._results:
             self._put_configuration(key, final=True, step=done, ranked=rows.get(key, {}))
         metrics = self._counts() | ({} if seconds is None else {"seconds": seconds})
@@ -211,8 +213,8 @@ class MlflowTracker:
     def store(self, artefacts: Sequence[Artefact]) -> None:
         """Send files; they must stay until `close`."""
         runs, _ = self._opened()
-        for each in artefacts:
-            self._outbox.put(f"the file {each.path.name}", _upload(runs, each))
+        for artefact in artefacts:
+            self._outbox.put(f"the file {artefact.path.name}", _upload(runs, artefact))
 
     def close(self, status: str = "FINISHED") -> TrackingOutcome:
         """End the sweep's run and wait until everything is sent.
@@ -277,7 +279,7 @@ class MlflowTracker:
             list(self._results[key].values()),
             planned=facts.replicates,
             varying=facts.dimensions,
-            metrics=tracked_metrics(each.metric for each in facts.objectives),
+            metrics=tracked_metrics(objective.metric for objective in facts.objectives),
             ranked=ranked,
         )
         self._outbox.put(content.name, lambda client: runs.log(client, content, final=final, step=step))
@@ -286,7 +288,7 @@ class MlflowTracker:
 
     def _counts(self) -> dict[str, float]:
         _, facts = self._opened()
-        states = [each.state for held in self._results.values() for each in held.values()]
+        states = [result.state for results in self._results.values() for result in results.values()]
         return {
             "cells": float(facts.cells),
             "cells_done": float(states.count("done")),
@@ -317,7 +319,9 @@ def _sweep_parameters(facts: SweepFacts) -> dict[str, str]:
     return {
         "space": facts.name,
         "system": facts.system,
-        "objective": ", ".join(f"{each.metric} ({each.direction})" for each in facts.objectives),
+        "objective": ", ".join(
+            f"{objective.metric} ({objective.direction})" for objective in facts.objectives
+        ),
         "baseline": ", ".join(f"{name}={value_text(value)}" for name, value in facts.baseline.items())
         or "none",
         "replicates": str(facts.replicates),

@@ -46,12 +46,13 @@ def test_list(run: Run) -> None:
 
 
 def test_list_json(run: Run) -> None:
-    found = json.loads(run("list", "--json").output)
-    assert set(found["bundled"]) == set(bundled_traces())
-    kth = next(log for log in found["logs"] if log["name"] == "kth-sp2")
+    listing = json.loads(run("list", "--json").output)
+    assert set(listing["bundled"]) == set(bundled_traces())
+    assert {"swf", "gwf", "batsim", "parquet", "csv"} <= set(listing["formats"])
+    kth = next(log for log in listing["logs"] if log["name"] == "kth-sp2")
     assert kth["path"] is None
     assert kth["jobs"] == 28_476
-    assert set(found["generators"]) == {"egee", "grid5000", "lublin", "poisson", "sessions"}
+    assert set(listing["generators"]) == {"egee", "grid5000", "lublin", "poisson", "sessions"}
 
 
 def test_describe(run: Run, tmp_path: Path) -> None:
@@ -65,10 +66,10 @@ def test_describe(run: Run, tmp_path: Path) -> None:
 
 def test_describe_json(run: Run) -> None:
     result = run("describe", "quickstart", "--json", "--processors", "512")
-    found = json.loads(result.output)
-    assert found["jobs"] == 5000
-    assert found["offered_load"] == pytest.approx(0.425, rel=0.01)
-    assert found["recorded_utilisation"] is None
+    statistics = json.loads(result.output)
+    assert statistics["jobs"] == 5000
+    assert statistics["offered_load"] == pytest.approx(0.425, rel=0.01)
+    assert statistics["recorded_utilisation"] is None
 
 
 def test_describe_what_is_not_there(run: Run) -> None:

@@ -50,7 +50,7 @@ def test_an_edit_elsewhere_compiles_nothing_again(package: Path) -> None:
 
 
 def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
-    index = kernels.next_question._cache._cache_file._source_stamp
+    index = kernels.next_decision._cache._cache_file._source_stamp
     assert index[-1] == source_stamp(kernels.__name__)
     modules, waiting = set(), [kernels.__name__]
     while waiting:

@@ -60,7 +60,7 @@ def test_results_that_came_before_a_death_count(cells: list[Cell]) -> None:
     queue = BlockQueue(cells[:8], workers=1)
     block = take(queue)
     queue.report(block.number, done(block.cells[:2]))
-    assert queue.bury(block.number, elapsed=0.1, error="killed") == []
+    assert queue.worker_died(block.number, elapsed=0.1, error="killed") == []
     rest: list[Cell] = []
     while again := queue.take():
         rest += again.cells
@@ -113,7 +113,7 @@ def play(
             runs[cell.cell_id] = runs.get(cell.cell_id, 0) + 1
             if deaths.get(cell.cell_id, 0) > 0:
                 deaths[cell.cell_id] -= 1
-                lost += queue.bury(block.number, elapsed=0.1, error="killed")
+                lost += queue.worker_died(block.number, elapsed=0.1, error="killed")
                 break
             unsent += done([cell])
             if len(unsent) >= report_every or block.careful:
@@ -133,7 +133,7 @@ def test_recalled_cells_come_next_and_suspects_stay_suspects(cells: list[Cell]) 
     queue.recall(block.number)
     again = take(queue)
     assert again.cells[0] == cells[3]
-    queue.bury(again.number, elapsed=0, error="killed")
+    queue.worker_died(again.number, elapsed=0, error="killed")
     suspects = take(queue)
     assert suspects.careful
     queue.recall(suspects.number)
@@ -145,7 +145,7 @@ def test_with_a_timeout_the_cell_that_hangs_is_known_at_once(cells: list[Cell]) 
     block = take(queue)
     assert block.careful
     queue.report(block.number, done(block.cells[:1]))
-    (ended,) = queue.bury(block.number, elapsed=2.1, error="killed")
+    (ended,) = queue.worker_died(block.number, elapsed=2.1, error="killed")
     assert (ended.state, ended.cell_id) == ("timed_out", cells[1].cell_id)
     assert "2 s" in (ended.error or "")
     assert queue.left == 6 - 2
@@ -154,7 +154,7 @@ def test_with_a_timeout_the_cell_that_hangs_is_known_at_once(cells: list[Cell]) 
 def test_deaths_in_a_row_are_counted_until_a_result(cells: list[Cell]) -> None:
     queue = BlockQueue(cells[:4], workers=1)
     for expected in (1, 2, 3):
-        queue.bury(take(queue).number, elapsed=0, error="")
+        queue.worker_died(take(queue).number, elapsed=0, error="")
         assert queue.deaths_in_a_row == expected
     block = take(queue)
     queue.report(block.number, done(block.cells[:1]))

@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.errors import SweepError
 from gridtune.sweep import cluster
-from gridtune.sweep.cluster import local_processors, ray_session, room_for, telling_of_waits, waiting_text
+from gridtune.sweep.cluster import local_processors, ray_session, room_for, waiting_text, warn_after_wait
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_full_cluster_is_told_with_its_processors() -> None:
 
 def test_it_is_told_only_while_no_worker_has_started() -> None:
     heard = threading.Event()
-    with telling_of_waits("waiting", lambda _: heard.set(), seconds=0):
+    with warn_after_wait("waiting", lambda _: heard.set(), seconds=0):
         assert heard.wait(10)
     told: list[str] = []
-    with telling_of_waits("waiting", told.append, seconds=60) as started:
+    with warn_after_wait("waiting", told.append, seconds=60) as started:
         started()
-    with telling_of_waits(None, told.append, seconds=0):
+    with warn_after_wait(None, told.append, seconds=0):
         pass
     assert told == []
 

@@ -34,7 +34,7 @@ def test_plain_lines_tell_start_counts_and_end() -> None:
     with Progress(Console(file=out, width=200)) as progress:
         progress.stage("starting Ray", 0)
         progress.started(plan)
-        progress._told = -100.0
+        progress._last_line = -100.0
         progress.stage("running", 2)
         progress.finished(results)
         progress.ended(SweepResult(plan, results, results_table(results), Path("r.parquet"), 14, 3.0))

@@ -1,0 +1,167 @@
+"""What the driver decides while Tune runs: who gets which block, when a trial ends, what a death means.
+
+Tune gives the actor of a trial that ends to the next trial and, if that one's own actor is still starting,
+ends the start. With trials much shorter than the seconds a worker takes to start, a sweep would stay with
+the first worker for ever. So, as long as a worker is starting, no trial ends: the first blocks share out
+everything there is, and what is left of them when all workers are there is recalled and dealt out again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from gridtune.core.cells import CellResult
+from gridtune.errors import SweepError
+from gridtune.sweep.blocks import Block, BlockQueue
+
+__all__ = ["Busy", "Sink", "SweepDriver"]
+
+#: Characters of what Ray says about a death that are kept.
+_ERROR_CHARACTERS = 400
+#: Workers that may die one after another, beside two for each worker, before the sweep is given up.
+_DEATHS_TOLERATED = 8
+#: Seconds that trials are held for a worker that is starting; on a full cluster it may never start.
+_PATIENCE_SECONDS = 30.0
+
+#: Takes results as they come.
+Sink = Callable[[Sequence[CellResult]], None]
+#: Hears how many workers are busy.
+Busy = Callable[[int], None]
+
+
+class SweepDriver:
+    """The driver's side of a sweep.
+
+    Parameters
+    ----------
+    queue
+        Deals out blocks.
+    sink
+        Takes results; what it raises ends the sweep.
+    busy
+        Hears how many workers are busy.
+    workers
+        How many there are to be.
+    room
+        How many the cluster has room for.
+    timeout
+        Seconds a cell may take, or None.
+    """
+
+    def __init__(
+        self,
+        queue: BlockQueue,
+        *,
+        sink: Sink,
+        busy: Busy,
+        workers: int,
+        room: int,
+        timeout: float | None,
+    ) -> None:
+        self.queue = queue
+        self.fault: BaseException | None = None
+        # One block waits for each worker, so that none is idle between two. Where the cluster has room for
+        # more workers than are wanted, Ray would start one for a waiting block.
+        self.most_trials = workers if workers < room else 2 * workers
+        self._sink = sink
+        self._busy = busy
+        self._workers = workers
+        self._timeout = timeout
+        self._block_of: dict[str, Block] = {}
+        #: When each running trial last gave a sign of life.
+        self._heard: dict[str, float] = {}
+        #: Whether all workers have been there at once; until then blocks are shares of everything.
+        self._complete = False
+        self._held_since: float | None = None
+
+    def __reduce__(self) -> tuple[type[object], tuple[()]]:
+        # Tune pickles itself with all its hooks, for a restart that the journal makes needless.
+        return (object, ())
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to hand out."""
+        return self.fault is not None or self.queue.left == 0
+
+    def suggest(self, trial_id: str) -> Block | None:
+        """Return the block of a new trial, or None when there is none now."""
+        if self.over or len(self._block_of) >= (self.most_trials if self._complete else self._workers):
+            return None
+        try:
+            among = None if self._complete else self._workers - len(self._block_of)
+            block = self.queue.take(among=among)
+        except Exception as fault:
+            self.fault = fault
+            return None
+        if block is not None:
+            self._block_of[trial_id] = block
+        return block
+
+    def started(self, trial_id: str) -> None:
+        """Note that a trial has its worker."""
+        self._heard[trial_id] = time.monotonic()
+        self._held_since = None
+        if len(self._heard) >= self._workers:
+            self._complete = True
+        self._busy(len(self._heard))
+
+    def should_end(self, trial_id: str, left: int) -> bool:
+        """Return whether a trial whose worker has so many cells left is to end now."""
+        if self.over:
+            return True
+        waiting_for_worker = len(self._heard) < min(self._workers, len(self._block_of))
+        if left:
+            # A share of everything, dealt out before all workers were there.
+            return self._complete and not waiting_for_worker and left > self.queue.fair_size(left)
+        return not (waiting_for_worker and self._patient())
+
+    def _patient(self) -> bool:
+        now = time.monotonic()
+        if self._held_since is None:
+            self._held_since = now
+        patient = now - self._held_since < _PATIENCE_SECONDS
+        if not patient:
+            self._complete = True
+        return patient
+
+    def received(self, trial_id: str, results: Sequence[CellResult], *, ended: bool) -> None:
+        """Take a trial's results; if it has ended, take back what it has not run."""
+        self._heard[trial_id] = time.monotonic()
+        self.queue.report(self._block_of[trial_id].number, results)
+        self._pass_on(results)
+        if ended:
+            self.queue.recall(self._block_of[trial_id].number)
+            self._forget(trial_id)
+
+    def died(self, trial_id: str, error: BaseException | None) -> None:
+        """Take notice of a worker's death."""
+        now = time.monotonic()
+        elapsed = now - self._heard.get(trial_id, now)
+        text = " ".join(str(error).split())[:_ERROR_CHARACTERS] if error else "no reason known"
+        number = self._block_of[trial_id].number
+        if trial_id in self._heard:
+            self._pass_on(self.queue.worker_died(number, elapsed=elapsed, error=text))
+        else:
+            self.queue.lose_start(number)
+        self._forget(trial_id)
+        if self.queue.deaths_in_a_row > _DEATHS_TOLERATED + 2 * self._workers and self.fault is None:
+            self.fault = SweepError(
+                f"{self.queue.deaths_in_a_row} workers died one after another; the last: {text}",
+                hint="what has been finished is kept; `gridtune run` runs a single cell to look at",
+            )
+
+    def _forget(self, trial_id: str) -> None:
+        self._block_of.pop(trial_id, None)
+        self._heard.pop(trial_id, None)
+        self._busy(len(self._heard))
+
+    def _pass_on(self, results: Sequence[CellResult]) -> None:
+        if not results:
+            return
+        try:
+            self._sink(results)
+            self.queue.note(results)
+        except Exception as fault:
+            # Tune would take an error in a hook for the trial's; it is kept and raised when Tune is out.
+            self.fault = self.fault or fault
