@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.logs import real
 from benchmarks.measure import arguments, interleave, print_machine, print_table
-from gridtune.batch.metrics import paired_difference
+from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.planning.network import Network
 from gridtune.systems.provisioning.planning.problem import SCHEDULERS, PlanProblem
