@@ -4,8 +4,8 @@
 
 The site is `rl.ac.uk` of LCG-2005 (partition 12) on 81 cores: learned on the first half of its jobs, measured
 on the second. Each seed moves every submission by up to ten seconds and draws other networks; all policies
-of a seed see the same submissions. Differences are paired, with a 95 % bootstrap interval. Cells that are
-kept in the file are not run again.
+of a seed see the same submissions. Differences are paired, with a 95 % bootstrap interval. Cells in the
+file are not run again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,13 @@ ELASTIC: dict[str, dict[str, Any]] = {
         for headroom in (1.2, 1.5, 2.0, 2.6, 3.0)
     },
 }
-SHOWN = ("rigid_reward", "interactive_responsiveness", "responsiveness", "fairness", "core_hours")
+SHOWN = (
+    "rigid_reward_mean",
+    "interactive_responsiveness_mean",
+    "responsiveness_mean",
+    "fairness_mean",
+    "core_hours",
+)
 
 
 def main() -> None:
@@ -71,14 +77,14 @@ def main() -> None:
     parser.add_argument("--log", default="lcg-2005", help="the log: a file or a catalogued name (lcg-2005)")
     parser.add_argument("--seeds", type=int, default=10, help="replicates (10)")
     parser.add_argument("--policies", nargs="*", help="which to run; by default all of the rigid site")
-    parser.add_argument("--keep", type=Path, help="file that keeps what was run")
-    given = parser.parse_args()
-    known = {**LEARNED, **RULES, **ELASTIC}
-    names = given.policies or [*LEARNED, *RULES]
+    parser.add_argument("--keep", type=Path, help="file of finished cells, to resume from")
+    options = parser.parse_args()
+    policies = {**LEARNED, **RULES, **ELASTIC}
+    names = options.policies or [*LEARNED, *RULES]
     print_machine()
-    results = run(names, known, given.log, given.seeds, given.keep)
+    results = run(names, policies, options.log, options.seeds, options.keep)
     print_table(
-        f"Means over {given.seeds} seeds",
+        f"Means over {options.seeds} seeds",
         ["", *SHOWN],
         [[name, *(f"{results[name][m].mean():.4f}" for m in SHOWN)] for name in names],
     )
@@ -87,7 +93,7 @@ def main() -> None:
 
 
 def run(
-    names: list[str], known: dict[str, dict[str, Any]], log: str, seeds: int, keep: Path | None
+    names: list[str], policies: dict[str, dict[str, Any]], log: str, seeds: int, keep: Path | None
 ) -> dict[str, dict[str, np.ndarray]]:
     system, workload = ResponsiveSystem(), read_workload(resolve_trace(log))
     done: dict[tuple[str, int], dict[str, float]] = {}
@@ -99,7 +105,7 @@ def run(
         for name in names:
             if (name, seed) in done:
                 continue
-            parameters = system.Parameters(trace=log, **{**SITE, **known[name]})
+            parameters = system.Parameters(trace=log, **{**SITE, **policies[name]})
             streams = lambda purpose, seed=seed: np.random.default_rng((seed, *purpose.encode()))  # noqa: E731
             outcome = system.run(parameters, streams=streams, load=lambda _: workload, tables=False)
             done[name, seed] = dict(outcome.metrics)
@@ -118,8 +124,10 @@ def differences(name: str, others: list[str], results: dict[str, dict[str, np.nd
         row = [other]
         for metric in SHOWN:
             pair = results[name][metric], results[other][metric]
-            found = paired_difference(*pair, rng=np.random.default_rng(0))
-            row.append(f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]")
+            pair_difference = paired_difference(*pair, rng=np.random.default_rng(0))
+            row.append(
+                f"{pair_difference.difference:+.4f} [{pair_difference.low:+.4f}, {pair_difference.high:+.4f}]"
+            )
         rows.append(row)
     print_table(f"{name}, less …", ["", *SHOWN], rows)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.systems.responsive.learners import kernels
-from gridtune.systems.responsive.learners.inputs import as_seen, new_mind, shared_inputs
+from gridtune.systems.responsive.learners.inputs import new_learner_state, observed_model, shared_inputs
 from gridtune.systems.responsive.learners.loop import fill_rows
 from gridtune.systems.responsive.learners.playing import play
 from gridtune.systems.responsive.learners.reservoir import draw_network
@@ -58,7 +58,10 @@ def decision(settings: LearnerSettings) -> float:
     jobs = SiteJobs(0 * count, 1000 + count, count % 7, count % 2, SHARES)
     model = replace(RIGID, cores=2)
     arrays = draw_network(settings, shared_inputs(7, False, settings.inputs), 0)
-    site, mind = new_site(jobs, as_seen(model, settings.inputs)), new_mind(arrays, 7, settings.inputs)
+    site, learner = (
+        new_site(jobs, observed_model(model, settings.inputs)),
+        new_learner_state(arrays, 7, settings.inputs),
+    )
     advance_until_decision(site)
     start_job(site, 0, 2)
     advance_until_decision(site)
@@ -66,9 +69,9 @@ def decision(settings: LearnerSettings) -> float:
     rows, q = np.empty((WAITING, arrays.columns.size)), np.empty(WAITING)
 
     def decide() -> None:
-        fill_rows(site, mind, rows, count_candidates(site))
-        kernels.score_candidates(arrays, mind.state, rows, mind.scratch, q)
-        kernels.advance(arrays, mind.state, rows[int(np.argmax(q))], mind.scratch)
+        fill_rows(site, learner, rows, count_candidates(site))
+        kernels.score_candidates(arrays, learner.state, rows, learner.scratch, q)
+        kernels.advance(arrays, learner.state, rows[int(np.argmax(q))], learner.scratch)
 
     decide()
     return 1000 * statistics.median(timed(decide) for _ in range(200))
@@ -77,12 +80,15 @@ def decision(settings: LearnerSettings) -> float:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--jobs", type=int, default=9500, help="jobs of a training (9500)")
-    given = parser.parse_args()
-    jobs, few = jobs_like_the_papers(given.jobs), jobs_like_the_papers(300)
+    options = parser.parse_args()
+    jobs, few = jobs_like_the_papers(options.jobs), jobs_like_the_papers(300)
     print_machine()
     kinds = {"SARSA": PAPER, "fitted Q": replace(PAPER, method="fitted_q"), "improved": IMPROVED}
     alone = replace(PAPER, readout_connectivity=1.0)
-    rows = [[name, f"{decision(each):.3f}"] for name, each in [*kinds.items(), ("all neurons seen", alone)]]
+    rows = [
+        [name, f"{decision(settings):.3f}"]
+        for name, settings in [*kinds.items(), ("all neurons seen", alone)]
+    ]
     print_table("One decision among 1,000 waiting jobs, 100 neurons: ms", ["", "ms"], rows)
     table = []
     for name, settings in kinds.items():
@@ -93,7 +99,7 @@ def main() -> None:
             seconds = timed(lambda s=settings, m=model: train(jobs, m, s, rng=np.random.default_rng(1)))
             table.append([f"{name}, {site}", settings.sweeps, f"{seconds:.1f}"])
             print(f"  {name}, {site}: {seconds:.1f} s", flush=True)
-    title = f"A complete training over {given.jobs:,} jobs, one core: CPU seconds"
+    title = f"A complete training over {options.jobs:,} jobs, one core: CPU seconds"
     print_table(title, ["", "sweeps", "s"], table)
 
 

@@ -2,9 +2,9 @@
 
 The statistics are those published of the site LAL in 2006 [1]_: 4,480 interactive jobs (shorter than 900 s;
 mean 160 s, median between 160 and 190 s, standard deviation 108 s), 5,020 batch jobs (mean 34,927 s, median
-15,615 s, standard deviation 78,755 s), 81 cores used to 0.56, bursty arrivals. How the jobs come in bursts is
-gridtune's own model; its size is calibrated so that one queue per VO with fair-share priorities makes jobs
-wait about as long as they did there.
+15,615 s, standard deviation 78,755 s), 81 cores used to 0.56, bursty arrivals. The model of bursts is
+gridtune's own; their size is calibrated so that waits under one queue per VO with fair-share priorities are
+about those of the real site.
 
 References
 ----------
@@ -29,9 +29,9 @@ __all__ = ["TARGET_SHARES", "batch_times", "egee", "interactive_times"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-#: What the seven VOs were promised; the last one stands for all small ones.
+#: Target shares of the seven VOs; the last one stands for all small ones.
 TARGET_SHARES = (0.53, 0.02, 0.17, 0.08, 0.01, 0.16, 0.03)
-#: Run times below are interactive, seconds.
+#: Jobs with a shorter run time are interactive, seconds.
 INTERACTIVE_BELOW = 900
 #: Interactive run times: a share of exponential ones with that mean, and log-normal ones with that median
 #: and log-standard deviation. Fitted to the published mean and deviation, and a median of 175 s.
@@ -42,7 +42,8 @@ USUAL_MEDIAN, USUAL_SPREAD = 234.44, 0.25
 BATCH_MEDIAN, BATCH_SPREAD = 14_724.4, 1.08484
 STRETCHED_SHARE, STRETCH = 0.03851, 10.0
 LONGEST = 2_000_000
-#: What they ask for: the largest asks for less than it was promised, which leaves the published F near 0.7.
+#: Their shares of the jobs: the largest submits less than its target share, which leads to the published F
+#: near 0.7.
 DEMAND = (0.34, 0.03, 0.24, 0.115, 0.02, 0.215, 0.04)
 #: Seconds between beginnings of bursts, for each job of the workload.
 USUAL_GAP = 45 * 86_400 / 9_500
@@ -103,7 +104,7 @@ def egee(
     """Return a grid site's short and long sequential jobs, of seven VOs (field `group`), in bursts.
 
     Every workload has the published distribution of run times, whatever the seed: run times are its
-    quantiles, dealt out to the jobs. What the seed decides is who comes when.
+    quantiles, assigned to the jobs. The seed decides on the order and times of submission.
 
     Parameters
     ----------
@@ -112,25 +113,24 @@ def egee(
     processors
         Cores of the site.
     load
-        Offered load, Σ run time / (cores · (last − first submission)); None leaves bursts
-        beginning over 45 days for 9,500 jobs, a load of about 0.56 on 81 cores.
+        Offered load, Σ run time / (cores · (last − first submission)); None spreads the beginnings of
+        bursts over 45 days for 9,500 jobs, a load of about 0.56 on 81 cores.
     interactive
         Share of jobs that are interactive.
     interactive_tail, batch_tail, largest_interactive, largest_batch
-        P(burst has k jobs or more) = k^−tail, cut off at the largest burst. A burst is one user's, and of
-        one class.
+        P(burst has k jobs or more) = k^−tail, truncated at the largest burst. All jobs of a burst have the
+        same user and class.
     interactive_gap, batch_gap
         Mean of the exponential gaps within a burst, seconds.
     similarity
         Correlation, between 0 and 1, of the (normal scores of the) run times within a burst.
     shortness
-        Correlation, between 0 and 1, of a batch burst's size with how short its jobs are.
+        Correlation, between 0 and 1, of the size of a batch burst with the shortness of its jobs.
     following, following_time, kinship
-        Share of the interactive bursts that follow a batch burst, one with more jobs more often; the mean
-        of the exponential time between the two beginnings, seconds; and how many of those are of the same
-        user.
+        Share of the interactive bursts that follow a batch burst, a larger one more often; the mean of the
+        exponential time between the two beginnings, seconds; and the share of them with the same user.
     night, weekend
-        Arrival rate of bursts at night and at weekends as a share of that of a workday's peak.
+        Arrival rate of bursts at night and at weekends, relative to a workday's peak.
     """
     check_range("processors", processors, 1, 2**24)
     if load is not None:
@@ -158,14 +158,14 @@ def egee(
             interactive_gap,
         ),
     ]
-    batch, hurried = groups
-    leader = _leaders(stream(seed, "following"), batch, hurried, following)
-    run = np.concatenate([batch.run_times(similarity, shortness), hurried.run_times(similarity, 0.0)])
-    burst = np.concatenate([batch.burst, hurried.burst + batch.bursts])
-    offset = np.concatenate([batch.offset, hurried.offset])
-    after = stream(seed, "following time").exponential(1.0, hurried.bursts) * following_time
+    batch, prompt = groups
+    leader = _leaders(stream(seed, "following"), batch, prompt, following)
+    run = np.concatenate([batch.run_times(similarity, shortness), prompt.run_times(similarity, 0.0)])
+    burst = np.concatenate([batch.burst, prompt.burst + batch.bursts])
+    offset = np.concatenate([batch.offset, prompt.offset])
+    after = stream(seed, "following time").exponential(1.0, prompt.bursts) * following_time
     span = None if load is None else span_for_load(float(run.sum()), processors, load)
-    even = stream(seed, "begin").random(batch.bursts + hurried.bursts)
+    even = stream(seed, "begin").random(batch.bursts + prompt.bursts)
     week = office_week(night, weekend)
 
     def beginnings(scale: float) -> FloatArray:
@@ -174,12 +174,12 @@ def egee(
             begin[: batch.bursts], np.where(leader < 0, begin[batch.bursts :], begin[leader] + after)
         )
 
-    def taken(scale: float) -> float:
+    def duration(scale: float) -> float:
         return float(np.ptp(beginnings(scale)[burst] + offset))
 
-    begin = beginnings(USUAL_GAP * jobs if span is None else fit_scale(taken, span))
-    vo, user = _owners(seed, batch.bursts + hurried.bursts)
-    kin = (leader >= 0) & (stream(seed, "kinship").random(hurried.bursts) < kinship)
+    begin = beginnings(USUAL_GAP * jobs if span is None else fit_scale(duration, span))
+    vo, user = _owners(seed, batch.bursts + prompt.bursts)
+    kin = (leader >= 0) & (stream(seed, "kinship").random(prompt.bursts) < kinship)
     for owner in (vo, user):
         owner[batch.bursts :][kin] = owner[leader[kin]]
     submit = np.floor(begin[burst] + offset).astype(np.int64)
@@ -217,33 +217,33 @@ class _Class:
         self._times, self._rng = times, stream(seed, f"{name} run time")
 
     def run_times(self, similarity: float, shortness: float) -> IntArray:
-        """Deal the run times out: alike within a burst, and the shorter the larger it is."""
-        # A job's burst is drawn by its size: so is the size's standard score.
+        """Assign the run times: similar within a burst, and shorter in larger bursts."""
+        # Standardise over jobs, not bursts: a job is in a burst in proportion to its size.
         size = np.log(self.size)[self.burst]
         spread = size.std() if len(size) else 0.0
         score = (size - size.mean()) / spread if spread > 0 else np.zeros(len(size))
         common = self._rng.standard_normal(self.bursts)[self.burst]
         own = self._rng.standard_normal(len(self.burst))
-        alike = math.sqrt(1.0 - shortness**2) * common - shortness * score
-        dealt = np.empty(len(self._times), np.int64)
-        order = np.argsort(math.sqrt(similarity) * alike + math.sqrt(1.0 - similarity) * own, kind="stable")
-        dealt[order] = self._times
-        return dealt
+        similar = math.sqrt(1.0 - shortness**2) * common - shortness * score
+        assigned = np.empty(len(self._times), np.int64)
+        order = np.argsort(math.sqrt(similarity) * similar + math.sqrt(1.0 - similarity) * own, kind="stable")
+        assigned[order] = self._times
+        return assigned
 
 
-def _leaders(rng: np.random.Generator, batch: _Class, hurried: _Class, following: float) -> IntArray:
-    """Return the batch burst that each interactive one follows, -1 for none."""
-    follows = rng.random(hurried.bursts) < following
+def _leaders(rng: np.random.Generator, batch: _Class, prompt: _Class, following: float) -> IntArray:
+    """Return the batch burst that each interactive burst follows, -1 for none."""
+    follows = rng.random(prompt.bursts) < following
     if batch.bursts == 0:
-        return np.full(hurried.bursts, -1)
-    # A job is drawn, and its burst followed: one with more jobs more often.
-    drawn = batch.burst[rng.integers(len(batch.burst), size=hurried.bursts)]
+        return np.full(prompt.bursts, -1)
+    # The burst of a random job: one with more jobs is drawn more often.
+    drawn = batch.burst[rng.integers(len(batch.burst), size=prompt.bursts)]
     return np.where(follows, drawn, -1)
 
 
 def _bursts(rng: np.random.Generator, jobs: int, tail: float, largest: int) -> IntArray:
-    """Return the burst of each of so many jobs, from 0, ascending."""
-    # Every burst has a job, so `jobs` bursts are enough.
+    """Return the burst of each job, from 0, ascending."""
+    # Every burst has at least one job, so `jobs` bursts are enough.
     size = np.minimum((1.0 - rng.random(jobs)) ** (-1.0 / tail), largest).astype(np.int64)
     return np.repeat(np.arange(jobs), size)[:jobs]
 
@@ -256,7 +256,7 @@ def _offsets(rng: np.random.Generator, burst: IntArray, gap: float) -> FloatArra
 
 
 def _owners(seed: int, bursts: int) -> tuple[IntArray, IntArray]:
-    """Return VO and user of each burst, both from 1: VOs by what they ask for."""
+    """Return VO and user of each burst, both from 1; VOs by `DEMAND`."""
     edges = np.cumsum(DEMAND)
     drawn = np.searchsorted(edges, stream(seed, "VO").random(bursts) * edges[-1], side="right")
     vo = np.minimum(drawn, len(DEMAND) - 1).astype(np.int64)

@@ -1,78 +1,134 @@
-"""Measures of a site under a scheduler: responsiveness by class, delays, fairness, utilisation, core-hours.
+"""Metrics of a site under a scheduler: responsiveness and wait by class, fairness, utilisation, core-hours.
 
-The first and the last jobs by submission are left out of every measure but the core-hours: a site fills at
-the beginning and drains at the end. Decisions are those of the jobs that count.
+The first and the last jobs by submission are left out of every metric but those of the pool, because a site
+fills at the beginning and drains at the end. Decisions are those of the jobs that count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.measure import Measure
+from gridtune.core.system import RenamedMetric
+from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.systems.responsive.simulator.outcome import SiteOutcome, core_seconds
 
-if TYPE_CHECKING:
-    from gridtune.systems.responsive.simulator.jobs import SiteJobs
-    from gridtune.systems.responsive.simulator.outcome import SiteOutcome
-
-__all__ = ["LEFT_OUT", "PROMPT", "RESPONSIVE_METRICS", "counted_jobs", "measure_site"]
-
-Floats = npt.NDArray[np.float64]
+__all__ = [
+    "PEREZ_2009",
+    "PEREZ_2010",
+    "PROMPT",
+    "RENAMED_METRICS",
+    "RESPONSIVE_METRICS",
+    "counted_jobs",
+    "measure_site",
+]
 
 #: Jobs left out at either end (Perez et al. 2009, section 4.1), and the largest share of all jobs that this
 #: may be.
 LEFT_OUT, LARGEST_LEFT_OUT = 500, 0.125
-#: A delay that interactive users put up with, seconds (Perez et al. 2010, section 2.2).
+#: A wait that interactive users accept, seconds (Perez et al. 2010, section 2.2).
 PROMPT = 120
+PEREZ_2009 = "Perez et al., “Responsive Elastic Computing”, GMAC 2009"
+PEREZ_2010 = "Perez et al., ESN-FQ for grid scheduling, 2010"
 
 
-def _by_class(kind: str) -> dict[str, Measure]:
+def _class_measures(kind: str) -> dict[str, Measure]:
+    of_w, of_wait = f"{PEREZ_2009}, eq. 1 and section 5.2", f"{PEREZ_2009}, section 5.2 (queuing delay)"
+    prompt = f"{PEREZ_2010}, sections 2.2 and 5.2"
     return {
-        f"{kind}_responsiveness": Measure("1", "max", f"mean W over {kind} jobs, W = run/(run + wait)"),
-        f"{kind}_responsiveness_std": Measure("1", "min", f"standard deviation of W, {kind} jobs"),
-        f"{kind}_above_09": Measure("1", "max", f"share of the {kind} jobs with W > 0.9"),
-        f"{kind}_delay": Measure("s", "min", f"mean wait, {kind} jobs"),
-        f"{kind}_delay_std": Measure("s", "min", f"standard deviation of the wait, {kind} jobs"),
-        f"{kind}_prompt": Measure("1", "max", f"share of the {kind} jobs that wait less than 2 min"),
+        f"{kind}_responsiveness_mean": Measure(
+            "1", "max", f"mean W over {kind} jobs, W = run/(run + wait)", source=of_w
+        ),
+        f"{kind}_responsiveness_std": Measure(
+            "1", "min", f"standard deviation of W over {kind} jobs", source=of_w
+        ),
+        f"{kind}_responsiveness_above_09": Measure(
+            "1", "max", f"#{{{kind} jobs with W > 0.9}} / #{{{kind} jobs}}", source=of_w
+        ),
+        f"{kind}_wait_mean": Measure("s", "min", f"mean wait over {kind} jobs", source=of_wait),
+        f"{kind}_wait_std": Measure(
+            "s", "min", f"standard deviation of the wait over {kind} jobs", source=of_wait
+        ),
+        f"{kind}_wait_below_120": Measure(
+            "1", "max", f"#{{{kind} jobs with a wait below 120 s}} / #{{{kind} jobs}}", source=prompt
+        ),
     }
 
 
+_F = "F = 1 − maxₖ (wₖ − Sₖ)₊/maxₖ wₖ"
+_U = "U = run time of the completed jobs / core-seconds of the pool"
+_OF_F, _OF_U = f"{PEREZ_2009}, eq. 2", f"{PEREZ_2009}, eq. 3"
+_OF_REWARD = f"{PEREZ_2009}, section 3.2"
 #: Every measure by name.
 RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
-        **_by_class("interactive"),
-        **_by_class("batch"),
-        "responsiveness": Measure("1", "max", "mean W over all jobs"),
-        "fairness": Measure("1", "max", "mean F over decisions, F = 1 − maxₖ (wₖ − Sₖ)₊/maxₖ wₖ"),
-        "fairness_least": Measure("1", "max", "least F of a decision"),
-        "utilisation": Measure("1", "max", "mean U over decisions"),
-        "utilisation_last": Measure("1", "max", "U at the last decision"),
-        "rigid_reward": Measure("1", "max", "mean over jobs of R_s = λ·W + (1 − λ)·F"),
-        "elastic_reward": Measure("1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U"),
-        "core_hours": Measure(
-            "core·h", "min", "pool's size integrated from the first to the last submission"
+        **_class_measures("interactive"),
+        **_class_measures("batch"),
+        "responsiveness_mean": Measure("1", "max", "mean W over all jobs", source=f"{PEREZ_2009}, eq. 1"),
+        "fairness_mean": Measure("1", "max", f"mean F over decisions, {_F}", source=_OF_F),
+        "fairness_min": Measure("1", "max", "min F over decisions", source=_OF_F),
+        "utilisation_mean": Measure("1", "max", f"mean U over decisions, {_U}", source=_OF_U),
+        "utilisation_last": Measure("1", "max", "U at the last decision", source=_OF_U),
+        "rigid_reward_mean": Measure(
+            "1", "max", "mean over jobs of R_s = λ·W + (1 − λ)·F", source=_OF_REWARD
         ),
-        "mean_pool": Measure("cores", "none", "mean size of the pool from the first to the last submission"),
-        "jobs": Measure("jobs", "none", "jobs that count"),
-        "jobs_interactive": Measure("jobs", "none", "interactive jobs that count"),
-        "jobs_batch": Measure("jobs", "none", "batch jobs that count"),
+        "elastic_reward_mean": Measure(
+            "1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U", source=_OF_REWARD
+        ),
+        "core_hours": Measure(
+            "core·h", "min", "∫ pool(t) dt / 3600, from the first to the last submission", source="gridtune"
+        ),
+        "pool_mean": Measure(
+            "cores",
+            "none",
+            "∫ pool(t) dt / (q₂ − q₁), over [q₁, q₂), the first and the last submission",
+            source="gridtune",
+        ),
+        "jobs": Measure("jobs", "none", "number of jobs that count", source="gridtune"),
+        "interactive_jobs": Measure(
+            "jobs", "none", "number of interactive jobs that count", source="gridtune"
+        ),
+        "batch_jobs": Measure("jobs", "none", "number of batch jobs that count", source="gridtune"),
+    }
+)
+#: What metrics of older results are called now.
+RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
+    {
+        **{
+            old.format(kind): RenamedMetric(new.format(kind))
+            for kind in ("interactive", "batch")
+            for old, new in (
+                ("{}_responsiveness", "{}_responsiveness_mean"),
+                ("{}_above_09", "{}_responsiveness_above_09"),
+                ("{}_delay", "{}_wait_mean"),
+                ("{}_delay_std", "{}_wait_std"),
+                ("{}_prompt", "{}_wait_below_120"),
+                ("jobs_{}", "{}_jobs"),
+            )
+        },
+        "responsiveness": RenamedMetric("responsiveness_mean"),
+        "fairness": RenamedMetric("fairness_mean"),
+        "fairness_least": RenamedMetric("fairness_min"),
+        "utilisation": RenamedMetric("utilisation_mean"),
+        "rigid_reward": RenamedMetric("rigid_reward_mean"),
+        "elastic_reward": RenamedMetric("elastic_reward_mean"),
+        "mean_pool": RenamedMetric("pool_mean"),
     }
 )
 
 
 def counted_jobs(jobs: int, left_out: int | None = None) -> slice:
-    """Return which jobs count, of so many by submission.
+    """Return which of `jobs` jobs, in order of submission, count.
 
     Parameters
     ----------
-    jobs
-        How many there are.
     left_out
-        How many do not count at either end. None: 500, but no more than an eighth of the jobs.
+        Number of jobs left out at either end. None: 500, but no more than an eighth of the jobs.
     """
     ends = min(LEFT_OUT, int(LARGEST_LEFT_OUT * jobs)) if left_out is None else left_out
     return slice(ends, max(jobs - ends, ends))
@@ -81,68 +137,54 @@ def counted_jobs(jobs: int, left_out: int | None = None) -> slice:
 def measure_site(
     jobs: SiteJobs, outcome: SiteOutcome, *, weight: float, left_out: int | None = None
 ) -> dict[str, float]:
-    """Return every measure; NaN of what there is none.
+    """Return every measure; NaN where there is nothing to measure.
 
     Parameters
     ----------
     jobs, outcome
-        Who came, and what became of them.
+        The jobs, and when and how they were started.
     weight
         λ, the weight of responsiveness in the rewards.
     left_out
         See `counted_jobs`.
     """
-    chosen = counted_jobs(len(jobs), left_out)
-    columns = _columns(jobs, outcome, chosen)
-    wait, responsive = columns["wait"], columns["responsiveness"]
-    fair, used = columns["fairness"], columns["utilisation"]
-    measures: dict[str, float] = {"responsiveness": _of(np.mean, responsive)}
+    counted = counted_jobs(len(jobs), left_out)
+    decision = outcome.decision[counted]
+    fairness, utilisation = outcome.fairness[decision], outcome.utilisation[decision]
+    run = jobs.run[counted]
+    wait = (outcome.start - jobs.submit)[counted].astype(np.float64)
+    responsiveness = run / (run + wait)
+    measures: dict[str, float] = {"responsiveness_mean": _summary(np.mean, responsiveness)}
     for kind, number in (("interactive", 1), ("batch", 0)):
-        mine = jobs.interactive[chosen] == number
+        mine = jobs.interactive[counted] == number
         measures |= {
-            f"{kind}_responsiveness": _of(np.mean, responsive[mine]),
-            f"{kind}_responsiveness_std": _of(np.std, responsive[mine]),
-            f"{kind}_above_09": _of(np.mean, responsive[mine] > 0.9),
-            f"{kind}_delay": _of(np.mean, wait[mine]),
-            f"{kind}_delay_std": _of(np.std, wait[mine]),
-            f"{kind}_prompt": _of(np.mean, wait[mine] < PROMPT),
-            f"jobs_{kind}": float(mine.sum()),
+            f"{kind}_responsiveness_mean": _summary(np.mean, responsiveness[mine]),
+            f"{kind}_responsiveness_std": _summary(np.std, responsiveness[mine]),
+            f"{kind}_responsiveness_above_09": _summary(np.mean, responsiveness[mine] > 0.9),
+            f"{kind}_wait_mean": _summary(np.mean, wait[mine]),
+            f"{kind}_wait_std": _summary(np.std, wait[mine]),
+            f"{kind}_wait_below_120": _summary(np.mean, wait[mine] < PROMPT),
+            f"{kind}_jobs": float(mine.sum()),
         }
-    last = np.argmax(outcome.decision[chosen]) if len(wait) else 0
     return measures | {
-        "fairness": _of(np.mean, fair),
-        "fairness_least": _of(np.min, fair),
-        "utilisation": _of(np.mean, used),
-        "utilisation_last": float(used[last]) if len(wait) else np.nan,
-        "rigid_reward": _of(np.mean, weight * responsive + (1.0 - weight) * fair),
-        "elastic_reward": _of(np.mean, weight * responsive + (1.0 - weight) * used),
+        "fairness_mean": _summary(np.mean, fairness),
+        "fairness_min": _summary(np.min, fairness),
+        "utilisation_mean": _summary(np.mean, utilisation),
+        "utilisation_last": float(utilisation[np.argmax(decision)]) if len(wait) else np.nan,
+        "rigid_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness),
+        "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
-        **_pool(jobs, outcome),
+        **_pool_measures(jobs, outcome),
     }
 
 
-def _columns(jobs: SiteJobs, outcome: SiteOutcome, chosen: slice) -> dict[str, Floats]:
-    """Return, of each job that counts: its wait, W, and F and U of its decision."""
-    wait = (outcome.start - jobs.submit)[chosen].astype(np.float64)
-    run = jobs.run[chosen]
-    decision = outcome.decision[chosen]
-    return {
-        "wait": wait,
-        "responsiveness": run / (run + wait),
-        "fairness": outcome.fairness[decision],
-        "utilisation": outcome.utilisation[decision],
-    }
-
-
-def _pool(jobs: SiteJobs, outcome: SiteOutcome) -> dict[str, float]:
-    from gridtune.systems.responsive.simulator.outcome import core_seconds  # noqa: PLC0415
-
+def _pool_measures(jobs: SiteJobs, outcome: SiteOutcome) -> dict[str, float]:
     if len(jobs) == 0:
-        return {"core_hours": np.nan, "mean_pool": np.nan}
+        return {"core_hours": np.nan, "pool_mean": np.nan}
     begin, end = int(jobs.submit[0]), int(jobs.submit[-1])
     area = core_seconds(outcome, begin, end)
-    return {"core_hours": area / 3600, "mean_pool": area / (end - begin) if end > begin else np.nan}
+    return {"core_hours": area / 3600, "pool_mean": area / (end - begin) if end > begin else np.nan}
 
 
-def _of(summary: Callable[[Any], Any], values: npt.NDArray[Any]) -> float:
-    return float(summary(values)) if len(values) else np.nan
+def _summary(statistic: Callable[[Any], Any], values: npt.NDArray[Any]) -> float:
+    return float(statistic(values)) if len(values) else np.nan

@@ -1,4 +1,4 @@
-"""The `responsive` system: sequential jobs on a grid site, scheduled by simple rules or by learned values."""
+"""The `responsive` system: sequential jobs on a grid site, scheduled by simple rules or learned values."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
     Outcome,
+    PublishedFigure,
+    RenamedMetric,
     Streams,
     System,
     SystemParameters,
@@ -24,8 +26,14 @@ from gridtune.core.system import (
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.learners.playing import play
 from gridtune.systems.responsive.learners.training import train
-from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
+from gridtune.systems.responsive.metrics import (
+    RENAMED_METRICS,
+    RESPONSIVE_METRICS,
+    counted_jobs,
+    measure_site,
+)
 from gridtune.systems.responsive.parameters import LEARNED, ResponsiveParameters
+from gridtune.systems.responsive.report.published import PUBLISHED_FIGURES
 from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
 from gridtune.systems.responsive.simulator.outcome import SiteOutcome, outcome_of
 from gridtune.systems.responsive.simulator.recorded import recorded_outcome
@@ -41,11 +49,11 @@ WEEK = 7 * 86_400
 
 
 class ResponsiveSystem(System):
-    """One queue of sequential jobs on identical cores, and whoever decides which of them runs next.
+    """One queue of sequential jobs on identical cores, and a policy that chooses which of them runs next.
 
-    The log is cleaned, a partition or group is taken, submissions are shaken, and what is left is cut in
-    two: a first part to learn on and a last part to report on. Target shares that are not given are those
-    of the work in the first part, so nothing of the last part is known before it is lived through.
+    The log is cleaned, a partition or group is selected and submissions are shaken. The remaining jobs are
+    split in two: a first part to learn on and a last part to report on. The default target shares are those
+    of the work in the first part, so that a policy knows nothing of the last part beforehand.
     """
 
     name: ClassVar[str] = "responsive"
@@ -57,35 +65,38 @@ class ResponsiveSystem(System):
         )
     }
     Parameters: ClassVar[type[SystemParameters]] = ResponsiveParameters
+    metrics = RESPONSIVE_METRICS
+    renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
+    published: ClassVar[Mapping[str, PublishedFigure]] = PUBLISHED_FIGURES
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
 
-    metrics = RESPONSIVE_METRICS
-
     def traces(self, parameters: ResponsiveParameters) -> Iterable[str]:
-        """Return the one log; where rules were asked for, the reader is told of them."""
+        """Return the reference of the log, with its cleaning rules where some are named."""
         return (str(replace(parameters.reference, days=parameters.weeks)),)
 
     def prepare(self, parameters: Iterable[ResponsiveParameters]) -> None:
-        """Compile the site and, where a policy is to be learned, its learner, on a handful of jobs."""
+        """Compile the site and the learners that the cells need, on a handful of jobs."""
         count = np.arange(12)
         jobs = SiteJobs(count, count % 3 + 1, count % 2, count % 2, np.array([0.5, 0.5]))
         replay(jobs, parameters_model(2, ResponsiveParameters.model_validate({"trace": "none"})), "fcfs")
-        # One of each kind of learner compiles all that the others need.
+        # One cell of each kind of learner compiles everything that the others need.
         kinds = {
-            (each.policy, each.variant, each.site): each for each in parameters if each.policy in LEARNED
+            (cell.policy, cell.variant, cell.site): cell for cell in parameters if cell.policy in LEARNED
         }
-        for each in kinds.values():
-            small = each.model_copy(
+        for cell in kinds.values():
+            small = cell.model_copy(
                 update={"pretraining_sweeps": 1, "sweeps": 1, "iterations": 1, "probes": 2}
             )
-            _learned(jobs, jobs, parameters_model(max(2, each.floor), small), small, np.random.default_rng(0))
+            _run_learner(
+                jobs, jobs, parameters_model(max(2, cell.floor), small), small, np.random.default_rng(0)
+            )
 
     def run(
         self, parameters: ResponsiveParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
-        """Learn where there is something to learn, live through the part reported on, and measure it."""
+        """Train the policy if it learns, simulate the part to report on, and measure it."""
         workload = self._selected(parameters, load)
         cores = parameters.cores or workload.machine_processors
         if cores is None:
@@ -103,12 +114,19 @@ class ResponsiveSystem(System):
             "cleaning": dict(workload.cleaning),
         }
         if parameters.policy in LEARNED:
-            outcome, told = _learned(training, jobs, model, parameters, streams("learning"))
-            notes |= told
+            outcome, learner = _run_learner(training, jobs, model, parameters, streams("learning"))
+            notes["learner"] = learner
         elif parameters.policy == "recorded":
-            outcome = _recorded(last, jobs, cores)
+            outcome = recorded_outcome(jobs, last.wait_time, cores)
         else:
-            outcome = _ruled(jobs, model, parameters, streams)
+            outcome = replay(
+                jobs,
+                model,
+                parameters.policy,  # type: ignore[arg-type]
+                patience=parameters.patience,
+                headroom=parameters.headroom or 0.0,
+                rng=streams("decisions"),
+            )
         metrics = measure_site(jobs, outcome, weight=parameters.weight, left_out=parameters.left_out)
         counted = counted_jobs(len(jobs), parameters.left_out)
         return Outcome(metrics, notes, _tables(jobs, outcome, counted) if tables else {})
@@ -123,15 +141,17 @@ class ResponsiveSystem(System):
         return self._selections[key]
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
-        """Write the publication's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.responsive.report import write  # noqa: PLC0415 (matplotlib)
+        """Write the publications' tables next to ours, trade-offs, and the curves of their figures."""
+        from gridtune.systems.responsive.report.comparison import write_comparison  # noqa: PLC0415
+        from gridtune.systems.responsive.report.curves import write_curves  # noqa: PLC0415 (matplotlib)
+        from gridtune.systems.responsive.report.trade_offs import write_trade_offs  # noqa: PLC0415
 
-        return write(sweep)
+        return [*write_comparison(sweep), *write_trade_offs(sweep), *write_curves(sweep)]
 
 
 def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
-    joined = _in_a_row(raw) if parameters.weeks else raw
-    workload, _ = clean(joined, parameters.rules)
+    log = _concatenated(raw) if parameters.weeks else raw
+    workload, _ = clean(log, parameters.rules)
     if parameters.partition is not None:
         workload = workload.for_partition(parameters.partition)
     if parameters.group is not None:
@@ -139,12 +159,14 @@ def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
     if parameters.first is not None:
         workload = workload.first(parameters.first)
     if len(workload) < 2:
-        raise SimulationError(f"{len(workload)} jobs of {raw.name} are left by the selection: at least 2")
+        raise SimulationError(
+            f"the selection leaves {len(workload)} jobs of {raw.name}, but at least 2 are needed"
+        )
     return workload
 
 
-def _in_a_row(joined: Workload) -> Workload:
-    """Return the logs of a joined workload one after the other, each from the next whole week on."""
+def _concatenated(joined: Workload) -> Workload:
+    """Return the logs of a joined workload one after the other, each starting with a new week."""
     _, first = joined_parts(joined)
     submit, begin = joined.submit_time.copy(), 0
     for start, end in pairwise(first.tolist()):
@@ -156,7 +178,7 @@ def _in_a_row(joined: Workload) -> Workload:
 def split_log(
     workload: Workload, parameters: ResponsiveParameters, streams: Streams
 ) -> tuple[Workload, Workload]:
-    """Return the jobs to learn on and those to report on; each job is in one of them, or in both."""
+    """Return the jobs to learn on and the jobs to report on; with `part` "train" or "all" they overlap."""
     if parameters.shake:
         workload = workload.shake(parameters.shake, streams("shaking"))
     cut = min(max(round(parameters.split * len(workload)), 1), len(workload) - 1)
@@ -169,13 +191,13 @@ def split_log(
 
 
 def site_jobs(first: Workload, last: Workload, parameters: ResponsiveParameters) -> tuple[SiteJobs, SiteJobs]:
-    """Return both parts as the site sees them: VOs and their target shares are those of the first one."""
+    """Return both parts as jobs of a site; the first one decides on VOs and target shares."""
     if parameters.shares is not None:
         vos, shares = parameters.target_shares()
     else:
         vos = group_vos(first.group, parameters.vos)
         work = np.bincount(vo_of(first.group, vos), first.run_time, minlength=len(vos) + 1)
-        # Two VOs may share nothing but a name: whoever did no work is still promised something.
+        # A VO without work in the first part still gets a small share.
         shares = np.maximum(work / max(work.sum(), 1), 1e-3)
         shares = shares / shares.sum()
     below = parameters.interactive_below
@@ -193,47 +215,26 @@ def parameters_model(cores: int, parameters: ResponsiveParameters) -> SiteModel:
         step=parameters.step,
         period=parameters.period,
         oracle=parameters.estimates == "oracle",
-        window=parameters.median_of,
+        median_of=parameters.median_of,
     )
 
 
-def _ruled(
-    jobs: SiteJobs, model: SiteModel, parameters: ResponsiveParameters, streams: Streams
-) -> SiteOutcome:
-
-    return replay(
-        jobs,
-        model,
-        parameters.policy,  # type: ignore[arg-type]
-        patience=parameters.patience,
-        headroom=parameters.headroom or 0.0,
-        rng=streams("decisions"),
-    )
-
-
-def _recorded(last: Workload, jobs: SiteJobs, cores: int) -> SiteOutcome:
-
-    return recorded_outcome(jobs, last.wait_time, cores)
-
-
-def _learned(
+def _run_learner(
     training: SiteJobs,
     jobs: SiteJobs,
     model: SiteModel,
     parameters: ResponsiveParameters,
     rng: np.random.Generator,
 ) -> tuple[SiteOutcome, dict[str, Any]]:
-    """Learn on one part and live through the other; return also what learning says about itself."""
+    """Train a policy on one part and run it on the other; return the outcome and the learner's settings."""
     settings = parameters.learner()
     policy = train(training, model, settings, weight=parameters.weight, rng=rng)
-    lived = play(policy, jobs, model, headroom=parameters.headroom or 0.0)
-    return outcome_of(lived), {"learner": settings.to_dict()}
+    site = play(policy, jobs, model, headroom=parameters.headroom or 0.0)
+    return outcome_of(site), settings.to_dict()
 
 
 def _tables(jobs: SiteJobs, outcome: SiteOutcome, counted: slice) -> dict[str, pa.Table]:
-    """Return a row for each job and one for each decision; `counted` is false where measures leave it out."""
-    import pyarrow as pa  # noqa: PLC0415
-
+    """Return a row for each job and for each decision; `counted` is false where metrics leave it out."""
     inside = np.zeros(len(jobs), np.bool_)
     inside[counted] = True
     job = np.argsort(outcome.decision)

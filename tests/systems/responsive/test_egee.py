@@ -52,13 +52,13 @@ def test_seven_vos_each_with_both_classes() -> None:
 
 
 def test_it_is_bursty() -> None:
-    """Service asked for in 10,000 s (figure 3) varies far more than that of independent jobs would."""
+    """Service demand in 10,000 s (figure 3) varies far more than that of independent jobs would."""
     workload = site()
     interval = (workload.submit_time - workload.submit_time[0]) // 10_000
 
     def dispersion(run: np.ndarray, where: np.ndarray) -> float:
-        asked = np.bincount(where, run)
-        return float(asked.std() / asked.mean())
+        demand = np.bincount(where, run)
+        return float(demand.std() / demand.mean())
 
     rng = np.random.default_rng(0)
     alone = rng.integers(interval.max() + 1, size=len(workload))
@@ -76,14 +76,14 @@ def test_jobs_of_a_burst_are_alike() -> None:
 
 def test_a_fair_share_site_is_near_the_native_one() -> None:
     """NAT: W 0.628 ± 0.418 interactive, 0.830 ± 0.265 batch, F 0.7, 63 % of interactive jobs within 2 min."""
-    found = []
+    measures = []
     for seed in range(6):
         jobs = build_jobs(site(seed), vos=np.arange(1, 7), shares=TARGET_SHARES)
         outcome = replay(jobs, SiteModel(), "fair_share")
         counted = slice(500, -500)
         wait, run = (outcome.start - jobs.submit)[counted], jobs.run[counted]
         short, responsive = jobs.interactive[counted] == 1, run / (run + wait)
-        found.append(
+        measures.append(
             [
                 responsive[short].mean(),
                 responsive[short].std(),
@@ -93,7 +93,7 @@ def test_a_fair_share_site_is_near_the_native_one() -> None:
                 (wait[short] < 120).mean(),
             ]
         )
-    assert np.mean(found, 0) == pytest.approx([0.628, 0.418, 0.830, 0.265, 0.7, 0.63], abs=0.06)
+    assert np.mean(measures, 0) == pytest.approx([0.628, 0.418, 0.830, 0.265, 0.7, 0.63], abs=0.06)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.outcome import SiteOutcome
 
 
-def life(**changes):
+def small_site(**changes):
     """Four jobs, started out of order."""
     jobs = SiteJobs([0, 0, 10, 3600], [100, 300, 90, 1000], [0, 0, 1, 1], [1, 0, 1, 0], np.array([0.6, 0.4]))
     outcome = SiteOutcome(
@@ -28,39 +28,39 @@ def life(**changes):
 
 
 def test_by_hand():
-    jobs, outcome = life()
-    found = measure_site(jobs, outcome, weight=0.25, left_out=0)
+    jobs, outcome = small_site()
+    metrics = measure_site(jobs, outcome, weight=0.25, left_out=0)
     responsive = np.array([1.0, 300 / 450, 0.9, 1.0])
-    assert found["interactive_responsiveness"] == pytest.approx(0.95)
-    assert found["interactive_responsiveness_std"] == pytest.approx(0.05)
-    assert found["interactive_above_09"] == 0.5
-    assert found["batch_responsiveness"] == pytest.approx((2 / 3 + 1) / 2)
-    assert found["responsiveness"] == pytest.approx(responsive.mean())
-    assert (found["interactive_delay"], found["batch_delay"]) == (5, 75)
-    assert (found["interactive_delay_std"], found["batch_delay_std"]) == (5, 75)
-    assert (found["interactive_prompt"], found["batch_prompt"]) == (1, 0.5)
+    assert metrics["interactive_responsiveness_mean"] == pytest.approx(0.95)
+    assert metrics["interactive_responsiveness_std"] == pytest.approx(0.05)
+    assert metrics["interactive_responsiveness_above_09"] == 0.5
+    assert metrics["batch_responsiveness_mean"] == pytest.approx((2 / 3 + 1) / 2)
+    assert metrics["responsiveness_mean"] == pytest.approx(responsive.mean())
+    assert (metrics["interactive_wait_mean"], metrics["batch_wait_mean"]) == (5, 75)
+    assert (metrics["interactive_wait_std"], metrics["batch_wait_std"]) == (5, 75)
+    assert (metrics["interactive_wait_below_120"], metrics["batch_wait_below_120"]) == (1, 0.5)
     # F and U belong to decisions, W to jobs: the second job was the third decision.
     fair, used = np.array([1.0, 0.7, 0.5, 0.9]), np.array([0.0, 0.2, 0.1, 0.3])
-    assert found["fairness"] == pytest.approx(fair.mean())
-    assert found["fairness_least"] == 0.5
-    assert found["utilisation"] == pytest.approx(used.mean())
-    assert found["utilisation_last"] == 0.3
-    assert found["rigid_reward"] == pytest.approx((0.25 * responsive + 0.75 * fair).mean())
-    assert found["elastic_reward"] == pytest.approx((0.25 * responsive + 0.75 * used).mean())
-    assert found["core_hours"] == pytest.approx((20 * 2 + 3580 * 4) / 3600)
-    assert found["mean_pool"] == pytest.approx((20 * 2 + 3580 * 4) / 3600)
-    assert (found["jobs"], found["jobs_interactive"], found["jobs_batch"]) == (4, 2, 2)
-    assert set(found) == set(RESPONSIVE_METRICS)
+    assert metrics["fairness_mean"] == pytest.approx(fair.mean())
+    assert metrics["fairness_min"] == 0.5
+    assert metrics["utilisation_mean"] == pytest.approx(used.mean())
+    assert metrics["utilisation_last"] == 0.3
+    assert metrics["rigid_reward_mean"] == pytest.approx((0.25 * responsive + 0.75 * fair).mean())
+    assert metrics["elastic_reward_mean"] == pytest.approx((0.25 * responsive + 0.75 * used).mean())
+    assert metrics["core_hours"] == pytest.approx((20 * 2 + 3580 * 4) / 3600)
+    assert metrics["pool_mean"] == pytest.approx((20 * 2 + 3580 * 4) / 3600)
+    assert (metrics["jobs"], metrics["interactive_jobs"], metrics["batch_jobs"]) == (4, 2, 2)
+    assert set(metrics) == set(RESPONSIVE_METRICS)
 
 
 def test_both_ends_are_left_out():
-    jobs, outcome = life()
-    found = measure_site(jobs, outcome, weight=1.0, left_out=1)
-    assert found["jobs"] == 2
-    assert found["responsiveness"] == pytest.approx((2 / 3 + 0.9) / 2)
-    assert found["utilisation_last"] == 0.2
+    jobs, outcome = small_site()
+    metrics = measure_site(jobs, outcome, weight=1.0, left_out=1)
+    assert metrics["jobs"] == 2
+    assert metrics["responsiveness_mean"] == pytest.approx((2 / 3 + 0.9) / 2)
+    assert metrics["utilisation_last"] == 0.2
     # The pool is what it was, whoever counts.
-    assert found["core_hours"] == measure_site(jobs, outcome, weight=1.0, left_out=0)["core_hours"]
+    assert metrics["core_hours"] == measure_site(jobs, outcome, weight=1.0, left_out=0)["core_hours"]
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,17 @@ def test_both_ends_are_left_out():
     [(9500, None, (500, 9000)), (400, None, (50, 350)), (5, None, (0, 5)), (10, 4, (4, 6)), (10, 6, (6, 6))],
 )
 def test_who_counts(jobs, left_out, counted):
-    chosen = counted_jobs(jobs, left_out)
-    assert (chosen.start, chosen.stop) == counted
+    counted_slice = counted_jobs(jobs, left_out)
+    assert (counted_slice.start, counted_slice.stop) == counted
 
 
 def test_nothing_has_no_measures():
-    jobs, outcome = life()
-    found = measure_site(jobs, outcome, weight=0.5, left_out=2)
-    counts = {"jobs", "jobs_interactive", "jobs_batch"}
-    pool = {"core_hours", "mean_pool"}
-    assert all(found[name] == 0 for name in counts)
-    assert all(math.isnan(value) for name, value in found.items() if name not in counts | pool)
+    jobs, outcome = small_site()
+    metrics = measure_site(jobs, outcome, weight=0.5, left_out=2)
+    counts = {"jobs", "interactive_jobs", "batch_jobs"}
+    pool = {"core_hours", "pool_mean"}
+    assert all(metrics[name] == 0 for name in counts)
+    assert all(math.isnan(value) for name, value in metrics.items() if name not in counts | pool)
     # One class is missing.
-    found = measure_site(jobs, outcome, weight=0.5, left_out=1)
-    assert found["jobs_interactive"] == found["jobs_batch"] == 1
+    metrics = measure_site(jobs, outcome, weight=0.5, left_out=1)
+    assert metrics["interactive_jobs"] == metrics["batch_jobs"] == 1

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
+from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
-from gridtune.systems.responsive.report import curves, trade_offs, write
+from gridtune.systems.responsive.report import curves, trade_offs
 from gridtune.systems.responsive.report.alike import groups_alike, joined
 from gridtune.systems.responsive.report.comparison import comparison_csv, comparison_markdown
 from gridtune.systems.responsive.report.curves import chosen_rows
@@ -48,12 +49,12 @@ class Cells:
 
 @pytest.fixture(scope="module")
 def results() -> list[CellResult]:
-    found = []
+    results = []
     for number, configuration in enumerate(CONFIGURATIONS):
         for seed in (1, 2):
             parameters = {**FIRST, **configuration, "shake": 600}
             outcome = run_cell("responsive", parameters, seed=seed).outcome
-            found.append(
+            results.append(
                 CellResult(
                     cell_id=f"{number}-{seed}",
                     configuration_id=str(number),
@@ -68,10 +69,10 @@ def results() -> list[CellResult]:
                 )
             )
     lost = CellResult("x", "x", "little site", {}, "1", 1, {}, {}, "failed", error="it broke")
-    return [*found, lost]
+    return [*results, lost]
 
 
-def test_every_row_stands_beside_the_published(results) -> None:
+def test_every_row_is_next_to_the_published_ones(results) -> None:
     text = comparison_markdown(rows_of(results))
     rigid, elastic = text.split("## little site, elastic")
     assert rigid.count("| little site |") == 5
@@ -82,7 +83,7 @@ def test_every_row_stands_beside_the_published(results) -> None:
     assert "0.628 ± 0.418 | 0.830 ± 0.265 | 2,756 ± 8,844" in rigid
     assert "0.958 ± 0.184 | 0.960 ± 0.123 | 458 ± 3,771" in elastic
     # The row is the mean over its replicates.
-    mean = sum(result.metrics["interactive_delay"] for result in results[:2]) / 2
+    mean = sum(result.metrics["interactive_wait_mean"] for result in results[:2]) / 2
     line = next(line for line in rigid.splitlines() if line.startswith("| fair share"))
     assert f"| {mean:,.0f} ±" in line
     assert "n = 2" in line
@@ -92,22 +93,44 @@ def test_the_table_of_numbers(results) -> None:
     rows = list(csv.DictReader(io.StringIO(comparison_csv(rows_of(results)))))
     assert len(rows) == len(CONFIGURATIONS) + len(PUBLISHED)
     esn = next(row for row in rows if row["policy"] == "RL-ESN-EST")
-    assert float(esn["batch_delay"]) == 3492
-    assert float(esn["responsiveness"]) == 0.94
-    assert esn["fairness"] == ""
+    assert float(esn["batch_wait_mean"]) == 3492
+    assert float(esn["responsiveness_mean"]) == 0.94
+    assert esn["fairness_mean"] == ""
     assert {row["trace"] for row in rows} == {"little site", "EGEE, site LAL, 2006"}
 
 
 def test_published_figures_as_printed() -> None:
     assert len(PUBLISHED) == 14
     assert sum(row.site == "elastic" for row in PUBLISHED) == 4
-    by_label = {row.label: row for row in PUBLISHED}
-    assert by_label["RIG-EST-1"].interactive == (0.867, 0.311, 1152, 5417)
-    assert by_label["ELA-ORA-1"].interactive == (0.971, 0.160, 236, 2200)
-    assert by_label["EGEE"].batch == (0.82, 0.26, 13041, 26726)
+    tables = {(row.site, row.label): tuple(row.figures.values()) for row in PUBLISHED}
+    # Copied once more from the papers: tables 2 to 5 of 2009, tables 2 and 3 of 2010 (without the deviation
+    # of W over all jobs).
+    assert tables == {
+        ("rigid", "NAT"): (0.628, 0.418, 0.830, 0.265, 2756, 8844),
+        ("rigid", "RIG-ORA-0.5"): (0.866, 0.314, 0.892, 0.228, 1096, 5137),
+        ("rigid", "RIG-ORA-1"): (0.869, 0.308, 0.893, 0.226, 862, 3505),
+        ("rigid", "RIG-EST-0.5"): (0.864, 0.319, 0.894, 0.223, 1087, 4838),
+        ("rigid", "RIG-EST-1"): (0.867, 0.311, 0.899, 0.216, 1152, 5417),
+        ("rigid", "EGEE"): (0.82, 0.26, 0.62, 0.41, 0.73, 13041, 26726, 2756, 8844),
+        ("rigid", "RL-NN-ORA"): (0.93, 0.18, 0.94, 0.22, 0.93, 3777, 12168, 1366, 7989),
+        ("rigid", "RL-NN-EST"): (0.92, 0.18, 0.94, 0.22, 0.93, 3803, 12232, 1382, 8076),
+        ("rigid", "RL-ESN-ORA"): (0.93, 0.19, 0.94, 0.20, 0.93, 3962, 13014, 1085, 8491),
+        ("rigid", "RL-ESN-EST"): (0.93, 0.17, 0.95, 0.19, 0.94, 3492, 12175, 495, 3589),
+        ("elastic", "ELA-ORA-0.5"): (0.965, 0.177, 0.966, 0.116, 606, 4245),
+        ("elastic", "ELA-ORA-1"): (0.971, 0.160, 0.966, 0.121, 236, 2200),
+        ("elastic", "ELA-EST-0.5"): (0.958, 0.184, 0.960, 0.123, 458, 3771),
+        ("elastic", "ELA-EST-1"): (0.968, 0.167, 0.968, 0.113, 414, 3584),
+    }
+    figures = get_system("responsive").published
+    assert len(figures) == 9 * 6 + 5 * 9
+    wait = figures["ELA-ORA-1/interactive_wait_mean"]
+    assert (wait.value, wait.unit) == (236, "s")
+    assert wait.source == "Perez et al., “Responsive Elastic Computing”, GMAC 2009, table 5"
+    assert figures["RL-ESN-EST/interactive_responsiveness_std"].value == 0.19
+    assert figures["RL-ESN-EST/batch_wait_mean"].source.endswith("2010, table 3")
 
 
-def test_one_life_of_each_policy_is_drawn(results) -> None:
+def test_one_run_of_each_policy_is_drawn(results) -> None:
     rigid = chosen_rows(site_of(rows_of(results), "little site", "rigid"))
     assert [row.policy for row in rigid] == ["fair_share", *sorted(["fcfs", "sjf"], key=rank(results))]
     # Estimates before the oracle, λ near one half before the ends.
@@ -127,24 +150,24 @@ def test_learned_policies_are_drawn_even_where_rules_do_better() -> None:
 
 
 def rewarded(policy: str, reward: float) -> CellResult:
-    metrics = {"rigid_reward": reward}
-    told = {"policy": policy}
-    return CellResult(policy, policy, "log", told, "1", 1, {}, told, "done", metrics)
+    metrics = {"rigid_reward_mean": reward}
+    configuration = {"policy": policy}
+    return CellResult(policy, policy, "log", configuration, "1", 1, {}, configuration, "done", metrics)
 
 
 def rank(results):
     rows = {row.policy: row for row in chosen_rows(site_of(rows_of(results), "little site", "rigid"))}
-    return lambda policy: -rows[policy].mean("rigid_reward")
+    return lambda policy: -rows[policy].mean("rigid_reward_mean")
 
 
 def test_the_front_is_not_dominated(results) -> None:
     rows = site_of(rows_of(results), "little site", "elastic")
     front = non_dominated(rows, "core_hours", more_is_better=False)
-    best = max(rows, key=lambda row: row.mean("responsiveness"))
+    best = max(rows, key=lambda row: row.mean("responsiveness_mean"))
     assert best in front
     for row in front:
         assert not any(
-            other.mean("responsiveness") > row.mean("responsiveness")
+            other.mean("responsiveness_mean") > row.mean("responsiveness_mean")
             and other.mean("core_hours") < row.mean("core_hours")
             for other in rows
         )
@@ -152,7 +175,7 @@ def test_the_front_is_not_dominated(results) -> None:
 
 def test_all_of_it_is_written(results, tmp_path) -> None:
     material = Cells(results, tmp_path)
-    files = write(material)  # type: ignore[arg-type]
+    files = get_system("responsive").report(material)  # type: ignore[arg-type]
     names = sorted(path.name for path in files)
     assert all(path.stat().st_size > 500 for path in files)
     assert "published.md" in names
@@ -164,7 +187,7 @@ def test_all_of_it_is_written(results, tmp_path) -> None:
 
 
 def test_nothing_comes_of_nothing(tmp_path) -> None:
-    assert write(Cells([], tmp_path)) == []  # type: ignore[arg-type]
+    assert get_system("responsive").report(Cells([], tmp_path)) == []  # type: ignore[arg-type]
 
 
 def test_series_that_lie_on_each_other_have_one_name() -> None:
@@ -219,18 +242,18 @@ def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> N
     drawing = figures["responsive_1_elastic_front.png"]
     front = next(line for line in drawing.axes[0].lines if line.get_label() == "not dominated")
     assert front.get_drawstyle() == "steps-post"
-    told = legend(figures["responsive_1_rigid_front.png"])
-    assert "interactive first = EDF = longest waiting ratio = random, EST" in told
-    assert len(told) == 6
-    # More rules than can be told apart: six have a colour of their own.
-    shown = trade_offs._most_telling({str(n): [row] for n, row in enumerate(rows_of(more))}, [])
+    labels = legend(figures["responsive_1_rigid_front.png"])
+    assert "interactive first = EDF = longest waiting ratio = random, EST" in labels
+    assert len(labels) == 6
+    # More rules than can be labels apart: six have a colour of their own.
+    shown = trade_offs._most_relevant({str(n): [row] for n, row in enumerate(rows_of(more))}, [])
     assert len(shown) == 6
 
 
 def test_curves_that_coincide_are_one_line(results, figures, tmp_path) -> None:
-    # Both λ of sjf are one policy; the other name for it lives the same life.
-    chosen = [result for result in alike(results, ["interactive_first"]) if result.configuration_id != "2"]
-    material = Cells(chosen, tmp_path)
+    # Both λ of sjf are one policy; the other name for it has the same outcome.
+    selected = [result for result in alike(results, ["interactive_first"]) if result.configuration_id != "2"]
+    material = Cells(selected, tmp_path)
     run = material.tables_of
     material.tables_of = lambda result: run(  # type: ignore[method-assign]
         replace(result, parameters={**result.parameters, "policy": "sjf"})
@@ -239,9 +262,9 @@ def test_curves_that_coincide_are_one_line(results, figures, tmp_path) -> None:
     )
     curves.write_curves(material)  # type: ignore[arg-type]
     for name in ("responsiveness", "delay"):
-        told = legend(figures[f"responsive_1_rigid_{name}.png"])
-        assert [label for label in told if "SJF" in label] == [
-            label for label in told if "interactive first" in label
+        labels = legend(figures[f"responsive_1_rigid_{name}.png"])
+        assert [label for label in labels if "SJF" in label] == [
+            label for label in labels if "interactive first" in label
         ]
     above, below = figures["responsive_1_elastic_pool.png"].axes
     assert above.get_position().y0 > below.get_position().y1

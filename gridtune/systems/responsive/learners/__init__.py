@@ -1,11 +1,10 @@
 """Learners of candidate values for the responsive site: echo state networks, and a feed-forward comparator.
 
-What a caller needs (none of it imports Ray; torch only where the regressor is `ffnn`):
+The entry points (none imports Ray; torch is imported only for the regressor `ffnn`):
 
-- `settings.LearnerSettings`, `settings.PAPER`, `settings.IMPROVED`: every parameter, by name.
-- `training.train(jobs, model, settings, weight=λ, rng=generator) -> QPolicy`: learn on some jobs of a site.
-- `playing.play(policy, jobs, model) -> Site`: live through jobs by a policy, greedily; the site that comes
-  back is at its end, as after a replay by a rule.
+- `settings.LearnerSettings`, `settings.PAPER`, `settings.IMPROVED`: all settings, by name.
+- `training.train(jobs, model, settings, weight=λ, rng=generator) -> QPolicy`: learn on the jobs of a site.
+- `playing.play(policy, jobs, model) -> Site`: simulate jobs under a policy; returns the site at its end.
 - `policy.QPolicy`, with `save(path)` and `load_policy(path)`.
 
 Here `jobs` is a `gridtune.systems.responsive.simulator.jobs.SiteJobs` and `model` a

@@ -1,4 +1,4 @@
-"""Networks as plain arrays, as compiled code takes them."""
+"""Networks as plain arrays for compiled code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Floats = npt.NDArray[np.float64]
 class ReservoirArrays(NamedTuple):
     """m networks of k neurons each over d inputs, and their readouts.
 
-    The neurons that a readout sees are the first r of its network, so that scoring a candidate stops there.
-    A feed-forward network of one hidden layer is one without recurrent weights and with leak 1.
+    A readout uses the first r neurons of its network, so scoring a candidate computes only these. A
+    feed-forward network of one hidden layer is a network without recurrent weights and with leak 1.
 
     Attributes
     ----------
@@ -28,13 +28,12 @@ class ReservoirArrays(NamedTuple):
         Recurrent weights by receiving neuron: shape (m, k + 1) and (m, c), int64, and (m, c), float64.
         Neuron i of network a receives from source[a, j] for first[a, i] <= j < first[a, i + 1].
     readout
-        Shape (m, p), float64: of the constant, of the r neurons and, where the readout sees them, of the d
+        Shape (m, p), float64: weights of a constant, of the r neurons and, if the readout uses them, of the d
         inputs: p = 1 + r or 1 + r + d.
     columns
-        Shape (d,), int64: the inputs in an order in which those come first that all candidates of a
-        decision share.
+        Shape (d,), int64: the inputs, first those that all candidates of a decision share.
     sizes
-        Shape (2,), int64: r, and how many inputs are shared.
+        Shape (2,), int64: r, and the number of shared inputs.
     leak
         Shape (1,), float64.
     """
@@ -54,5 +53,5 @@ class ReservoirArrays(NamedTuple):
         return self._replace(readout=np.ascontiguousarray(readout, np.float64).reshape(self.readout.shape))
 
     def rest(self) -> npt.NDArray[np.float64]:
-        """Return the state that every run begins with, shape (m, k): zeros."""
+        """Return the initial state of every run, shape (m, k): zeros."""
         return np.zeros(self.bias.shape)

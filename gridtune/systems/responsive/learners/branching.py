@@ -1,8 +1,8 @@
-"""What else a decision could have come to: the same moment lived through again with other candidates.
+"""Outcomes of the alternatives of a decision: several candidates tried from the same instant on.
 
-A run over past jobs can be taken up at any decision: everything that changes is copied, another candidate is
-started, and the same policy goes on with the same submissions. What the branches come to differs by the
-candidate alone, so a few of them say more about it than many runs would.
+A run over past jobs can branch at any decision: the whole state is copied, another candidate is started, and
+the same policy goes on with the same submissions. Branches differ only by the candidate, so a few of them say
+more about it than many runs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.learners.kernels import advance, describe, score_candidates
-from gridtune.systems.responsive.learners.loop import BY_VALUE, best_of, candidate_by_rule, fill_rows, live
+from gridtune.systems.responsive.learners.loop import (
+    BY_VALUE,
+    best_of,
+    candidate_by_rule,
+    fill_rows,
+    run_site,
+)
 from gridtune.systems.responsive.learners.relative import neediest_of
-from gridtune.systems.responsive.simulator.accounts import fairness_now, pool_area, service_of
+from gridtune.systems.responsive.simulator.accounts import fairness_now, pool_area, total_service
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
 from gridtune.systems.responsive.simulator.state import (
     AREA,
@@ -32,12 +38,12 @@ from gridtune.systems.responsive.simulator.state import (
 )
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision
 
-__all__ = ["copy_mind", "copy_site", "live_and_branch", "live_and_weigh", "urgency", "worth"]
+__all__ = ["branch_value", "copy_learner_state", "copy_site", "run_and_branch", "run_and_weigh", "urgency"]
 
 
 @kernel()
 def copy_site(source, target):
-    """Make one site's state that of another with the same jobs and settings."""
+    """Copy the state of one site to another with the same jobs and settings."""
     one, other = source.state, target.state
     other.memory[:] = one.memory
     head, tail = one.memory[HEAD], one.memory[TAIL]
@@ -61,16 +67,16 @@ def copy_site(source, target):
 
 
 @kernel()
-def copy_mind(source, target):
-    """Make what changes of one scheduler that of another with the same networks."""
+def copy_learner_state(source, target):
+    """Copy the state of one learner to another with the same networks."""
     target.state[:] = source.state
-    target.lore.logs[:] = source.lore.logs
-    target.lore.weights[:] = source.lore.weights
-    target.lore.known[:] = source.lore.known
+    target.statistics.logs[:] = source.statistics.logs
+    target.statistics.weights[:] = source.statistics.weights
+    target.statistics.completed[:] = source.statistics.completed
 
 
 @kernel()
-def _worth_of(site, trial, job, end, weight, fairness):
+def _job_value(site, trial, job, end, weight, fairness):
     state, submit, run = trial.state, site.jobs.submit[job], site.jobs.run[job]
     start = state.start[job]
     begun = 0 <= start <= end
@@ -85,30 +91,31 @@ def _worth_of(site, trial, job, end, weight, fairness):
 
 
 @kernel()
-def worth(site, trial, end, weight, price):
-    """Return what a branch came to by a moment: λ W + (1 − λ) F over the jobs that it was about.
+def branch_value(site, trial, end, weight, price):
+    """Return the value of a branch at an instant: λ W + (1 − λ) F over the jobs that it affected.
 
-    They are those that waited when it branched off and those that came until `end`. Who still waits then
-    counts as if started at that moment. On an elastic site λ W, less the price of the pool's core-seconds.
+    These are the jobs that waited when it branched off and those submitted until `end`. A job that still
+    waits then counts as started at that instant. On an elastic site the value is λ W minus the price of the
+    pool's core-seconds.
 
     Parameters
     ----------
     site
-        Where it branched off.
+        The site where it branched off.
     trial
-        The branch, which has lived up to `end`.
+        The branch, simulated up to `end`.
     end
-        The moment, second.
+        The instant, second.
     weight, price
-        λ, and what a core-second costs.
+        λ, and the price of a core-second.
     """
     memory, jobs = site.state.memory, site.jobs
     fairness, total = fairness_now(trial), 0.0
     for place in range(memory[HEAD], memory[TAIL]):
-        total += _worth_of(site, trial, site.state.waiting[place], end, weight, fairness)
+        total += _job_value(site, trial, site.state.waiting[place], end, weight, fairness)
     job = memory[ARRIVED]
     while job < jobs.submit.size and jobs.submit[job] <= end:
-        total += _worth_of(site, trial, job, end, weight, fairness)
+        total += _job_value(site, trial, job, end, weight, fairness)
         job += 1
     if site.settings.whole[ELASTIC] == 1:
         now = trial.state.memory
@@ -117,79 +124,94 @@ def worth(site, trial, end, weight, price):
 
 
 @kernel()
-def live_and_branch(
-    site, mind, trial, thought, none, rule, epsilon, probes, branches, horizon, weight, price, rng, out
+def run_and_branch(
+    site,
+    learner,
+    trial,
+    trial_learner,
+    no_log,
+    rule,
+    epsilon,
+    probes,
+    branches,
+    horizon,
+    weight,
+    price,
+    rng,
+    out,
 ):
-    """Live on to the end, and at some decisions try several candidates.
+    """Run to the end, and try several candidates at some decisions.
 
     Parameters
     ----------
-    site, mind
-        Before their first decision; both move on.
-    trial, thought
-        A site and a scheduler of the same kind, for the branches: overwritten.
-    none
-        A `Diary` of no decisions.
+    site, learner
+        Before their first decision; both are changed.
+    trial, trial_learner
+        A site and a learner of the same kind, for the branches: overwritten.
+    no_log
+        A `DecisionLog` of no decisions.
     rule, epsilon, rng
-        As of `live`; branches go on by the rule, and draw nothing at random.
+        See `run_site`; branches follow the rule without random decisions.
     probes
-        Shape (c,), int64, ascending: decisions to branch off at.
+        Shape (c,), int64, ascending: decisions at which to branch.
     branches
-        Candidates to try at each: the one that is taken, and others drawn, those of higher value likelier.
+        Number of candidates to try at each: the chosen one, and random others, preferably of high value.
     horizon
-        How long branches go on, seconds.
+        Length of a branch, seconds.
     weight, price
-        As of `worth`.
+        See `branch_value`.
     out
-        Arrays (first, seen, value): shapes (c + 1,), int64; (c · branches, m, p) and (c · branches,),
-        float64. Filled in: the branches of probe i stand from first[i] up to first[i + 1].
+        Arrays (first, phi, value): shapes (c + 1,), int64; (c · branches, m, p) and (c · branches,),
+        float64. Filled in: the branches of probe i are those from first[i] up to first[i + 1].
     """
-    first, seen, value = out
+    first, phi, value = out
     memory = site.state.memory
-    rows, q = _room(mind, 64)
+    rows, q = _room(learner, 64)
     due, filled = 0, 0
     first[0] = 0
     while advance_until_decision(site):
         count = count_candidates(site)
         if count > q.size:
-            rows, q = _room(mind, 2 * count)
-        fill_rows(site, mind, rows, count)
+            rows, q = _room(learner, 2 * count)
+        fill_rows(site, learner, rows, count)
         if rule == BY_VALUE:
-            score_candidates(mind.arrays, mind.state, rows[:count], mind.scratch, q)
+            score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
             candidate = best_of(q, count)
         else:
             candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
             q[:count] = 0.0
         if due < probes.size and probes[due] == memory[DECIDED]:
             if count > 1:
-                chosen = _draw_branches(candidate, min(branches, count), count, q, rng)
-                tried = rows[chosen]
-                describe(mind.arrays, mind.state, tried, mind.scratch, seen[filled:])
+                drawn = _draw_branches(candidate, min(branches, count), count, q, rng)
+                drawn_rows = rows[drawn]
+                describe(learner.arrays, learner.state, drawn_rows, learner.scratch, phi[filled:])
                 end = memory[NOW] + horizon
-                for each in range(chosen.size):
+                for branch in range(drawn.size):
                     copy_site(site, trial)
-                    copy_mind(mind, thought)
-                    advance(thought.arrays, thought.state, tried[each], thought.scratch)
-                    start_candidate(trial, chosen[each])
-                    live(trial, thought, none, rule, 0.0, site.jobs.submit.size, end, rng)
-                    value[filled + each] = worth(site, trial, end, weight, price)
-                filled += chosen.size
+                    copy_learner_state(learner, trial_learner)
+                    advance(
+                        trial_learner.arrays, trial_learner.state, drawn_rows[branch], trial_learner.scratch
+                    )
+                    start_candidate(trial, drawn[branch])
+                    run_site(trial, trial_learner, no_log, rule, 0.0, site.jobs.submit.size, end, rng)
+                    value[filled + branch] = branch_value(site, trial, end, weight, price)
+                filled += drawn.size
             due += 1
             first[due] = filled
         if epsilon > 0.0 and rng.random() < epsilon:
             candidate = min(int(rng.random() * count), count - 1)
-        advance(mind.arrays, mind.state, rows[candidate], mind.scratch)
+        advance(learner.arrays, learner.state, rows[candidate], learner.scratch)
         start_candidate(site, candidate)
 
 
 @kernel()
 def urgency(site, job, weight, neediest, served):
-    """Return half the logarithm of what starting a job now instead of a moment later is worth.
+    """Return half the logarithm of the value of starting a job now instead of a little later.
 
-    Per second of that moment and per core-second that the job takes. Its W = run/(run + wait) falls by
+    The value is per second of delay and per core-second of the job. Its W = run/(run + wait) falls by
     run/(run + wait)² a second: λ/(run + wait)² for each of its core-seconds. Service to the organisation
-    that lacks most lifts F of all decisions until the job would have started anyway: ν of them a second,
-    each by 1/(served · max w) for a core-second, (1 − λ) of which counts.
+    with the largest deficit raises F of all decisions until the job would have started anyway: ν of them a
+    second, each by 1/(served · max w) for a core-second, weighted by (1 − λ).
 
     Parameters
     ----------
@@ -198,85 +220,77 @@ def urgency(site, job, weight, neediest, served):
     weight
         λ.
     neediest, served
-        The organisation that lacks most, and the core-seconds of all so far.
+        The organisation with the largest deficit, and the core-seconds of all so far.
     """
     memory, jobs = site.state.memory, site.jobs
     span = jobs.run[job] + memory[NOW] - jobs.submit[job]
-    worth_of_it = weight / (float(span) * span)
+    value = weight / (float(span) * span)
     elapsed = memory[NOW] - jobs.submit[0]
     if site.settings.whole[ELASTIC] == 0 and jobs.vo[job] == neediest and served > 0 and elapsed > 0:
         rate = memory[DECIDED] / elapsed
-        worth_of_it += (1.0 - weight) * rate / (served * site.settings.real[LARGEST_SHARE])
-    # Nobody's urgency is nothing: a wait of thirty years stands for it.
-    return 0.5 * math.log(worth_of_it + 1e-18)
+        value += (1.0 - weight) * rate / (served * site.settings.real[LARGEST_SHARE])
+    # A wait of thirty years stands for no urgency, so that the logarithm is finite.
+    return 0.5 * math.log(value + 1e-18)
 
 
 @kernel()
-def live_and_weigh(site, mind, rule, branches, weight, rng, out):
-    """Live to the end under a rule, and note how urgent some candidates of each decision were.
+def run_and_weigh(site, learner, rule, branches, weight, rng, out):
+    """Run to the end under a rule, and record the urgency of some candidates of each decision.
 
     Parameters
     ----------
-    site, mind
-        Before their first decision; both move on.
+    site, learner
+        Before their first decision; both are changed.
     rule, branches, weight, rng
-        As of `live_and_branch`; all candidates are as likely to be noted.
+        See `run_and_branch`; candidates are drawn uniformly.
     out
-        As of `live_and_branch`, by decision instead of by probe; and `asked`, shape (n · branches,), int64:
+        As in `run_and_branch`, by decision instead of by probe; and `sizes`, shape (n · branches,), int64:
         the pool sizes of the candidates.
     """
-    first, seen, value, asked = out
+    first, phi, value, sizes = out
     memory = site.state.memory
-    rows, q = _room(mind, 64)
+    rows, q = _room(learner, 64)
     filled = 0
     first[0] = 0
     while advance_until_decision(site):
         count, decision = count_candidates(site), memory[DECIDED]
         if count > q.size:
-            rows, q = _room(mind, 2 * count)
-        fill_rows(site, mind, rows, count)
+            rows, q = _room(learner, 2 * count)
+        fill_rows(site, learner, rows, count)
         candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
         if count > 1:
             q[:count] = 0.0
-            chosen = _draw_branches(candidate, min(branches, count), count, q, rng)
-            describe(mind.arrays, mind.state, rows[chosen], mind.scratch, seen[filled:])
-            neediest, served = neediest_of(site), 0
-            for vo in range(site.settings.shares.size):
-                served += service_of(site, vo)
-            for each in chosen:
-                job = site.state.waiting[memory[HEAD] + each // memory[OPTIONS]]
+            drawn = _draw_branches(candidate, min(branches, count), count, q, rng)
+            describe(learner.arrays, learner.state, rows[drawn], learner.scratch, phi[filled:])
+            neediest, served = neediest_of(site), total_service(site)
+            for other in drawn:
+                job = site.state.waiting[memory[HEAD] + other // memory[OPTIONS]]
                 value[filled] = urgency(site, job, weight, neediest, served)
-                asked[filled] = site.state.options[each % memory[OPTIONS]]
+                sizes[filled] = site.state.options[other % memory[OPTIONS]]
                 filled += 1
         first[decision + 1] = filled
-        advance(mind.arrays, mind.state, rows[candidate], mind.scratch)
+        advance(learner.arrays, learner.state, rows[candidate], learner.scratch)
         start_candidate(site, candidate)
 
 
 @kernel()
-def _draw_branches(taken, number, count, q, rng):
-    """Return the candidate that is taken and others: of each two that are drawn the one of higher value."""
-    chosen = np.empty(number, np.int64)
-    chosen[0], drawn = taken, 1
-    while drawn < number:
+def _draw_branches(candidate, number, count, q, rng):
+    """Return the chosen candidate and others: of every two that are drawn, the one of higher value."""
+    drawn = np.empty(number, np.int64)
+    drawn[0], filled = candidate, 1
+    while filled < number:
         other = min(int(rng.random() * count), count - 1)
         rival = min(int(rng.random() * count), count - 1)
         if q[rival] > q[other]:
             other = rival
-        known = False
-        for place in range(drawn):
-            known = known or chosen[place] == other
-        # Where the best are drawn out, whoever is next to the one drawn.
-        while known:
+        # If it has been drawn before, the next one that has not.
+        while (drawn[:filled] == other).any():
             other = (other + 1) % count
-            known = False
-            for place in range(drawn):
-                known = known or chosen[place] == other
-        chosen[drawn] = other
-        drawn += 1
-    return chosen
+        drawn[filled] = other
+        filled += 1
+    return drawn
 
 
 @kernel()
-def _room(mind, candidates):
-    return np.empty((candidates, mind.arrays.columns.size)), np.empty(candidates)
+def _room(learner, candidates):
+    return np.empty((candidates, learner.arrays.columns.size)), np.empty(candidates)

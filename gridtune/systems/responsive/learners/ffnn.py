@@ -1,12 +1,13 @@
 """The comparator: a feed-forward network with the same inputs, trained by back-propagation (in torch).
 
-One hidden layer of sigmoid neurons and a linear output. It remembers nothing, so its arrays are those of a
-network without recurrent weights, and it is played by the same kernels.
+It has one hidden layer of sigmoid neurons and a linear output. Its arrays are those of a network without
+recurrent weights, so the same kernels run it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ import torch
 from torch import Tensor
 
 from gridtune.systems.responsive.learners.arrays import Floats, ReservoirArrays
-from gridtune.systems.responsive.learners.learning import Learner, fitted_targets, sarsa_targets
+from gridtune.systems.responsive.learners.learning import (
+    Learner,
+    fitted_targets,
+    reward_statistics,
+    sarsa_targets,
+)
 from gridtune.systems.responsive.learners.sampling import RunSamples, Samples, SarsaSamples
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 
@@ -25,9 +31,9 @@ BATCH = 64
 
 
 class FeedForwardLearner(Learner):
-    """The papers' RL-NN: the targets of SARSA or of fitted Q, regressed by back-propagation.
+    """The papers' RL-NN: the targets of SARSA or of fitted Q, learned by back-propagation.
 
-    SARSA: the samples of a sweep are collected, and each update trains on all of them, `epochs` times.
+    With SARSA, each update trains on all samples of the sweep so far, for `epochs` epochs.
     """
 
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> None:
@@ -48,13 +54,10 @@ class FeedForwardLearner(Learner):
                 self._collected = []
             for part in parts:
                 if len(part):
-                    anew = self._as_now(part)
-                    target = sarsa_targets(self.arrays.readout, anew, self.settings)
+                    target = sarsa_targets(self.arrays.readout, self._updated(part), self.settings)
                     self._collected.append((part.rows, target))
             loss = self._fit(self._collected)
-        known = sum(len(part) for part in parts)
-        total = sum(float(part.reward.sum()) for part in parts)
-        return {"decisions": known, "reward": total / known if known else float("nan"), "loss": loss}
+        return {**reward_statistics(parts), "loss": loss}
 
     def _fitted(self, sweep: int, runs: Sequence[RunSamples]) -> dict[str, float]:
         loss = float("nan")
@@ -63,13 +66,11 @@ class FeedForwardLearner(Learner):
             loss = self._fit([(run.rows, fitted_targets(self.arrays, run, discount)) for run in runs])
         return {"reward": float(np.mean([run.reward.mean() for run in runs])), "loss": loss}
 
-    def _as_now(self, part: SarsaSamples) -> SarsaSamples:
-        """Return samples as the network sees them now: its hidden layer learns, too."""
-        from dataclasses import replace  # noqa: PLC0415
+    def _updated(self, part: SarsaSamples) -> SarsaSamples:
+        """Return samples with the present readout inputs: the hidden layer learns, too."""
+        return replace(part, phi=self._phi(part.rows), following=self._phi(part.following_rows))
 
-        return replace(part, seen=self._seen(part.rows), following=self._seen(part.following_rows))
-
-    def _seen(self, rows: Floats) -> Floats:
+    def _phi(self, rows: Floats) -> Floats:
         with torch.no_grad():
             hidden = _hidden(torch.as_tensor(rows), *_tensors(self.arrays)[:2])
         return np.concatenate([np.ones((len(rows), 1)), hidden.numpy()], axis=1)[:, None, :]
@@ -84,12 +85,12 @@ class FeedForwardLearner(Learner):
         return loss
 
     def state(self) -> dict[str, Any]:
-        """Return what learning goes on from at a sweep's end, as arrays by name."""
+        """Return the state to resume learning from at the end of a sweep, as arrays by name."""
         learned = {"inputs": self.arrays.inputs.copy(), "bias": self.arrays.bias.copy()}
         return {**super().state(), **learned, "fits": np.array(self._fits)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
+        """Resume learning from a state."""
         super().restore(state)
         self.arrays = self.arrays._replace(
             inputs=np.ascontiguousarray(state["inputs"]), bias=np.ascontiguousarray(state["bias"])
@@ -100,7 +101,7 @@ class FeedForwardLearner(Learner):
 def fit(
     arrays: ReservoirArrays, rows: Floats, target: Floats, settings: LearnerSettings, seed: tuple[int, int]
 ) -> tuple[ReservoirArrays, float]:
-    """Return a network trained on from where it is, and its last epoch's mean squared error.
+    """Train a network further; return it and the mean squared error of the last epoch.
 
     Parameters
     ----------
@@ -111,27 +112,27 @@ def fit(
     settings
         `epochs` and `step`.
     seed
-        Of the minibatches' order.
+        The seed of the order of minibatches.
     """
     threads = torch.get_num_threads()
-    # How sums are split among threads shows in their last bits.
+    # The last bits of sums depend on the number of threads.
     torch.set_num_threads(1)
     try:
-        seen, wanted = torch.as_tensor(rows), torch.as_tensor(target)
-        weights = [each.clone().requires_grad_() for each in _tensors(arrays)]
+        inputs, targets = torch.as_tensor(rows), torch.as_tensor(target)
+        weights = [tensor.clone().requires_grad_() for tensor in _tensors(arrays)]
         optimiser = torch.optim.Adam(weights, lr=settings.step)
         order, loss = np.random.default_rng(seed), 0.0
         for _ in range(settings.epochs):
             loss = 0.0
             for part in torch.split(torch.as_tensor(order.permutation(len(rows))), BATCH):
                 optimiser.zero_grad()
-                error = (_value(seen[part], *weights) - wanted[part]).square().mean()
+                error = (_value(inputs[part], *weights) - targets[part]).square().mean()
                 error.backward()
                 optimiser.step()
                 loss += float(error.detach()) * len(part) / len(rows)
     finally:
         torch.set_num_threads(threads)
-    feeding, bias, readout = (each.detach().numpy() for each in weights)
+    feeding, bias, readout = (tensor.detach().numpy() for tensor in weights)
     return arrays._replace(inputs=feeding[None], bias=bias[None]).with_readout(readout), loss
 
 

@@ -1,4 +1,4 @@
-"""Networks in compiled code: scoring candidates from one state, moving on, and the normal equations."""
+"""Networks in compiled code: scoring candidates, updating the state, and the normal equations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ __all__ = [
     "advance",
     "describe",
     "describe_chosen",
-    "drive",
     "score_candidates",
     "solve",
     "values_of",
@@ -25,7 +24,7 @@ def _logistic(x):
 
 @kernel()
 def _shared_part(arrays, state, row, a, neurons, part):
-    """Write what bias, recurrent weights and shared inputs bring the first `neurons` neurons of network a."""
+    """Write the sum of bias, recurrent and shared inputs of the first `neurons` neurons of network a."""
     for i in range(neurons):
         total = arrays.bias[a, i]
         for j in range(arrays.first[a, i], arrays.first[a, i + 1]):
@@ -36,7 +35,7 @@ def _shared_part(arrays, state, row, a, neurons, part):
 
 @kernel(inline="always")
 def _feed(arrays, a, row, start, stop, neurons, part):
-    """Add what some of the inputs bring; most of a candidate's are zeros of a one-hot code."""
+    """Add a range of inputs; most of a candidate's are zeros of a one-hot code."""
     for place in range(start, stop):
         f = arrays.columns[place]
         value = row[f]
@@ -47,14 +46,14 @@ def _feed(arrays, a, row, start, stop, neurons, part):
 
 @kernel()
 def score_candidates(arrays, state, rows, scratch, out_q):
-    """Write the value of each candidate of a decision, all of them seen from the same state.
+    """Write the value of each candidate of a decision, all from the same state.
 
     Parameters
     ----------
     arrays
         `ReservoirArrays`.
     state
-        Shape (m, k), float64: as the decision before left it; not changed.
+        Shape (m, k), float64: the state after the previous decision; not changed.
     rows
         Shape (n, d), float64: candidates, equal in the shared inputs.
     scratch
@@ -63,29 +62,29 @@ def score_candidates(arrays, state, rows, scratch, out_q):
         Shape (n,) or more, float64: filled in, the mean over the networks.
     """
     networks = arrays.bias.shape[0]
-    seen, shared = arrays.sizes[0], arrays.sizes[1]
+    visible, shared = arrays.sizes[0], arrays.sizes[1]
     leak, inputs, outputs = arrays.leak[0], arrays.inputs.shape[1], arrays.readout.shape[1]
     part, drive_of = scratch[0], scratch[1]
     for c in range(rows.shape[0]):
         out_q[c] = 0.0
     for a in range(networks):
-        _shared_part(arrays, state, rows[0], a, seen, part)
+        _shared_part(arrays, state, rows[0], a, visible, part)
         for c in range(rows.shape[0]):
-            for i in range(seen):
+            for i in range(visible):
                 drive_of[i] = part[i]
-            _feed(arrays, a, rows[c], shared, inputs, seen, drive_of)
+            _feed(arrays, a, rows[c], shared, inputs, visible, drive_of)
             q = arrays.readout[a, 0]
-            for i in range(seen):
+            for i in range(visible):
                 q += arrays.readout[a, 1 + i] * ((1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i]))
-            if outputs > 1 + seen:
+            if outputs > 1 + visible:
                 for f in range(inputs):
-                    q += arrays.readout[a, 1 + seen + f] * rows[c, f]
+                    q += arrays.readout[a, 1 + visible + f] * rows[c, f]
             out_q[c] += q / networks
 
 
 @kernel()
 def advance(arrays, state, row, scratch):
-    """Move every network on by a decision: `state`, shape (m, k), is overwritten."""
+    """Update every network by a decision: `state`, shape (m, k), is overwritten."""
     networks, neurons = arrays.bias.shape
     leak, part = arrays.leak[0], scratch[0]
     for a in range(networks):
@@ -97,87 +96,79 @@ def advance(arrays, state, row, scratch):
 
 @kernel()
 def describe_chosen(arrays, state, row, out):
-    """Write what the readouts see right after `advance` with this row: `out`, shape (m, p)."""
-    seen, outputs = arrays.sizes[0], arrays.readout.shape[1]
+    """Write the readouts' inputs right after `advance` with this row: `out`, shape (m, p)."""
+    visible, outputs = arrays.sizes[0], arrays.readout.shape[1]
     for a in range(arrays.bias.shape[0]):
         out[a, 0] = 1.0
-        for i in range(seen):
+        for i in range(visible):
             out[a, 1 + i] = state[a, i]
-        if outputs > 1 + seen:
+        if outputs > 1 + visible:
             for f in range(arrays.inputs.shape[1]):
-                out[a, 1 + seen + f] = row[f]
+                out[a, 1 + visible + f] = row[f]
 
 
 @kernel()
 def describe(arrays, state, rows, scratch, out):
-    """Write what the readouts would see of each candidate: `out`, shape (n, m, p); `state` stays."""
-    seen, inputs = arrays.sizes[0], arrays.inputs.shape[1]
+    """Write the readouts' inputs for each candidate: `out`, shape (n, m, p); `state` is not changed."""
+    visible, inputs = arrays.sizes[0], arrays.inputs.shape[1]
     leak, part, drive_of = arrays.leak[0], scratch[0], scratch[1]
     for a in range(arrays.bias.shape[0]):
-        _shared_part(arrays, state, rows[0], a, seen, part)
+        _shared_part(arrays, state, rows[0], a, visible, part)
         for c in range(rows.shape[0]):
-            for i in range(seen):
+            for i in range(visible):
                 drive_of[i] = part[i]
-            _feed(arrays, a, rows[c], arrays.sizes[1], inputs, seen, drive_of)
+            _feed(arrays, a, rows[c], arrays.sizes[1], inputs, visible, drive_of)
             out[c, a, 0] = 1.0
-            for i in range(seen):
+            for i in range(visible):
                 out[c, a, 1 + i] = (1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i])
-            if arrays.readout.shape[1] > 1 + seen:
+            if arrays.readout.shape[1] > 1 + visible:
                 for f in range(inputs):
-                    out[c, a, 1 + seen + f] = rows[c, f]
+                    out[c, a, 1 + visible + f] = rows[c, f]
 
 
 @kernel()
-def drive(arrays, state, rows, scratch, out):
-    """Move on through chosen rows, shape (n, d), and write what the readouts see at each: (n, m, p)."""
-    for t in range(rows.shape[0]):
-        advance(arrays, state, rows[t], scratch)
-        describe_chosen(arrays, state, rows[t], out[t])
-
-
-@kernel()
-def values_of(readout, seen, out):
-    """Write the mean over the networks of their readouts' values: `seen`, shape (n, m, p); `out`, (n,)."""
+def values_of(readout, phi, out):
+    """Write the mean over the networks of their readouts' values: `phi`, shape (n, m, p); `out`, (n,)."""
     networks, outputs = readout.shape
     for t in range(out.size):
         total = 0.0
         for a in range(networks):
             for i in range(outputs):
-                total += readout[a, i] * seen[t, a, i]
+                total += readout[a, i] * phi[t, a, i]
         out[t] = total / networks
 
 
 @kernel()
-def accumulate(gram, moment, seen, target):
+def accumulate(gram, moment, phi, target):
     """Add samples to normal equations: gram += Σ φ φᵀ (its lower triangle), moment += Σ φ y.
 
     Parameters
     ----------
     gram, moment
         Shapes (p, p) and (p,), float64: updated.
-    seen, target
+    phi, target
         Shapes (n, p) and (n,), float64: φ and y of each sample.
     """
-    for t in range(seen.shape[0]):
-        for i in range(seen.shape[1]):
-            value = seen[t, i]
+    for t in range(phi.shape[0]):
+        for i in range(phi.shape[1]):
+            value = phi[t, i]
             moment[i] += value * target[t]
             for j in range(i + 1):
-                gram[i, j] += value * seen[t, j]
+                gram[i, j] += value * phi[t, j]
 
 
 @kernel()
 def solve(gram, moment, ridge, prior, factor, out):
     """Solve (gram + ridge · 1) w = moment + ridge · prior by Cholesky's factorisation.
 
-    Written out, since the last bits of a library's solution depend on the machine it runs on.
+    A library is not used because the last bits of its solution depend on the machine.
 
     Parameters
     ----------
     gram, moment
         Shapes (p, p) and (p,): the lower triangle is read.
     ridge, prior
-        How strongly w is held to `prior`, shape (p,).
+        The weight of the prior, and the prior, shape (p,).
     factor
         Shape (p, p): overwritten.
     out

@@ -1,7 +1,7 @@
-"""The site and a network joined in compiled code: whole runs, and what they showed.
+"""The site and a network in compiled code: whole runs, and logs of their decisions.
 
-One kernel lives from decision to decision, so that a run never leaves compiled code. Everything it is told
-and everything that changes comes as NamedTuples of arrays: a copy of them is a copy of the moment.
+One kernel advances from decision to decision, so a run never leaves compiled code. Settings and state are
+NamedTuples of arrays: a copy of the arrays is a copy of the simulation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.kernels import advance, describe_chosen, score_candidates
-from gridtune.systems.responsive.learners.relative import Lore, fill_relative
+from gridtune.systems.responsive.learners.relative import RunTimeStatistics, fill_relative
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
 from gridtune.systems.responsive.simulator.features import feature_count, fill_features
 from gridtune.systems.responsive.simulator.rules import choose, demanded
@@ -23,71 +23,71 @@ from gridtune.systems.responsive.simulator.stepping import advance_until_decisio
 
 __all__ = [
     "BY_VALUE",
-    "Diary",
-    "Mind",
+    "DecisionLog",
+    "LearnerState",
     "best_of",
     "best_values",
     "candidate_by_rule",
     "fill_rows",
     "list_candidates",
-    "live",
-    "live_on_demanded_pool",
     "rewards_of",
+    "run_on_demanded_pool",
+    "run_site",
 ]
 
 #: Instead of a rule's number: the candidate of the highest value.
 BY_VALUE = -1
 
 
-class Mind(NamedTuple):
-    """A scheduler in the middle of its life.
+class LearnerState(NamedTuple):
+    """The networks of a learner, and their state during a run.
 
     Attributes
     ----------
     arrays
-        Its networks.
-    lore
-        What it remembers of completed jobs.
+        The networks.
+    statistics
+        The run times of completed jobs.
     state
-        Shape (m, k), float64: its networks' state.
+        Shape (m, k), float64: the state of the networks.
     scratch
         Shape (2, k), float64.
     relative
-        Shape (1,), int64: 1 where it also sees the columns of `relative`.
+        Shape (1,), int64: 1 where the inputs include the columns of `relative`.
     """
 
     arrays: ReservoirArrays
-    lore: Lore
+    statistics: RunTimeStatistics
     state: npt.NDArray[np.float64]
     scratch: npt.NDArray[np.float64]
     relative: npt.NDArray[np.int64]
 
 
-class Diary(NamedTuple):
-    """What is written down by decision: of n decisions, or n = 0 for nothing.
+class DecisionLog(NamedTuple):
+    """A log of n decisions; nothing is logged with n = 0.
 
     Attributes
     ----------
     candidate, choices
-        Shape (n,), int64: which candidate was taken, of how many.
+        Shape (n,), int64: the chosen candidate, and the number of candidates.
     rows
-        Shape (n, d), float64: its row.
-    seen
-        Shape (n, m, p), float64: what the readouts saw of it.
+        Shape (n, d), float64: the row of the chosen candidate.
+    phi
+        Shape (n, m, p), float64: the readouts' inputs for it.
     """
 
     candidate: npt.NDArray[np.int64]
     choices: npt.NDArray[np.int64]
     rows: npt.NDArray[np.float64]
-    seen: npt.NDArray[np.float64]
+    phi: npt.NDArray[np.float64]
 
 
 @kernel()
-def fill_rows(site, mind, rows, count):
+def fill_rows(site, learner, rows, count):
     """Write a row for each of the candidates of the decision that is due."""
     fill_features(site, rows[:count])
-    if mind.relative[0] == 1:
-        fill_relative(site, mind.lore, rows, count, feature_count(site))
+    if learner.relative[0] == 1:
+        fill_relative(site, learner.statistics, rows, count, feature_count(site))
 
 
 @kernel(inline="always")
@@ -102,7 +102,7 @@ def best_of(q, count):
 
 @kernel()
 def _with_room(rows, q, count):
-    """Return rows and values for at least so many candidates: these, or larger ones instead."""
+    """Return arrays of rows and values for at least `count` candidates: these, or larger ones."""
     if count <= q.size:
         return rows, q
     return np.empty((2 * count, rows.shape[1])), np.empty(2 * count)
@@ -110,38 +110,38 @@ def _with_room(rows, q, count):
 
 @kernel()
 def candidate_by_rule(site, rule, patience, headroom, rng):
-    """Return the candidate that a simple rule takes; on an elastic site with the pool nearest to demand."""
+    """Return the candidate of a simple rule; on an elastic site, with the pool size nearest to demand."""
     place = choose(site, rule, patience, rng)
     return place * site.state.memory[OPTIONS] + _nearest_option(site, demanded(site, headroom))
 
 
 @kernel()
-def _nearest_option(site, wanted):
-    """Return which of the pool sizes that may be asked for is nearest to the one that is wanted."""
+def _nearest_option(site, size):
+    """Return which of the pool sizes to choose from is nearest to `size`."""
     nearest = 0
     for option in range(1, site.state.memory[OPTIONS]):
-        if abs(site.state.options[option] - wanted) < abs(site.state.options[nearest] - wanted):
+        if abs(site.state.options[option] - size) < abs(site.state.options[nearest] - size):
             nearest = option
     return nearest
 
 
 @kernel()
-def live(site, mind, diary, rule, epsilon, stop, until, rng):
-    """Live on and decide: until so many decisions are taken in all, a moment has passed, or all is done.
+def run_site(site, learner, log, rule, epsilon, stop, until, rng):
+    """Advance and decide, up to a number of decisions, an instant, or the end of the simulation.
 
     Parameters
     ----------
-    site, mind
-        In the middle of their lives; both move on.
-    diary
-        A `Diary` to write into.
+    site, learner
+        At any instant; both are changed.
+    log
+        The `DecisionLog` to fill in.
     rule
         A rule's number, or `BY_VALUE`.
     epsilon
-        Share of the decisions that are drawn at random, each candidate as likely. Draws a number for each
-        decision, and one more for each such decision, if it is above 0.
+        Share of random decisions, uniform over the candidates. If it is above 0, one number is drawn for
+        each decision and another for each random one.
     stop
-        Decisions in all, counted from the site's first.
+        Number of decisions in total, counted from the site's first.
     until
         No decision is taken after this second.
     rng
@@ -150,9 +150,9 @@ def live(site, mind, diary, rule, epsilon, stop, until, rng):
     Returns
     -------
     bool
-        Whether there is more to decide.
+        Whether there are more decisions.
     """
-    memory, width = site.state.memory, mind.arrays.columns.size
+    memory, width = site.state.memory, learner.arrays.columns.size
     rows, q = np.empty((64, width)), np.empty(64)
     while memory[DECIDED] < stop:
         if not advance_until_decision(site):
@@ -161,48 +161,50 @@ def live(site, mind, diary, rule, epsilon, stop, until, rng):
             return True
         count = count_candidates(site)
         rows, q = _with_room(rows, q, count)
-        fill_rows(site, mind, rows, count)
+        fill_rows(site, learner, rows, count)
         if rule != BY_VALUE:
             candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
         else:
-            score_candidates(mind.arrays, mind.state, rows[:count], mind.scratch, q)
+            score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
             candidate = best_of(q, count)
         if epsilon > 0.0 and rng.random() < epsilon:
             candidate = min(int(rng.random() * count), count - 1)
-        advance(mind.arrays, mind.state, rows[candidate], mind.scratch)
-        if diary.candidate.size > 0:
+        advance(learner.arrays, learner.state, rows[candidate], learner.scratch)
+        if log.candidate.size > 0:
             decision = memory[DECIDED]
-            diary.candidate[decision], diary.choices[decision] = candidate, count
-            diary.rows[decision] = rows[candidate]
-            describe_chosen(mind.arrays, mind.state, rows[candidate], diary.seen[decision])
+            log.candidate[decision], log.choices[decision] = candidate, count
+            log.rows[decision] = rows[candidate]
+            describe_chosen(learner.arrays, learner.state, rows[candidate], log.phi[decision])
         start_candidate(site, candidate)
     return True
 
 
 @kernel()
-def live_on_demanded_pool(site, mind, headroom):
-    """Live to the end: values choose the job, as of the pool size nearest to demand; the rule the pool.
+def run_on_demanded_pool(site, learner, headroom):
+    """Run to the end: the learner chooses the job, and the pool follows demand.
+
+    Jobs are valued at the pool size to choose from that is nearest to demand.
 
     Parameters
     ----------
-    site, mind
-        An elastic site before its first decision, and who values; both move on.
+    site, learner
+        An elastic site before its first decision, and a learner; both are changed.
     headroom
-        The pool asked for, in times of the cores that running and waiting jobs need.
+        Size of the pool, as a multiple of the cores that running and waiting jobs need.
     """
-    memory, width = site.state.memory, mind.arrays.columns.size
+    memory, width = site.state.memory, learner.arrays.columns.size
     rows, q = np.empty((64, width)), np.empty(64)
     while advance_until_decision(site):
         count = count_candidates(site)
         rows, q = _with_room(rows, q, count)
-        fill_rows(site, mind, rows, count)
-        score_candidates(mind.arrays, mind.state, rows[:count], mind.scratch, q)
+        fill_rows(site, learner, rows, count)
+        score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
         size, options = demanded(site, headroom), memory[OPTIONS]
         best = _nearest_option(site, size)
         for candidate in range(best, count, options):
             if q[candidate] > q[best]:
                 best = candidate
-        advance(mind.arrays, mind.state, rows[best], mind.scratch)
+        advance(learner.arrays, learner.state, rows[best], learner.scratch)
         start_job(site, best // options, size)
 
 
@@ -213,7 +215,7 @@ def rewards_of(site, decisions, weight, out):
     Parameters
     ----------
     site
-        Where the decisions were taken; their jobs have started.
+        The site of the decisions; their jobs have started.
     decisions
         Shape (n,), int64.
     weight
@@ -233,25 +235,25 @@ def rewards_of(site, decisions, weight, out):
 
 
 @kernel()
-def list_candidates(site, mind, candidates, first):
-    """Live through a run again and list what its decisions chose from.
+def list_candidates(site, learner, candidates, first):
+    """Repeat a run and list the candidates of its decisions.
 
     Parameters
     ----------
-    site, mind
-        Before their first decision; both move on.
+    site, learner
+        Before their first decision; both are changed.
     candidates
-        Shape (n,), int64: the candidates that were taken.
+        Shape (n,), int64: the chosen candidates.
     first
-        Shape (n + 1,), int64: filled in, as of `RunSamples`.
+        Shape (n + 1,), int64: filled in, see `RunSamples`.
 
     Returns
     -------
     float32 array
-        `RunSamples.own`. Of candidates that look alike one is kept (as far as the last 16 tell).
+        `RunSamples.own`. A candidate that equals one of the last 16 is left out.
     """
-    memory, columns = site.state.memory, mind.arrays.columns
-    shared = mind.arrays.sizes[1]
+    memory, columns = site.state.memory, learner.arrays.columns
+    shared = learner.arrays.sizes[1]
     width = columns.size - shared
     rows, own = np.empty((64, columns.size)), np.empty((4096, width), np.float32)
     filled = 0
@@ -264,12 +266,12 @@ def list_candidates(site, mind, candidates, first):
             larger = np.empty((2 * (filled + count), width), np.float32)
             larger[:filled] = own[:filled]
             own = larger
-        fill_rows(site, mind, rows, count)
+        fill_rows(site, learner, rows, count)
         begin = filled
         for candidate in range(count):
             for place in range(width):
                 own[filled, place] = rows[candidate, columns[shared + place]]
-            if not _stands_there(own, max(begin, filled - 16), filled):
+            if not _is_repeated(own, max(begin, filled - 16), filled):
                 filled += 1
         first[decision + 1] = filled
         start_candidate(site, candidates[decision])
@@ -277,7 +279,7 @@ def list_candidates(site, mind, candidates, first):
 
 
 @kernel()
-def _stands_there(own, begin, at):
+def _is_repeated(own, begin, at):
     for place in range(begin, at):
         same = True
         for column in range(own.shape[1]):
@@ -298,7 +300,7 @@ def best_values(arrays, rows, first, own, out):
     arrays
         `ReservoirArrays`.
     rows, first, own
-        As of `RunSamples`.
+        See `RunSamples`.
     out
         Shape (n,), float64: filled in.
     """

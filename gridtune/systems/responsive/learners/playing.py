@@ -1,12 +1,12 @@
-"""What a learned policy does with jobs."""
+"""Running a learned policy."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.inputs import as_seen, new_diary, new_mind
-from gridtune.systems.responsive.learners.loop import BY_VALUE, live, live_on_demanded_pool
+from gridtune.systems.responsive.learners.inputs import new_learner_state, new_log, observed_model
+from gridtune.systems.responsive.learners.loop import BY_VALUE, run_on_demanded_pool, run_site
 from gridtune.systems.responsive.learners.policy import QPolicy
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
@@ -16,39 +16,41 @@ __all__ = ["play"]
 
 
 def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float = 0.0) -> Site:
-    """Live through all jobs, always taking the candidate of the highest value; return the site at its end.
+    """Simulate all jobs, always starting the candidate of the highest value; return the site at its end.
 
-    Among equals the job submitted first is taken. Nothing is drawn at random, and nothing is learned.
+    Ties go to the job submitted first. Nothing is random, and nothing is learned.
 
     Parameters
     ----------
     policy
-        What was learned.
+        The learned policy.
     jobs, model
-        What to live through, and where.
+        The jobs and the site.
     headroom
-        Elastic: values choose the job alone, and the pool asked for is so many times the cores that running
+        Elastic: values choose only the job, and the pool is sized to `headroom` times the cores that running
         and waiting jobs need. 0: values choose both.
 
     Raises
     ------
     PolicyError
-        Where the site is not of the kind that the policy was learned for, or headroom is not for it.
+        If the policy was learned for another kind of site, or `headroom` does not fit the site.
     """
     if not 0 <= headroom < np.inf or (headroom and not model.elastic):
-        raise PolicyError(f"a pool cannot follow demand with {headroom}", field="headroom")
-    found = len(jobs.shares), model.elastic
-    if found != (policy.organisations, policy.elastic):
+        raise PolicyError(
+            f"must be finite and at least 0, and 0 on a rigid site, but got {headroom}", field="headroom"
+        )
+    expected, actual = (policy.organisations, policy.elastic), (len(jobs.shares), model.elastic)
+    if actual != expected:
         kinds = [
-            f"{vos} organisations, {'elastic' if sized else 'rigid'}"
-            for vos, sized in ((policy.organisations, policy.elastic), found)
+            f"{'an elastic' if elastic else 'a rigid'} site of {organisations} organisations"
+            for organisations, elastic in (expected, actual)
         ]
-        raise PolicyError(f"the policy is for a site of {kinds[0]}, but this one is of {kinds[1]}")
+        raise PolicyError(f"the policy was learned for {kinds[0]}, but got {kinds[1]}")
     inputs = policy.settings.inputs
-    site = new_site(jobs, as_seen(model, inputs))
-    mind = new_mind(policy.arrays, policy.organisations, inputs)
+    site = new_site(jobs, observed_model(model, inputs))
+    learner = new_learner_state(policy.arrays, policy.organisations, inputs)
     if headroom:
-        live_on_demanded_pool(site, mind, headroom)
+        run_on_demanded_pool(site, learner, headroom)
         return site
-    live(site, mind, new_diary(0, policy.arrays), BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
+    run_site(site, learner, new_log(0, policy.arrays), BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
     return site

@@ -1,4 +1,4 @@
-"""Learned values as a policy: the networks, and what they were made for."""
+"""Learned values as a policy: the networks, and the kind of site that they are for."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _ABOUT = "about"
 
 @dataclass(frozen=True)
 class QPolicy:
-    """Takes the candidate of the highest value.
+    """A policy that starts the candidate of the highest value.
 
     Attributes
     ----------
     arrays
         The networks.
     settings
-        What they are and how they learned.
+        Their settings, and those of the training.
     organisations
-        How many virtual organisations the site has.
+        Number of virtual organisations of the site.
     elastic
-        Whether its pool may be sized.
+        Whether its pool may change.
     weight
-        λ that was learned for.
+        λ of the reward that was learned.
     """
 
     arrays: ReservoirArrays
@@ -45,7 +45,7 @@ class QPolicy:
     weight: float
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file; whoever reads meanwhile finds the old one."""
+        """Write the policy to a file, atomically."""
         about = {
             "settings": self.settings.to_dict(),
             "organisations": self.organisations,
@@ -67,7 +67,7 @@ def load_policy(path: str | Path) -> QPolicy:
 
 
 def write_arrays(path: str | Path, arrays: dict[str, Any], about: dict[str, Any]) -> None:
-    """Write arrays by name and a description to one file, whole or not at all."""
+    """Write arrays by name and a description to one file, atomically."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")
@@ -88,5 +88,5 @@ def read_arrays(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except (ValueError, KeyError, BadZipFile, EOFError) as error:
         raise PolicyError("holds no policy of candidate values", path=file) from error
     if about.get("format") != _FORMAT:
-        raise PolicyError(f"is not of format {_FORMAT}, but {about.get('format')!r}", path=file)
+        raise PolicyError(f"must be of format {_FORMAT}, but got {about.get('format')!r}", path=file)
     return arrays, about

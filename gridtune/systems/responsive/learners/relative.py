@@ -1,22 +1,22 @@
-"""More about a candidate than the site tells, compiled: against the others, and by its organisation's past.
+"""Further inputs of a candidate, compiled: compared with the others, and by the past of its organisation.
 
-Behind the site's own columns stand, with e' the run time expected of the candidate by what jobs of its
-organisation and class took so far (the run time itself where the site has an oracle), w its wait and D the
+They follow the site's own columns. e' is the run time to expect from the completed jobs of the candidate's
+organisation and class (the run time itself where the site has an oracle), w its wait and D the number of
 jobs that run or wait:
 
 ==  ==================================================================================================
 0   ln(1 + e')/12
-1   ln(1 + e' + w)/12: who is least of it gains most responsiveness for the time it takes
+1   ln(1 + e' + w)/12: the candidate with the smallest gains most responsiveness for its run time
 2   e'/(e' + w)
-3   column 1, less its least among the candidates
-4   column 1, less its mean over the candidates
-5   1 where no organisation lacks more of its target share than the candidate's
-6   elastic sites only: m = (pool asked for − D)/cores
+3   column 1 minus its least among the candidates
+4   column 1 minus its mean over the candidates
+5   1 where no organisation has a larger deficit of its target share than the candidate's
+6   elastic sites only: m = (requested pool − D)/cores
 7…  elastic sites only: m − h where it is above 0, else 0; for h = 0, 0.1, 0.25, 0.5 and 1
 ==  ==================================================================================================
 
-e' is a geometric mean that forgets: each completed job of the organisation and class enters with weight 1 and
-those before it keep 0.98 of theirs; the class's own estimate stands in with weight 3.
+e' is a geometric mean with exponential forgetting: each completed job of the organisation and class enters
+with weight 1, and the weights of those before it shrink by 0.98; the estimate of the class has weight 3.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.accounts import service_of
+from gridtune.systems.responsive.simulator.accounts import service_of, total_service
 from gridtune.systems.responsive.simulator.estimates import class_estimate
 from gridtune.systems.responsive.simulator.state import (
     CORES,
@@ -43,76 +43,64 @@ from gridtune.systems.responsive.simulator.state import (
 )
 
 __all__ = [
-    "RELATIVE_NAMES",
-    "Lore",
+    "RunTimeStatistics",
     "fill_relative",
-    "learn_lore",
     "neediest_of",
-    "new_lore",
+    "new_statistics",
     "relative_count",
+    "update_statistics",
 ]
 
-TIME_SCALE, KEPT, PRIOR_WEIGHT = 12.0, 0.98, 3.0
-#: Hinges: what a core more is worth falls as more of them stand idle.
+TIME_SCALE, FORGETTING, PRIOR_WEIGHT = 12.0, 0.98, 3.0
+#: Hinges: the value of one more core falls as more of them are idle.
 SURPLUS = (0.0, 0.1, 0.25, 0.5, 1.0)
 OF_JOBS, OF_POOLS = 6, 1 + len(SURPLUS)
-#: What the columns are; those of elastic sites come last.
-RELATIVE_NAMES = (
-    "run time by organisation",
-    "run time by organisation and wait",
-    "responsiveness now by organisation",
-    "run time and wait over the least",
-    "run time and wait over the mean",
-    "of the neediest organisation",
-    "pool asked for less demand",
-    *(f"surplus of the pool asked for over {share:g}" for share in SURPLUS),
-)
 
 
-class Lore(NamedTuple):
-    """What is remembered of completed jobs.
+class RunTimeStatistics(NamedTuple):
+    """Statistics of the run times of completed jobs.
 
     Attributes
     ----------
     logs, weights
         Shape (V, 2), float64, by organisation and class: Σ weight · ln run time, and Σ weight.
-    known
-        Shape (1,), int64: completions that are in.
+    completed
+        Shape (1,), int64: number of completed jobs that are included.
     """
 
     logs: npt.NDArray[np.float64]
     weights: npt.NDArray[np.float64]
-    known: npt.NDArray[np.int64]
+    completed: npt.NDArray[np.int64]
 
 
-def new_lore(organisations: int) -> Lore:
-    """Return lore of nothing."""
-    return Lore(np.zeros((organisations, 2)), np.zeros((organisations, 2)), np.zeros(1, np.int64))
+def new_statistics(organisations: int) -> RunTimeStatistics:
+    """Return statistics of no jobs."""
+    return RunTimeStatistics(
+        np.zeros((organisations, 2)), np.zeros((organisations, 2)), np.zeros(1, np.int64)
+    )
 
 
 def relative_count(elastic: bool) -> int:
-    """Return how many columns `fill_relative` writes."""
+    """Return the number of columns that `fill_relative` writes."""
     return OF_JOBS + OF_POOLS if elastic else OF_JOBS
 
 
 @kernel()
-def learn_lore(site, lore):
-    """Take in the jobs that completed since the last time."""
+def update_statistics(site, statistics):
+    """Add the jobs that have completed since the last update."""
     state, jobs = site.state, site.jobs
-    for place in range(lore.known[0], state.memory[DONE]):
+    for place in range(statistics.completed[0], state.memory[DONE]):
         job = state.decided[state.completed[place]]
         vo, kind = jobs.vo[job], jobs.interactive[job]
-        lore.logs[vo, kind] = KEPT * lore.logs[vo, kind] + math.log(jobs.run[job])
-        lore.weights[vo, kind] = KEPT * lore.weights[vo, kind] + 1.0
-    lore.known[0] = state.memory[DONE]
+        statistics.logs[vo, kind] = FORGETTING * statistics.logs[vo, kind] + math.log(jobs.run[job])
+        statistics.weights[vo, kind] = FORGETTING * statistics.weights[vo, kind] + 1.0
+    statistics.completed[0] = state.memory[DONE]
 
 
 @kernel()
 def neediest_of(site):
-    """Return who lacks most of its target share, whether it waits or not; -1 where nobody lacks any."""
-    shares, total = site.settings.shares, 0
-    for vo in range(shares.size):
-        total += service_of(site, vo)
+    """Return the organisation with the largest deficit, whether its jobs wait or not; -1 without any."""
+    shares, total = site.settings.shares, total_service(site)
     neediest, most = -1, 0.0
     for vo in range(shares.size):
         deficit = shares[vo] - service_of(site, vo) / total if total > 0 else 0.0
@@ -122,11 +110,11 @@ def neediest_of(site):
 
 
 @kernel()
-def fill_relative(site, lore, rows, count, at):
+def fill_relative(site, statistics, rows, count, at):
     """Write the columns from `at` on for the `count` candidates of the decision that is due."""
     state, jobs, memory = site.state, site.jobs, site.state.memory
     options, oracle = memory[OPTIONS], site.settings.whole[ORACLE] == 1
-    learn_lore(site, lore)
+    update_statistics(site, statistics)
     batch, interactive = math.log(class_estimate(site, 0)), math.log(class_estimate(site, 1))
     least, total, waiting = math.inf, 0.0, memory[TAIL] - memory[HEAD]
     neediest = neediest_of(site)
@@ -138,7 +126,8 @@ def fill_relative(site, lore, rows, count, at):
         else:
             prior = interactive if kind == 1 else batch
             expected = math.exp(
-                (PRIOR_WEIGHT * prior + lore.logs[vo, kind]) / (PRIOR_WEIGHT + lore.weights[vo, kind])
+                (PRIOR_WEIGHT * prior + statistics.logs[vo, kind])
+                / (PRIOR_WEIGHT + statistics.weights[vo, kind])
             )
         wait = memory[NOW] - jobs.submit[job]
         row = rows[place * options]
@@ -164,8 +153,8 @@ def _fill_pools(site, rows, count, at):
     memory, cores = site.state.memory, site.settings.whole[CORES]
     demand = memory[RUNNING] + memory[TAIL] - memory[HEAD]
     for candidate in range(count):
-        asked = site.state.options[candidate % memory[OPTIONS]]
-        margin = (asked - demand) / cores
+        requested = site.state.options[candidate % memory[OPTIONS]]
+        margin = (requested - demand) / cores
         rows[candidate, at] = margin
         for place in range(len(SURPLUS)):
             rows[candidate, at + 1 + place] = max(margin - SURPLUS[place], 0.0)

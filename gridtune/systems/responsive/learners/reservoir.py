@@ -1,4 +1,4 @@
-"""Reservoirs drawn at random: the part of an echo state network that does not learn."""
+"""Random reservoirs: the part of an echo state network that does not learn."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.arrays import Floats, ReservoirArrays
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 
-__all__ = ["draw_network", "draw_reservoirs", "recurrent_matrix", "spectral_radius"]
+__all__ = ["draw_network", "draw_reservoirs", "spectral_radius"]
 
 
 def draw_network(
     settings: LearnerSettings, shared: Sequence[bool] | npt.NDArray[np.bool_], seed: int
 ) -> ReservoirArrays:
-    """Return the networks that the settings ask for, before they have learned anything.
+    """Return the untrained networks of the settings.
 
     Parameters
     ----------
     settings, shared
-        As of `draw_reservoirs`.
+        See `draw_reservoirs`.
     seed
-        Of every weight.
+        The seed of all weights.
     """
     rng = np.random.default_rng((seed, *b"network"))
     if settings.regressor == "ffnn":
@@ -58,31 +58,31 @@ def draw_reservoirs(
     """Return reservoirs with readouts of zeros.
 
     Weights are uniform; exactly round(connectivity · k²) pairs of neurons are connected and exactly
-    round(readout_connectivity · k) neurons, at least one of each, are seen by the readout. Recurrent weights
-    are then scaled to the spectral radius. (A sparse draw may have none to scale: that of a reservoir
-    without cycles is 0, and stays it.)
+    round(readout_connectivity · k) neurons, at least one of each, are used by the readout. Recurrent weights
+    are then scaled to the spectral radius. (A sparse reservoir without cycles has the radius 0 and is not
+    scaled.)
 
     Parameters
     ----------
     settings
         Sizes, shares and scales.
     shared
-        Of each input, whether all candidates of a decision share it.
+        Whether all candidates of a decision have the same value of an input, for each input.
     rng
-        Draws every weight.
+        Random numbers for all weights.
 
     Raises
     ------
     PolicyError
-        Where there are no inputs.
+        If there are no inputs.
     """
     common = np.asarray(shared, np.bool_)
     inputs = common.size
     if inputs == 0:
-        raise PolicyError("a network needs inputs, but there are none")
+        raise PolicyError("a network needs at least one input, but got none")
     drawn = [_draw(settings, inputs, rng) for _ in range(settings.reservoirs)]
-    seen = max(1, round(settings.readout_connectivity * settings.neurons))
-    outputs = 1 + seen + (inputs if settings.direct else 0)
+    visible = max(1, round(settings.readout_connectivity * settings.neurons))
+    outputs = 1 + visible + (inputs if settings.direct else 0)
     feeding, bias, first, source, weight = (np.stack(column) for column in zip(*drawn, strict=True))
     return ReservoirArrays(
         inputs=feeding,
@@ -92,13 +92,13 @@ def draw_reservoirs(
         weight=weight,
         readout=np.zeros((settings.reservoirs, outputs)),
         columns=np.argsort(~common, kind="stable").astype(np.int64),
-        sizes=np.array([seen, int(common.sum())], np.int64),
+        sizes=np.array([visible, int(common.sum())], np.int64),
         leak=np.array([settings.leak]),
     )
 
 
 def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
-    """Return one reservoir's weights. Neurons are alike, so the first ones may well be the seen ones."""
+    """Return one reservoir's weights. Neurons are exchangeable, so the first ones are the visible ones."""
     neurons, low = settings.neurons, -1.0 if settings.signed else 0.0
     feeding = settings.input_scale * rng.uniform(low, 1.0, (inputs, neurons))
     bias = settings.input_scale * rng.uniform(low, 1.0, neurons)
@@ -114,12 +114,12 @@ def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> t
 
 
 def spectral_radius(matrix: Floats) -> float:
-    """Return the largest modulus of a square matrix's eigenvalues; 0 within rounding is 0."""
+    """Return the largest modulus of a square matrix's eigenvalues; exactly 0 for a matrix without cycles."""
     if matrix.size == 0:
         return 0.0
-    # Twelve digits: the last ones depend on the machine's linear algebra, and results must not.
+    # Twelve digits: the last ones depend on the machine's linear algebra.
     radius = float(f"{np.abs(np.linalg.eigvals(matrix)).max():.12g}")
-    # A nilpotent matrix of order k has computed eigenvalues up to about ε^(1/k): a cycle decides instead.
+    # The computed eigenvalues of a nilpotent matrix of order k reach about ε^(1/k), so look for a cycle.
     return radius if _has_cycle(matrix) else 0.0
 
 
@@ -127,16 +127,11 @@ def _has_cycle(matrix: Floats) -> bool:
     connected = matrix != 0
     alive = np.ones(len(matrix), bool)
     while alive.any():
-        fed = (connected & alive).any(axis=1) & alive
-        if fed.sum() == alive.sum():
+        remaining = (connected & alive).any(axis=1) & alive
+        if remaining.sum() == alive.sum():
             return True
-        alive = fed
+        alive = remaining
     return False
-
-
-def recurrent_matrix(arrays: ReservoirArrays, network: int) -> Floats:
-    """Return the recurrent weights of one network as a matrix: [receiving, sending]."""
-    return _dense(arrays.bias.shape[1], arrays.first[network], arrays.source[network], arrays.weight[network])
 
 
 def _dense(

@@ -1,12 +1,12 @@
-"""The same learning as an RLlib algorithm: checkpoints, Tune and remote runners come with it.
+"""The same learning as an RLlib algorithm, with RLlib's checkpoints, Tune and remote runners.
 
-A runner is a `Sampler` on a site of its own, the learner is one of `learning` beside this module, and
-`train()` is a sweep: runners live on in step, SARSA's for `relearn` decisions at a time, the learner learns
-from all of them in turn, and they take over its readout. One runner comes to the same weights, bit for bit,
-as `training.Trainer`. For SARSA through Ray a `relearn` of some hundred decisions
-is advisable, as each readout travels through RLlib.
+A runner is a `Sampler` on a site of its own, the learner is one of `factory`, and `train()` is a sweep: the
+runners advance in step, with SARSA by `relearn` decisions at a time, the learner learns from all of them in
+turn, and they take over its readout. With one runner the weights equal those of `training.Trainer` bit for
+bit. For SARSA, set `relearn` to some hundred decisions, because every readout is sent through RLlib.
 
-Nothing learns by gradients, so reservoirs and readout are buffers of the module: RLlib sends and stores them.
+Nothing is learned by gradients, so reservoirs and readout are buffers of the module, which RLlib sends and
+stores.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from torch import Tensor
 
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.arrays import ReservoirArrays
+from gridtune.systems.responsive.learners.factory import new_learner
 from gridtune.systems.responsive.learners.inputs import shared_inputs
-from gridtune.systems.responsive.learners.learning import new_learner
 from gridtune.systems.responsive.learners.policy import QPolicy
 from gridtune.systems.responsive.learners.reservoir import draw_network
 from gridtune.systems.responsive.learners.sampling import Sampler, Samples
@@ -43,12 +43,12 @@ from gridtune.systems.responsive.simulator.site import SiteModel
 
 __all__ = ["ESNQ", "ESNQConfig", "ESNQLearner", "ESNQModule", "ESNQRunner", "policy_of"]
 
-#: In a module's configuration, among much of RLlib's own: what its networks are drawn from.
+#: Key of a module's configuration: what its networks are drawn from.
 _NETWORK = "network"
-#: In a learner's state: what its regression goes on from.
+#: Key of a learner's state: that of its regression.
 _REGRESSION = "regression"
 _SWEEP, _STATE = "sweep", "reservoirs"
-#: How long runners may take to live on, and to accept new weights.
+#: Time limits for a sample, and for the transfer of weights.
 _SAMPLE_SECONDS, _SYNC_SECONDS = 3600.0, 30.0
 
 JobsOf = Callable[[int], SiteJobs]
@@ -56,14 +56,14 @@ JobsOf = Callable[[int], SiteJobs]
 
 @dataclass(frozen=True)
 class Fragment:
-    """What a runner lived through.
+    """The samples of a runner.
 
     Attributes
     ----------
     runner
-        Its number, from 0.
+        The number of the runner, from 0.
     samples
-        What there is to learn from; none where its sweep was over already.
+        The samples; None if its sweep was over already.
     over
         Whether its sweep is over.
     """
@@ -74,7 +74,7 @@ class Fragment:
 
 
 class ESNQModule(TorchRLModule):
-    """Networks of candidate values, with everything they are as buffers."""
+    """Networks of candidate values, with all their weights as buffers."""
 
     def setup(self) -> None:
         """Draw the networks."""
@@ -87,38 +87,38 @@ class ESNQModule(TorchRLModule):
 
     @property
     def arrays(self) -> ReservoirArrays:
-        """The networks, as compiled code takes them."""
+        """The networks as arrays for compiled code."""
         return ReservoirArrays(*(getattr(self, name).numpy() for name in ReservoirArrays._fields))
 
     def take(self, arrays: ReservoirArrays) -> None:
-        """Become these networks."""
+        """Take over these networks."""
         for name, array in arrays._asdict().items():
             getattr(self, name).copy_(torch.as_tensor(array))
 
     def get_state(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Return all buffers as they are: RLlib's own would halve their precision."""
+        """Return all buffers in double precision, unlike RLlib's own method."""
         return {name: array.numpy().copy() for name, array in self.named_buffers()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Take up a state."""
+        """Restore a state."""
         for name, array in self.named_buffers():
             array.copy_(torch.as_tensor(state[name]))
 
     def is_stateful(self) -> bool:
-        """Return True: the reservoirs remember."""
+        """Return True: reservoirs have a state."""
         return True
 
     def get_initial_state(self) -> dict[str, Tensor]:
-        """Return the state that every run begins with: shape (m, k)."""
+        """Return the initial state of every run: shape (m, k)."""
         return {_STATE: torch.zeros_like(self.bias)}
 
     def _forward(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Return candidates' values, (B, n), as logits, and the state after the best: rows are (B, n, d)."""
+        """Return values of candidates, (B, n), as logits, and the state after the best; rows: (B, n, d)."""
         rows, state = batch[Columns.OBS].to(torch.float64), batch[Columns.STATE_IN][_STATE]
         moved = self._moved(rows, state)
-        seen = int(self.sizes[0])
-        parts = [torch.ones_like(moved[..., :1]), moved[..., :seen]]
-        if self.readout.shape[1] > 1 + seen:
+        visible = int(self.sizes[0])
+        parts = [torch.ones_like(moved[..., :1]), moved[..., :visible]]
+        if self.readout.shape[1] > 1 + visible:
             parts.append(rows[:, :, None, :].expand(*moved.shape[:3], -1))
         values = (torch.cat(parts, -1) * self.readout).sum(-1).mean(-1)
         best = values.argmax(1)
@@ -126,12 +126,12 @@ class ESNQModule(TorchRLModule):
         return {Columns.ACTION_DIST_INPUTS: values, Columns.STATE_OUT: {_STATE: after}}
 
     def _moved(self, rows: Tensor, state: Tensor) -> Tensor:
-        """Return the state that each candidate would lead to: (B, n, m, k)."""
-        fed = torch.einsum("bnd,mdk->bnmk", rows, self.inputs)
-        remembered = torch.einsum("bmj,mij->bmi", state, self._recurrent())
-        driven = torch.sigmoid(fed + (remembered + self.bias)[:, None])
+        """Return the state after each candidate: (B, n, m, k)."""
+        from_inputs = torch.einsum("bnd,mdk->bnmk", rows, self.inputs)
+        from_state = torch.einsum("bmj,mij->bmi", state, self._recurrent())
+        activation = torch.sigmoid(from_inputs + (from_state + self.bias)[:, None])
         leak = self.leak[0]
-        return (1 - leak) * state[:, None] + leak * driven
+        return (1 - leak) * state[:, None] + leak * activation
 
     def _recurrent(self) -> Tensor:
         networks, neurons = self.bias.shape
@@ -144,24 +144,24 @@ class ESNQModule(TorchRLModule):
 
 
 class ESNQRunner(SingleAgentEnvRunner):
-    """Lives through the jobs of a site of its own."""
+    """Runs over the jobs of a site of its own."""
 
     def make_env(self) -> None:
-        """Make the site; a checkpoint brings its jobs along, or the function that gives them."""
+        """Make the sampler; a checkpoint contains the jobs, or the function that returns them."""
         config = self.config
-        # The first remote runner does what a local one would do.
+        # The first remote runner has the number of a local one.
         self._number = max(0, (self.worker_index or 0) - 1)
         jobs = config.jobs(self._number) if callable(config.jobs) else config.jobs
         settings = config.settings
         self._sampler = Sampler(jobs, config.site_model, settings, config.weight, config.seed, self._number)
-        self._lived = -1
+        self._last_sweep = -1
 
     def sample(self, **_: Any) -> Fragment:
-        """Live on by the module's values."""
+        """Continue the run with the module's networks."""
         sweep, arrays = int(self.module.sweep), self.module.arrays
-        if sweep != self._lived:
+        if sweep != self._last_sweep:
             self._sampler.begin(sweep, arrays)
-            self._lived = sweep
+            self._last_sweep = sweep
         samples = None if self._sampler.over else self._sampler.sample(arrays)
         return Fragment(self._number, samples, self._sampler.over)
 
@@ -171,18 +171,18 @@ class ESNQRunner(SingleAgentEnvRunner):
         return {DEFAULT_MODULE_ID: spaces, "__env__": spaces, "__env_single__": spaces}
 
     def assert_healthy(self) -> None:
-        """Refuse to work without a site."""
+        """Check that there is a sampler."""
         assert self._sampler is not None
 
     def stop(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Do nothing."""
 
 
 class ESNQLearner(TorchLearner):
-    """Learns readouts from fragments, without gradients."""
+    """A learner of readouts from fragments, without gradients."""
 
     def build(self) -> None:
-        """Build the module and what learns its readout."""
+        """Build the module, and the learner of its readout."""
         super().build()
         self._core = new_learner(self._networks.arrays, self.config.settings, self.config.seed)
 
@@ -191,38 +191,38 @@ class ESNQLearner(TorchLearner):
         return self.module[DEFAULT_MODULE_ID].unwrapped()
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
-        """Do nothing: there is nothing to descend."""
+        """Do nothing: there are no gradients."""
 
     def compute_loss_for_module(
         self, *, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
-        """Return nothing to descend."""
+        """Return a loss of 0: there are no gradients."""
         return torch.zeros(())
 
     def update(
         self, *, training_data: Any = None, episodes: Sequence[Fragment] | None = None, **_: Any
     ) -> Any:
-        """Learn from the fragments that stand where RLlib has episodes; return metrics."""
+        """Learn from fragments, which take the place of RLlib's episodes; return metrics."""
         fragments: Sequence[Fragment] = training_data.episodes if episodes is None else episodes
         networks = self._networks
-        samples = [each.samples for each in fragments if each.samples is not None]
-        told = self._core.update(int(networks.sweep), samples)
+        samples = [fragment.samples for fragment in fragments if fragment.samples is not None]
+        statistics = self._core.update(int(networks.sweep), samples)
         networks.take(self._core.arrays)
-        if all(each.over for each in fragments):
+        if all(fragment.over for fragment in fragments):
             networks.sweep += 1
         self._weights_seq_no += 1
-        self.metrics.log_dict(told, key=DEFAULT_MODULE_ID, window=1)
+        self.metrics.log_dict(statistics, key=DEFAULT_MODULE_ID, window=1)
         return self.metrics.reduce()
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **options: Any) -> Any:
-        """Return RLlib's state, and what the regression goes on from."""
+        """Return RLlib's state, and that of the regression."""
         state = super().get_state(components, not_components=not_components, **options)
         if self._check_component(_REGRESSION, components, not_components):
             state[_REGRESSION] = self._core.state()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take up a state."""
+        """Restore a state."""
         super().set_state(state)
         self._core.arrays = self._networks.arrays
         if _REGRESSION in state:
@@ -230,15 +230,15 @@ class ESNQLearner(TorchLearner):
 
 
 class ESNQ(Algorithm):
-    """Learned values of candidates; an iteration is a sweep."""
+    """Learning of candidate values; an iteration is a sweep."""
 
     @classmethod
     def get_default_config(cls) -> ESNQConfig:
-        """Return a configuration with the papers' values."""
+        """Return a configuration with the papers' settings."""
         return ESNQConfig()
 
     def training_step(self) -> None:
-        """Live and learn a sweep."""
+        """Run a sweep and learn from it."""
         over = False
         while not over:
             group = self.env_runner_group
@@ -248,7 +248,7 @@ class ESNQ(Algorithm):
                 timeout_seconds=_SAMPLE_SECONDS,
             )
             if not fragments:
-                raise PolicyError("no runner has lived through its jobs", hint="see Ray's log of the runners")
+                raise PolicyError("no runner returned samples", hint="see Ray's log of the runners")
             fragments = sorted(fragments, key=lambda fragment: fragment.runner)
             results = self.learner_group.update(episodes=fragments)
             self.metrics.aggregate(results, key=LEARNER_RESULTS)
@@ -256,12 +256,12 @@ class ESNQ(Algorithm):
             over = all(fragment.over for fragment in fragments)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take up a checkpoint's state; runners have its readout when this returns."""
+        """Restore a checkpoint, and send its readout to the runners."""
         super().set_state(state)
         self._sync()
 
     def _sync(self) -> None:
-        # RLlib sends weights and does not wait: a runner may go on with its old ones.
+        # Without a time limit RLlib does not wait, and a runner may go on with old weights.
         self.env_runner_group.sync_weights(
             from_worker_or_learner_group=self.learner_group,
             timeout_seconds=_SYNC_SECONDS,
@@ -294,23 +294,23 @@ class ESNQConfig(AlgorithmConfig):
 
     @property
     def settings(self) -> LearnerSettings:
-        """How to learn."""
+        """The settings of the learner."""
         return LearnerSettings.from_dict(self.learner)
 
     def site(self, jobs: SiteJobs | JobsOf, model: SiteModel | None = None) -> ESNQConfig:
-        """Set what runners live through.
+        """Set the jobs and the site.
 
         Parameters
         ----------
         jobs
-            Jobs, or a picklable function that gives those of the runner of a number, from 0.
+            Jobs, or a picklable function that returns those of a runner by its number, from 0.
         model
             The site; by default the papers' 81 cores.
         """
         self.jobs = jobs
         self.site_model = model or SiteModel()
-        given = jobs(0) if callable(jobs) else jobs
-        self._organisations = len(given.shares)
+        first = jobs(0) if callable(jobs) else jobs
+        self._organisations = len(first.shares)
         return self
 
     def training(
@@ -325,28 +325,29 @@ class ESNQConfig(AlgorithmConfig):
         Parameters
         ----------
         learner
-            Parameters of `LearnerSettings` by name, over those that are set already; Tune may choose them.
+            Settings of `LearnerSettings` by name; the others stay as they are. Tune can choose them.
         weight
             λ of the reward.
         **options
-            RLlib's own.
+            RLlib's own options.
         """
         super().training(**options)
         if learner is not NotProvided:
-            given = learner.to_dict() if isinstance(learner, LearnerSettings) else dict(learner)
-            self.learner = {**self.learner, **given}
+            settings = learner.to_dict() if isinstance(learner, LearnerSettings) else dict(learner)
+            self.learner = {**self.learner, **settings}
         if weight is not NotProvided:
             self.weight = weight
         return self
 
     def validate(self) -> None:
-        """Refuse what cannot be trained."""
+        """Check the configuration."""
         super().validate()
         if self.jobs is None:
             raise PolicyError("there are no jobs to learn on", hint="ESNQConfig().site(jobs, model)")
         if self.num_learners:
             raise PolicyError(
-                f"one readout is solved in one place: num_learners must be 0, but is {self.num_learners}"
+                f"num_learners must be 0, because one process solves for the readout, "
+                f"but got {self.num_learners}"
             )
         _ = self.settings
 
@@ -355,21 +356,21 @@ class ESNQConfig(AlgorithmConfig):
         return ESNQLearner
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
-        """Return what makes the module."""
+        """Return the specification of the module."""
         settings = self.settings
         shared = shared_inputs(self._organisations, self.site_model.elastic, settings.inputs)
         network = {"settings": settings.to_dict(), "shared": shared.tolist(), "seed": self.seed}
-        seen = gym.spaces.Box(-np.inf, np.inf, (len(shared),), np.float64)
+        observations = gym.spaces.Box(-np.inf, np.inf, (len(shared),), np.float64)
         return RLModuleSpec(
             ESNQModule,
-            observation_space=seen,
+            observation_space=observations,
             action_space=gym.spaces.Discrete(2),
             model_config={_NETWORK: network},
         )
 
 
 def policy_of(algorithm: Algorithm) -> QPolicy:
-    """Return what an algorithm has learned so far."""
+    """Return the policy that an algorithm has learned so far."""
     config = algorithm.config
     state = algorithm.learner_group.get_state(components="learner/" + COMPONENT_RL_MODULE)
     weights = state["learner"][COMPONENT_RL_MODULE][DEFAULT_MODULE_ID]

@@ -1,8 +1,8 @@
-"""Living through jobs and noting what there is to learn from: samples, as learners take them.
+"""Runs over jobs, and the samples that learners learn from.
 
-A sampler lives sweeps: sweep 0 under a simple rule, before there is anything to decide by, the later ones by
-the values it is given. Its random numbers depend on the seed, the sweep and the sampler's own number alone,
-so that a training that goes on from a sweep's end goes on as if it had never stopped.
+A sampler runs sweeps: sweep 0 under a simple rule, the later ones under learned values. Its random numbers
+depend only on the seed, the sweep and the sampler's number, so a training that resumes at the end of a sweep
+has the same result as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.systems.responsive.learners.arrays import Floats, ReservoirArrays
-from gridtune.systems.responsive.learners.branching import live_and_branch, live_and_weigh
-from gridtune.systems.responsive.learners.inputs import as_seen, new_diary, new_mind
-from gridtune.systems.responsive.learners.loop import BY_VALUE, Mind, list_candidates, live, rewards_of
+from gridtune.systems.responsive.learners.branching import run_and_branch, run_and_weigh
+from gridtune.systems.responsive.learners.inputs import new_learner_state, new_log, observed_model
+from gridtune.systems.responsive.learners.loop import (
+    BY_VALUE,
+    LearnerState,
+    list_candidates,
+    rewards_of,
+    run_site,
+)
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.accounts import pool_area, utilisation_now
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
@@ -35,11 +41,11 @@ class SarsaSamples:
     Attributes
     ----------
     begins
-        Whether a new sweep begins with them.
+        Whether they are the first of a sweep.
     rows, following_rows
         Shape (n, d): the chosen candidate, and that of the next decision.
-    seen, following
-        Shape (n, m, p): what the readouts saw of the two.
+    phi, following
+        Shape (n, m, p): the readouts' inputs for the two.
     last
         Shape (n,): no decision follows; its `following` are zeros.
     reward
@@ -49,7 +55,7 @@ class SarsaSamples:
     begins: bool
     rows: Floats
     following_rows: Floats
-    seen: Floats
+    phi: Floats
     following: Floats
     last: npt.NDArray[np.bool_]
     reward: Floats
@@ -60,25 +66,25 @@ class SarsaSamples:
 
 @dataclass(frozen=True)
 class RunSamples:
-    """A whole run: what was chosen among what, decision by decision.
+    """A whole run: the chosen candidate and all candidates of each decision.
 
     Attributes
     ----------
     rows
         Shape (n, d): the chosen candidates.
-    seen
-        Shape (n, m, p): what the readouts saw of them.
+    phi
+        Shape (n, m, p): the readouts' inputs for them.
     reward
         Shape (n,).
     first
-        Shape (n + 1,), int64: the candidates of decision i stand in `own` from first[i] up to first[i + 1].
+        Shape (n + 1,), int64: the candidates of decision i are those in `own` from first[i] to first[i + 1].
     own
-        Shape (c, d − s), float32: of each candidate the inputs that it does not share with the others, in
-        the order of `ReservoirArrays.columns`.
+        Shape (c, d − s), float32: the inputs of each candidate that differ between candidates, in the order
+        of `ReservoirArrays.columns`.
     """
 
     rows: Floats
-    seen: Floats
+    phi: Floats
     reward: Floats
     first: Int64s
     own: npt.NDArray[np.float32]
@@ -89,20 +95,20 @@ class RunSamples:
 
 @dataclass(frozen=True)
 class Branches:
-    """What several candidates of the same decisions came to.
+    """The values of several candidates of the same decisions.
 
     Attributes
     ----------
     first
-        Shape (c + 1,), int64: the branches of decision i stand from first[i] up to first[i + 1].
-    seen
-        Shape (b, m, p): what the readouts saw of them.
+        Shape (c + 1,), int64: the branches of decision i are those from first[i] to first[i + 1].
+    phi
+        Shape (b, m, p): the readouts' inputs for them.
     value
-        Shape (b,): what they came to, in jobs' rewards; of sweep 0 how urgent they were.
+        Shape (b,): their values, in jobs' rewards; in sweep 0, their urgency.
     """
 
     first: Int64s
-    seen: Floats
+    phi: Floats
     value: Floats
 
     def __len__(self) -> int:
@@ -113,20 +119,20 @@ Samples = SarsaSamples | RunSamples | Branches
 
 
 class Sampler:
-    """Lives through the same jobs again and again.
+    """Runs over the same jobs, sweep by sweep.
 
     Parameters
     ----------
     jobs, model
-        What there is to do, and where.
+        The jobs and the site.
     settings
-        What to note.
+        The settings of the learner.
     weight
         λ of the reward.
     seed
-        Of all random numbers.
+        The seed of all random numbers.
     number
-        Which of several samplers this is: each draws other numbers.
+        The number of this sampler, if there are several; each draws different numbers.
     """
 
     def __init__(
@@ -138,7 +144,7 @@ class Sampler:
         seed: int,
         number: int = 0,
     ) -> None:
-        self._jobs, self._model = jobs, as_seen(model, settings.inputs)
+        self._jobs, self._model = jobs, observed_model(model, settings.inputs)
         self._settings, self._weight = settings, weight
         self._seed, self._number = seed, number
         self._over = True
@@ -153,35 +159,37 @@ class Sampler:
         self._sweep, self._rule = sweep, EDF if sweep == 0 else BY_VALUE
         self._epsilon = 0.0 if sweep == 0 else self._settings.epsilon
         self._rng = np.random.default_rng((self._seed, sweep, self._number))
-        self._site, self._mind = self._new(arrays)
-        self._diary = new_diary(len(self._jobs), arrays)
-        self._pending, self._known = np.zeros(0, np.int64), 0
+        self._site, self._learner_state = self._new(arrays)
+        self._log = new_log(len(self._jobs), arrays)
+        self._pending, self._completed = np.zeros(0, np.int64), 0
         self._over, self._begins = False, True
 
     def sample(self, arrays: ReservoirArrays) -> Samples:
-        """Live on by these values; return what there is to learn from.
+        """Continue the run with these networks; return the samples.
 
-        SARSA: for `relearn` decisions, or in sweep 0 to the end. Otherwise to the end of the sweep.
+        SARSA: for `relearn` decisions, in sweep 0 to its end. Otherwise to the end of the sweep.
         """
-        self._mind = self._mind._replace(arrays=arrays)
+        self._learner_state = self._learner_state._replace(arrays=arrays)
         if self._settings.method == "counterfactual":
             return self._weigh() if self._sweep == 0 else self._branch()
         if self._settings.method == "fitted_q":
-            self._live(len(self._jobs))
-            return self._run()
+            self._run_until(len(self._jobs))
+            return self._run_samples()
         decided = int(self._site.state.memory[DECIDED])
-        self._live(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
-        return self._known_by_now()
+        self._run_until(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
+        return self._sarsa_samples()
 
-    def _new(self, arrays: ReservoirArrays) -> tuple[Site, Mind]:
-        mind = new_mind(arrays, len(self._jobs.shares), self._settings.inputs)
-        return new_site(self._jobs, self._model), mind
+    def _new(self, arrays: ReservoirArrays) -> tuple[Site, LearnerState]:
+        learner = new_learner_state(arrays, len(self._jobs.shares), self._settings.inputs)
+        return new_site(self._jobs, self._model), learner
 
-    def _live(self, stop: int) -> None:
-        more = live(self._site, self._mind, self._diary, self._rule, self._epsilon, stop, NEVER, self._rng)
-        # The last decision is taken before the last jobs complete.
+    def _run_until(self, stop: int) -> None:
+        more = run_site(
+            self._site, self._learner_state, self._log, self._rule, self._epsilon, stop, NEVER, self._rng
+        )
+        # After the last decision, jobs are still running: let them complete.
         if more and self._site.state.memory[DECIDED] == len(self._jobs):
-            live(self._site, self._mind, self._diary, self._rule, 0.0, stop + 1, NEVER, self._rng)
+            run_site(self._site, self._learner_state, self._log, self._rule, 0.0, stop + 1, NEVER, self._rng)
             more = False
         self._over = not more
 
@@ -190,67 +198,67 @@ class Sampler:
         rewards_of(self._site, decisions, self._weight, rewards)
         return rewards
 
-    def _known_by_now(self) -> SarsaSamples:
-        """Return the decisions whose job is done and that another decision follows, in decision order."""
+    def _sarsa_samples(self) -> SarsaSamples:
+        """Return the decisions whose job has completed and which another decision follows, in their order."""
         state, decisions = self._site.state, len(self._jobs)
         done = int(state.memory[DONE])
-        waiting = np.concatenate([self._pending, state.completed[self._known : done]])
-        self._known = done
+        waiting = np.concatenate([self._pending, state.completed[self._completed : done]])
+        self._completed = done
         followed = waiting + 1 < state.memory[DECIDED]
         ready = followed | self._over
-        self._pending, known = waiting[~ready], np.sort(waiting[ready])
-        last = known == decisions - 1
-        after = np.where(last, known, known + 1)
-        following, following_rows = self._diary.seen[after], self._diary.rows[after]
+        self._pending, decided = waiting[~ready], np.sort(waiting[ready])
+        last = decided == decisions - 1
+        after = np.where(last, decided, decided + 1)
+        following, following_rows = self._log.phi[after], self._log.rows[after]
         following[last] = 0.0
         following_rows[last] = 0.0
         begins, self._begins = self._begins, False
         return SarsaSamples(
             begins,
-            self._diary.rows[known],
+            self._log.rows[decided],
             following_rows,
-            self._diary.seen[known],
+            self._log.phi[decided],
             following,
             last,
-            self._rewards(known),
+            self._rewards(decided),
         )
 
-    def _run(self) -> RunSamples:
+    def _run_samples(self) -> RunSamples:
         decisions = np.arange(len(self._jobs))
         first = np.zeros(len(decisions) + 1, np.int64)
-        own = list_candidates(*self._new(self._mind.arrays), self._diary.candidate, first)
-        return RunSamples(self._diary.rows, self._diary.seen, self._rewards(decisions), first, own)
+        own = list_candidates(*self._new(self._learner_state.arrays), self._log.candidate, first)
+        return RunSamples(self._log.rows, self._log.phi, self._rewards(decisions), first, own)
 
     def _weigh(self) -> Branches:
-        arrays, branches, jobs = self._mind.arrays, self._settings.branches, len(self._jobs)
+        arrays, branches, jobs = self._learner_state.arrays, self._settings.branches, len(self._jobs)
         first, room = np.zeros(jobs + 1, np.int64), jobs * branches
-        asked = np.zeros(room, np.int64)
-        out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room), asked)
-        live_and_weigh(self._site, self._mind, self._rule, branches, self._weight, self._rng, out)
+        sizes = np.zeros(room, np.int64)
+        out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room), sizes)
+        run_and_weigh(self._site, self._learner_state, self._rule, branches, self._weight, self._rng, out)
         self._over = True
-        noted = int(first[-1])
-        value = out[2][:noted]
+        count = int(first[-1])
+        value = out[2][:count]
         if self._model.elastic:
-            value = value + self._pool_values(np.repeat(np.arange(jobs), np.diff(first)), asked[:noted])
-        return Branches(first, out[1][:noted], value)
+            value = value + self._pool_values(np.repeat(np.arange(jobs), np.diff(first)), sizes[:count])
+        return Branches(first, out[1][:count], value)
 
-    def _pool_values(self, decision: Int64s, asked: Int64s) -> Floats:
-        """Return what pools turned out to be worth while they could not be changed, the newsvendor's way.
+    def _pool_values(self, decision: Int64s, sizes: Int64s) -> Floats:
+        """Return the value of pool sizes for the period in which they cannot change, as a newsvendor's stock.
 
-        A core too few makes a job wait for about the period, which costs λ times what W falls by then; a
-        core too many costs its core-seconds. How many there should have been is known in hindsight: the
-        most jobs that were there at once.
+        A missing core makes a job wait for about the period, which costs λ times the loss in W; an idle core
+        costs its core-seconds. The right size is known in hindsight: the largest number of jobs present at
+        once.
         """
         jobs, state, period = self._jobs, self._site.state, self._model.period
         now = state.time[decision]
         submits, ends = np.sort(jobs.submit), np.sort(state.start + jobs.run)
         present = np.arange(1, len(jobs) + 1) - np.searchsorted(ends, submits, side="right")
-        there = np.searchsorted(submits, now, "right") - np.searchsorted(ends, now, "right")
+        present_now = np.searchsorted(submits, now, "right") - np.searchsorted(ends, now, "right")
         needed = np.array(
             [
-                max(int(here), int(present[i:j].max(initial=0)))
-                for here, i, j in zip(
-                    there,
+                max(int(now_present), int(present[i:j].max(initial=0)))
+                for now_present, i, j in zip(
+                    present_now,
                     np.searchsorted(submits, now, "right"),
                     np.searchsorted(submits, now + period, "right"),
                     strict=True,
@@ -260,22 +268,22 @@ class Sampler:
         few = self._weight * float(np.mean(period / (jobs.run + period)))
         used, area = utilisation_now(self._site), pool_area(self._site)
         many = (1 - self._weight) * used * len(jobs) / max(area, 1) * period
-        lacking, idle = np.maximum(needed - asked, 0), np.maximum(asked - needed, 0)
+        lacking, idle = np.maximum(needed - sizes, 0), np.maximum(sizes - needed, 0)
         return -(few * lacking + many * idle) / self._model.cores
 
     def _branch(self) -> Branches:
-        arrays, settings = self._mind.arrays, self._settings
-        chosen, price = self._looked_ahead(arrays)
-        number = min(settings.probes, len(chosen))
-        probes = np.sort(self._rng.choice(chosen, number, replace=False)) if number else chosen
+        arrays, settings = self._learner_state.arrays, self._settings
+        decisions, price = self._look_ahead(arrays)
+        number = min(settings.probes, len(decisions))
+        probes = np.sort(self._rng.choice(decisions, number, replace=False)) if number else decisions
         room = number * settings.branches
         first = np.zeros(number + 1, np.int64)
         out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room))
-        live_and_branch(
+        run_and_branch(
             self._site,
-            self._mind,
+            self._learner_state,
             *self._new(arrays),
-            new_diary(0, arrays),
+            new_log(0, arrays),
             self._rule,
             self._epsilon,
             probes,
@@ -289,17 +297,17 @@ class Sampler:
         self._over = True
         return Branches(first, out[1][: first[-1]].copy(), out[2][: first[-1]].copy())
 
-    def _looked_ahead(self, arrays: ReservoirArrays) -> tuple[Int64s, float]:
-        """Live once by the same values; return decisions with a choice, and what a core-second costs.
+    def _look_ahead(self, arrays: ReservoirArrays) -> tuple[Int64s, float]:
+        """Run once with the same values; return decisions with a choice, and the price of a core-second.
 
-        A core-second more at any moment of an elastic site's life lowers U of the decisions after it, of n
-        in all together by about n · U/core-seconds, and (1 − λ) U is what counts of it.
+        One more core-second on an elastic site lowers U of the later decisions, the sum over n decisions by
+        about n · U/core-seconds, weighted by (1 − λ).
         """
-        (site, mind), jobs = self._new(arrays), len(self._jobs)
-        diary = new_diary(jobs, arrays)
-        live(site, mind, diary, self._rule, 0.0, NEVER, NEVER, self._rng)
-        chosen = np.flatnonzero(diary.choices > 1)
+        (site, learner), jobs = self._new(arrays), len(self._jobs)
+        log = new_log(jobs, arrays)
+        run_site(site, learner, log, self._rule, 0.0, NEVER, NEVER, self._rng)
+        decisions = np.flatnonzero(log.choices > 1)
         if not self._model.elastic:
-            return chosen, 0.0
+            return decisions, 0.0
         price = (1 - self._weight) * jobs * utilisation_now(site) / max(pool_area(site), 1)
-        return chosen, float(price)
+        return decisions, float(price)

@@ -1,4 +1,4 @@
-"""What a learner of candidate values is made of and how it learns: every parameter, as the papers set it."""
+"""The settings of learners of candidate values: the papers' and the improved ones."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ Inputs = Literal["paper", "extended", "relative"]
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """All parameters of a learner; `PAPER` and `IMPROVED` are the two sets to start from.
+    """All settings of a learner; start from `PAPER` or `IMPROVED`.
 
     Attributes
     ----------
     method
-        `sarsa`: on-policy targets while it decides (Perez et al. 2009, § 3.1 and § 3.3); `fitted_q`: the
-        best candidate of the next decision, over whole runs (Perez et al. 2010, algorithm 1);
-        `counterfactual`: first how urgent candidates were, in hindsight; then what each of some candidates
-        of a decision comes to, from the same moment on.
+        `sarsa`: on-policy targets during a run (Perez et al. 2009, § 3.1 and § 3.3); `fitted_q`: targets
+        from the best candidate of the next decision, over whole runs (Perez et al. 2010, algorithm 1);
+        `counterfactual`: first the urgency of candidates in hindsight, then the outcomes of several
+        candidates of the same decision.
     regressor
         `esn`: an echo state network, its readout by ridge regression. `ffnn`: a feed-forward network of
         one hidden layer of sigmoid neurons, trained by back-propagation; for `sarsa` and `fitted_q`.
     inputs
-        `paper`: state and candidate as the papers describe them. `extended`: the site's larger set, with how
-        long the candidate has waited and what its organisation lacks. `relative`: besides, how it compares
-        with the others that wait, see `gridtune.systems.responsive.learners.relative`.
+        `paper`: state and candidate as in the papers. `extended`: the site's larger set, with the candidate's
+        wait and its organisation's deficit. `relative`: in addition, comparisons with the other waiting jobs,
+        see `gridtune.systems.responsive.learners.relative`.
     neurons
-        Of each reservoir, or of the hidden layer.
+        Neurons of each reservoir, or of the hidden layer.
     connectivity
-        Share of the neuron pairs that are connected.
+        Share of the pairs of neurons that are connected.
     readout_connectivity
-        Share of the neurons that the readout sees.
+        Share of the neurons that the readout uses.
     spectral_radius
-        That the recurrent weights are scaled to.
+        Spectral radius of the recurrent weights.
     leak
-        Share of a neuron's state that is renewed at a decision, in (0, 1].
+        Share of a neuron's state that is replaced at a decision, in (0, 1].
     input_scale
-        Input weights, uniform, are multiplied by it.
+        Factor on the uniform input weights.
     signed
         False: weights are drawn from [0, 1], as in the papers. True: from [-1, 1].
     direct
-        Whether the readout sees the inputs, too.
+        Whether the readout also uses the inputs.
     reservoirs
-        Networks whose values are averaged; each has its own readout.
+        Number of networks whose values are averaged; each has its own readout.
     ridge
-        Weight of the squared change of the readout against the squared errors.
+        Weight of the squared change of the readout relative to the squared errors.
     epsilon
-        Share of the decisions that are drawn at random while it learns.
+        Share of random decisions during learning.
     discount
-        γ, by which the value of the next decision counts.
+        γ, the weight of the next decision's value.
     learning_rate
-        η: how far a SARSA target is from the present value to the observed one.
+        η, the step of a SARSA target from the present value to the observed one.
     pretraining_sweeps
-        Learning sweeps over a run under earliest deadline first, before the first decision of its own.
+        Learning sweeps over a first run under earliest deadline first.
     sweeps
-        Runs over the workload with decisions of its own.
+        Runs over the workload with the learner's own decisions.
     iterations
-        N of fitted Q: sweeps over the sample set after each run.
+        N of fitted Q: iterations over the samples after each run.
     relearn
         SARSA: decisions between two solutions of the normal equations.
     probes, branches, horizon
-        Counterfactual: decisions of a run that are tried again, candidates tried at each, and how long each
-        trial goes on, in seconds.
+        Counterfactual: decisions per run at which alternatives are tried, candidates tried at each, and the
+        length of each trial, in seconds.
     epochs, step
-        Feed-forward: passes over the sample set at each fit, and Adam's learning rate.
+        Feed-forward: epochs of each fit, and Adam's learning rate.
     """
 
     method: Method = "sarsa"
@@ -111,7 +111,7 @@ class LearnerSettings:
         _require(
             self.pretraining_sweeps + self.sweeps >= 1,
             "sweeps",
-            "at least 1 where there is no pretraining",
+            "at least 1 without pretraining",
             self,
         )
         for name in ("connectivity", "readout_connectivity", "leak", "learning_rate"):
@@ -123,21 +123,21 @@ class LearnerSettings:
         _require(self.spectral_radius >= 0, "spectral_radius", "at least 0", self)
         if self.regressor == "ffnn" and self.method == "counterfactual":
             raise PolicyError(
-                "regressor='ffnn' learns by 'sarsa' or 'fitted_q', but got method='counterfactual'",
+                "method must be 'sarsa' or 'fitted_q' with regressor='ffnn', but got 'counterfactual'",
                 field="method",
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parameters by name."""
+        """Return the settings by name."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LearnerSettings:
-        """Return settings of parameters by name; unknown names are refused."""
-        known = {each.name for each in fields(cls)}
+        """Return settings from parameters by name; an unknown name is an error."""
+        names = [field.name for field in fields(cls)]
         for name in values:
-            if name not in known:
-                raise PolicyError(f"a learner has no parameter {name!r}", hint=f"one of {', '.join(known)}")
+            if name not in names:
+                raise PolicyError(f"a learner has no parameter {name!r}", hint=f"one of {', '.join(names)}")
         return cls(**values)
 
 
@@ -148,14 +148,14 @@ _CHOICES = {
 }
 
 
-def _require(sound: bool, name: str, expected: str, settings: LearnerSettings) -> None:
-    if not sound:
+def _require(valid: bool, name: str, expected: str, settings: LearnerSettings) -> None:
+    if not valid:
         raise PolicyError(f"{name} must be {expected}, but got {getattr(settings, name)!r}", field=name)
 
 
-#: As in Perez et al. 2009; their fitted Q of 2010 with `method="fitted_q"`.
+#: The settings of Perez et al. 2009; `method="fitted_q"` gives those of 2010.
 PAPER = LearnerSettings()
-#: What does better: see docs/echo_state.md for how much.
+#: The improved settings; docs/studies/echo_state.md has a comparison.
 IMPROVED = replace(
     PAPER,
     method="counterfactual",

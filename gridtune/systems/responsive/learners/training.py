@@ -1,4 +1,4 @@
-"""Learning on the jobs of a site: sweep by sweep, and on from where a killed training stood."""
+"""Training on the jobs of a site, sweep by sweep; a killed training can be resumed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.arrays import ReservoirArrays
+from gridtune.systems.responsive.learners.factory import new_learner
 from gridtune.systems.responsive.learners.inputs import shared_inputs
-from gridtune.systems.responsive.learners.learning import Learner, new_learner
+from gridtune.systems.responsive.learners.learning import Learner
 from gridtune.systems.responsive.learners.policy import QPolicy, read_arrays, write_arrays
 from gridtune.systems.responsive.learners.reservoir import draw_network
 from gridtune.systems.responsive.learners.sampling import Sampler
@@ -20,28 +20,28 @@ from gridtune.systems.responsive.simulator.site import SiteModel
 
 __all__ = ["Progress", "Trainer", "first_sweep", "train"]
 
-#: Is told the number of the sweep that has ended, and figures about it.
+#: Called with the number of a completed sweep, and its statistics.
 Progress = Callable[[int, dict[str, float]], None]
 
 
 def first_sweep(settings: LearnerSettings) -> int:
-    """Return the number of a training's first sweep: 0 where there is one under a simple rule."""
+    """Return the number of a training's first sweep: 0 is the one under a simple rule."""
     return 0 if settings.pretraining_sweeps > 0 else 1
 
 
 class Trainer:
-    """A training in the middle of its life.
+    """A training, one sweep at a time.
 
     Parameters
     ----------
     jobs, model
-        What to learn on, and where.
+        The jobs to learn on, and the site.
     settings
-        How to learn.
+        The settings of the learner.
     weight
         λ of the reward.
     seed
-        Of the networks' weights and of every sweep.
+        The seed of the networks' weights and of every sweep.
     """
 
     def __init__(
@@ -51,51 +51,43 @@ class Trainer:
         self._weight, self._seed = weight, seed
         self._organisations = len(jobs.shares)
         self._sampler = Sampler(jobs, model, settings, weight, seed)
-        self._learner = new_learner(self._drawn(), settings, seed)
+        shared = shared_inputs(self._organisations, model.elastic, settings.inputs)
+        self._learner: Learner = new_learner(draw_network(settings, shared, seed), settings, seed)
         self.sweep = first_sweep(settings)
-
-    def _drawn(self) -> ReservoirArrays:
-        shared = shared_inputs(self._organisations, self._model.elastic, self._settings.inputs)
-        return draw_network(self._settings, shared, self._seed)
-
-    @property
-    def learner(self) -> Learner:
-        """What learns."""
-        return self._learner
 
     @property
     def over(self) -> bool:
-        """Whether every sweep has been lived."""
+        """Whether all sweeps are completed."""
         return self.sweep > self._settings.sweeps
 
     @property
     def policy(self) -> QPolicy:
-        """What has been learned so far."""
+        """The policy learned so far."""
         return QPolicy(
             self._learner.arrays, self._settings, self._organisations, self._model.elastic, self._weight
         )
 
     def step(self) -> dict[str, float]:
-        """Live and learn a sweep; return figures about its last update."""
-        told: dict[str, float] = {}
+        """Run a sweep and learn from it; return the statistics of the last update."""
+        statistics: dict[str, float] = {}
         self._sampler.begin(self.sweep, self._learner.arrays)
         while not self._sampler.over:
             samples = self._sampler.sample(self._learner.arrays)
-            told = self._learner.update(self.sweep, [samples])
+            statistics = self._learner.update(self.sweep, [samples])
         self.sweep += 1
-        return told
+        return statistics
 
     def save(self, path: str | Path) -> None:
-        """Write what the training goes on from."""
+        """Write a checkpoint."""
         write_arrays(path, self._learner.state(), {"sweep": self.sweep, **self._identity()})
 
     def restore(self, path: str | Path) -> None:
-        """Go on from what `save` wrote; refuse what another training wrote."""
+        """Resume from a checkpoint; one of another training is an error."""
         arrays, about = read_arrays(path)
         for name, value in self._identity().items():
             if about.get(name) != value:
                 raise PolicyError(
-                    f"is of another training: {name} is {about.get(name)!r} there and {value!r} here",
+                    f"belongs to another training: {name} must be {value!r}, but got {about.get(name)!r}",
                     path=path,
                 )
         self._learner.restore(arrays)
@@ -120,23 +112,23 @@ def train(
     Parameters
     ----------
     jobs, model
-        What to learn on, and where; `settings.inputs` says which features of it are seen.
+        The jobs to learn on, and the site; `settings.inputs` sets its features.
     settings
-        How to learn.
+        The settings of the learner.
     weight
         λ of the reward: λ W + (1 − λ) F, on an elastic site λ W + (1 − λ) U.
     rng
-        Draws the seed of everything random.
+        Draws the seed of all random numbers.
     checkpoint
-        A file that is written after each sweep. Where it exists, learning goes on from it, and comes to the
-        same as if it had never stopped.
+        A file that is written after each sweep. If it exists, training resumes from it, with the same result
+        as an uninterrupted training.
     progress
         Called after each sweep.
 
     Raises
     ------
     PolicyError
-        Where λ is not in [0, 1], or the checkpoint is of another training.
+        If λ is not in [0, 1], or the checkpoint belongs to another training.
     """
     if not 0 <= weight <= 1:
         raise PolicyError(f"must be in [0, 1], but got {weight}", field="weight")
@@ -144,9 +136,9 @@ def train(
     if checkpoint is not None and Path(checkpoint).exists():
         trainer.restore(checkpoint)
     while not trainer.over:
-        sweep, told = trainer.sweep, trainer.step()
+        sweep, statistics = trainer.sweep, trainer.step()
         if checkpoint is not None:
             trainer.save(checkpoint)
         if progress is not None:
-            progress(sweep, told)
+            progress(sweep, statistics)
     return trainer.policy

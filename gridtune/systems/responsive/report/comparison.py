@@ -1,10 +1,11 @@
-"""The papers' tables with ours beside, as Markdown and as CSV."""
+"""Our results next to the papers' tables, as Markdown and as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,21 +19,21 @@ if TYPE_CHECKING:
 __all__ = ["comparison_csv", "comparison_markdown", "write_comparison"]
 
 _PAIRS = (
-    ("W interactive", "interactive_responsiveness", "interactive_responsiveness_std", 3),
-    ("W batch", "batch_responsiveness", "batch_responsiveness_std", 3),
-    ("delay interactive, s", "interactive_delay", "interactive_delay_std", 0),
-    ("delay batch, s", "batch_delay", "batch_delay_std", 0),
+    ("W interactive", "interactive_responsiveness_mean", "interactive_responsiveness_std", 3),
+    ("W batch", "batch_responsiveness_mean", "batch_responsiveness_std", 3),
+    ("delay interactive, s", "interactive_wait_mean", "interactive_wait_std", 0),
+    ("delay batch, s", "batch_wait_mean", "batch_wait_std", 0),
 )
-#: Measures the papers give in figures or in words, if at all.
+#: Metrics that the papers give in figures or in words, if at all.
 _SINGLES = (
-    ("W all", "responsiveness", 3),
-    ("interactive W > 0.9", "interactive_above_09", 3),
-    ("interactive < 2 min", "interactive_prompt", 3),
-    ("F", "fairness", 3),
+    ("W all", "responsiveness_mean", 3),
+    ("interactive W > 0.9", "interactive_responsiveness_above_09", 3),
+    ("interactive < 2 min", "interactive_wait_below_120", 3),
+    ("F", "fairness_mean", 3),
     ("U", "utilisation_last", 3),
     ("core-hours", "core_hours", 0),
 )
-_REWARD = {"rigid": ("R_s", "rigid_reward"), "elastic": ("R_e", "elastic_reward")}
+_REWARD = {"rigid": ("R_s", "rigid_reward_mean"), "elastic": ("R_e", "elastic_reward_mean")}
 
 
 def write_comparison(sweep: FinishedSweep) -> list[Path]:
@@ -48,7 +49,7 @@ def write_comparison(sweep: FinishedSweep) -> list[Path]:
 
 def comparison_markdown(rows: Sequence[Row]) -> str:
     """Return a table for each workload and kind of site, our rows above the papers'."""
-    parts = ["# Ours beside the published\n\n" + _LEGEND]
+    parts = ["# Our results next to the published ones\n\n" + _LEGEND]
     for workload in dict.fromkeys(row.workload for row in rows):
         for site in ("rigid", "elastic"):
             mine = sorted(site_of(rows, workload, site), key=lambda row: -row.mean(_REWARD[site][1]))
@@ -58,7 +59,7 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
 
 
 _LEGEND = (
-    "Mean ± standard deviation over jobs, then the mean over replicates; by the reward, best first. "
+    "Mean ± standard deviation over jobs, averaged over replicates; the best reward first. "
     "W = run/(run + wait); ORA knows run times, EST takes the median of the class; λ weighs W in the reward. "
     "U is that of the last decision. The published rows are of another log (" + PUBLISHED_ON + ", not "
     "public): compare the distances between policies, not the rows."
@@ -75,15 +76,15 @@ def _table(workload: str, site: str, rows: Sequence[Row]) -> str:
         cells += [_pair(row.mean(mean), row.mean(std), digits) for _, mean, std, digits in _PAIRS]
         cells += [_number(row.mean(name), digits) for _, name, digits in _SINGLES]
         lines.append(_line([*cells, _with_spread(row, metric)]))
-    lines += [_line(_published_cells(each, len(heads))) for each in PUBLISHED if each.site == site]
+    lines += [_line(_published_cells(row, len(heads))) for row in PUBLISHED if row.site == site]
     return f"## {workload}, {site}\n\n" + "\n".join(lines)
 
 
 def _published_cells(row: Published, length: int) -> list[str]:
-    values = (*row.interactive[:2], *row.batch[:2], *row.interactive[2:], *row.batch[2:])
     cells = [f"*{row.label}* ({row.source})", PUBLISHED_ON, "", ""]
-    cells += [_pair(values[2 * i], values[2 * i + 1], digits) for i, (*_, digits) in enumerate(_PAIRS)]
-    cells.append(_number(row.everyone[0], 2))
+    figures = defaultdict(lambda: math.nan, row.figures)
+    cells += [_pair(figures[mean], figures[std], digits) for _, mean, std, digits in _PAIRS]
+    cells.append(_number(figures["responsiveness_mean"], 2))
     return cells + [""] * (length - len(cells))
 
 
@@ -108,23 +109,14 @@ def _with_spread(row: Row, metric: str) -> str:
 def comparison_csv(rows: Sequence[Row]) -> str:
     """Return every row with its metrics' means, and the published ones, as one table."""
     names = [name for _, mean, std, _ in _PAIRS for name in (mean, std)]
-    names += [name for _, name, _ in _SINGLES] + ["rigid_reward", "elastic_reward"]
+    names += [name for _, name, _ in _SINGLES] + ["rigid_reward_mean", "elastic_reward_mean"]
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(["trace", "site", "policy", "run_times", "lambda", "replicates", "source", *names])
     for row in rows:
         head = [row.workload, row.site, row.label, row.estimates, row.weight, len(row.results), "ours"]
         writer.writerow([*head, *(row.mean(name) for name in names)])
-    for each in PUBLISHED:
-        found = dict(
-            zip(
-                names,
-                (*each.interactive[:2], *each.batch[:2], *each.interactive[2:], *each.batch[2:]),
-                strict=False,
-            )
-        )
-        found["responsiveness"] = each.everyone[0]
-        values = [found.get(name, math.nan) for name in names]
-        head = [PUBLISHED_ON, each.site, each.label, "", "", "", each.source]
-        writer.writerow([*head, *("" if math.isnan(value) else value for value in values)])
+    for published in PUBLISHED:
+        head = [PUBLISHED_ON, published.site, published.label, "", "", "", published.source]
+        writer.writerow([*head, *(published.figures.get(name, "") for name in names)])
     return target.getvalue()

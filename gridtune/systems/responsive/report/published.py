@@ -1,70 +1,69 @@
-"""What the papers report of the site LAL of the grid EGEE, as data with the table each figure stands in.
-
-NaN where a paper does not say. The names of the columns are those of the metrics.
-"""
+"""What the papers report of the site LAL of the grid EGEE, with the table each figure comes from."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["PUBLISHED", "PUBLISHED_ON", "Published"]
+from gridtune.core.system import PublishedFigure
+from gridtune.systems.responsive.metrics import PEREZ_2009, PEREZ_2010, RESPONSIVE_METRICS
+
+__all__ = ["PUBLISHED", "PUBLISHED_FIGURES", "PUBLISHED_ON", "Published"]
 
 #: The log behind all of them; it is not public.
 PUBLISHED_ON = "EGEE, site LAL, 2006"
-PEREZ_2009 = "Perez et al., “Responsive Elastic Computing”, GMAC 2009"
-PEREZ_2010 = "Perez et al., ESN-FQ for grid scheduling, 2010"
-
-NAN = float("nan")
 
 
 class Published(NamedTuple):
-    """One row of a published table.
+    """One row of the published tables.
 
     Attributes
     ----------
     site
         `rigid` or `elastic`.
     label
-        What the paper calls it.
-    source
-        Paper and tables.
-    interactive, batch
-        Mean and standard deviation of W; of the wait, seconds.
-    everyone
-        Mean and standard deviation of W over all jobs.
+        The row's name in the paper.
+    paper, tables
+        The publication, and its tables of W and of waits.
+    figures
+        Metric name to value.
     """
 
     site: str
     label: str
-    source: str
-    interactive: tuple[float, float, float, float]
-    batch: tuple[float, float, float, float]
-    everyone: tuple[float, float] = (NAN, NAN)
+    paper: str
+    tables: tuple[int, int]
+    figures: Mapping[str, float]
+
+    @property
+    def source(self) -> str:
+        """The publication and both tables."""
+        return f"{self.paper}, tables {self.tables[0]}, {self.tables[1]}"
 
 
-def _of_2009(site: str, label: str, *figures: float) -> Published:
-    """Tables 2 and 3, rigid, or 4 and 5, elastic: W interactive, W batch, interactive delay."""
-    tables = "tables 2, 3" if site == "rigid" else "tables 4, 5"
-    return Published(
-        site,
-        label,
-        f"{PEREZ_2009}, {tables}",
-        (figures[0], figures[1], figures[4], figures[5]),
-        (figures[2], figures[3], NAN, NAN),
-    )
+def _columns(*quantities: str) -> list[str]:
+    return [f"{quantity}_{statistic}" for quantity in quantities for statistic in ("mean", "std")]
 
 
-def _of_2010(label: str, *figures: float) -> Published:
-    """Tables 2 and 3: W batch, interactive, all; delays batch, interactive."""
-    batch, interactive, everyone = figures[0:2], figures[2:4], figures[4:6]
-    return Published(
-        "rigid",
-        label,
-        f"{PEREZ_2010}, tables 2, 3",
-        (interactive[0], interactive[1], figures[8], figures[9]),
-        (batch[0], batch[1], figures[6], figures[7]),
-        (everyone[0], everyone[1]),
-    )
+#: The columns of both tables of the paper of 2009, and of the one of 2010.
+_COLUMNS_2009 = _columns("interactive_responsiveness", "batch_responsiveness", "interactive_wait")
+_COLUMNS_2010 = _columns(
+    "batch_responsiveness", "interactive_responsiveness", "responsiveness", "batch_wait", "interactive_wait"
+)
+
+
+def _of_2009(site: str, label: str, *values: float) -> Published:
+    tables = (2, 3) if site == "rigid" else (4, 5)
+    figures = dict(zip(_COLUMNS_2009, values, strict=True))
+    return Published(site, label, PEREZ_2009, tables, figures)
+
+
+def _of_2010(label: str, *values: float) -> Published:
+    figures = dict(zip(_COLUMNS_2010, values, strict=True))
+    # No metric of ours is the deviation of W over all jobs.
+    del figures["responsiveness_std"]
+    return Published("rigid", label, PEREZ_2010, (2, 3), figures)
 
 
 #: Every row of tables 2–5 of the first paper and 2–3 of the second.
@@ -83,4 +82,21 @@ PUBLISHED: tuple[Published, ...] = (
     _of_2009("elastic", "ELA-ORA-1", 0.971, 0.160, 0.966, 0.121, 236, 2200),
     _of_2009("elastic", "ELA-EST-0.5", 0.958, 0.184, 0.960, 0.123, 458, 3771),
     _of_2009("elastic", "ELA-EST-1", 0.968, 0.167, 0.968, 0.113, 414, 3584),
+)
+
+
+def _figure(row: Published, metric: str, value: float) -> PublishedFigure:
+    measure = RESPONSIVE_METRICS[metric]
+    table = row.tables["wait" in metric]
+    quantity = f"{measure.formula}: {row.label}, {row.site} site"
+    return PublishedFigure(f"{row.paper}, table {table}", quantity, value, measure.unit)
+
+
+#: The same figures one by one, as `label/metric`.
+PUBLISHED_FIGURES: Mapping[str, PublishedFigure] = MappingProxyType(
+    {
+        f"{row.label}/{metric}": _figure(row, metric, value)
+        for row in PUBLISHED
+        for metric, value in row.figures.items()
+    }
 )

@@ -15,7 +15,7 @@ __all__ = ["NATIVE", "Row", "rows_of", "site_of"]
 
 #: The rule that stands for the site's own scheduler: one queue per VO with fair-share priorities.
 NATIVE = "fair_share"
-#: What a policy is called in tables and figures.
+#: Names of policies in tables and figures.
 _NAMES = {
     "fcfs": "FCFS",
     "sjf": "SJF",
@@ -31,8 +31,8 @@ _NAMES = {
     "ffnn-fq": "FFNN-FQ",
     "esn-counterfactual": "ESN counterfactual",
 }
-#: Parameters of a configuration that stand in its label; the workload's and the fixed ones do not.
-_TOLD = (*LEARNING, "patience", "median_of")
+#: Parameters that appear in a configuration's label, where the configuration sets them.
+_LABELLED = (*LEARNING, "patience", "median_of")
 
 
 class Row(ConfigurationRow):
@@ -40,7 +40,7 @@ class Row(ConfigurationRow):
 
     @property
     def policy(self) -> str:
-        """Which policy decides."""
+        """The policy."""
         return str(self.get("policy", "fcfs"))
 
     @property
@@ -68,18 +68,18 @@ class Row(ConfigurationRow):
             name += f", pool = {self.get('headroom'):g} × demand"
         elif self.site == "elastic" and "-" not in self.policy:
             name += ", fixed pool"
-        return name + self._more
+        return name + self._settings
 
     @property
     def series(self) -> str:
-        """Policy, variant and what is known of run times: whatever the pool rule or λ."""
+        """Policy, variant and ORA or EST, without the pool rule and λ."""
         improved = ", improved" if self.get("variant") == "improved" else ""
-        return f"{_NAMES.get(self.policy, self.policy)}{improved}{self._more}, {self.estimates}"
+        return f"{_NAMES.get(self.policy, self.policy)}{improved}{self._settings}, {self.estimates}"
 
     @property
-    def _more(self) -> str:
-        more = {key: self.parameters.get(key) for key in _TOLD}
-        return "".join(f", {key}={value}" for key, value in more.items() if value is not None)
+    def _settings(self) -> str:
+        settings = {key: self.parameters.get(key) for key in _LABELLED}
+        return "".join(f", {key}={value}" for key, value in settings.items() if value is not None)
 
 
 def rows_of(results: Sequence[CellResult]) -> list[Row]:

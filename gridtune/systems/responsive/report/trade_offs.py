@@ -1,4 +1,4 @@
-"""What responsiveness costs: against fairness on a rigid site, against core-hours on an elastic one, by λ."""
+"""The price of responsiveness: fairness on a rigid site, core-hours on an elastic one; the effect of λ."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["write_trade_offs"]
 
 Floats = npt.NDArray[np.float64]
-#: More series than these would share colours.
+#: Series in one figure: more of them would share colours.
 _MOST = 6
 _OTHERS = "other rules"
-#: Of the rules that learners are measured by.
+#: Line styles of the rules that learners are compared with.
 _DASHES = (":", "-.", (0, (5, 1)), (0, (1, 3)))
-_EXPLAINED = "means over replicates; rules joined by = lie on each other"
+_EXPLAINED = "means over replicates; rules joined by = coincide"
 _COST = {
-    "rigid": ("fairness", "mean F", True),
+    "rigid": ("fairness_mean", "mean F", True),
     "elastic": ("core_hours", "core-hours", False),
 }
 
 
 def write_trade_offs(sweep: FinishedSweep) -> list[Path]:
-    """Write a figure of each workload and kind of site: the front, and, where λ varies, what it does."""
+    """Write, for each workload and kind of site, the front and, where λ varies, its effect."""
     rows, files = rows_of(sweep.results), []
     for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
         for site in ("rigid", "elastic"):
@@ -49,40 +49,40 @@ def write_trade_offs(sweep: FinishedSweep) -> list[Path]:
 
 
 def _series(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return rows by policy and what is known of run times, by λ within; pool rules share a series."""
-    held: dict[str, list[Row]] = {}
+    """Return rows by policy and estimates, each series by λ; all pool rules share a series."""
+    series: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.weight):
-        held.setdefault(row.series, []).append(row)
-    return held
+        series.setdefault(row.series, []).append(row)
+    return series
 
 
 def non_dominated(rows: Sequence[Row], cost: str, more_is_better: bool) -> list[Row]:
-    """Return the rows that no other beats in mean W and in what it costs, by W."""
+    """Return the rows that no other dominates in mean W and in its cost, by W."""
 
     def better(one: Row, other: Row) -> bool:
-        gain = one.mean("responsiveness") - other.mean("responsiveness")
+        gain = one.mean("responsiveness_mean") - other.mean("responsiveness_mean")
         saving = (one.mean(cost) - other.mean(cost)) * (1 if more_is_better else -1)
         return gain >= 0 and saving >= 0 and gain + saving > 0
 
     front = [row for row in rows if not any(better(other, row) for other in rows)]
-    return sorted(front, key=lambda row: row.mean("responsiveness"))
+    return sorted(front, key=lambda row: row.mean("responsiveness_mean"))
 
 
 def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
     cost, words, more_is_better = _COST[site]
     front = non_dominated(rows, cost, more_is_better)
-    groups = _told_apart(_series(rows), cost)
-    shown = _most_telling(groups, front)
+    groups = _distinct_series(_series(rows), cost)
+    shown = _most_relevant(groups, front)
     colours = series_colours(list(shown))
     with figure(9.5, 5) as (drawing, axes):
         for members in (members for name, members in groups.items() if name not in shown):
             look: dict[str, Any] = {"color": "#CFCFCF", "marker": "o", "zorder": 2, "label": _OTHERS}
             axes.plot(*_points(members, cost).T, linestyle="none", **look)
         for index, (name, members) in enumerate(shown.items()):
-            # Each smaller than those before it, so that what it lies on is seen.
+            # Each marker is smaller than those before it, so that none hides another.
             look = {"color": colours[name], "marker": MARKERS[index], "markersize": 8.5 - index * 0.7}
             axes.plot(*_points(members, cost).T, linestyle="none", zorder=3 + index, label=name, **look)
-        # Between two points of the front the worse of them is what can be had, so they are joined by steps.
+        # Between two points of the front only the worse one is reachable, so they are joined by steps.
         steps = _points(front, cost)[:: -1 if more_is_better else 1]
         where = "pre" if more_is_better else "post"
         axes.step(*steps.T, where=where, color="#222222", linewidth=1, zorder=1, label="not dominated")
@@ -96,23 +96,23 @@ def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
 
 def _points(rows: Sequence[Row], cost: str) -> Floats:
     """Return cost and W of each row, shape (n, 2)."""
-    return np.array([[row.mean(cost), row.mean("responsiveness")] for row in rows])
+    return np.array([[row.mean(cost), row.mean("responsiveness_mean")] for row in rows])
 
 
-def _told_apart(series: Mapping[str, list[Row]], cost: str) -> dict[str, list[Row]]:
-    """Return the series that a figure can tell apart, those that lie on each other under one name."""
+def _distinct_series(series: Mapping[str, list[Row]], cost: str) -> dict[str, list[Row]]:
+    """Return the series by name; those that coincide are one series, under a joint name."""
     shapes = {name: _points(members, cost) for name, members in series.items()}
     spans = np.ptp(np.concatenate(list(shapes.values())), axis=0)
     groups = groups_alike(shapes, spans)
     return {wrapped(names): [row for name in names for row in series[name]] for names in groups.values()}
 
 
-def _most_telling(groups: Mapping[str, list[Row]], front: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return as many groups as can be told apart: those on the front, the native rule, then the best."""
+def _most_relevant(groups: Mapping[str, list[Row]], front: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the groups to draw in colour: those on the front, the native rule, then the best."""
 
     def preference(name: str) -> tuple[Any, ...]:
         rows = groups[name]
-        best = max(row.mean("responsiveness") for row in rows)
+        best = max(row.mean("responsiveness_mean") for row in rows)
         native = any(row.policy == NATIVE for row in rows)
         return (not any(row in front for row in rows), not native, -best)
 
@@ -122,8 +122,8 @@ def _most_telling(groups: Mapping[str, list[Row]], front: Sequence[Row]) -> dict
 def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
     cost, words, _ = _COST[site]
     panels = (
-        ("interactive_responsiveness", "W, interactive"),
-        ("batch_responsiveness", "W, batch"),
+        ("interactive_responsiveness_mean", "W, interactive"),
+        ("batch_responsiveness_mean", "W, batch"),
         (cost, words),
     )
     learned, levels = _over_weights(rows, learned=True), _levels(_over_weights(rows, learned=False))
@@ -131,17 +131,17 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
     with figure(12, 4.6, ncols=3) as (drawing, axes):
         for panel, (metric, label) in zip(axes, panels, strict=True):
             for index, (name, members) in enumerate(levels.items()):
-                # A rule does not know λ: a level to measure learners by.
+                # A rule does not depend on λ: a level to compare learners with.
                 look = {"color": "#8A8A8A", "linestyle": _DASHES[index], "linewidth": 1.2}
                 panel.axhline(members[0].mean(metric), label=name, zorder=1, **look)
             for name, members in learned.items():
-                policy, _, known = name.rpartition(", ")
+                policy, _, estimates = name.rpartition(", ")
                 panel.errorbar(
                     [row.weight for row in members],
                     [row.mean(metric) for row in members],
                     yerr=[0 if len(row) < 2 else row.spread(metric) for row in members],
-                    marker="o" if known == "ORA" else "s",
-                    linestyle="--" if known == "ORA" else "-",
+                    marker="o" if estimates == "ORA" else "s",
+                    linestyle="--" if estimates == "ORA" else "-",
                     color=colours[policy],
                     capsize=2,
                     label=name,
@@ -156,26 +156,26 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
 
 
 def _over_weights(rows: Sequence[Row], *, learned: bool) -> dict[str, list[Row]]:
-    """Return the rows of learners, or of rules, that more than one λ was tried with, by name and by λ."""
-    held: dict[str, list[Row]] = {}
+    """Return the rows of learners or rules that were run with more than one λ, by name and by λ."""
+    by_name: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.weight):
         if ("-" in row.policy) == learned:
-            held.setdefault(f"{row.label}, {row.estimates}", []).append(row)
-    return {name: members for name, members in held.items() if len(members) > 1}
+            by_name.setdefault(f"{row.label}, {row.estimates}", []).append(row)
+    return {name: members for name, members in by_name.items() if len(members) > 1}
 
 
 def _levels(ruled: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
-    """Return a few rules to measure learners by: the native one, SJF, SJF that knows run times, FCFS."""
+    """Return a few rules to compare learners with: the native one, SJF, SJF with an oracle, FCFS."""
     order = [(NATIVE, "EST"), ("sjf", "EST"), ("sjf", "ORA"), ("fcfs", "EST")]
-    told = [
+    names = [
         name for which in order for name, (row, *_) in ruled.items() if (row.policy, row.estimates) == which
     ]
-    return {name: ruled[name] for name in told[: len(_DASHES)]}
+    return {name: ruled[name] for name in names[: len(_DASHES)]}
 
 
 def _legend(drawing: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
     entries = dict(zip(labels, handles, strict=True))
-    # What stays in the background is named last.
+    # The series in the background comes last.
     labels = sorted(entries, key=lambda label: label == _OTHERS)
     drawing.legend([entries[label] for label in labels], labels, loc="outside right upper")

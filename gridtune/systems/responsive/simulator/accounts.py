@@ -1,6 +1,6 @@
-"""Who was served and what stood idle, compiled: service by VO, fairness and utilisation at this instant.
+"""Service by VO, fairness and utilisation at this instant, compiled.
 
-Service and pool are counted in whole core-seconds, so nothing is lost however long the log; only the last
+Service and pool are counted in whole core-seconds, so they are exact for logs of any length; only the last
 division is rounded.
 """
 
@@ -9,26 +9,29 @@ from __future__ import annotations
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.state import AREA, BOOKED, FINISHED, LARGEST_SHARE, NOW, POOL
 
-__all__ = ["fairness_now", "pool_area", "service_of", "utilisation_now"]
+__all__ = ["fairness_now", "pool_area", "service_of", "total_service", "utilisation_now"]
 
 
 @kernel()
 def service_of(site, vo):
-    """Return the core-seconds that a VO has received so far, those of its running jobs included."""
+    """Return the core-seconds that a VO has received so far, including its running jobs."""
     state = site.state
     return state.service[vo] + state.running[vo] * state.memory[NOW] - state.begun[vo]
 
 
 @kernel()
-def fairness_now(site):
-    """Return F of a job elected now: 1 − maxₖ (wₖ − Sₖ)₊ / maxₖ wₖ.
-
-    Where nobody has been served yet nobody has been served too little: 1.
-    """
-    shares = site.settings.shares
+def total_service(site):
+    """Return the core-seconds that all VOs have received so far."""
     total = 0
-    for vo in range(shares.size):
+    for vo in range(site.settings.shares.size):
         total += service_of(site, vo)
+    return total
+
+
+@kernel()
+def fairness_now(site):
+    """Return F of a decision taken now: 1 − maxₖ (wₖ − Sₖ)₊ / maxₖ wₖ; 1 before any service."""
+    shares, total = site.settings.shares, total_service(site)
     if total == 0:
         return 1.0
     worst = 0.0
@@ -47,6 +50,6 @@ def pool_area(site):
 
 @kernel()
 def utilisation_now(site):
-    """Return U at this instant: execution time of completed jobs / core-seconds of the pool, 0 at first."""
+    """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
     area = pool_area(site)
     return site.state.memory[FINISHED] / area if area > 0 else 0.0

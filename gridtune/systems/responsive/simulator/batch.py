@@ -1,4 +1,4 @@
-"""Many sites side by side, each stepped by a decision in one compiled call: what environments are made of."""
+"""Many sites side by side, each stepped by one decision in one compiled call, for the environments."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-#: When a decision's reward is given: as its job completes, so that a step gives those of the jobs that
-#: completed before the next decision; or with the decision, which is what it comes to in the end.
+#: When a decision's reward is given: when its job completes, so that a step gives the rewards of the jobs
+#: that completed before the next decision; or with the decision itself.
 RewardTime = Literal["completion", "start"]
-#: Features are cut off at plus and minus that much.
+#: Features are clipped to ± this.
 BOUND = 10.0
 
 
-class Seen(NamedTuple):
-    """What a step leaves behind; `count` sites, `slots` candidates shown, d features.
+class Observations(NamedTuple):
+    """The result of a step; `count` sites, `slots` candidates shown, d features.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
     mask
         Shape (count, slots), int8: 1 where a slot holds a candidate.
     place
-        Shape (count, slots), int64: which waiting job stands in a slot.
+        Shape (count, slots), int64: the place in the queue of the job in a slot.
     rewards, over
         Shape (count,), float64 and bool.
     """
@@ -91,56 +91,56 @@ def site_at(sites, index):
 
 
 @kernel()
-def step_sites(sites, actions, restart, weight, at_start, rows, seen):
-    """Carry a decision out on each site and live on to its next one, or begin anew.
+def step_sites(sites, actions, restart, weight, at_start, rows, observed):
+    """Carry out a decision on each site and advance to its next one, or start over.
 
     Parameters
     ----------
     sites
         Stacked: every array has the sites as its first dimension, the settings excepted.
     actions
-        Shape (count, 2), int64: a slot, and which pool size: 0 the present one, else one of the model's.
+        Shape (count, 2), int64: a slot and a pool size: 0 is the present one, i the model's i-th.
     restart
-        Shape (count,), bool: sites that begin anew instead.
+        Shape (count,), bool: sites that start over instead.
     weight, at_start
-        λ, and whether rewards come with the decision.
+        λ, and whether rewards are given with the decision.
     rows
         Shape (jobs · options, d), float64: scratch.
-    seen
-        A `Seen` to fill in.
+    observed
+        The `Observations` to fill in.
     """
     for index in range(actions.shape[0]):
         site = site_at(sites, index)
-        seen.rewards[index] = 0.0
+        observed.rewards[index] = 0.0
         if restart[index]:
             reset_site(site)
         else:
             memory, done = site.state.memory, site.state.memory[DONE]
             slot = actions[index, 0]
-            place = seen.place[index, slot if seen.mask[index, slot] == 1 else 0]
+            place = observed.place[index, slot if observed.mask[index, slot] == 1 else 0]
             size = _size_of(site, actions[index, 1])
             decision = site.state.number[start_job(site, place, size)]
             if at_start:
-                seen.rewards[index] = _reward(site, decision, weight)
+                observed.rewards[index] = _reward(site, decision, weight)
             advance_until_decision(site)
             if not at_start:
                 for place in range(done, memory[DONE]):
-                    seen.rewards[index] += _reward(site, site.state.completed[place], weight)
-        # A life of at least one job begins with a decision.
-        seen.over[index] = not advance_until_decision(site)
-        if seen.over[index]:
-            seen.rows[index] = 0.0
-            seen.mask[index] = 0
+                    observed.rewards[index] += _reward(site, site.state.completed[place], weight)
+        # An episode has at least one job, so it begins with a decision.
+        observed.over[index] = not advance_until_decision(site)
+        if observed.over[index]:
+            observed.rows[index] = 0.0
+            observed.mask[index] = 0
         else:
-            _show(site, rows, seen, index)
+            _show(site, rows, observed, index)
 
 
 @kernel()
-def _size_of(site, asked):
+def _size_of(site, number):
     """Return a pool size by its number: 0 is the present one."""
-    if asked == 0:
+    if number == 0:
         return site.state.options[0]
-    return site.settings.sizes[asked - 1]
+    return site.settings.sizes[number - 1]
 
 
 @kernel()
@@ -154,9 +154,9 @@ def _reward(site, decision, weight):
 
 
 @kernel()
-def _show(site, rows, seen, index):
-    """Show the candidates: of each class and VO the oldest, then of each the second oldest, and so on."""
-    jobs, state, slots = site.jobs, site.state, seen.mask.shape[1]
+def _show(site, rows, observed, index):
+    """Fill the slots: the oldest job of each class and VO, then the second oldest of each, and so on."""
+    jobs, state, slots = site.jobs, site.state, observed.mask.shape[1]
     memory, count = state.memory, feature_count(site)
     fill_features(site, rows)
     options = memory[OPTIONS]
@@ -169,36 +169,36 @@ def _show(site, rows, seen, index):
             job = state.waiting[memory[HEAD] + place]
             kind = 2 * jobs.vo[job] + jobs.interactive[job]
             if ahead[kind] == turn and shown < slots:
-                seen.place[index, shown] = place
-                seen.mask[index, shown] = 1
+                observed.place[index, shown] = place
+                observed.mask[index, shown] = 1
                 for column in range(count):
                     value = rows[place * options, column]
-                    seen.rows[index, shown, column] = min(max(value, -BOUND), BOUND)
+                    observed.rows[index, shown, column] = min(max(value, -BOUND), BOUND)
                 shown += 1
             ahead[kind] += 1
         turn += 1
-    seen.rows[index, shown:] = 0.0
-    seen.mask[index, shown:] = 0
+    observed.rows[index, shown:] = 0.0
+    observed.mask[index, shown:] = 0
 
 
 class SiteBatch:
-    """Sites that each live through as many consecutive jobs, stepped decision by decision.
+    """Sites with an episode of consecutive jobs each, stepped decision by decision.
 
     Parameters
     ----------
     jobs
-        What there is to live through.
+        The jobs that episodes are taken from.
     model
-        What each site is.
+        The site.
     count, episode, slots
-        How many sites; jobs of each life; candidates shown.
+        Number of sites; jobs of an episode; candidates shown.
     weight, reward
         λ, and when rewards are given.
 
     Attributes
     ----------
-    seen
-        What the last step left behind; the next one overwrites it.
+    observed
+        The result of the last step; the next one overwrites it.
     """
 
     def __init__(
@@ -214,22 +214,22 @@ class SiteBatch:
     ) -> None:
         for name, value in {"count": count, "episode": episode, "slots": slots}.items():
             if value < 1:
-                raise SimulationError(f"must be at least 1, but is {value}", field=name)
+                raise SimulationError(f"must be at least 1, but got {value}", field=name)
         if reward not in ("completion", "start"):
-            raise SimulationError(f"is 'completion' or 'start', not {reward!r}", field="reward")
+            raise SimulationError(f"must be 'completion' or 'start', but got {reward!r}", field="reward")
         if not 0 <= weight <= 1:
-            raise SimulationError(f"must be between 0 and 1, but is {weight}", field="weight")
+            raise SimulationError(f"must be between 0 and 1, but got {weight}", field="weight")
         self.jobs, self.model, self.count, self.slots = jobs, model, count, slots
         self.episode = min(episode, len(jobs))
         if self.episode == 0:
-            raise SimulationError("there are no jobs to live through")
+            raise SimulationError("there are no jobs")
         one = new_site(jobs.take(slice(0, self.episode)), model)
         self._sites = Site(Jobs(*_stacked(one.jobs, count)), one.settings, State(*_stacked(one.state, count)))
         self.features = int(feature_count(one))
         self._weight, self._at_start = weight, reward == "start"
         options = len(one.settings.sizes) + 1
         self._rows = np.zeros((self.episode * options, self.features))
-        self.seen = Seen(
+        self.observed = Observations(
             np.zeros((count, slots, self.features), np.float32),
             np.zeros((count, slots), np.int8),
             np.zeros((count, slots), np.int64),
@@ -240,21 +240,23 @@ class SiteBatch:
 
     @property
     def starts(self) -> int:
-        """How many jobs a life can begin with."""
+        """Number of jobs that an episode can begin with."""
         return len(self.jobs) - self.episode + 1
 
     def step(self, actions: npt.ArrayLike, restart: Bools | None = None, first: Int64s | None = None) -> None:
-        """Carry out `actions`, shape (count, 2), or begin anew where `restart`, with the job `first[i]`."""
+        """Carry out `actions`, shape (count, 2), or start over where `restart`, with the job `first[i]`."""
         self._actions[:] = actions
         begins = np.zeros(self.count, np.bool_) if restart is None else restart
         if first is not None:
             for index in np.flatnonzero(begins).tolist():
-                self._give_jobs(index, int(first[index]))
-        step_sites(self._sites, self._actions, begins, self._weight, self._at_start, self._rows, self.seen)
+                self._set_jobs(index, int(first[index]))
+        step_sites(
+            self._sites, self._actions, begins, self._weight, self._at_start, self._rows, self.observed
+        )
 
-    def _give_jobs(self, index: int, first: int) -> None:
+    def _set_jobs(self, index: int, first: int) -> None:
         if not 0 <= first < self.starts:
-            raise SimulationError(f"a life begins with job 0 to {self.starts - 1}, but got {first}")
+            raise SimulationError(f"an episode begins with job 0 to {self.starts - 1}, but got {first}")
         jobs: Sequence[Int64s] = (self.jobs.submit, self.jobs.run, self.jobs.vo, self.jobs.interactive)
         for mine, column in zip(self._sites.jobs, jobs, strict=True):
             mine[index] = column[first : first + self.episode]

@@ -1,4 +1,4 @@
-"""What may be decided, compiled: every waiting job with every pool size that may be asked for now.
+"""The candidates of a decision, compiled: every waiting job with every pool size to choose from.
 
 Candidates are numbered job by job in order of submission, and for each job by pool size: first the present
 one, then the others ascending. On a rigid site, or while the pool may not change, a job is one candidate.
@@ -26,7 +26,7 @@ __all__ = ["count_candidates", "list_options", "start_candidate"]
 
 @kernel()
 def list_options(site):
-    """List the pool sizes that may be asked for now, as they would be granted; return how many."""
+    """List the pool sizes to choose from now, as they would be granted; return their number."""
     state, settings = site.state, site.settings
     memory, whole = state.memory, settings.whole
     options = state.options
@@ -46,7 +46,7 @@ def list_options(site):
 
 @kernel()
 def count_candidates(site):
-    """Return how many candidates the decision that is due has."""
+    """Return the number of candidates of the decision that is due."""
     memory = site.state.memory
     return (memory[TAIL] - memory[HEAD]) * list_options(site)
 

@@ -1,18 +1,18 @@
-"""What a learner sees of a decision, compiled: one row of numbers of order 1 for each candidate.
+"""The inputs of learners, compiled: one row of numbers of order 1 for each candidate of a decision.
 
 Work and times t are scaled as ln(1 + t/s)/16 and ln(1 + t/s)/12 (e¹⁶ s are 100 cores for a day, e¹² s are
 two days), cores by the site's own number, numbers of jobs n as ln(1 + n)/8. With V VOs, by column:
 
 ==================  =====================================================================================
-0                   remaining work of the running jobs, as expected
-1                   time until the next running job ends, as expected; 0 where none runs
+0                   expected remaining work of the running jobs
+1                   expected time until the next running job ends; 0 where none runs
 2                   backlog: expected work of the waiting jobs
 3                   idle cores
 4 … 3 + V           share of each VO among the waiting jobs
 4 + V               1 for an interactive candidate, 0 for a batch one
 5 + V … 3 + 2V      its VO, one-hot; the last VO is all zeros
-4 + 2V              its expected execution time e
-5 + 2V              elastic sites only: the pool's size if it is chosen
+4 + 2V              its expected run time e
+5 + 2V              elastic sites only: the size of the pool that the candidate requests
 ==================  =====================================================================================
 
 The extended set goes on with (w: how long the candidate has waited)
@@ -24,12 +24,12 @@ The extended set goes on with (w: how long the candidate has waited)
 +5                  w
 +6                  e/(e + w): the candidate's W if it starts now
 +7                  e + w
-+8                  (wₖ − Sₖ)/max w of its VO: what the VO lacks of its share
++8                  (wₖ − Sₖ)/max w of its VO: the VO's deficit
 +9                  ln(e/least e of any candidate)/12
 ==================  =====================================================================================
 
-What is expected is the run time (`ORACLE`) or the median of the class; the remaining time of a job that has
-outlived its estimate is 0.
+The expected run time is the real one (`ORACLE`) or the median of the class; the expected remaining time of a
+job that has run for longer than expected is 0.
 """
 
 from __future__ import annotations
@@ -37,7 +37,12 @@ from __future__ import annotations
 import math
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.accounts import fairness_now, service_of, utilisation_now
+from gridtune.systems.responsive.simulator.accounts import (
+    fairness_now,
+    service_of,
+    total_service,
+    utilisation_now,
+)
 from gridtune.systems.responsive.simulator.candidates import list_options
 from gridtune.systems.responsive.simulator.estimates import class_estimate
 from gridtune.systems.responsive.simulator.state import (
@@ -55,24 +60,11 @@ from gridtune.systems.responsive.simulator.state import (
     WAITING_INTERACTIVE,
 )
 
-__all__ = ["EXTRA_FEATURES", "feature_count", "feature_names", "fill_features"]
+__all__ = ["EXTRA_FEATURES", "feature_count", "fill_features"]
 
-#: Columns that the extended set has besides.
+#: Additional columns of the extended set.
 EXTRA_FEATURES = 10
 WORK_SCALE, TIME_SCALE, COUNT_SCALE = 16.0, 12.0, 8.0
-
-
-def feature_names(vos: int, *, elastic: bool, extended: bool) -> list[str]:
-    """Return what each column of a row is, in order."""
-    names = ["remaining work", "time until a core frees", "backlog", "idle cores"]
-    names += [f"share of VO {vo}" for vo in range(vos)]
-    names += ["interactive", *[f"is of VO {vo}" for vo in range(vos - 1)], "execution time"]
-    if elastic:
-        names.append("pool asked for")
-    if extended:
-        names += ["fairness", "utilisation", "interactive waiting", "batch waiting", "pool", "wait"]
-        names += ["responsiveness now", "execution time and wait", "deficit", "relative execution time"]
-    return names
 
 
 @kernel()
@@ -104,11 +96,11 @@ def fill_features(site, rows):
     options, waiting = list_options(site), memory[TAIL] - memory[HEAD]
     extended = settings.whole[FEATURES] == EXTENDED
     elastic = settings.whole[ELASTIC]
-    # Once for all candidates: each look into the site costs more than what is done with it.
+    # Read once for all candidates: every access to the site costs more than the arithmetic.
     oracle, batch, interactive = settings.whole[ORACLE] == 1, class_estimate(site, 0), class_estimate(site, 1)
     run, kind, of_vo, queue = jobs.run, jobs.interactive, jobs.vo, state.waiting[memory[HEAD] : memory[TAIL]]
     least = _fill_state(site, rows[0], oracle, batch, interactive)
-    served = _served(site) if extended else 0
+    served = total_service(site) if extended else 0
     common = 4 + vos
     tail = common + vos + 1 + elastic
     if extended:
@@ -142,7 +134,7 @@ def fill_features(site, rows):
 
 @kernel()
 def _fill_state(site, row, oracle, of_batch, of_interactive):
-    """Write the state's columns; return the least expected time of a waiting job."""
+    """Write the columns of the site's state; return the least expected run time of a waiting job."""
     state, settings = site.state, site.settings
     memory, run, kind, queue = state.memory, site.jobs.run, site.jobs.interactive, state.waiting
     waiting = memory[TAIL] - memory[HEAD]
@@ -164,7 +156,7 @@ def _fill_state(site, row, oracle, of_batch, of_interactive):
 
 @kernel()
 def _expected_of_running(site):
-    """Return the work that is left and the time until the first of the running jobs ends, as expected."""
+    """Return the expected remaining work of the running jobs, and the expected time until one ends."""
     state, oracle = site.state, site.settings.whole[ORACLE] == 1
     memory, heap, start, run, kind = (
         state.memory,
@@ -193,15 +185,6 @@ def _fill_extended_state(site, row, at):
     row[at + 2] = math.log1p(memory[WAITING_INTERACTIVE]) / COUNT_SCALE
     row[at + 3] = math.log1p(waiting - memory[WAITING_INTERACTIVE]) / COUNT_SCALE
     row[at + 4] = memory[POOL] / site.settings.whole[CORES]
-
-
-@kernel()
-def _served(site):
-    """Return the core-seconds that all VOs have received so far."""
-    total = 0
-    for vo in range(site.settings.shares.size):
-        total += service_of(site, vo)
-    return total
 
 
 @kernel()

@@ -1,4 +1,4 @@
-"""The jobs a site lives through: those of a log, with their classes and virtual organisations."""
+"""The jobs of a site: those of a log, with their classes and virtual organisations."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ INTERACTIVE_BELOW = 900
 
 @dataclass(frozen=True)
 class SiteJobs:
-    """Sequential jobs in order of submission, and what their VOs are promised; n jobs, V VOs.
+    """Sequential jobs in order of submission, and the target shares of their VOs; n jobs, V VOs.
 
     Attributes
     ----------
     submit, run
-        Shape (n,), int64: when each comes, ascending, and how long it runs, at least 1; seconds.
+        Shape (n,), int64, seconds: submission, ascending, and run time, at least 1.
     vo
         Shape (n,), int64, from 0 up to V − 1.
     interactive
@@ -38,7 +38,7 @@ class SiteJobs:
     Raises
     ------
     SimulationError
-        If the columns do not fit each other, or one breaks its rule.
+        If the columns differ in length or a value is not allowed.
     """
 
     submit: Int64s
@@ -53,54 +53,56 @@ class SiteJobs:
             object.__setattr__(self, name, column)
             if column.shape != (len(self.submit),):
                 raise SimulationError(
-                    f"must have the shape {(len(self.submit),)}, but has {column.shape}", field=name
+                    f"must have the shape {(len(self.submit),)}, but got {column.shape}", field=name
                 )
         object.__setattr__(self, "shares", np.ascontiguousarray(self.shares, np.float64))
         self._check()
 
     def _check(self) -> None:
         if (np.diff(self.submit) < 0).any():
-            raise SimulationError("jobs do not stand by submission", field="submit", hint="sort_submits")
+            raise SimulationError(
+                "jobs must be in order of submission",
+                field="submit",
+                hint="apply the cleaning rule 'sort_submits'",
+            )
         if len(self) and self.run.min() < 1:
             raise SimulationError(
-                f"a job must run for at least 1 s, but one runs for {self.run.min()}",
+                f"a job must run for at least 1 s, but got {self.run.min()}",
                 field="run",
                 hint="the cleaning rule drop_nonpositive_run_time leaves such jobs out",
             )
         if self.shares.ndim != 1 or len(self.shares) == 0 or not (self.shares >= 0).all():
-            raise SimulationError("are a share of at least 0 for each VO", field="shares")
+            raise SimulationError("must be a share of at least 0 for each VO", field="shares")
         if abs(self.shares.sum() - 1) > 1e-6:
-            raise SimulationError(f"must add up to 1, but add up to {self.shares.sum()}", field="shares")
+            raise SimulationError(f"must add up to 1, but got a sum of {self.shares.sum()}", field="shares")
         if len(self) and not (self.vo.min() >= 0 and self.vo.max() < len(self.shares)):
-            raise SimulationError(f"are numbered from 0 to {len(self.shares) - 1}", field="vo")
+            raise SimulationError(f"must be numbers from 0 to {len(self.shares) - 1}", field="vo")
         if not np.isin(self.interactive, (0, 1)).all():
-            raise SimulationError("is 0 or 1", field="interactive")
+            raise SimulationError("must be 0 or 1", field="interactive")
 
     def __len__(self) -> int:
         return len(self.submit)
 
-    def take(self, chosen: slice) -> SiteJobs:
+    def take(self, part: slice) -> SiteJobs:
         """Return consecutive jobs."""
-        return SiteJobs(
-            self.submit[chosen], self.run[chosen], self.vo[chosen], self.interactive[chosen], self.shares
-        )
+        return SiteJobs(self.submit[part], self.run[part], self.vo[part], self.interactive[part], self.shares)
 
 
 def group_vos(groups: Int64s, most: int) -> Int64s:
-    """Return the groups that are VOs of their own, by number: the `most` − 1 with most jobs.
+    """Return the groups that are VOs of their own, ascending: the `most` − 1 with most jobs.
 
-    Everybody else is of the last VO. Where there are no more than `most` groups, all but the last one by
-    number are named: that one is everybody else.
+    All others form the last VO. With no more than `most` groups, the group with the largest number is the
+    last VO.
     """
-    known, count = np.unique(groups, return_counts=True)
-    if len(known) <= most:
-        return np.asarray(known[:-1], np.int64)
-    largest = known[np.argsort(-count, kind="stable")][: most - 1]
+    numbers, count = np.unique(groups, return_counts=True)
+    if len(numbers) <= most:
+        return np.asarray(numbers[:-1], np.int64)
+    largest = numbers[np.argsort(-count, kind="stable")][: most - 1]
     return np.asarray(np.sort(largest), np.int64)
 
 
 def vo_of(groups: Int64s, vos: Int64s) -> Int64s:
-    """Return the VO of each group number: its place among `vos`, or, of others, their number."""
+    """Return the VO of each group number: its place among `vos`; `len(vos)` for all others."""
     order = np.argsort(vos, kind="stable")
     if len(vos) == 0:
         return np.zeros(len(groups), np.int64)
@@ -115,14 +117,14 @@ def build_jobs(
     shares: Sequence[float] | Float64s,
     interactive_below: int = INTERACTIVE_BELOW,
 ) -> SiteJobs:
-    """Return a log's jobs as a site sees them, each on one core.
+    """Return a log's jobs as jobs of a site, each on one core.
 
     Parameters
     ----------
     workload
-        Sequential jobs: whoever uses more than one processor is refused, not cut down.
+        Sequential jobs; one that uses more than one processor is an error.
     vos
-        The groups of the log (SWF field 13) that are VOs of their own; everybody else is of the last VO.
+        The groups of the log (SWF field 13) that are VOs of their own; all others form the last VO.
     shares
         The target share of each VO, one more than `vos`.
     interactive_below

@@ -1,4 +1,4 @@
-"""What a site's life came to."""
+"""The outcome of a simulation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Float64s = npt.NDArray[np.float64]
 
 
 class SiteOutcome(NamedTuple):
-    """When jobs started and what their decisions saw; n jobs, and so n decisions.
+    """Starts of jobs, and F, U and pool at each decision; n jobs, and so n decisions.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class SiteOutcome(NamedTuple):
 
 
 def outcome_of(site: Site) -> SiteOutcome:
-    """Return what a site has come to, once `advance_until_decision` has returned False."""
+    """Return the outcome of a site, once `advance_until_decision` has returned False."""
     state = site.state
     if state.memory[DECIDED] != len(state.start):
         raise SimulationError(
-            f"only {state.memory[DECIDED]} of {len(state.start)} jobs have started: the site's life goes on"
+            f"only {state.memory[DECIDED]} of {len(state.start)} jobs have started: the simulation goes on"
         )
     return SiteOutcome(
         state.start.copy(),

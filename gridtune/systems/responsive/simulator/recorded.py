@@ -1,4 +1,4 @@
-"""What happened on the real site, told as a site's life: the waits that a log records."""
+"""The outcome on the real site: the waits that a log records."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Int64s = npt.NDArray[np.int64]
 
 
 def recorded_outcome(jobs: SiteJobs, wait: Int64s, cores: int) -> SiteOutcome:
-    """Return the life that the recorded waits describe, F and U as of any other.
+    """Return the outcome that the recorded waits describe, with F and U as of any other.
 
-    The real site may have had other cores than `cores` and reasons of its own to let them idle, so nothing
-    is checked against them.
+    The real site may have had another number of cores, and may have left some idle, so waits are not checked
+    against `cores`.
 
     Parameters
     ----------
     jobs
         The jobs.
     wait
-        Shape (n,), int64: how long each waited; a negative one is unknown and refused.
+        Shape (n,), int64: recorded waits, seconds; a negative one is unknown and an error.
     cores
         Cores that the utilisation counts.
     """
@@ -56,7 +56,7 @@ def recorded_outcome(jobs: SiteJobs, wait: Int64s, cores: int) -> SiteOutcome:
 
 
 def _service(start: Int64s, end: Int64s, mine: npt.NDArray[np.bool_], time: Int64s) -> Int64s:
-    """Return the core-seconds that some jobs have received by each instant: ∑ min(t, end) − min(t, start)."""
+    """Return the core-seconds that some jobs have received by each instant: Σ min(t, end) − min(t, start)."""
 
     def capped(moments: Int64s) -> Int64s:
         ordered = np.sort(moments)

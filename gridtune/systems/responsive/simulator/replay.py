@@ -1,4 +1,4 @@
-"""A site's whole life under a simple rule: in at one end of the compiled code, out at the other."""
+"""A whole simulation under a simple rule, in one compiled call."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Rule = Literal["fcfs", "sjf", "interactive_first", "edf", "longest_ratio", "fair
 
 @kernel()
 def replay_site(site, rule, patience, headroom, rng):
-    """Live a site's life from where it stands to its end.
+    """Simulate a site to its end.
 
     Parameters
     ----------
     site
-        What lives.
+        A site at any instant; it is changed.
     rule, patience
         See `gridtune.systems.responsive.simulator.rules.choose`.
     headroom
-        On an elastic site the pool asked for is that many times the cores that running and waiting jobs
-        need; 0 leaves the pool as it is.
+        On an elastic site: the pool is sized to `headroom` times the cores that running and waiting jobs
+        need; 0 keeps the pool.
     rng
         A Generator, for the random rule.
     """
@@ -52,29 +52,24 @@ def replay(
     headroom: float = 0.0,
     rng: np.random.Generator | None = None,
 ) -> SiteOutcome:
-    """Live through all jobs under a rule without leaving the compiled code.
+    """Simulate all jobs under a simple rule.
 
     Parameters
     ----------
     jobs, model
-        What there is to do, and where.
+        The jobs and the site.
     rule
-        `fcfs`; `sjf`, shortest expected execution time; `interactive_first`; `edf`, earliest deadline, which
-        is submission + (1 + `patience`) · expected execution time; `longest_ratio`, longest wait as a ratio
-        of the expected execution time; `fair_share`, one queue per VO, the VO that lacks most of its target
-        share first; `random`. Ties go to the job submitted first.
+        `fcfs`; `sjf`, shortest expected run time; `interactive_first`; `edf`, earliest deadline, which is
+        submission + (1 + `patience`) · expected run time; `longest_ratio`, longest ratio of wait to expected
+        run time; `fair_share`, one queue per VO, the VO with the largest deficit first; `random`. Ties go to
+        the job submitted first.
     patience
         See `rule`.
     headroom
-        Elastic: at each decision ask for `headroom` times the cores that running and waiting jobs need,
-        within `floor` and `largest`; 0 never asks for another size.
+        Elastic: at each decision size the pool to `headroom` times the cores that running and waiting jobs
+        need, within `floor` and `largest`; 0 keeps the pool.
     rng
-        Where the random rule's numbers come from.
-
-    Returns
-    -------
-    SiteOutcome
-        When each job started, and what each decision saw.
+        Random numbers for the random rule.
     """
     rules = get_args(Rule)
     if rule not in rules:

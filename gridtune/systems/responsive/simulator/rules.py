@@ -1,7 +1,7 @@
-"""Whom the simple rules take, compiled; ties go to the job submitted first.
+"""The simple rules, compiled; ties go to the job submitted first.
 
-`SJF` and the others that look at execution times see what is expected (`expected_time`): the truth on a site
-with an oracle, else the median of the class.
+Rules that use run times see the expected ones: the real run time on a site with an oracle, otherwise the
+median of the class.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.accounts import service_of
+from gridtune.systems.responsive.simulator.accounts import service_of, total_service
 from gridtune.systems.responsive.simulator.estimates import class_estimate
 from gridtune.systems.responsive.simulator.state import HEAD, NOW, ORACLE, RUNNING, TAIL
 
@@ -25,14 +25,14 @@ __all__ = [
     "demanded",
 ]
 
-#: First come; shortest expected; interactive ones first; earliest deadline; longest wait as a ratio of the
-#: expected time; one queue per VO, the VO that lacks most of its share first; any, each as likely.
+#: First come, first served; shortest job; interactive jobs first; earliest deadline; longest ratio of wait to
+#: expected run time; one queue per VO, the VO with the largest deficit first; uniformly random.
 FCFS, SJF, INTERACTIVE_FIRST, EDF, LONGEST_RATIO, FAIR_SHARE, RANDOM = range(7)
 
 
 @kernel()
 def choose(site, rule, patience, rng):
-    """Return the place, among the waiting jobs, of the one that a rule takes.
+    """Return the place, among the waiting jobs, of the one that a rule starts.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def choose(site, rule, patience, rng):
     rule
         `FCFS` and so on.
     patience
-        For `EDF`: a job is due when it has waited `patience` times its expected execution time and run.
+        For `EDF`: the deadline is submission + (1 + `patience`) · expected run time.
     rng
         A Generator: one number is drawn for `RANDOM`, none otherwise.
     """
@@ -53,7 +53,7 @@ def choose(site, rule, patience, rng):
         return min(int(rng.random() * waiting), waiting - 1)
     if rule == FAIR_SHARE:
         return _of_neediest(site)
-    # Taken out of the site once: each look into it costs more than what is done with it.
+    # Read once: every access to the site costs more than the arithmetic.
     jobs, queue, now = site.jobs, site.state.waiting[memory[HEAD] : memory[TAIL]], memory[NOW]
     submit, run, kind = jobs.submit, jobs.run, jobs.interactive
     oracle, batch, interactive = (
@@ -73,7 +73,7 @@ def choose(site, rule, patience, rng):
 
 @kernel()
 def _score(rule, expected, interactive, submit, now, patience):
-    """Return what a rule takes the least of."""
+    """Return the score that a rule minimises."""
     if rule == INTERACTIVE_FIRST:
         return 1.0 - interactive
     if rule == SJF:
@@ -87,10 +87,7 @@ def _score(rule, expected, interactive, submit, now, patience):
 def _of_neediest(site):
     """Return the first waiting job of the VO that lacks most of its target share."""
     state, shares = site.state, site.settings.shares
-    memory = state.memory
-    total = 0
-    for vo in range(shares.size):
-        total += service_of(site, vo)
+    memory, total = state.memory, total_service(site)
     neediest, most = -1, -math.inf
     for vo in range(shares.size):
         deficit = shares[vo] - service_of(site, vo) / total if total > 0 else shares[vo]
@@ -104,6 +101,6 @@ def _of_neediest(site):
 
 @kernel()
 def demanded(site, headroom):
-    """Return the cores that running and waiting jobs need, with some to spare: the simple elastic rule."""
+    """Return `headroom` times the cores that running and waiting jobs need: the simple elastic rule."""
     memory = site.state.memory
     return math.ceil(headroom * (memory[RUNNING] + memory[TAIL] - memory[HEAD]))

@@ -1,4 +1,4 @@
-"""Making a site: its settings in people's words, and the arrays that kernels take."""
+"""The model of a site, and the arrays that kernels take."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gridtune.systems.responsive.simulator.state import (
     FEATURES,
     FLOOR,
     LARGEST_SHARE,
+    MEDIAN_OF,
     MEMORY,
     ORACLE,
     PAPER,
@@ -26,12 +27,12 @@ from gridtune.systems.responsive.simulator.state import (
     PRIOR_INTERACTIVE,
     REALS,
     WHOLES,
-    WINDOW,
     Jobs,
     Settings,
     Site,
     State,
 )
+from gridtune.systems.responsive.simulator.stepping import reset_site
 
 __all__ = ["FeatureSet", "SiteModel", "new_site", "pool_sizes"]
 
@@ -44,26 +45,25 @@ _FEATURE_SETS = {"paper": PAPER, "extended": EXTENDED}
 
 @dataclass(frozen=True)
 class SiteModel:
-    """What a site is, and what its scheduler may know.
+    """The parameters of a site, and what its scheduler knows of run times.
 
     Attributes
     ----------
     cores
-        Cores of the site; of an elastic one, to begin with.
+        Cores of the site; of an elastic one, at the start.
     elastic
-        Whether a decision also asks for a pool size.
+        Whether a decision also sets the size of the pool.
     floor, largest, step
-        Elastic: the least size of the pool, the largest, and the distance between the sizes that may be
-        asked for.
+        Elastic: smallest and largest size of the pool, and the step between the sizes to choose from.
     period
-        Elastic: seconds that the pool keeps its size.
+        Elastic: least seconds between two changes of the pool.
     oracle
-        Whether execution times are known at submission. Otherwise a job is expected to run as long as the
-        median of the last `window` completed ones of its class.
-    window
+        Whether run times are known at submission. Otherwise the expected run time of a job is the median of
+        the last `median_of` completed jobs of its class.
+    median_of
         See `oracle`.
     prior_interactive, prior_batch
-        What is expected of a class before a job of it is done, seconds.
+        Expected run time of a class before one of its jobs is completed, seconds.
     features
         See `gridtune.systems.responsive.simulator.features`.
     """
@@ -75,20 +75,20 @@ class SiteModel:
     step: int = 10
     period: int = 900
     oracle: bool = False
-    window: int = 1000
+    median_of: int = 1000
     prior_interactive: float = 450.0
     prior_batch: float = 3600.0
     features: FeatureSet = "paper"
 
     def __post_init__(self) -> None:
-        for name in ("cores", "floor", "step", "window"):
+        for name in ("cores", "floor", "step", "median_of"):
             if getattr(self, name) < 1:
-                raise SimulationError(f"must be at least 1, but is {getattr(self, name)}", field=name)
+                raise SimulationError(f"must be at least 1, but got {getattr(self, name)}", field=name)
         for name in ("prior_interactive", "prior_batch"):
             if not 0 < getattr(self, name) < np.inf:
-                raise SimulationError(f"must be above 0, but is {getattr(self, name)}", field=name)
+                raise SimulationError(f"must be above 0, but got {getattr(self, name)}", field=name)
         if self.period < 0:
-            raise SimulationError(f"must be at least 0, but is {self.period}", field="period")
+            raise SimulationError(f"must be at least 0, but got {self.period}", field="period")
         if self.elastic and not self.floor <= self.cores <= self.largest:
             raise SimulationError(
                 f"`floor <= cores <= largest` must hold, but got {self.floor}, {self.cores}, {self.largest}",
@@ -96,26 +96,24 @@ class SiteModel:
             )
         if self.features not in _FEATURE_SETS:
             raise SimulationError(
-                f"is one of {', '.join(_FEATURE_SETS)}, not {self.features!r}", field="features"
+                f"must be one of {', '.join(_FEATURE_SETS)}, but got {self.features!r}", field="features"
             )
 
 
 def pool_sizes(model: SiteModel) -> Int64s:
-    """Return the pool sizes that may be asked for, ascending; none on a rigid site."""
+    """Return the pool sizes to choose from, ascending; none on a rigid site."""
     if not model.elastic:
         return np.zeros(0, np.int64)
     return np.unique(np.append(np.arange(model.floor, model.largest, model.step), model.largest))
 
 
 def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
-    """Return a site before its first event. Its arrays are its own, but for the jobs' columns."""
-    from gridtune.systems.responsive.simulator.stepping import reset_site  # noqa: PLC0415 (numba)
-
+    """Return a site before its first event."""
     n, vos = len(jobs), len(jobs.shares)
     whole = np.zeros(WHOLES, np.int64)
     whole[[CORES, ELASTIC, PERIOD]] = model.cores, model.elastic, model.period
     whole[[FLOOR, CEILING]] = model.floor, model.largest
-    whole[[ORACLE, WINDOW, FEATURES]] = model.oracle, model.window, _FEATURE_SETS[model.features]
+    whole[[ORACLE, MEDIAN_OF, FEATURES]] = model.oracle, model.median_of, _FEATURE_SETS[model.features]
     real = np.zeros(REALS)
     real[[PRIOR_BATCH, PRIOR_INTERACTIVE]] = model.prior_batch, model.prior_interactive
     real[LARGEST_SHARE] = jobs.shares.max()
@@ -129,8 +127,8 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
         running=np.zeros(vos, np.int64),
         begun=np.zeros(vos, np.int64),
         queued=np.zeros(vos, np.int64),
-        recent=np.zeros((2, model.window), np.int64),
-        ordered=np.zeros((2, model.window), np.int64),
+        recent=np.zeros((2, model.median_of), np.int64),
+        ordered=np.zeros((2, model.median_of), np.int64),
         options=np.zeros(len(sizes) + 1, np.int64),
         decided=np.zeros(n, np.int64),
         time=np.zeros(n, np.int64),
@@ -140,7 +138,7 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
         number=np.zeros(n, np.int64),
         completed=np.zeros(n, np.int64),
     )
-    # One type of array for the kernels, whatever the columns came from.
+    # Writable copies: kernels are compiled for one type of array.
     columns = [np.array(column) for column in (jobs.submit, jobs.run, jobs.vo, jobs.interactive)]
     site = Site(Jobs(*columns), Settings(whole, real, jobs.shares.copy(), sizes), state)
     reset_site(site)

@@ -1,7 +1,7 @@
-"""What the compiled site is told and what it remembers: a few small records and columns over jobs.
+"""Settings and state of the compiled site: a few small records, and columns over jobs.
 
 A site is a NamedTuple of arrays, so one cheap argument carries it through every kernel. Nothing in it is a
-number by itself: what changes stands in `State.memory`, and a copy of the arrays is a copy of the site.
+plain number: single numbers that change are in `State.memory`, so a copy of the arrays is a copy of the site.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Float64s = npt.NDArray[np.float64]
 #: An instant that never comes.
 NEVER = np.iinfo(np.int64).max
 
-#: What is remembered in single numbers: the second; jobs that have come; where the waiting ones begin and
-#: end in `State.waiting`; jobs that run, that are done, that were decided on; the pool's size, when it last
-#: changed, up to when its core-seconds are booked and how many there are; execution time of the jobs done;
-#: waiting interactive jobs; pool sizes that may be asked for now; completed jobs of each class.
+#: Places in `State.memory`: the present second; jobs that have arrived; first and last of the waiting ones in
+#: `State.waiting`; running jobs, completed ones, decisions; the pool's size, when it last changed, until when
+#: its core-seconds are counted, and their number; run time of the completed jobs; waiting interactive jobs;
+#: pool sizes to choose from now; completed jobs of each class.
 (
     NOW,
     ARRIVED,
@@ -38,19 +38,19 @@ NEVER = np.iinfo(np.int64).max
     FINISHED,
     WAITING_INTERACTIVE,
     OPTIONS,
-    SEEN_BATCH,
-    SEEN_INTERACTIVE,
+    COMPLETED_BATCH,
+    COMPLETED_INTERACTIVE,
     MEMORY,
 ) = range(17)
 
-#: Whole-number settings: cores to begin with (the features' unit); whether the pool may be sized, its
-#: least and largest size, and the seconds between changes; whether execution times are known; completed
-#: jobs whose median is an estimate; which features.
-CORES, ELASTIC, FLOOR, CEILING, PERIOD, ORACLE, WINDOW, FEATURES, WHOLES = range(9)
-#: Sets of features: the papers' own, and those with more about each candidate.
+#: Integer settings: cores to begin with (the features' unit); whether the pool may change, its smallest and
+#: largest size, and the seconds between changes; whether run times are known; the number of completed jobs
+#: whose median is an estimate; the set of features.
+CORES, ELASTIC, FLOOR, CEILING, PERIOD, ORACLE, MEDIAN_OF, FEATURES, WHOLES = range(9)
+#: Sets of features: the papers' own, and a larger one.
 PAPER, EXTENDED = range(2)
 
-#: Real-number settings: estimates for a class of which no job is done yet, s; the largest target share.
+#: Real settings: estimates for a class without a completed job, s; the largest target share.
 PRIOR_BATCH, PRIOR_INTERACTIVE, LARGEST_SHARE, REALS = range(4)
 
 
@@ -60,7 +60,7 @@ class Jobs(NamedTuple):
     Attributes
     ----------
     submit, run
-        When each comes and how long it really runs, seconds; `run` is at least 1.
+        Submission and real run time, seconds; `run` is at least 1.
     vo
         Its virtual organisation, from 0.
     interactive
@@ -74,7 +74,7 @@ class Jobs(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What does not change.
+    """The part of a site that does not change.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Settings(NamedTuple):
     shares
         Shape (V,): the target share of each VO.
     sizes
-        Shape (m,), int64, ascending: pool sizes that may be asked for.
+        Shape (m,), int64, ascending: pool sizes to choose from.
     """
 
     whole: Int64s
@@ -93,14 +93,14 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes: `n` jobs, `V` VOs, `m` pool sizes.
+    """The part of a site that changes: `n` jobs, `V` VOs, `m` pool sizes.
 
     Attributes
     ----------
     memory
         Shape (`MEMORY`,), int64: single numbers.
     waiting
-        Shape (n,), int64: the waiting jobs by submission stand from `HEAD` up to `TAIL`.
+        Shape (n,), int64: the waiting jobs by submission, from `HEAD` up to `TAIL`.
     heap
         Shape (n,), int64: the `RUNNING` jobs, a heap by end and then job.
     start
@@ -109,9 +109,9 @@ class State(NamedTuple):
         Shape (V,), int64, by VO: core-seconds of completed jobs; running jobs and the sum of their starts;
         waiting jobs.
     recent, ordered
-        Shape (2, window), int64: run times of the last completed jobs of each class, in a ring and sorted.
+        Shape (2, median_of), int64: run times of the last completed jobs of each class, in a ring and sorted.
     options
-        Shape (m + 1,), int64: pool sizes that may be asked for in the present decision.
+        Shape (m + 1,), int64: pool sizes to choose from in the present decision.
     decided, time, pool
         Shape (n,), int64, by decision: its job, its second, the pool's size after it.
     fairness, utilisation
@@ -119,7 +119,7 @@ class State(NamedTuple):
     number
         Shape (n,), int64, by job: which decision started it, -1 before.
     completed
-        Shape (n,), int64: decisions in the order in which their jobs completed; the first `DONE` are known.
+        Shape (n,), int64: decisions in the order in which their jobs completed; the first `DONE` are valid.
     """
 
     memory: Int64s
@@ -143,7 +143,7 @@ class State(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A site in the middle of its life: what it is told, and what it remembers."""
+    """A site at some instant: its jobs, its settings and its state."""
 
     jobs: Jobs
     settings: Settings

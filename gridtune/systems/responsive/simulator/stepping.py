@@ -1,4 +1,4 @@
-"""The site's life, compiled: completions, submissions, and the decisions between them.
+"""The events of a site, compiled: completions, submissions, and the decisions between them.
 
 Events come by (time, kind, job), completions before submissions. All events of an instant happen before its
 decisions, and a decision is due as long as a core is free and a job waits:
@@ -40,7 +40,7 @@ __all__ = ["advance_until_decision", "reset_site", "start_job"]
 
 @kernel()
 def reset_site(site):
-    """Begin: nobody there, the pool as large as the site."""
+    """Reset a site to its start: no jobs, the pool at its initial size."""
     state = site.state
     memory = state.memory
     for place in range(MEMORY):
@@ -52,19 +52,13 @@ def reset_site(site):
     memory[POOL] = site.settings.whole[CORES]
     if site.jobs.submit.size > 0:
         memory[NOW] = memory[BOOKED] = site.jobs.submit[0]
-    # The first change may come at once.
+    # The pool may change at the first decision.
     memory[CHANGED] = memory[NOW] - site.settings.whole[PERIOD]
 
 
 @kernel()
 def advance_until_decision(site):
-    """Live on until a decision is due.
-
-    Returns
-    -------
-    bool
-        True where one is due (at once, where one is due already); False once every job is done.
-    """
+    """Advance until a decision is due; return False once every job is completed."""
     jobs, state = site.jobs, site.state
     memory = state.memory
     while memory[HEAD] == memory[TAIL] or memory[RUNNING] >= memory[POOL]:
@@ -86,18 +80,18 @@ def advance_until_decision(site):
 
 @kernel()
 def start_job(site, place, size):
-    """Start a waiting job on a free core, and ask for a pool size.
+    """Start a waiting job on a free core, and request a pool size.
 
     Parameters
     ----------
     site
         A decision is due on it.
     place
-        Which waiting job, counted from the one submitted first: 0 ≤ place < `TAIL` − `HEAD`.
+        The place of the waiting job, in order of submission: 0 ≤ place < `TAIL` − `HEAD`.
     size
-        The pool asked for, cores. A rigid site ignores it, and so does an elastic one whose pool has
-        changed within the period; else it becomes that large, but never larger than the ceiling, nor
-        smaller than the floor or the number of running jobs, this one included.
+        The requested size of the pool, cores. A rigid site ignores it, and so does an elastic one whose pool
+        has changed within the period. Otherwise the pool takes this size, but at most the ceiling, and at
+        least the floor and the number of running jobs, including this one.
 
     Returns
     -------
@@ -148,7 +142,7 @@ def _arrive(site):
 
 @kernel()
 def _leave_queue(site, place):
-    """Close the gap from the shorter side: whoever takes the first or the last moves nobody."""
+    """Close the gap from the shorter side: removing the first or the last job moves no other."""
     memory, waiting = site.state.memory, site.state.waiting
     head, tail = memory[HEAD], memory[TAIL]
     at = head + place

@@ -27,8 +27,8 @@ def test_a_fit_lowers_the_error_and_is_the_same_again() -> None:
     arrays = draw_network(SETTINGS, [True, False, False, False], 1)
     fitted, loss = fit(arrays, rows, target, replace(SETTINGS, epochs=60), (1, 2))
     assert loss < 0.02 < target.var()
-    told = [twin.value(fitted, np.zeros((1, 8)), row) for row in rows]
-    assert np.mean((told - target) ** 2) < 0.02
+    values = [twin.value(fitted, np.zeros((1, 8)), row) for row in rows]
+    assert np.mean((values - target) ** 2) < 0.02
     again, _ = fit(arrays, rows, target, replace(SETTINGS, epochs=60), (1, 2))
     assert_array_equal(again.readout, fitted.readout)
 
@@ -37,9 +37,9 @@ def test_torch_sees_what_the_twin_sees() -> None:
     arrays = draw_network(SETTINGS, shared_inputs(3, False, "paper"), 2)
     learner = FeedForwardLearner(arrays, SETTINGS, 0)
     rows = np.random.default_rng(0).normal(size=(4, arrays.columns.size))
-    for row, seen in zip(rows, learner._seen(rows), strict=True):
+    for row, phi in zip(rows, learner._phi(rows), strict=True):
         state = twin.next_state(arrays, arrays.rest(), row)
-        assert_allclose(seen, twin.seen_of(arrays, state, row))
+        assert_allclose(phi, twin.phi_of(arrays, state, row))
 
 
 def test_both_methods_train_and_go_on_where_they_stood(tmp_path) -> None:

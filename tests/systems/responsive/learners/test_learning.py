@@ -10,20 +10,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.branching import copy_site
+from gridtune.systems.responsive.learners.factory import new_learner
 from gridtune.systems.responsive.learners.inputs import (
-    as_seen,
-    input_names,
-    new_diary,
-    new_mind,
+    new_learner_state,
+    new_log,
+    observed_model,
     shared_inputs,
 )
-from gridtune.systems.responsive.learners.learning import (
-    centred,
-    fitted_targets,
-    new_learner,
-    sarsa_targets,
-)
-from gridtune.systems.responsive.learners.loop import BY_VALUE, fill_rows, live
+from gridtune.systems.responsive.learners.learning import centred, fitted_targets, sarsa_targets
+from gridtune.systems.responsive.learners.loop import BY_VALUE, fill_rows, run_site
 from gridtune.systems.responsive.learners.playing import play
 from gridtune.systems.responsive.learners.policy import load_policy
 from gridtune.systems.responsive.learners.reservoir import draw_network
@@ -54,7 +49,7 @@ WEIGHT = 0.4
 
 
 def sampled(settings, model=RIGID, sweep=1, jobs=None):
-    """Return a sampler that has lived a sweep, its networks, and all its samples."""
+    """Return a sampler after a sweep, its networks, and all its samples."""
     jobs = some_jobs() if jobs is None else jobs
     arrays = draw_network(settings, shared_inputs(3, model.elastic, settings.inputs), 5)
     arrays = arrays.with_readout(np.random.default_rng(1).normal(size=arrays.readout.shape))
@@ -75,12 +70,12 @@ def rewards_by_hand(site, jobs, elastic):
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
 def test_every_decision_is_learned_from_once_and_knows_its_successor(model) -> None:
     sampler, _, parts = sampled(SMALL, model)
-    site, diary = sampler._site, sampler._diary
+    site, log = sampler._site, sampler._log
     assert [part.begins for part in parts] == [True] + [False] * (len(parts) - 1)
     rows = np.concatenate([part.rows for part in parts])
     assert len(rows) == len(some_jobs())
     reward = rewards_by_hand(site, some_jobs(), model.elastic)
-    order = [int(np.flatnonzero((diary.rows == row).all(1))[0]) for row in rows]
+    order = [int(np.flatnonzero((log.rows == row).all(1))[0]) for row in rows]
     assert sorted(order) == list(range(len(rows)))
     assert_allclose(np.concatenate([part.reward for part in parts]), reward[order])
     for part, begin in zip(parts, np.cumsum([0] + [len(part) for part in parts[:-1]]), strict=True):
@@ -89,8 +84,8 @@ def test_every_decision_is_learned_from_once_and_knows_its_successor(model) -> N
         for place, decision in enumerate(mine):
             assert part.last[place] == (decision == len(rows) - 1)
             if not part.last[place]:
-                assert_array_equal(part.following_rows[place], diary.rows[decision + 1])
-                assert_array_equal(part.following[place], diary.seen[decision + 1])
+                assert_array_equal(part.following_rows[place], log.rows[decision + 1])
+                assert_array_equal(part.following[place], log.phi[decision + 1])
             else:
                 assert not part.following[place].any()
 
@@ -98,31 +93,31 @@ def test_every_decision_is_learned_from_once_and_knows_its_successor(model) -> N
 def test_a_reward_is_not_learned_from_before_the_job_is_done() -> None:
     settings, jobs = replace(SMALL, relearn=1), some_jobs()
     arrays = draw_network(settings, shared_inputs(3, False, "paper"), 5)
-    sampler, told = Sampler(jobs, RIGID, settings, WEIGHT, seed=9), 0
+    sampler, count = Sampler(jobs, RIGID, settings, WEIGHT, seed=9), 0
     sampler.begin(1, arrays)
     while not sampler.over:
-        told += len(sampler.sample(arrays))
+        count += len(sampler.sample(arrays))
         state = sampler._site.state
         done = (state.start >= 0) & (state.start + jobs.run <= state.memory[0])
-        assert told <= done.sum()
+        assert count <= done.sum()
 
 
 def test_what_readouts_see_is_what_the_twin_computes() -> None:
     sampler, arrays, _ = sampled(replace(SMALL, reservoirs=2, leak=0.5))
     state = arrays.rest()
-    for row, seen in zip(sampler._diary.rows, sampler._diary.seen, strict=True):
+    for row, phi in zip(sampler._log.rows, sampler._log.phi, strict=True):
         state = twin.next_state(arrays, state, row)
-        assert_allclose(seen, twin.seen_of(arrays, state, row), rtol=1e-11)
+        assert_allclose(phi, twin.phi_of(arrays, state, row), rtol=1e-11)
 
 
 def test_sarsa_targets() -> None:
     _, arrays, parts = sampled(SMALL)
     part = max(parts, key=len)
     targets = sarsa_targets(arrays.readout, part, SMALL)
-    for seen, after, last, reward, target in zip(
-        part.seen, part.following, part.last, part.reward, targets, strict=True
+    for phi, after, last, reward, target in zip(
+        part.phi, part.following, part.last, part.reward, targets, strict=True
     ):
-        q, following = (float((each * arrays.readout).sum(1).mean()) for each in (seen, after))
+        q, following = (float((x * arrays.readout).sum(1).mean()) for x in (phi, after))
         observed = reward + (0.0 if last else 0.8 * following)
         assert target == pytest.approx(q + 0.2 * (observed - q))
 
@@ -131,53 +126,59 @@ def test_sarsa_targets() -> None:
 def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
     settings, jobs = replace(SMALL, method="fitted_q"), some_jobs(50)
     sampler, arrays, (run,) = sampled(settings, model, jobs=jobs)
-    site, mind = new_site(jobs, model), new_mind(arrays, 3, "paper")
+    site, learner = new_site(jobs, model), new_learner_state(arrays, 3, "paper")
     best, state = [], arrays.rest()
     for decision in range(len(jobs)):
         assert advance_until_decision(site)
         rows = np.empty((count_candidates(site), arrays.columns.size))
-        fill_rows(site, mind, rows, len(rows))
+        fill_rows(site, learner, rows, len(rows))
         best.append(max(twin.value(arrays, state, row) for row in rows))
         state = twin.next_state(arrays, state, run.rows[decision])
-        start_candidate(site, sampler._diary.candidate[decision])
+        start_candidate(site, sampler._log.candidate[decision])
     expected = run.reward + 0.8 * np.append(best[1:], 0.0)
     assert_allclose(fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
 
 
 def test_a_copy_of_a_site_lives_on_alone() -> None:
     jobs, arrays = some_jobs(), draw_network(SMALL, shared_inputs(3, True, "paper"), 5)
-    site, mind, rng = new_site(jobs, ELASTIC), new_mind(arrays, 3, "paper"), np.random.default_rng(0)
-    live(site, mind, new_diary(0, arrays), BY_VALUE, 1.0, 30, NEVER, rng)
+    site, learner, rng = (
+        new_site(jobs, ELASTIC),
+        new_learner_state(arrays, 3, "paper"),
+        np.random.default_rng(0),
+    )
+    run_site(site, learner, new_log(0, arrays), BY_VALUE, 1.0, 30, NEVER, rng)
     copy = new_site(jobs, ELASTIC)
-    live(copy, new_mind(arrays, 3, "paper"), new_diary(0, arrays), 1, 0.0, 50, NEVER, rng)
+    run_site(copy, new_learner_state(arrays, 3, "paper"), new_log(0, arrays), 1, 0.0, 50, NEVER, rng)
     copy_site(site, copy)
     head, tail = site.state.memory[2], site.state.memory[3]
     for name, mine, theirs in zip(site.state._fields, site.state, copy.state, strict=True):
         part = slice(head, tail) if name == "waiting" else slice(None)
         assert_array_equal(mine[part], theirs[part], err_msg=name)
-    before = [each.copy() for each in site.state]
-    live(copy, new_mind(arrays, 3, "paper"), new_diary(0, arrays), BY_VALUE, 0.0, NEVER, NEVER, rng)
+    before = [array.copy() for array in site.state]
+    run_site(
+        copy, new_learner_state(arrays, 3, "paper"), new_log(0, arrays), BY_VALUE, 0.0, NEVER, NEVER, rng
+    )
     for mine, then in zip(site.state, before, strict=True):
         assert_array_equal(mine, then)
 
 
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
 def test_branches_come_to_what_living_them_comes_to(model) -> None:
-    """Each branch is lived through again from the very beginning, by hand."""
+    """Each branch is simulated again from the start."""
     jobs, settings = some_jobs(48), replace(BRANCHING, epsilon=0.0, inputs="paper", direct=False)
     sampler, arrays, (branches,) = sampled(settings, model, jobs=jobs)
-    _, price = sampler._looked_ahead(arrays)
+    _, price = sampler._look_ahead(arrays)
     assert (price > 0) == model.elastic
     sizes = np.diff(branches.first)
     assert (sizes[sizes > 0] >= 2).all()
     # The branch of the candidate that is taken is the run itself: the first one of each probe.
-    site, mind, diary = new_site(jobs, model), new_mind(arrays, 3, "paper"), new_diary(48, arrays)
-    live(site, mind, diary, BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
+    site, learner, log = new_site(jobs, model), new_learner_state(arrays, 3, "paper"), new_log(48, arrays)
+    run_site(site, learner, log, BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
     checked = 0
     for begin, size in zip(branches.first[:-1], sizes, strict=True):
         if size == 0:
             continue
-        decision = int(np.flatnonzero((diary.seen == branches.seen[begin]).all((1, 2)))[0])
+        decision = int(np.flatnonzero((log.phi == branches.phi[begin]).all((1, 2)))[0])
         now = int(site.state.time[decision])
         expected = worth_by_hand(site, jobs, model, decision, now + 900, price)
         assert branches.value[begin] == pytest.approx(expected)
@@ -211,8 +212,8 @@ def fairness_at_stop(site, jobs, end):
 
 def test_centring_leaves_differences_within_a_decision() -> None:
     first, value = np.array([0, 2, 2, 5]), np.array([1.0, 3.0, 5.0, 6.0, 10.0])
-    seen = np.arange(10.0).reshape(5, 1, 2)
-    moved, centre = centred(Branches(first, seen, value))
+    phi = np.arange(10.0).reshape(5, 1, 2)
+    moved, centre = centred(Branches(first, phi, value))
     assert_allclose(centre, [-1, 1, -2, -1, 3])
     assert_allclose(moved[:2, 0], [[-1, -1], [1, 1]])
     assert_allclose(moved[2:, 0], [[-2, -2], [0, 0], [2, 2]])
@@ -235,7 +236,7 @@ def test_a_training_that_was_killed_comes_to_the_same(settings, model, tmp_path)
         weight=WEIGHT,
         rng=np.random.default_rng(3),
         checkpoint=path,
-        progress=lambda sweep, told: rest.append(sweep),
+        progress=lambda sweep, _: rest.append(sweep),
     )
     assert rest == list(range(1, settings.sweeps + 1))
     assert np.abs(whole.arrays.readout).max() > 0
@@ -244,7 +245,7 @@ def test_a_training_that_was_killed_comes_to_the_same(settings, model, tmp_path)
     whole.save(tmp_path / "policy.npz")
     loaded = load_policy(tmp_path / "policy.npz")
     assert loaded.settings == settings
-    one, other = (play(each, some_jobs(seed=1), model) for each in (whole, loaded))
+    one, other = (play(policy, some_jobs(seed=1), model) for policy in (whole, loaded))
     assert_array_equal(one.state.start, other.state.start)
     assert_array_equal(one.state.pool, other.state.pool)
 
@@ -266,18 +267,18 @@ def test_a_pool_may_follow_demand_while_values_choose_the_job() -> None:
     policy = train(jobs, ELASTIC, replace(SMALL, sweeps=0), rng=np.random.default_rng(0))
     policy.arrays.readout[:] = 0.0  # all values alike: the job submitted first goes first
     for headroom in (0.8, 1.5):
-        lived, ruled = (
+        site, ruled = (
             play(policy, jobs, ELASTIC, headroom=headroom),
             replay(jobs, ELASTIC, "fcfs", headroom=headroom),
         )
-        assert_array_equal(lived.state.start, ruled.start)
-        assert_array_equal(outcome_of(lived).pool, ruled.pool)
+        assert_array_equal(site.state.start, ruled.start)
+        assert_array_equal(outcome_of(site).pool, ruled.pool)
     trained = train(jobs, ELASTIC, BRANCHING, weight=1.0, rng=np.random.default_rng(0))
-    first, ours = (play(each, jobs, ELASTIC, headroom=0.8) for each in (policy, trained))
+    first, ours = (play(learned, jobs, ELASTIC, headroom=0.8) for learned in (policy, trained))
     assert (first.state.start - jobs.submit).mean() > (ours.state.start - jobs.submit).mean()
-    for site, headroom in ((RIGID, 1.0), (ELASTIC, -1.0), (ELASTIC, float("nan"))):
+    for model, headroom in ((RIGID, 1.0), (ELASTIC, -1.0), (ELASTIC, float("nan"))):
         with pytest.raises(PolicyError, match="headroom"):
-            play(policy, jobs, site, headroom=headroom)
+            play(policy, jobs, model, headroom=headroom)
 
 
 def test_a_policy_is_for_its_own_kind_of_site() -> None:
@@ -286,19 +287,21 @@ def test_a_policy_is_for_its_own_kind_of_site() -> None:
         play(policy, some_jobs(), ELASTIC)
 
 
-def test_inputs_have_names_and_shared_ones_are_shared() -> None:
+def test_shared_inputs_are_the_same_for_all_candidates() -> None:
     for model in (RIGID, ELASTIC):
         for inputs in ("paper", "extended", "relative"):
             shared = shared_inputs(3, model.elastic, inputs)
-            assert len(input_names(3, model.elastic, inputs)) == len(shared)
             arrays = draw_network(replace(SMALL, inputs=inputs), shared, 5)
             jobs = some_jobs()
-            site, mind = new_site(jobs, as_seen(model, inputs)), new_mind(arrays, 3, inputs)
+            site, learner = (
+                new_site(jobs, observed_model(model, inputs)),
+                new_learner_state(arrays, 3, inputs),
+            )
             rng = np.random.default_rng(0)
-            live(site, mind, new_diary(0, arrays), BY_VALUE, 1.0, 40, NEVER, rng)
+            run_site(site, learner, new_log(0, arrays), BY_VALUE, 1.0, 40, NEVER, rng)
             assert advance_until_decision(site)
             rows = np.full((count_candidates(site), len(shared)), np.nan)
-            fill_rows(site, mind, rows, len(rows))
+            fill_rows(site, learner, rows, len(rows))
             assert np.isfinite(rows).all()
             assert (rows[:, shared] == rows[0, shared]).all()
 
@@ -317,11 +320,11 @@ def test_branches_teach_to_serve_short_jobs_first() -> None:
 
 def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
     settings, jobs = replace(BRANCHING, branches=2), some_jobs()
-    sampler, _, (noted,) = sampled(settings, sweep=0, jobs=jobs)
+    sampler, _, (recorded,) = sampled(settings, sweep=0, jobs=jobs)
     site = sampler._site
-    assert len(noted.first) == len(jobs) + 1
-    decision = int(np.flatnonzero(np.diff(noted.first))[-1])
-    # The candidate that was taken is noted first.
+    assert len(recorded.first) == len(jobs) + 1
+    decision = int(np.flatnonzero(np.diff(recorded.first))[-1])
+    # The chosen candidate is recorded first.
     job, now = site.state.decided[decision], site.state.time[decision]
     end = np.minimum(site.state.start + jobs.run, now)
     served = np.bincount(jobs.vo, np.where(site.state.number < decision, end - site.state.start, 0), 3)
@@ -330,7 +333,7 @@ def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
     if jobs.vo[job] == deficit.argmax():
         rate = decision / (now - jobs.submit[0])
         worth += (1 - WEIGHT) * rate / (served.sum() * jobs.shares.max())
-    assert noted.value[noted.first[decision]] == pytest.approx(0.5 * np.log(worth))
+    assert recorded.value[recorded.first[decision]] == pytest.approx(0.5 * np.log(worth))
 
 
 def test_a_pool_is_worth_most_where_it_was_just_enough() -> None:

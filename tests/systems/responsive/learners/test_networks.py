@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners import kernels
 from gridtune.systems.responsive.learners.learning import NormalEquations
-from gridtune.systems.responsive.learners.reservoir import draw_network, draw_reservoirs, recurrent_matrix
+from gridtune.systems.responsive.learners.reservoir import draw_network, draw_reservoirs
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from tests.systems.responsive.learners import twin
 
@@ -36,7 +36,7 @@ def rows_of(count, seed=2):
 
 def test_a_reservoir_is_as_the_paper_draws_it() -> None:
     arrays = draw_network(PAPER, [True] * 11 + [False] * 8, seed=3)
-    matrix = recurrent_matrix(arrays, 0)
+    matrix = twin.dense(arrays, 0)
     assert (matrix != 0).sum() == 1000
     assert arrays.readout.shape == (1, 1 + 15)
     assert np.abs(np.linalg.eigvals(matrix)).max() == pytest.approx(PAPER.spectral_radius)
@@ -51,7 +51,7 @@ def test_a_reservoir_is_as_the_paper_draws_it() -> None:
 def test_a_reservoir_without_cycles_stays_as_it_is() -> None:
     for seed in range(50):
         arrays = draw_network(replace(PAPER, neurons=4, connectivity=0.15), [True, False], seed)
-        matrix = recurrent_matrix(arrays, 0)
+        matrix = twin.dense(arrays, 0)
         radius = np.abs(np.linalg.eigvals(matrix)).max()
         assert np.isfinite(matrix).all()
         assert radius == pytest.approx(0.9) or (np.linalg.matrix_power(matrix, 4) == 0).all()
@@ -68,8 +68,8 @@ def test_kernels_equal_the_twin(settings) -> None:
 
     out = np.empty((6, *arrays.readout.shape))
     kernels.describe(arrays, state, rows, scratch, out)
-    for row, seen in zip(rows, out, strict=True):
-        assert_allclose(seen, twin.seen_of(arrays, twin.next_state(arrays, state, row), row), rtol=1e-12)
+    for row, phi in zip(rows, out, strict=True):
+        assert_allclose(phi, twin.phi_of(arrays, twin.next_state(arrays, state, row), row), rtol=1e-12)
     kernels.values_of(arrays.readout, out, q)
     assert_allclose(q[:6], [twin.value(arrays, before, row) for row in rows], rtol=1e-12)
 
@@ -79,7 +79,7 @@ def test_kernels_equal_the_twin(settings) -> None:
     assert_allclose(state, before, rtol=1e-12)
     chosen = np.empty(arrays.readout.shape)
     kernels.describe_chosen(arrays, state, rows[-1], chosen)
-    assert_allclose(chosen, twin.seen_of(arrays, before, rows[-1]), rtol=1e-12)
+    assert_allclose(chosen, twin.phi_of(arrays, before, rows[-1]), rtol=1e-12)
 
 
 def test_a_feed_forward_network_is_one_that_forgets() -> None:
@@ -92,15 +92,15 @@ def test_a_feed_forward_network_is_one_that_forgets() -> None:
 
 def test_normal_equations_equal_least_squares_however_samples_come() -> None:
     rng = np.random.default_rng(0)
-    seen, target = rng.normal(size=(40, 2, 5)), rng.normal(size=40)
+    phi, target = rng.normal(size=(40, 2, 5)), rng.normal(size=40)
     prior = rng.normal(size=(2, 5))
     equations = NormalEquations(2, 5, ridge=0.7)
     equations.begin(prior)
     assert_allclose(equations.solution(), prior)
     for part in np.split(np.arange(40), [1, 7, 30]):
-        equations.add(seen[part], target[part])
-    for network, found in enumerate(equations.solution()):
-        assert_allclose(found, twin.ridge(seen[:, network], target, 0.7, prior[network]), rtol=1e-9)
+        equations.add(phi[part], target[part])
+    for network, readout in enumerate(equations.solution()):
+        assert_allclose(readout, twin.ridge(phi[:, network], target, 0.7, prior[network]), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_tune_chooses_among_settings(cluster, tmp_path) -> None:
     )
     results = tuner.fit()
     assert not results.errors
-    assert {each.config["learner"]["ridge"] for each in results} == {1e-3, 1e3}
+    assert {result.config["learner"]["ridge"] for result in results} == {1e-3, 1e3}
 
 
 def test_the_module_values_candidates_as_the_twin_does() -> None:

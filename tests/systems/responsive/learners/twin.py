@@ -23,23 +23,23 @@ def next_state(arrays, state, row):
     return after
 
 
-def seen_of(arrays, state, row):
-    """What the readouts see: a constant, the first r neurons and, where they see them, the inputs."""
+def phi_of(arrays, state, row):
+    """The readouts' inputs: a constant, the first r neurons and, with `direct`, the inputs."""
     networks, outputs = arrays.readout.shape
-    seen = arrays.sizes[0]
-    columns = [np.ones((networks, 1)), state[:, :seen]]
-    if outputs > 1 + seen:
+    visible = arrays.sizes[0]
+    columns = [np.ones((networks, 1)), state[:, :visible]]
+    if outputs > 1 + visible:
         columns.append(np.tile(row, (networks, 1)))
     return np.concatenate(columns, axis=1)
 
 
 def value(arrays, state, row):
-    return float((seen_of(arrays, next_state(arrays, state, row), row) * arrays.readout).sum(1).mean())
+    return float((phi_of(arrays, next_state(arrays, state, row), row) * arrays.readout).sum(1).mean())
 
 
-def ridge(seen, target, weight, prior):
+def ridge(phi, target, weight, prior):
     """argmin Σ (φ·w − y)² + weight · |w − prior|², from the stacked least-squares problem."""
-    outputs = seen.shape[1]
-    rows = np.concatenate([seen, np.sqrt(weight) * np.eye(outputs)])
-    wanted = np.concatenate([target, np.sqrt(weight) * prior])
-    return np.linalg.lstsq(rows, wanted, rcond=None)[0]
+    outputs = phi.shape[1]
+    rows = np.concatenate([phi, np.sqrt(weight) * np.eye(outputs)])
+    targets = np.concatenate([target, np.sqrt(weight) * prior])
+    return np.linalg.lstsq(rows, targets, rcond=None)[0]

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.reference import ReferenceJob, ReferenceSite
 from gridtune.systems.responsive.simulator.site import SiteModel, pool_sizes
+from tests.systems.responsive.simulator.reference import ReferenceJob, ReferenceSite
 
 
 @st.composite
@@ -39,7 +39,7 @@ def site_models(draw):
         step=draw(st.integers(1, 3)),
         period=draw(st.integers(0, 15)),
         oracle=draw(st.booleans()),
-        window=draw(st.integers(1, 6)),
+        median_of=draw(st.integers(1, 6)),
         prior_interactive=5.0,
         prior_batch=50.0,
         features=draw(st.sampled_from(["paper", "extended"])),
@@ -62,12 +62,12 @@ def reference_site(jobs: SiteJobs, model: SiteModel) -> ReferenceSite:
         sizes=pool_sizes(model).tolist(),
         period=model.period,
         oracle=model.oracle,
-        window=model.window,
+        median_of=model.median_of,
         prior={True: model.prior_interactive, False: model.prior_batch},
     )
 
 
-def assert_same_life(outcome, reference: ReferenceSite) -> None:
+def assert_same_outcome(outcome, reference: ReferenceSite) -> None:
     """Every start, decision, pool size, F and U equal, bit for bit."""
     assert outcome.start.tolist() == [job.start for job in reference.jobs]
     decided = np.argsort(outcome.decision).tolist()

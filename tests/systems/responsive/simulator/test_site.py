@@ -1,4 +1,4 @@
-"""Lives worked out by hand, theory, and what is refused."""
+"""Outcomes worked out by hand, theory, and errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FOUR = jobs_of((0, 10, 0, 0), (1, 8, 0, 0), (2, 2, 1, 1), (3, 5, 0, 1))
         ("fair_share", [0, 12, 10, 20]),
     ],
 )
-def test_whom_each_rule_takes(rule, starts):
+def test_the_order_of_each_rule(rule, starts):
     assert replay(FOUR, ONE_CORE, rule).start.tolist() == starts
 
 
@@ -150,16 +150,16 @@ def test_vos_of_a_log():
 def test_what_is_refused():
     with pytest.raises(SimulationError, match="at least 1 s"):
         jobs_of((0, 0, 0, 0))
-    with pytest.raises(SimulationError, match="by submission"):
+    with pytest.raises(SimulationError, match="in order of submission"):
         jobs_of((5, 1, 0, 0), (4, 1, 0, 0))
-    with pytest.raises(SimulationError, match="add up to"):
+    with pytest.raises(SimulationError, match="add up to 1"):
         jobs_of((0, 1, 0, 0), shares=np.array([0.5, 0.6]))
-    with pytest.raises(SimulationError, match="numbered from 0 to 1"):
+    with pytest.raises(SimulationError, match="numbers from 0 to 1"):
         jobs_of((0, 1, 2, 0))
     with pytest.raises(SimulationError, match="floor <= cores <= largest"):
         SiteModel(cores=20, elastic=True)
-    with pytest.raises(SimulationError, match="window"):
-        SiteModel(window=0)
+    with pytest.raises(SimulationError, match="median_of"):
+        SiteModel(median_of=0)
     with pytest.raises(SimulationError, match="no rule is named"):
         replay(FOUR, ONE_CORE, "lifo")  # type: ignore[arg-type]
     with pytest.raises(SimulationError, match="needs a generator"):

@@ -1,7 +1,7 @@
-"""The responsive site in plain Python: slow, clear, and what the compiled one has to equal.
+"""The responsive site in plain Python: slow and clear; the compiled one must equal it.
 
-It keeps lists of jobs, looks through all of them at every instant, adds up service afresh whenever it is
-asked, and shares no code with the kernels. The rules are spelt out in `docs/responsive.md`.
+It keeps lists of jobs, scans all of them at every instant, adds up service from scratch each time, and shares
+no code with the kernels. `docs/responsive.md` describes the rules.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ReferenceJob:
 
 @dataclass
 class ReferenceDecision:
-    """What was decided: the job, when, what it saw, and the pool afterwards."""
+    """A decision: the job, the instant, F and U before it, and the pool after it."""
 
     job: int
     time: int
@@ -45,7 +45,7 @@ class ReferenceDecision:
 
 @dataclass
 class ReferenceSite:
-    """A site that lives from decision to decision.
+    """A site that advances from decision to decision.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class ReferenceSite:
     shares
         Target share of each VO.
     cores, elastic, floor, largest, sizes, period
-        The pool: to begin with; whether it may be sized; least and largest size; sizes that may be asked
-        for; seconds between changes.
-    oracle, window, prior
-        Whether run times are known; else completed jobs whose median is an estimate, and what is expected
-        before there are any, by class (True: interactive).
+        The pool: initial size; whether it may change; smallest and largest size; sizes to choose from;
+        seconds between changes.
+    oracle, median_of, prior
+        Whether run times are known; otherwise the number of completed jobs whose median is the estimate,
+        and the estimate before there are any, by class (True: interactive).
     """
 
     jobs: Sequence[ReferenceJob]
@@ -70,7 +70,7 @@ class ReferenceSite:
     sizes: Sequence[int] = ()
     period: int = 900
     oracle: bool = True
-    window: int = 1000
+    median_of: int = 1000
     prior: dict[bool, float] = field(default_factory=lambda: {True: 450.0, False: 3600.0})
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class ReferenceSite:
         self.changes: list[tuple[int, int]] = []
 
     def until_decision(self) -> bool:
-        """Live on until a decision is due; False once there is nothing left to come."""
+        """Advance until a decision is due; return False once every job is completed."""
         while not (self.waiting and len(self.running) < self.pool):
             instants = [job.end for job in self.running] + [job.submit for job in self.coming]
             if not instants:
@@ -98,9 +98,9 @@ class ReferenceSite:
         return True
 
     def begin_job(self, place: int, size: int) -> None:
-        """Start the waiting job at that place, and ask for a pool size."""
+        """Start the waiting job at that place, and request a pool size."""
         job = self.waiting.pop(place)
-        seen = self.fairness(), self.utilisation()
+        accounts = self.fairness(), self.utilisation()
         job.start = self.now
         self.running.append(job)
         if self.may_change():
@@ -108,7 +108,7 @@ class ReferenceSite:
             if granted != self.pool:
                 self.pool = granted
                 self.changes.append((self.now, granted))
-        self.decisions.append(ReferenceDecision(job.number, self.now, *seen, self.pool))
+        self.decisions.append(ReferenceDecision(job.number, self.now, *accounts, self.pool))
 
     def may_change(self) -> bool:
         """Tell whether the pool may change now."""
@@ -145,11 +145,11 @@ class ReferenceSite:
         return sum(job.run for job in self.done) / area if area else 0.0
 
     def expected(self, job: ReferenceJob) -> float:
-        """Return how long a job is expected to run."""
+        """Return the expected run time of a job."""
         if self.oracle:
             return float(job.run)
-        alike = [other.run for other in self.done if other.interactive == job.interactive]
-        return float(statistics.median(alike[-self.window :])) if alike else self.prior[job.interactive]
+        runs = [other.run for other in self.done if other.interactive == job.interactive]
+        return float(statistics.median(runs[-self.median_of :])) if runs else self.prior[job.interactive]
 
     def rows(self, extended: bool) -> list[list[float]]:
         """Return the features of every candidate."""
@@ -173,13 +173,13 @@ class ReferenceSite:
         return row + self._more_about(job) if extended else row
 
     def _more_about(self, job: ReferenceJob) -> list[float]:
-        hurried = sum(other.interactive for other in self.waiting)
+        interactive = sum(other.interactive for other in self.waiting)
         expected, wait = self.expected(job), self.now - job.submit
         return [
             self.fairness(),
             self.utilisation(),
-            math.log1p(hurried) / 8,
-            math.log1p(len(self.waiting) - hurried) / 8,
+            math.log1p(interactive) / 8,
+            math.log1p(len(self.waiting) - interactive) / 8,
             self.pool / self.cores,
             math.log1p(wait) / 12,
             expected / (expected + wait),
@@ -189,13 +189,13 @@ class ReferenceSite:
         ]
 
     def deficit(self, vo: int) -> float:
-        """Return what a VO lacks of its target share."""
+        """Return the deficit of a VO: its target share minus its share of the service."""
         total = sum(map(self.service, range(len(self.shares))))
         return self.shares[vo] - (self.service(vo) / total if total else self.shares[vo])
 
 
 def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> int:
-    """Return which waiting job a rule takes; of equals the first."""
+    """Return the place of the waiting job that a rule starts; ties go to the first."""
 
     def first_vo(job: ReferenceJob) -> float:
         anything = any(site.service(vo) for vo in range(len(site.shares)))
