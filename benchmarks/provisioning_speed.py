@@ -52,10 +52,10 @@ PARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "… seeded, releasing": ("moga", {**MOGA, "seeding": True, "release": True}),
     "pymoo NSGA-II, seeded, releasing": ("nsga2", {**MOGA, "seeding": True, "release": True}),
     "memetic": ("memetic", {}),
-    "… paying for what is not used": ("memetic", {"release": False}),
-    "… beginning with all slots only": ("memetic", {"seeds": 1}),
+    "… paying for unused slots": ("memetic", {"release": False}),
+    "… seeded with all slots only": ("memetic", {"seeds": 1}),
     "… without crossover": ("memetic", {"crossover_rate": 0.0}),
-    "… never dropping on purpose": ("memetic", {"drop_rate": 0.0, "swap_rate": 0.5}),
+    "… never dropping slots": ("memetic", {"drop_rate": 0.0, "swap_rate": 0.5}),
     "… population of 20": ("memetic", {"population": 20}),
     "… population of 100": ("memetic", {"population": 100}),
 }
