@@ -76,20 +76,13 @@ class DispatchSystem(System):
 
     def prepare(self, parameters: Iterable[DispatchParameters]) -> None:
         """Compile what these runs need, by running a few jobs."""
-        for learner in {cell.learner for cell in parameters} - {"none", "drain"}:
-            few = {
-                "batches": 1,
-                "batch_jobs": 20,
-                "learning_jobs": 60,
-                "repair_every": 5,
-                "offered_load": 3.0,
-            }
-            run = DispatchParameters.model_validate({"mode": "direct", "learner": learner, **few})
+        few = {"batches": 1, "batch_jobs": 20, "learning_jobs": 60, "offered_load": 3.0}
+        learners = {cell.learner for cell in parameters} - {"none", "drain"}
+        learning = ({**few, "mode": "direct", "learner": name, "repair_every": 5} for name in learners)
+        for options in (few, *learning):
+            p = DispatchParameters.model_validate(options)
             rng = np.random.default_rng(0)
-            _run(run, _jobs(run, rng.spawn(4), None), rng.spawn(3))
-        few_jobs = DispatchParameters.model_validate({"batches": 1, "batch_jobs": 5})
-        chance = np.random.default_rng(0)
-        _run(few_jobs, _jobs(few_jobs, chance.spawn(4), None), chance.spawn(3))
+            _run(p, _jobs(p, rng.spawn(4), None), rng.spawn(3))
 
     def run(
         self, parameters: DispatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -97,13 +90,13 @@ class DispatchSystem(System):
         """Run the jobs under the broker and under its reference; `tables` adds a row for each job."""
         p = parameters
         log = None if p.trace is None else load(*self.traces(p))
-        purposes = ("arrivals", "lengths", "estimates", "deadlines")
         part = None if log is None else _part(p, log)
-        jobs = _jobs(p, [streams(purpose) for purpose in purposes], part)
+        drawing = ("arrivals", "lengths", "estimates", "deadlines")
+        jobs = _jobs(p, [streams(purpose) for purpose in drawing], part)
         # Both arms draw from streams of the same purposes, each from its beginning.
-        purposes = ("failures", "selector", "learning")
-        outcome = _run(p, jobs, [streams(purpose) for purpose in purposes])
-        reference = _run(_reference(p), jobs, [streams(purpose) for purpose in purposes])
+        running = ("failures", "selector", "learning")
+        outcome = _run(p, jobs, [streams(purpose) for purpose in running])
+        reference = _run(_reference(p), jobs, [streams(purpose) for purpose in running])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
         if outcome.learning:
             notes["learning"] = dict(outcome.learning)
@@ -130,7 +123,8 @@ def _part(p: DispatchParameters, log: Workload) -> Workload:
 
 
 def _jobs(p: DispatchParameters, streams: list[np.random.Generator], log: Workload | None) -> DispatchJobs:
-    plan, options = _plan(p), {"slack": p.slack, "error": p.estimate_error, "streams": JobStreams(*streams)}
+    plan = _plan(p)
+    options: dict[str, Any] = {"slack": p.slack, "error": p.estimate_error, "streams": JobStreams(*streams)}
     if log is None:
         jobs = draw_jobs(plan, **options)
     else:

@@ -47,8 +47,7 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
             axes.plot(
                 np.arange(1, len(moving) + 1),
                 moving,
-                color=PALETTE[place % len(PALETTE)],
-                marker=MARKERS[place % len(MARKERS)],
+                **_style(place),
                 markersize=4,
                 label=method.label,
             )
@@ -58,11 +57,7 @@ def _learning(methods: Sequence[Method], path: Path) -> Iterator[Path]:
             )
         axes.set_xlabel(f"first of {_SPAN} batches of {_sizes(learning)}; a point is their mean")
         axes.set_ylabel("mean tardiness, s")
-        head(
-            axes,
-            "Learning from nothing",
-            "means over replicates; lower is better",
-        )
+        head(axes, "Learning from nothing", "means over replicates; lower is better")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         yield save(drawing, path)
 
@@ -90,6 +85,11 @@ def _recovery(methods: Sequence[Method], path: Path) -> Iterator[Path]:
         yield save(drawing, path)
 
 
+def _style(place: int) -> dict[str, Any]:
+    """Return the color and marker of a place in the palette."""
+    return {"color": PALETTE[place % len(PALETTE)], "marker": MARKERS[place % len(MARKERS)]}
+
+
 def _places(methods: Sequence[Method]) -> dict[str, int]:
     """Return a place in the palette for each method's name: the same in every panel."""
     return {label: place for place, label in enumerate(dict.fromkeys(method.label for method in methods))}
@@ -109,13 +109,11 @@ def _legend(panels: Any) -> None:
 def _draw_recovery(axes: Any, methods: Sequence[Method], places: Mapping[str, int]) -> None:
     after = int(methods[0].of("change_after"))
     for method in methods:
-        place = places[method.label]
         middle = medians(method.relative, axis=0)
         axes.plot(
             np.arange(1, len(middle) + 1),
             middle,
-            color=PALETTE[place % len(PALETTE)],
-            marker=MARKERS[place % len(MARKERS)],
+            **_style(places[method.label]),
             label=method.label,
         )
     axes.axhline(1.0, color=BASELINE, linewidth=1.0)
@@ -147,23 +145,11 @@ def _calibration(methods: Sequence[Method], path: Path) -> Iterator[Path]:
         for axes, base in zip(grid[0], bases, strict=True):
             axes.plot([0, 1], [0, 1], color=BASELINE, linewidth=1.0)
             for method in (method for method in shown if base in (method.base, "direct")):
-                place = places[method.label]
+                style = _style(places[method.label])
                 chance, share, jobs = method.reliability
-                axes.plot(
-                    chance,
-                    share,
-                    color=PALETTE[place % len(PALETTE)],
-                    linewidth=1.0,
-                    linestyle="--" if method.learner in _PAPERS else "-",
-                )
-                axes.scatter(
-                    chance,
-                    share,
-                    s=8 + 80 * jobs / jobs.sum(),
-                    color=PALETTE[place % len(PALETTE)],
-                    marker=MARKERS[place % len(MARKERS)],
-                    label=method.label,
-                )
+                line = "--" if method.learner in _PAPERS else "-"
+                axes.plot(chance, share, color=style["color"], linewidth=1.0, linestyle=line)
+                axes.scatter(chance, share, s=8 + 80 * jobs / jobs.sum(), **style, label=method.label)
             axes.set_xlabel("predicted chance of ending in time")
             head(axes, base)
         grid[0][0].set_ylabel("share of jobs that did")
