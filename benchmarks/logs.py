@@ -23,14 +23,14 @@ def lublin(jobs: int, load: float) -> Workload:
 
 
 def real_path(name: str) -> Path | None:
-    """Return where a real log lies, or None where it is not to be had."""
+    """Return the path of a real log, or None if it is missing."""
     folder = Path(os.environ.get("GRIDTUNE_TRACE_DIR", ROOT.parent / "shared" / "traces"))
     file = folder / "swf" / REAL[name][0]
     return file if file.is_file() else None
 
 
 def real(name: str) -> tuple[Workload, int] | None:
-    """Return a real log, cleaned by the default rules, and its machine's size; None where it is missing."""
+    """Return a real log, cleaned by the default rules, and its machine's size; None if it is missing."""
     file = real_path(name)
     if file is None:
         return None
@@ -39,6 +39,6 @@ def real(name: str) -> tuple[Workload, int] | None:
 
 
 def columns(workload: Workload) -> list[np.ndarray]:
-    """Return submit, run, requested and width: all that EASY looks at."""
+    """Return submit, run and requested times and processors: all that EASY needs."""
     named = (workload.submit_time, workload.run_time, workload.requested_time, workload.processors)
     return [np.array(column, dtype=np.int64) for column in named]

@@ -1,4 +1,4 @@
-"""How fast logs are read into columns, beside what one would write with pandas or by hand.
+"""How fast logs are read into columns, compared with pandas and with a plain loop.
 
     python -m benchmarks.read_speed
     python -m benchmarks.read_speed LOG.swf.gz
@@ -48,7 +48,7 @@ READERS = {"gridtune": with_gridtune, "pandas": with_pandas, "line by line": by_
 
 
 def log_to_read(folder: Path) -> Path:
-    """Return the LCG log, or one of the same length where it is missing."""
+    """Return the LCG log, or a generated one of the same length if it is missing."""
     traces = Path(os.environ.get("GRIDTUNE_TRACE_DIR", ROOT.parent / "shared" / "traces"))
     if (traces / "swf" / REAL).is_file():
         return traces / "swf" / REAL
@@ -65,8 +65,8 @@ def timed(read: Callable[[Path], tuple[np.ndarray, np.ndarray]], path: Path) -> 
         before = time.perf_counter()
         columns = read(path)
         seconds = time.perf_counter() - before
-        for found, wanted in zip(columns, expected, strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        for column, expected_column in zip(columns, expected, strict=True):
+            np.testing.assert_array_equal(column, expected_column)
         return seconds
 
     return run

@@ -226,7 +226,7 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     """Return the file (or folder) that a name or path stands for.
 
     Tried in this order: the path itself; the path in `base`; in the bundled `traces/`; in
-    `$GRIDTUNE_TRACE_DIR`; in the cache of fetched logs; the name of a bundled trace; the name (or file
+    `$GRIDTUNE_TRACE_DIR`; in the cache of downloaded logs; the name of a bundled trace; the name (or file
     name) of a catalogued log in `$GRIDTUNE_TRACE_DIR` with its subfolders, or in the cache; the name of any
     other file in a subfolder of `$GRIDTUNE_TRACE_DIR`.
 
@@ -307,7 +307,5 @@ def _not_found(name: str, base: Path | None) -> TraceError:
 def _suggest(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(repr(match) for match in close)}? " if close else ""
-    fetched = next((match for match in close if match in CATALOGUE), "NAME")
-    return (
-        f"{meant}gridtune traces list shows all names, gridtune traces fetch {fetched} downloads a public log"
-    )
+    log = next((match for match in close if match in CATALOGUE), "NAME")
+    return f"{meant}gridtune traces list shows all names, gridtune traces fetch {log} downloads a public log"

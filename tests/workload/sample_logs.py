@@ -21,12 +21,12 @@ def job_line(**changes: object) -> str:
 
 def make_workload(**columns: object) -> Workload:
     """Return a workload of the given columns; run time and processors have defaults."""
-    held = {name: np.asarray(values) for name, values in columns.items()}
-    jobs = len(next(iter(held.values())))
-    held.setdefault("submit_time", np.arange(jobs))
-    held.setdefault("run_time", np.full(jobs, 100))
-    held.setdefault("requested_processors", np.ones(jobs, dtype=np.int64))
-    return Workload(held)
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    jobs = len(next(iter(arrays.values())))
+    arrays.setdefault("submit_time", np.arange(jobs))
+    arrays.setdefault("run_time", np.full(jobs, 100))
+    arrays.setdefault("requested_processors", np.ones(jobs, dtype=np.int64))
+    return Workload(arrays)
 
 
 _INT64 = st.one_of(st.just(-1), st.integers(-(2**63), 2**63 - 1))

@@ -43,27 +43,27 @@ def small(**changes: Any) -> Workload:
 
 
 def test_figures() -> None:
-    found = describe_workload(small())
-    assert (found.jobs, found.users, found.groups, found.processors) == (4, 2, 0, 4)
-    assert found.span_seconds == 1000
-    assert found.area_processor_seconds == 100 + 800
-    assert found.offered_load == 900 / 4000
+    figures = describe_workload(small())
+    assert (figures.jobs, figures.users, figures.groups, figures.processors) == (4, 2, 0, 4)
+    assert figures.span_seconds == 1000
+    assert figures.area_processor_seconds == 100 + 800
+    assert figures.offered_load == 900 / 4000
     # Starts at 0 and 150, ends at 100 and 350.
-    assert found.recorded_utilisation == 900 / (4 * 350)
-    assert (found.run_time.count, found.run_time.mean, found.run_time.median) == (3, 100.0, 100.0)
-    assert (found.size.minimum, found.size.maximum, found.size.mean) == (1, 4, 2.5)
-    assert (found.inter_arrival.minimum, found.inter_arrival.median) == (0, 100)
-    assert (found.wait_time.count, found.wait_time.maximum) == (3, 50)
-    assert found.requested_time.count == 3
-    assert (found.estimate_accuracy.count, found.estimate_accuracy.mean) == (2, 0.75)
-    assert (found.serial_share, found.power_of_two_share, found.at_limit_share) == (0.25, 0.5, 0.5)
-    assert found.busiest_user_share == pytest.approx(2 / 3)
-    assert (found.zero_run_time, found.wider_than_machine, found.unsorted) == (1, 0, 0)
-    assert found.unknown["run_time"] == 1
-    assert found.unknown["queue"] == 4
-    assert "requested_processors" not in found.unknown
-    assert (found.clock, found.first_submit, found.arrivals_by_weekday) == ("log", None, ())
-    assert found.arrivals_by_hour[0] == 1.0
+    assert figures.recorded_utilisation == 900 / (4 * 350)
+    assert (figures.run_time.count, figures.run_time.mean, figures.run_time.median) == (3, 100.0, 100.0)
+    assert (figures.size.minimum, figures.size.maximum, figures.size.mean) == (1, 4, 2.5)
+    assert (figures.inter_arrival.minimum, figures.inter_arrival.median) == (0, 100)
+    assert (figures.wait_time.count, figures.wait_time.maximum) == (3, 50)
+    assert figures.requested_time.count == 3
+    assert (figures.estimate_accuracy.count, figures.estimate_accuracy.mean) == (2, 0.75)
+    assert (figures.serial_share, figures.power_of_two_share, figures.at_limit_share) == (0.25, 0.5, 0.5)
+    assert figures.busiest_user_share == pytest.approx(2 / 3)
+    assert (figures.zero_run_time, figures.wider_than_machine, figures.unsorted) == (1, 0, 0)
+    assert figures.unknown["run_time"] == 1
+    assert figures.unknown["queue"] == 4
+    assert "requested_processors" not in figures.unknown
+    assert (figures.clock, figures.first_submit, figures.arrivals_by_weekday) == ("log", None, ())
+    assert figures.arrivals_by_hour[0] == 1.0
 
 
 def test_quantiles_lie_between_order_statistics() -> None:
@@ -83,11 +83,11 @@ def test_another_machine_size() -> None:
 
 
 def test_missing_quantities_are_not_numbers() -> None:
-    found = describe_workload(small(columns={"run_time": [-1] * 4, "requested_processors": [-1] * 4}))
-    assert found.run_time.count == 0
-    assert math.isnan(found.run_time.mean)
-    assert math.isnan(found.serial_share)
-    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    figures = describe_workload(small(columns={"run_time": [-1] * 4, "requested_processors": [-1] * 4}))
+    assert figures.run_time.count == 0
+    assert math.isnan(figures.run_time.mean)
+    assert math.isnan(figures.serial_share)
+    plain = json.loads(json.dumps(figures.as_dict(), allow_nan=False))
     assert plain["run_time"]["mean"] is None
     assert plain["unknown"]["run_time"] == 4
 
@@ -183,9 +183,9 @@ def test_kth_figures(trace_dir: Path) -> None:
     """Figures that the archive's page and header state for this log."""
     from gridtune.workload import read_workload  # noqa: PLC0415
 
-    found = describe_workload(read_workload(next(trace_dir.rglob("KTH-SP2-1996-2.1-cln.swf.gz"))))
-    assert (found.jobs, found.processors, found.clock) == (28_476, 100, "Europe/Stockholm")
-    assert found.recorded_utilisation == pytest.approx(0.70, abs=0.01)
+    figures = describe_workload(read_workload(next(trace_dir.rglob("KTH-SP2-1996-2.1-cln.swf.gz"))))
+    assert (figures.jobs, figures.processors, figures.clock) == (28_476, 100, "Europe/Stockholm")
+    assert figures.recorded_utilisation == pytest.approx(0.70, abs=0.01)
     # The busiest hour of a site of office workers lies in the afternoon.
-    assert np.argmax(found.arrivals_by_hour) == 14
-    assert found.wait_time.count == 28_476
+    assert np.argmax(figures.arrivals_by_hour) == 14
+    assert figures.wait_time.count == 28_476

@@ -79,7 +79,8 @@ def test_the_header_survives_writing_in_its_order(write_file, tmp_path):
     ],
 )
 def test_the_machines_size(write_file, header, size):
-    assert read_workload(write_file("log.swf", header + GOOD)).machine_processors == size
+    job = job_line(requested_processors=1, allocated_processors=1)
+    assert read_workload(write_file("log.swf", header + job)).machine_processors == size
 
 
 def test_the_written_size_is_the_workloads_own(tmp_path, write_file):
@@ -261,19 +262,19 @@ def test_suffixes():
         ("a.b.SWF.GZ", ("swf", "a.b")),
         ("a.json.xz", ("batsim", "a")),
     ]:
-        found = find_format(name)
-        assert found is not None
-        assert (found[0].name, found[1]) == expected
+        match = find_format(name)
+        assert match is not None
+        assert (match[0].name, match[1]) == expected
     assert find_format(".swf") is None
     assert find_format("a.xml") is None
 
 
 def test_a_registered_format_is_never_overwritten():
-    known = get_format("swf")
+    swf = get_format("swf")
     for name, suffix in [("swf", ".new"), ("new", ".swf"), ("new", "swf"), ("new", ".SWF")]:
         with pytest.raises(WorkloadError):
-            register_format(Format(name, suffix, known.read, known.write, ""))
-    assert get_format("swf") is known
+            register_format(Format(name, suffix, swf.read, swf.write, ""))
+    assert get_format("swf") is swf
 
 
 @pytest.fixture

@@ -148,9 +148,9 @@ def test_bad_texts_are_refused(text: str, fault: str) -> None:
 
 
 def test_texts_become_parameters() -> None:
-    found = parse_parameters("lublin", ["jobs=5", "load=1", "population=all"])
-    assert found == {"jobs": 5, "load": 1.0, "population": "all"}
-    assert isinstance(found["load"], float)
+    parameters = parse_parameters("lublin", ["jobs=5", "load=1", "population=all"])
+    assert parameters == {"jobs": 5, "load": 1.0, "population": "all"}
+    assert isinstance(parameters["load"], float)
     with pytest.raises(WorkloadError, match="given twice"):
         parse_parameters("lublin", ["jobs=5", "jobs=6"])
 

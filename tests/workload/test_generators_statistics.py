@@ -85,10 +85,10 @@ def test_lublin_sizes(population: str, processors: int) -> None:
         ):
             expected += weight * share * np.bincount(drawn, minlength=processors + 1) / len(middle)
     assert expected.sum() == pytest.approx(1.0)
-    found = np.bincount(size, minlength=processors + 1) / count
+    shares = np.bincount(size, minlength=processors + 1) / count
     error = np.sqrt(expected * (1 - expected) / count)
-    assert (np.abs(found - expected) <= 4 * error + 2e-6).all()
-    power_share = found[2 ** np.arange(1, int(log2(processors)) + 1)].sum()
+    assert (np.abs(shares - expected) <= 4 * error + 2e-6).all()
+    power_share = shares[2 ** np.arange(1, int(log2(processors)) + 1)].sum()
     assert power_share >= model.power_of_two - 4 * sqrt(0.25 / count)
 
 
@@ -124,13 +124,13 @@ def test_lublin_days(population: str) -> None:
     """Half-hour i, counted from 1 at midnight, has the gamma law's mass on [i − ½, i + ½], for i = 11…58."""
     model = POPULATIONS[population]
     clock = model.day().clock_time(np.linspace(0, 86_400, 864_000, endpoint=False))
-    found = np.bincount((clock // 1800).astype(int), minlength=48) / len(clock)
+    shares = np.bincount((clock // 1800).astype(int), minlength=48) / len(clock)
     mass = np.zeros(48)
     for slot in range(11, 59):
         ends = [slot - 0.5, slot + 0.5]
         mass[(slot - 1) % 48] = np.diff(stats.gamma.cdf(ends, model.day_shape, scale=model.day_scale))[0]
-    assert found == pytest.approx(mass / mass.sum(), abs=1e-5)
-    assert 13 <= found.argmax() / 2 < 17
+    assert shares == pytest.approx(mass / mass.sum(), abs=1e-5)
+    assert 13 <= shares.argmax() / 2 < 17
 
 
 def test_lublin_parameters_are_the_published_ones() -> None:
@@ -145,8 +145,8 @@ def test_lublin_parameters_are_the_published_ones() -> None:
     for name, model in POPULATIONS.items():
         (a1, a2), (b1, b2) = model.run_time_shapes, model.run_time_scales
         gap = model.gap_shape * model.rush_to_all * model.gap_scale
-        found = (model.serial, model.power_of_two, *np.exp([a1 * b1, a2 * b2, gap]))
-        assert (*found, model.day_shape * model.day_scale / 2) == pytest.approx(expected[name], rel=1e-4)
+        figures = (model.serial, model.power_of_two, *np.exp([a1 * b1, a2 * b2, gap]))
+        assert (*figures, model.day_shape * model.day_scale / 2) == pytest.approx(expected[name], rel=1e-4)
 
 
 def test_cycle_follows_its_weights() -> None:
@@ -163,8 +163,8 @@ def test_users_follow_zipf() -> None:
     user = zipf(stream(1, "user"), count, 20, 1.2)
     weights = np.arange(1, 21) ** -1.2
     expected = weights / weights.sum()
-    found = np.bincount(user, minlength=21)[1:] / count
-    assert (np.abs(found - expected) < 4 * np.sqrt(expected * (1 - expected) / count)).all()
+    shares = np.bincount(user, minlength=21)[1:] / count
+    assert (np.abs(shares - expected) < 4 * np.sqrt(expected * (1 - expected) / count)).all()
 
 
 def test_modal_estimates_have_the_published_popularity() -> None:
@@ -236,8 +236,8 @@ def test_sessions_have_heavy_batches() -> None:
     sizes = np.unique(workload.submit_time, return_counts=True)[1]
     for least in (2, 5, 20):
         expected = least**-1.5
-        found = (sizes >= least).mean()
-        assert found == pytest.approx(expected, abs=4 * sqrt(expected / len(sizes)) + 0.002)
+        share = (sizes >= least).mean()
+        assert share == pytest.approx(expected, abs=4 * sqrt(expected / len(sizes)) + 0.002)
     assert sizes.max() >= 150
 
 

@@ -75,9 +75,9 @@ def test_batsim_holds_everything_of_jobs_that_ran(workload, packed):
 @EXAMPLES
 @given(workloads(), PACKED)
 def test_gwf_holds_all_but_two_fields(workload, packed):
-    kept = {k: v for k, v in workload.columns.items() if k not in ("preceding_job", "think_time")}
+    columns = {k: v for k, v in workload.columns.items() if k not in ("preceding_job", "think_time")}
     read = through_file(workload, f".gwf{packed}")
-    assert_same_content(read, replace(workload, columns=kept))
+    assert_same_content(read, replace(workload, columns=columns))
     assert_same_header(read, workload)
 
 
