@@ -103,7 +103,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What became of one cell: a row of `results.parquet`, a line of the journal.
+    """The result of one cell: a row of `results.parquet`, a line of the journal.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class CellResult:
     def of_cell(self, cell: Cell) -> CellResult:
         """Return the same result described as its cell is now.
 
-        What came out of a cell outlives the search space that asked for it. Another space may spell the same
+        A result outlives the search space that it was made for. Another space may spell the same
         run otherwise, by leaving out a default or by the path to a log.
         """
         return replace(
@@ -208,7 +208,7 @@ def finite_json(value: Any) -> Any:
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one text that stands for `value`: sorted keys, no spaces, shortest exact numbers."""
+    """Return the canonical text of `value`: sorted keys, no spaces, shortest exact numbers."""
     return json.dumps(
         finite_json(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     )
@@ -231,7 +231,7 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
         return system.Parameters.model_validate(dict(parameters))
     except ValidationError as refused:
         faults = refused.errors()
-        # What is wrong with several parameters together stands at no place.
+        # An error about several parameters together has no location.
         places = [f"{'.'.join(map(str, fault['loc']))}: " if fault["loc"] else "" for fault in faults]
         messages = [fault["msg"].removeprefix("Value error, ") for fault in faults]
         reasons = "; ".join(place + message for place, message in zip(places, messages, strict=True))
@@ -251,7 +251,7 @@ def _identity(system: System, parameters: SystemParameters, traces: Mapping[str,
     """Return what determines a result but for the seed.
 
     A parameter at its default is left out: saying it or not saying it is the same run, and a parameter
-    added to a system later does not rename the cells that do without it. Traces stand by their content.
+    added to a system later does not rename the cells that do without it. Traces count by their content.
     """
     set_parameters = parameters.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     if "trace" in set_parameters:

@@ -82,7 +82,7 @@ def configuration_label(parameters: Mapping[str, Any], varying: Sequence[str]) -
 
 
 def number_text(value: float | None, digits: int = 4) -> str:
-    """Write a measured number to so many significant digits; thousands are grouped, NaN is a dash."""
+    """Write a measured number to a few significant digits; thousands are grouped, NaN is a dash."""
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):

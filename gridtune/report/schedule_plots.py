@@ -18,11 +18,11 @@ from gridtune.report import style
 
 __all__ = ["LoadCurves", "plot_gantt", "plot_load"]
 
-#: Averages over so many equal spans of time: more than the figure has pixels for would only be noise.
+#: Spans of time that averages are taken over: more than the figure has pixels for would only be noise.
 SPANS = 300
 #: A Gantt chart of more jobs is a grey wall.
 MOST_BARS = 5_000
-#: Up to so many jobs each bar has room for its job's number.
+#: Jobs up to which a bar has room for its job's number.
 MOST_NUMBERED = 60
 
 FloatArray = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""How figures look: sizes, fonts, and colours that the colour-blind tell apart as well."""
+"""How figures look: sizes, fonts, and colours that colour-blind readers can tell apart."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _RC = {
 
 @contextmanager
 def figure(width: float, height: float, rows: int = 1, **subplots: Any) -> Iterator[tuple[Figure, Any]]:
-    """Give a figure of so many inches and its axes, in the house style, drawn without a screen.
+    """Return a figure of this size in inches and its axes, in the house style, drawn without a screen.
 
     pyplot is not touched: its figures live until they are closed, and it wants the main thread.
     """
@@ -84,7 +84,7 @@ def figure(width: float, height: float, rows: int = 1, **subplots: Any) -> Itera
 def save(drawing: Figure, path: Path) -> Path:
     """Write a figure as PNG (or what the suffix says) and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Laid out once and for all: left in place, the engine works again for every drawing, of which `savefig`
+    # Laid out once: left in place, the engine works again for every drawing, of which `savefig`
     # makes two, and takes longer than the drawing itself.
     engine = drawing.get_layout_engine()
     if engine is not None:

@@ -26,9 +26,9 @@ from gridtune.sweep.results import in_table
 
 __all__ = ["Best", "Summary", "summarise", "write_report"]
 
-#: A numeric parameter with at least so many values is an axis rather than a set of cases.
+#: A numeric parameter with at least this many values is an axis rather than a set of cases.
 _POINTS_OF_A_CURVE = 3
-#: Figures over pairs of parameters are drawn for so many pairs at most.
+#: Figures over pairs of parameters are drawn for this many pairs at most.
 _MOST_PAIRS = 3
 
 

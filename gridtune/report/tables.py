@@ -90,7 +90,7 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
     console
         Where to; the standard output if not given.
     limit
-        At most so many rows a stratum (the baseline's always among them); None for all.
+        Rows of a stratum at most (the baseline's always among them); None for all.
     """
     console = console or report_console()
     head = ranking_head(ranking)
@@ -168,7 +168,7 @@ def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
     ranking
         As `rank` makes it.
     limit
-        At most so many rows a stratum (the baseline's always among them); None for all.
+        Rows of a stratum at most (the baseline's always among them); None for all.
     """
     head = ranking_head(ranking)
     varying = varying_parameters(ranking, without=head.group_by)

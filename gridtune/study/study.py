@@ -43,7 +43,7 @@ class Study:
     tracking
         How tracking ended; None if it was off.
     sweep
-        What the sweep came to; None if it was only reported.
+        The result of the sweep; None if it was only reported.
     report
         Where tables and figures are; None for the sweep's folder.
     earlier

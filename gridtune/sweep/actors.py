@@ -35,7 +35,7 @@ _IDLE_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class ActorSettings:
-    """What every actor of a sweep is told once.
+    """What every actor of a sweep is given when it starts.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class SimulatorActor(tune.Trainable):
 
     def _run(self, cell: Cell) -> CellResult:
         if self._fault is not None or self._system is None:
-            error = error_text(self._fault or RuntimeError("the actor was told no settings"))
+            error = error_text(self._fault or RuntimeError("the actor has no settings"))
             return CellResult.of(cell, "failed", error=error, worker=worker_name())
         timeout = None if self._settings is None else self._settings.timeout
         if timeout is None:

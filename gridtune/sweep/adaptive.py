@@ -1,7 +1,7 @@
-"""Adaptive strategies: Optuna chooses each configuration by what the ones before it came to.
+"""Adaptive strategies: Optuna chooses each configuration by the results of those before it.
 
-Tune's own `OptunaSearch` cannot be told finished trials when the space has conditional dimensions, so a
-resumed sweep would begin from nothing; Optuna's ask-and-tell interface can, and is used here.
+Tune's own `OptunaSearch` does not take finished trials when the space has conditional dimensions, so a
+resumed sweep would begin from nothing. Optuna's ask-and-tell interface does, and is used here.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def directions_of(space: SearchSpace, system: System) -> list[str]:
 
 
 class AdaptiveQueue(BlockQueue):
-    """Deals out configurations as Optuna suggests them, one a block, and tells it what they came to.
+    """Deals out configurations as Optuna suggests them, one per block, and reports their results to it.
 
     Parameters
     ----------
     planner
         Makes a configuration's cells.
     finished
-        Results there are already, by cell id; finished configurations are told to the sampler.
+        Results there are already, by cell id; the sampler gets those of finished configurations.
     tried
         Results of every configuration tried before; by default those finished. Cells among them that are not
         finished are run again.
@@ -112,7 +112,7 @@ class AdaptiveQueue(BlockQueue):
         return [cell for cell in self._cells_of[key] if cell.cell_id not in self._found]
 
     def cells(self) -> list[Cell]:
-        """Return the cells of every configuration taken up so far."""
+        """Return the cells of every configuration started so far."""
         return [cell for cells in self._cells_of.values() for cell in cells]
 
     def _configurations(self) -> int:
@@ -128,7 +128,7 @@ class AdaptiveQueue(BlockQueue):
         return super().left + cells_each * (self._configurations() - len(self._cells_of))
 
     def take(self, *, among: int | None = None) -> Block | None:
-        """Return what is left of configurations taken up before, else a new one."""
+        """Return the rest of a configuration that was started before, else a new one."""
         block = super().take(among=among)
         if block is not None or self.out > self.workers:
             return block
@@ -157,7 +157,7 @@ class AdaptiveQueue(BlockQueue):
         return self._open(point, _queued(self._study, self._planner.space, point))
 
     def note(self, results: Sequence[CellResult]) -> None:
-        """Take results in; a configuration whose cells all have one is told to the sampler."""
+        """Take results; report a configuration to the sampler when all its cells have one."""
         self._found.update({result.cell_id: result for result in results})
         for point in map(self._point, results):
             self._tell(self._key(point), point)
@@ -236,7 +236,7 @@ def _failed() -> Any:
 
 
 def _queued(study: Any, space: SearchSpace, point: Mapping[str, Any]) -> Any:
-    """Return a trial of the study that stands at a given point."""
+    """Return a trial of the study at a given point."""
     parameters = {}
     for name, value in point.items():
         listed = space.dimensions[name].grid or space.dimensions[name].choice

@@ -122,7 +122,7 @@ class BlockQueue:
             self._waiting.extendleft(reversed(cells))
 
     def fair_size(self, more: int = 0) -> int:
-        """Return how many cells a block should have now, if so many more were waiting."""
+        """Return how many cells a block should have now, with `more` cells waiting."""
         left = len(self._waiting) + more
         even = left / (_BLOCKS_PER_WORKER * self.workers)
         if not self._timed:

@@ -30,7 +30,7 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
-    # The raylet's words on dying workers go to standard output past every log level; cells tell them better.
+    # The raylet prints to standard output about dying workers, past every log level; results say it better.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
@@ -45,7 +45,7 @@ _ENVIRONMENT = {
 _STORE_BYTES = 256 * 2**20
 #: Seconds within which a running cluster must answer.
 _ANSWER_SECONDS = 10.0
-#: Seconds without a worker after which a full cluster is told of.
+#: Seconds without a worker after which the user hears that the cluster is full.
 _WAIT_SECONDS = 15.0
 
 
@@ -114,14 +114,14 @@ def local_processors(workers: int, cpus: float) -> int:
 
 
 def room_for(processors: float, cpus: float) -> int:
-    """Return how many workers of so many processors there is room for.
+    """Return how many workers there is room for.
 
     Raises
     ------
     SweepError
         If there is none for a single one.
     """
-    # Five tenths are five workers of a tenth, whatever the last bit of the quotient is.
+    # 0.5 processors have room for five workers of 0.1, whatever the rounding.
     room = int(processors / cpus + 1e-9)
     if room < 1:
         raise SweepError(
@@ -134,7 +134,7 @@ def room_for(processors: float, cpus: float) -> int:
 def waiting_text(
     where: str, total: Mapping[str, float], free: Mapping[str, float], cpus: float
 ) -> str | None:
-    """Return what is to be told of a cluster without room for one worker now; None where there is room.
+    """Return the message about a cluster that has no room for a worker now; None where there is room.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def waiting_text(
 def warn_after_wait(
     text: str | None, tell: Callable[[str], None], *, seconds: float = _WAIT_SECONDS
 ) -> Iterator[Callable[[], None]]:
-    """Tell a text once unless the function given is called within so many seconds: a worker has started."""
+    """Pass a text to `tell` after some seconds, unless the function that is yielded is called before."""
     timer = threading.Timer(seconds, tell, [text])
     timer.daemon = True
     if text is not None:
@@ -199,8 +199,8 @@ def _disconnect() -> None:
 
     For a moment of its shutdown Ray ends the whole process, with status 1 and past every handler, if any
     thread lets go of an object reference. What Tune leaves behind holds such references in cycles, and Python
-    collects cycles in whatever thread happens to run, be it the one that sends to the tracking store. So they
-    are collected here, before, and nowhere until Ray has ended.
+    collects cycles in whichever thread is running, such as the one that sends to the tracking store. So they
+    are collected here, before, and not again until Ray has ended.
     """
     import ray  # noqa: PLC0415
 

@@ -2,7 +2,7 @@
 
 Tune gives the actor of a trial that ends to the next trial and, if that one's own actor is still starting,
 ends the start. With trials much shorter than the seconds a worker takes to start, a sweep would stay with
-the first worker for ever. So, as long as a worker is starting, no trial ends: the first blocks share out
+the first worker. So, as long as a worker is starting, no trial ends: the first blocks share out
 everything there is, and what is left of them when all workers are there is recalled and dealt out again.
 """
 
@@ -107,7 +107,7 @@ class SweepDriver:
         self._busy(len(self._heard))
 
     def should_end(self, trial_id: str, left: int) -> bool:
-        """Return whether a trial whose worker has so many cells left is to end now."""
+        """Return whether a trial whose worker has `left` cells should end now."""
         if self.over:
             return True
         waiting_for_worker = len(self._heard) < min(self._workers, len(self._block_of))

@@ -38,7 +38,7 @@ class _Search(Searcher):
         return Searcher.FINISHED if self._driver.over else None
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        """Do nothing: `_Hooks` hears of results and deaths."""
+        """Do nothing: `_Hooks` gets results and deaths."""
 
     def save(self, checkpoint_path: str) -> None:
         """Do nothing: the journal is the truth."""
@@ -68,7 +68,7 @@ class _Hooks(tune.Callback):
 
 
 class _Stop(Stopper):
-    """Ends trials, and the experiment when the driver cannot go on; asked before `_Hooks` hears a result."""
+    """Ends trials, and the experiment when the driver cannot go on; asked before `_Hooks` gets a result."""
 
     def __init__(self, driver: SweepDriver) -> None:
         self._driver = driver
@@ -98,7 +98,7 @@ def execute(
     queue
         Deals out blocks of cells.
     settings
-        What every actor is told; its workloads are in the object store.
+        What every actor is given; its workloads are in the object store.
     sink
         Called with results in the order they come, in this thread.
     busy

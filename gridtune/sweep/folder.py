@@ -1,4 +1,4 @@
-"""Whether a folder can be written into, found out before hours are spent on what is to be written there."""
+"""A check that a folder can be written into, before hours are spent on what goes there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_writable"]
 def check_writable(folder: Path) -> None:
     """Make the folder and a file in it, and take both away again.
 
-    Permissions alone do not tell: the superuser has all of them, and still cannot write everywhere.
+    Permissions are not enough to know: the superuser has all of them and still cannot write everywhere.
 
     Raises
     ------

@@ -100,7 +100,7 @@ class HalvingQueue(AdaptiveQueue):
         return BlockQueue.left.fget(self) + cells_each * ahead  # type: ignore[attr-defined]
 
     def take(self, *, among: int | None = None) -> Block | None:
-        """Return what is left of configurations taken up before, else one that goes on, else a new one."""
+        """Return the rest of a started configuration, else one that goes on, else a new one."""
         block = BlockQueue.take(self, among=among)
         if block is not None or self.out > self.workers:
             return block
@@ -121,7 +121,7 @@ class HalvingQueue(AdaptiveQueue):
             trial = self._study.ask()
             drawn = suggested_point(self._planner.space.dimensions, trial)
             rest = {name: value for name, value in drawn.items() if name != self._halving.resource}
-            # What is told of a configuration is told at the rung where it was run.
+            # The sampler gets a configuration with the rung where it was run.
             self._study.tell(trial, state=_dropped())
             if self._key(rest) not in self._begun:
                 return self._open(self._point_at(rest, 0), None)

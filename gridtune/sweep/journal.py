@@ -84,7 +84,7 @@ class Journal:
     Parameters
     ----------
     path
-        The file; made with its folder when it is not there. A lock file stands beside it.
+        The file; made with its folder if it is missing. A lock file is beside it.
 
     Raises
     ------

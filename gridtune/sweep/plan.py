@@ -161,7 +161,7 @@ def _baseline_point(space: SearchSpace, wanted: Mapping[str, Any]) -> dict[str, 
 
 
 def _check_listed(space: SearchSpace, point: Mapping[str, Any]) -> None:
-    """Refuse a baseline's value that no configuration has: an adaptive strategy cannot be told of it."""
+    """Refuse a baseline's value that no configuration has: an adaptive strategy cannot take it."""
     for name, value in point.items():
         listed = space.dimensions[name].grid or space.dimensions[name].choice
         if listed and position(listed, value) is None:

@@ -1,4 +1,4 @@
-"""`run_space`: a search space becomes results, whatever was killed on the way."""
+"""`run_space`: runs a search space, and goes on after a kill at any moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Stage = Callable[[str, int], None]
 
 
 def default_directory(space: SearchSpace) -> Path:
-    """Return where a sweep of this space keeps its journal and results unless told otherwise."""
+    """Return where a sweep of this space keeps its journal and results by default."""
     return Path("results") / space.name
 
 
@@ -89,8 +89,8 @@ def run_space(
     SpaceError
         If the space is malformed, or the system refuses a configuration.
     SweepError
-        If nothing can be written into the folder, another process runs the same sweep, Ray is not to be
-        had, or workers keep dying.
+        If nothing can be written into the folder, another process runs the same sweep, Ray cannot be
+        started or reached, or workers keep dying.
     """
     began = time.monotonic()
     known_space = as_space(space)
@@ -241,7 +241,7 @@ def _run_on_ray(
 def _in_order(
     planner: Planner, cells: Sequence[Cell], queue: BlockQueue, finished: Mapping[str, CellResult]
 ) -> list[CellResult]:
-    """Return the space's results by workload, configuration, replicate, whatever order they came in."""
+    """Return the space's results by workload, configuration, replicate, however they came in."""
     ordered: Iterable[Cell] = cells
     if isinstance(queue, AdaptiveQueue):
         # Which point came when depends on the workers' speed; the points' own order does not.

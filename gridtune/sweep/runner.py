@@ -102,7 +102,7 @@ def run_cell(
 
 
 def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
-    """Run a cell of a sweep; whatever it raises becomes the result's error."""
+    """Run a cell of a sweep; an exception becomes the result's error."""
     began = time.perf_counter()
     try:
         streams = replicate_streams(cell.seed, cell.traces)

@@ -191,7 +191,7 @@ class Halving(Adaptive):
     resource
         A dimension with an ascending grid of numbers: what is spent, from the lowest rung to the highest.
     reduction
-        One in so many goes on to the next rung.
+        The inverse of the share of configurations that go on to the next rung.
     """
 
     resource: str

@@ -1,4 +1,4 @@
-"""Whether a search space makes sense to the system it searches; every fault is told with its line."""
+"""Checks of a search space against the system it searches; every error names its line."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def faulty_value(
     """Return the fault of the first listed value that every configuration with it is refused for.
 
     Some checks see whole configurations only, so a misspelt value shows as a refused configuration, or as a
-    baseline that is nowhere; the value's own place tells more.
+    baseline that no cell has; the place of the value itself is more useful.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ __all__ = ["space_error"]
 
 def space_error(fault: ValidationError, model: type[BaseModel], source: LinedYaml) -> SpaceError:
     """Return the most telling fault that pydantic found in a document, as a `SpaceError`."""
-    # A misspelt key is unknown, and the one that was meant is missing: the first of the two tells more.
+    # A misspelt key is unknown, and the one that was meant is missing: the first of the two is more useful.
     first = min(fault.errors(), key=lambda error: error["type"] != "extra_forbidden")
     place: YamlPath = tuple(part for part in first["loc"] if part != "[key]")
     message, hint = str(first["msg"]).removeprefix("Value error, "), None

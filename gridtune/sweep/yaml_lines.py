@@ -1,6 +1,6 @@
 """YAML that remembers where everything stands.
 
-Errors in a search space are told with their line. PyYAML's composer keeps the place of every node, so the
+Errors in a search space name their line. PyYAML's composer keeps the place of every node, so the
 text is composed once and both the values and the lines are taken from the nodes.
 """
 

@@ -77,7 +77,7 @@ class SweepRuns:
         self.experiment_id = ""
         self.parent_id = ""
         self._children: dict[str, _Child] = {}
-        #: Whether a run may have been made without our hearing of it.
+        #: Whether a run may have been made without an answer reaching us.
         self._unsure = True
 
     def open(self, client: MlflowClient, tags: Mapping[str, str], parameters: Mapping[str, str]) -> None:

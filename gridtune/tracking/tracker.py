@@ -145,7 +145,7 @@ class MlflowTracker:
 
         self._outbox = Outbox(lambda: connect(self.uri), warn)
 
-    # What a sweep tells.
+    # Called by a sweep.
 
     def started(self, plan: SweepPlan) -> None:
         """Open the sweep's run; take notice of what was finished before."""
@@ -164,7 +164,7 @@ class MlflowTracker:
         self._results.clear()
         self._note(result.results)
 
-    # What a study does with it.
+    # Called by a study.
 
     def begin(self, facts: SweepFacts, directory: Path) -> None:
         """Open the run of a sweep."""
@@ -245,7 +245,7 @@ class MlflowTracker:
 
     def _opened(self) -> tuple[SweepRuns, SweepFacts]:
         if self._runs is None or self._facts is None:
-            raise RuntimeError("the tracker has not been told of a sweep: call `started` or `begin` first")
+            raise RuntimeError("the tracker has no sweep: call `started` or `begin` first")
         return self._runs, self._facts
 
     def _note(self, results: Sequence[CellResult]) -> None:
