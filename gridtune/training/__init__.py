@@ -1,6 +1,3 @@
-"""Learning agents: networks, PPO written out in torch and through RLlib, and playing what was learnt.
-
-Needs the extra `agents`. Nothing here is imported before it is used: torch alone takes seconds.
-"""
+"""Training agents: networks, PPO in plain torch and through RLlib, checkpoints. Needs the extra `agents`."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checkpoints: one file that holds a policy and, while it is in training, what training needs to go on."""
+"""Checkpoints: one file with a policy and, during training, the state of its trainer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds.
+    """The content of a checkpoint.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class Checkpoint:
     weights
         Its weights by name.
     trainer
-        The trainer's settings, count of updates and optimiser; none for a policy alone.
+        The trainer's settings, number of updates and optimiser; None for a policy alone.
     notes
-        What whoever wrote it wanted kept, such as the update's scores.
+        Notes of the writer, such as the scores of a validation.
     """
 
     network: Mapping[str, Any]
@@ -49,7 +49,7 @@ def write_checkpoint(
     trainer: Mapping[str, Any] | None = None,
     notes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a network, and what its trainer needs, to a file; whoever reads meanwhile finds the old one."""
+    """Write a network, and the state of its trainer, to a file; the file is replaced atomically."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     weights = {name: weight.cpu() for name, weight in network.state_dict().items()}
@@ -60,21 +60,21 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a checkpoint; nothing in it is executed."""
+    """Read a checkpoint without executing anything in it."""
     file = Path(path)
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise PolicyError(f"cannot be read: {error.strerror}", path=file) from error
     except (RuntimeError, EOFError, BadZipFile, pickle.UnpicklingError, ValueError, KeyError) as error:
-        raise PolicyError("is no checkpoint of a policy", path=file) from error
+        raise PolicyError("is not a checkpoint of a policy", path=file) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise PolicyError(f"is no checkpoint of format {FORMAT}", path=file)
+        raise PolicyError(f"is not a checkpoint of format {FORMAT}", path=file)
     return Checkpoint(content["network"], content["weights"], content["trainer"], content["notes"])
 
 
 def load_policy(path: str | Path) -> ActorCritic:
-    """Return the network of a checkpoint, ready to play."""
+    """Return the network of a checkpoint in evaluation mode."""
     checkpoint = read_checkpoint(path)
     network = make_network(**checkpoint.network)
     network.load_state_dict(checkpoint.weights)

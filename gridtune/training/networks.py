@@ -1,7 +1,7 @@
 """Policy and value networks, as plain torch modules.
 
-All of them read time-major pieces of episodes, so that one loop trains them all: what a network looks back
-on (`lookback` observations) or carries along (`state_shape`) is all that tells them apart.
+All of them read time-major segments of episodes, so that one loop trains them all. They differ in the number
+of earlier observations they read (`lookback`) and in their state (`state_shape`).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ __all__ = [
     "NETWORKS",
     "ActorCritic",
     "FrameStackNetwork",
+    "NetworkOutput",
     "PerceptronNetwork",
     "RecurrentNetwork",
-    "Reply",
     "dense_layer",
     "make_network",
 ]
 
-#: Sizes of the paper's network: memory units, units of the dense layer; its slope for negative inputs.
+#: The paper's network: LSTM units, units of the dense layer, slope for negative inputs.
 MEMORY_UNITS, DENSE_UNITS, SLOPE = 128, 64, 0.2
-#: Observations that the paper's network sees at once.
+#: Observations that the paper's network reads at once.
 FRAMES = 20
 
 
-class Reply(NamedTuple):
-    """What a network says to L observations of N episodes.
+class NetworkOutput(NamedTuple):
+    """The output of a network for L observations of N episodes.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Reply(NamedTuple):
     values
         Shape (L, N).
     state
-        Shape (N, *state_shape): what to carry on.
+        Shape (N, *state_shape): the state after them.
     """
 
     logits: Tensor
@@ -66,13 +66,13 @@ class ActorCritic(nn.Module):
     kind
         Its name in `NETWORKS`.
     view
-        What it is shown of a cluster.
+        The view of the environment that it reads.
     lookback
-        Observations before the one to decide on that it sees, too.
+        Number of earlier observations that it reads for a decision.
     sequence
-        How many decisions in a row it learns from at once: 1 where they are independent.
+        Number of consecutive decisions it learns from at once: 1 if they are independent.
     state_shape
-        Of what it carries from one decision to the next, for each episode.
+        Shape of an episode's state, which it passes from one decision to the next.
     """
 
     kind: ClassVar[str]
@@ -86,7 +86,7 @@ class ActorCritic(nn.Module):
         self.features, self.actions = features, actions
 
     def initial_state(self, episodes: int) -> Tensor:
-        """Return what it carries at the beginning: zeros of shape (episodes, *state_shape)."""
+        """Return the state at the beginning of episodes: zeros of shape (episodes, *state_shape)."""
         device = next(self.parameters()).device
         return torch.zeros(episodes, *self.state_shape, device=device)
 
@@ -96,20 +96,20 @@ class ActorCritic(nn.Module):
         Raises
         ------
         PolicyError
-            If its weights are made for one number of actions.
+            If its weights fit one number of actions only.
         """
         if actions == self.actions:
             return self
         raise PolicyError(
-            f"the network {self.kind!r} has weights for {self.actions} actions and cannot take {actions}",
-            hint="play it on a cluster with as many nodes as the one it was trained on",
+            f"the network {self.kind!r} has weights for {self.actions} actions, not {actions}",
+            hint="use a cluster with as many nodes as the one it was trained on",
         )
 
     def decides(self, observations: Tensor) -> Tensor:
-        """Return where there is a choice: observations without their last axis, bool."""
+        """Return in which observations there is a choice: their shape without the last axis, bool."""
         return torch.ones(observations.shape[:-1], dtype=torch.bool, device=observations.device)
 
-    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
         """Decide on the last L of `lookback` + L observations.
 
         Parameters
@@ -119,18 +119,18 @@ class ActorCritic(nn.Module):
         begins
             Shape (lookback + L, N), bool: which of them begin an episode.
         state
-            Shape (N, *state_shape): carried to the first decision.
+            Shape (N, *state_shape): before the first decision.
         """
         raise NotImplementedError
 
     def description(self) -> dict[str, Any]:
-        """Return what `make_network` needs to make it anew."""
+        """Return the arguments of `make_network` that create it."""
         numbers = {"features": self.features, "actions": self.actions, "sequence": self.sequence}
         return {"kind": self.kind, **numbers}
 
 
 def dense_layer(inputs: int, outputs: int, gain: float) -> nn.Linear:
-    """Return a linear layer with orthogonal weights of this gain and no bias to begin with."""
+    """Return a linear layer with orthogonal weights of this gain and zero bias."""
     layer = nn.Linear(inputs, outputs)
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
@@ -138,7 +138,7 @@ def dense_layer(inputs: int, outputs: int, gain: float) -> nn.Linear:
 
 
 class PerceptronNetwork(ActorCritic):
-    """Two hidden layers that see one observation."""
+    """Two hidden layers that read one observation."""
 
     kind = "mlp"
 
@@ -156,12 +156,12 @@ class PerceptronNetwork(ActorCritic):
         ]
         return nn.Sequential(*hidden, nn.Tanh(), dense_layer(DENSE_UNITS, outputs, gain))
 
-    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
-        return Reply(self.policy(observations), self.value(observations).squeeze(-1), state)
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
+        return NetworkOutput(self.policy(observations), self.value(observations).squeeze(-1), state)
 
 
 class _Tower(nn.Module):
-    """LSTM, then a dense layer with leaky ReLU, then the outputs; initialised as Keras does it."""
+    """LSTM, dense layer with leaky ReLU, output layer; initialised as in Keras."""
 
     def __init__(self, features: int, outputs: int) -> None:
         super().__init__()
@@ -183,17 +183,17 @@ class _Tower(nn.Module):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 
-    def head(self, remembered: Tensor) -> Tensor:
-        return self.out(nn.functional.leaky_relu(self.dense(remembered), SLOPE))
+    def head(self, memory: Tensor) -> Tensor:
+        return self.out(nn.functional.leaky_relu(self.dense(memory), SLOPE))
 
 
 class FrameStackNetwork(ActorCritic):
-    """The paper's network: each decision reads the last 20 observations of its episode afresh.
+    """The paper's network: each decision reads the last 20 observations of its episode.
 
     References
     ----------
     The paper's section 5.1 and its authors' code: LSTM of 128 units, of which only the last output is used,
-    then 64 units with leaky ReLU of slope 0.2. What lies before the episode's beginning is zeros.
+    then 64 units with leaky ReLU of slope 0.2. Observations before the episode are zeros.
     """
 
     kind = "paper"
@@ -204,10 +204,10 @@ class FrameStackNetwork(ActorCritic):
         self.policy, self.value = _Tower(features, actions), _Tower(features, 1)
 
     def description(self) -> dict[str, Any]:
-        """Return what `make_network` needs to make it anew."""
+        """Return the arguments of `make_network` that create it."""
         return {**super().description(), "frames": self.lookback + 1}
 
-    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
         length, count = observations.shape[0] - self.lookback, self.lookback + 1
         frames, starts = observations, begins
         if length > 1:
@@ -216,14 +216,14 @@ class FrameStackNetwork(ActorCritic):
             starts = begins.unfold(0, count, 1).permute(2, 0, 1).flatten(1, 2)
         # A frame counts if no later one begins an episode.
         later = starts.flip(0).cumsum(0).flip(0) - starts.long()
-        seen = frames * (later == 0).unsqueeze(-1)
-        logits, values = (tower.head(tower.memory(seen)[0][-1]) for tower in (self.policy, self.value))
+        masked = frames * (later == 0).unsqueeze(-1)
+        logits, values = (tower.head(tower.memory(masked)[0][-1]) for tower in (self.policy, self.value))
         episodes = observations.shape[1]
-        return Reply(logits.view(length, episodes, -1), values.view(length, episodes), state)
+        return NetworkOutput(logits.view(length, episodes, -1), values.view(length, episodes), state)
 
 
 class RecurrentNetwork(ActorCritic):
-    """The same layers, but the memory is carried through the episode: each observation is read once."""
+    """The same layers, but the LSTM's state is carried through the episode: each observation is read once."""
 
     kind = "recurrent"
     sequence = 48
@@ -234,26 +234,26 @@ class RecurrentNetwork(ActorCritic):
         super().__init__(features, actions)
         self.policy, self.value = _Tower(features, actions), _Tower(features, 1)
 
-    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
-        # The memory is wiped where episodes begin, so the sequence is cut there.
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
+        # The state is reset where episodes begin, so the sequence is cut there.
         length = observations.shape[0]
         cuts = [int(row) for row in torch.nonzero(begins.any(1)).flatten() if row > 0]
         logits, values = [], []
         for start, end in zip([0, *cuts], [*cuts, length], strict=True):
             state = state * ~begins[start].view(-1, 1, 1, 1)
-            remembered, carried = [], []
+            outputs, states = [], []
             for place, tower in enumerate((self.policy, self.value)):
                 memory = tuple(part.unsqueeze(0).contiguous() for part in state[:, place].unbind(1))
                 output, memory = tower.memory(observations[start:end], memory)
-                remembered.append(output)
-                carried.append(torch.stack([part.squeeze(0) for part in memory], 1))
-            logits.append(self.policy.head(remembered[0]))
-            values.append(self.value.head(remembered[1]).squeeze(-1))
-            state = torch.stack(carried, 1)
-        return Reply(torch.cat(logits), torch.cat(values), state)
+                outputs.append(output)
+                states.append(torch.stack([part.squeeze(0) for part in memory], 1))
+            logits.append(self.policy.head(outputs[0]))
+            values.append(self.value.head(outputs[1]).squeeze(-1))
+            state = torch.stack(states, 1)
+        return NetworkOutput(torch.cat(logits), torch.cat(values), state)
 
 
-#: Networks by name: these, and what packages announce.
+#: Networks by name: these, and those that packages announce.
 NETWORKS: Registry[type[ActorCritic]] = Registry(
     "network", "gridtune.networks", PolicyError, convert=lambda loaded: loaded
 )
@@ -275,17 +275,16 @@ def make_network(
     Parameters
     ----------
     kind
-        `paper`: the last 20 observations through an LSTM. `recurrent`: an LSTM that remembers the whole
-        episode. `mlp`: the last observation alone. `effects`: what each action would do.
+        `paper`: an LSTM over the last 20 observations. `recurrent`: an LSTM over the whole episode. `mlp`:
+        the last observation only. Packages may announce others.
     features, actions
         Numbers in an observation; number of actions.
     sequence
-        How many decisions in a row a recurrent network learns from at once; by default 48 (a thirtieth of a
-        day of minutes).
+        Number of consecutive decisions that a recurrent network learns from at once; by default 48.
     frames
-        How many observations the network `paper` reads for each decision; by default its 20.
+        Number of observations that the network `paper` reads for each decision; by default 20.
     seed
-        Of its weights; without one they are torch's to draw.
+        Seed of the weights; by default torch's own generator is used.
     """
     network_class = NETWORKS.find(kind)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation, written out in torch: no Ray, one process, the same numbers for a seed."""
+"""Proximal policy optimisation in plain torch: one process, reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gridtune.errors import PolicyError
 from gridtune.training.checkpoints import read_checkpoint, write_checkpoint
-from gridtune.training.networks import ActorCritic, Reply, make_network
+from gridtune.training.networks import ActorCritic, NetworkOutput, make_network
 from gridtune.training.rollouts import Minibatch, Rollout, advantages_of, collect, segments
 
 __all__ = [
@@ -38,24 +38,24 @@ class PPOSettings:
     Attributes
     ----------
     steps
-        Steps of each environment between updates. Environments begin anew with each update, so this is a
+        Steps of each environment per update. Environments are reset before each update, so this is one
         whole episode or several.
     epochs, minibatches
-        Passes over these steps, and parts that each pass is cut into.
+        Passes over these steps, and minibatches per pass.
     gamma, lam
         Discount factor, and λ of the advantage estimate.
     clip
-        How far the probability ratio, and the value, may move within an update.
+        Bound of the change of probability ratio and value within an update.
     value_weight, entropy_weight, entropy_decay
         Weights of the value loss and of the entropy in the loss; the latter falls to `entropy_decay` times
-        its beginning over `updates` updates.
+        its initial value over `updates` updates.
     learning_rate, decay, least_learning_rate, updates
-        The learning rate falls to `decay` times its beginning over `updates` updates, and not below the
-        least.
+        The learning rate falls to `decay` times its initial value over `updates` updates, and not below the
+        least one.
     gradient_norm
-        Gradients are scaled down to this norm; none: they are not.
+        Gradients are scaled down to this norm; None: not at all.
     seed
-        Of everything random.
+        Seed of all random numbers.
     """
 
     steps: int = 1440
@@ -86,16 +86,16 @@ class PPOSettings:
                 raise PolicyError(f"must be above 0, but got {getattr(self, name)}", field=name)
 
     def learning_rate_at(self, update: int) -> float:
-        """Return the learning rate of an update, counted from 0."""
+        """Return the learning rate of an update, numbered from 0."""
         return max(self.learning_rate * self.decay ** (update / self.updates), self.least_learning_rate)
 
     def entropy_weight_at(self, update: int) -> float:
-        """Return the entropy's weight in an update, counted from 0."""
+        """Return the entropy weight of an update, numbered from 0."""
         return self.entropy_weight * self.entropy_decay ** (update / self.updates)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PPOSettings:
-        """Return settings as `asdict` wrote them; unknown names are refused."""
+        """Return the settings that `asdict` gave; unknown names are refused."""
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise PolicyError(f"PPO has no setting {', '.join(unknown)}")
@@ -103,7 +103,7 @@ class PPOSettings:
 
 
 class Losses(NamedTuple):
-    """The loss, and what it is made of: scalars."""
+    """The loss and its parts: scalars."""
 
     total: Tensor
     policy: Tensor
@@ -112,8 +112,8 @@ class Losses(NamedTuple):
     divergence: Tensor
 
 
-def ppo_losses(reply: Reply, batch: Minibatch, settings: PPOSettings, update: int = 0) -> Losses:
-    """Return the clipped losses of what a network says to a minibatch, means over the steps that count.
+def ppo_losses(output: NetworkOutput, batch: Minibatch, settings: PPOSettings, update: int = 0) -> Losses:
+    """Return the clipped losses of a network's output for a minibatch, means over the used steps.
 
     With ρ = π(a|s) / π_old(a|s): policy loss −min(ρ·A, clip(ρ, 1 ± ε)·A); value loss
     max((V − R)², (V_old + clip(V − V_old, ± ε) − R)²); total = policy + c_v·value − c_e·entropy.
@@ -122,11 +122,11 @@ def ppo_losses(reply: Reply, batch: Minibatch, settings: PPOSettings, update: in
     ----------
     J. Schulman et al., "Proximal policy optimization algorithms", arXiv:1707.06347.
     """
-    values = reply.values
+    values = output.values
     weight = batch.used / batch.used.sum().clamp(min=1)
-    log_probabilities = torch.log_softmax(reply.logits, -1)
-    chosen = log_probabilities.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1)
-    change = chosen - batch.log_probabilities
+    log_probabilities = torch.log_softmax(output.logits, -1)
+    taken = log_probabilities.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1)
+    change = taken - batch.log_probabilities
     ratio = change.exp()
     clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
     policy = -(torch.minimum(ratio * batch.advantages, clipped * batch.advantages) * weight).sum()
@@ -142,21 +142,21 @@ def ppo_losses(reply: Reply, batch: Minibatch, settings: PPOSettings, update: in
 def minibatches_of(
     rollout: Rollout, network: ActorCritic, settings: PPOSettings, update: int
 ) -> Iterator[Minibatch]:
-    """Yield every minibatch of every epoch of an update, counted from 0.
+    """Yield the minibatches of all epochs of an update, numbered from 0.
 
     Advantages are normalised over all decisions of the rollout.
     """
     advantages = advantages_of(rollout, settings.gamma, settings.lam)
     targets = advantages + rollout.values[:-1]
-    counted = advantages[rollout.used & rollout.decides]
-    advantages = (advantages - counted.mean()) / (counted.std(correction=0) + 1e-8)
+    decided = advantages[rollout.used & rollout.decides]
+    advantages = (advantages - decided.mean()) / (decided.std(correction=0) + 1e-8)
     generator = torch.Generator().manual_seed(update_seed(settings.seed, update, "minibatches"))
     for _ in range(settings.epochs):
         yield from segments(rollout, advantages, targets, network, settings.minibatches, generator)
 
 
 def update_seed(seed: int, update: int, purpose: str, runner: int = 0) -> int:
-    """Return the seed of an update's rollout, or of its minibatches; runners that share one differ."""
+    """Return the seed of an update's rollout or minibatches; each runner has its own."""
     entropy = [seed, update, ("rollout", "minibatches").index(purpose), runner]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0])
 
@@ -164,23 +164,23 @@ def update_seed(seed: int, update: int, purpose: str, runner: int = 0) -> int:
 class PPOTrainer:
     """Trains a network on a vector environment.
 
-    What is random in an update follows from the seed and the update's number alone, and environments begin
-    anew with each: so a checkpoint needs neither simulators nor random generators to go on bit for bit, on
-    a CPU and with as many threads.
+    The random numbers of an update follow from the seed and the update's number, and environments are reset
+    before each update. So training continues from a checkpoint bit for bit, on a CPU with the same number of
+    threads, although checkpoints hold neither simulators nor random generators.
 
     Parameters
     ----------
     env
         A Gymnasium vector environment with next-step autoreset, discrete actions and flat observations.
     network
-        What to train, on the device where it is.
+        The network to train, on any device.
     settings
         By default the paper's.
 
     Attributes
     ----------
     update_number
-        Updates made so far.
+        Number of updates so far.
     """
 
     def __init__(self, env: Any, network: ActorCritic, settings: PPOSettings | None = None) -> None:
@@ -191,7 +191,7 @@ class PPOTrainer:
         )
 
     def update(self) -> dict[str, float]:
-        """Live through `steps` steps in every environment and learn from them; return figures to log."""
+        """Make `steps` steps in every environment and learn from them; return figures for a log."""
         began = time.perf_counter()
         seed = update_seed(self.settings.seed, self.update_number, "rollout")
         rollout = collect(self.env, self.network, self.settings.steps, seed=seed)
@@ -205,25 +205,25 @@ class PPOTrainer:
         settings, rate = self.settings, self.settings.learning_rate_at(self.update_number)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        told = []
+        losses_by_batch = []
         for batch in minibatches_of(rollout, self.network, settings, self.update_number):
-            reply = self.network(batch.observations, batch.begins, batch.state)
-            losses = ppo_losses(reply, batch, settings, self.update_number)
+            output = self.network(batch.observations, batch.begins, batch.state)
+            losses = ppo_losses(output, batch, settings, self.update_number)
             self.optimiser.zero_grad()
             losses.total.backward()
             if settings.gradient_norm is not None:
                 torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.gradient_norm)
             self.optimiser.step()
-            told.append(torch.stack([each.detach() for each in losses]))
+            losses_by_batch.append(torch.stack([loss.detach() for loss in losses]))
         self.update_number += 1
-        means = torch.stack(told).mean(0).tolist()
+        means = torch.stack(losses_by_batch).mean(0).tolist()
         return {
             **{f"loss_{name}": mean for name, mean in zip(Losses._fields, means, strict=True)},
             "lr": rate,
         }
 
     def save(self, path: str | Path, **notes: Any) -> None:
-        """Write a checkpoint: what `resume` needs to go on, and what playing needs. Atomically."""
+        """Write a checkpoint for `resume` and for playing; the file is replaced atomically."""
         trainer = {
             "settings": asdict(self.settings),
             "update": self.update_number,
@@ -233,10 +233,10 @@ class PPOTrainer:
 
     @classmethod
     def resume(cls, path: str | Path, env: Any, *, device: str = "cpu") -> PPOTrainer:
-        """Return the trainer that wrote a checkpoint, as it was then."""
+        """Return the trainer of a checkpoint."""
         checkpoint = read_checkpoint(path)
         if checkpoint.trainer is None:
-            raise PolicyError("holds a policy, but nothing to go on training from", path=path)
+            raise PolicyError("holds a policy without the state of its trainer", path=path)
         network = make_network(**checkpoint.network)
         network.load_state_dict(checkpoint.weights)
         trainer = cls(env, network.to(device), PPOSettings.from_dict(checkpoint.trainer["settings"]))

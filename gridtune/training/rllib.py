@@ -1,10 +1,10 @@
-"""The same training through RLlib's PPO: checkpoints, Tune and remote runners come with it.
+"""The same training through RLlib's PPO, with its checkpoints, Tune and remote runners.
 
-RLlib takes episodes apart into lists of steps and puts them together again, in the runner and once more in
-the learner, at several times the cost of stepping and learning. Here a rollout stays the few arrays that
-it is: `RolloutRunner` steps a native vector environment and returns a `Rollout`, `RolloutLearner` cuts it
-into minibatches. Network, loss and random numbers are those of `gridtune.training.ppo`, so that one runner
-trains the same weights, bit for bit, as the loop there.
+RLlib splits episodes into lists of steps and joins them again, in the runner and in the learner, at several
+times the cost of stepping and learning. Here a rollout stays a few arrays: `RolloutRunner` steps a native
+vector environment and returns a `Rollout`, `RolloutLearner` cuts it into minibatches. Network, loss and
+random numbers are those of `gridtune.training.ppo`: one runner trains the same weights as the loop there,
+bit for bit.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from ray.rllib.utils.metrics import ALL_MODULES, NUM_MODULE_STEPS_TRAINED_LIFETI
 from torch import Tensor
 
 from gridtune.errors import PolicyError
-from gridtune.training.networks import ActorCritic, Reply, make_network
+from gridtune.training.networks import ActorCritic, NetworkOutput, make_network
 from gridtune.training.ppo import ADAM_EPSILON, Losses, PPOSettings, minibatches_of, ppo_losses, update_seed
 from gridtune.training.rollouts import Minibatch, Rollout, collect
 
 __all__ = ["NetworkModule", "RolloutLearner", "RolloutPPO", "RolloutRunner", "network_of", "ppo_config"]
 
-#: In a batch: a `Minibatch`. From the module: the network's `Reply`.
-_MINIBATCH, _REPLY = "minibatch", "reply"
-#: Under this name the settings stand in the learner's part of the configuration.
+#: Keys: of the `Minibatch` in a batch, of the `NetworkOutput` in the module's output.
+_MINIBATCH, _OUTPUT = "minibatch", "output"
+#: Key of the settings in the learner's configuration.
 _SETTINGS = "gridtune_ppo"
-#: In the environments' configuration: what makes a vector environment of so many.
+#: Key in the environments' configuration: the function that makes a vector environment.
 _MAKE_ENV = "make_env"
-#: In a module's configuration, among much of RLlib's own: what `make_network` takes.
+#: Key in a module's configuration: the arguments of `make_network`.
 _NETWORK = "network"
-#: How long runners may take to accept new weights.
+#: Time limit for runners to accept new weights.
 _SYNC_SECONDS = 30.0
 
 
 class NetworkModule(TorchRLModule, ValueFunctionAPI):
-    """A network of `gridtune.training.networks` as RLlib wants it."""
+    """A network of `gridtune.training.networks` as an RLlib module."""
 
     def setup(self) -> None:
         """Make the network."""
@@ -53,8 +53,8 @@ class NetworkModule(TorchRLModule, ValueFunctionAPI):
 
     def _forward(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
         part: Minibatch = batch[_MINIBATCH]
-        reply: Reply = self.network(part.observations, part.begins, part.state)
-        return {Columns.ACTION_DIST_INPUTS: reply.logits, Columns.VF_PREDS: reply.values, _REPLY: reply}
+        output: NetworkOutput = self.network(part.observations, part.begins, part.state)
+        return {Columns.ACTION_DIST_INPUTS: output.logits, Columns.VF_PREDS: output.values, _OUTPUT: output}
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
         """Return the values of a minibatch, shape (L, n)."""
@@ -62,7 +62,7 @@ class NetworkModule(TorchRLModule, ValueFunctionAPI):
 
 
 class RolloutRunner(SingleAgentEnvRunner):
-    """Steps a native vector environment, and hands over what it lived through as arrays."""
+    """Steps a native vector environment and returns the rollout as arrays."""
 
     env: Any
 
@@ -71,20 +71,20 @@ class RolloutRunner(SingleAgentEnvRunner):
         self._settings = _settings_of(self.config)
 
     def make_env(self) -> None:
-        """Make the vector environment; a checkpoint brings the function along that makes it."""
+        """Make the vector environment with the function in the configuration."""
         if self.env is not None:
             self.env.close()
         self.num_envs = self.config.num_envs_per_env_runner
         self.env = self.config.env_config[_MAKE_ENV](self.num_envs)
 
     def sample(self, **options: Any) -> list[Rollout]:
-        """Live through the settings' `steps` in every environment from their beginning."""
+        """Reset every environment and make the settings' `steps`."""
         if any(options.get(name) for name in ("num_timesteps", "num_episodes", "random_actions")):
             raise PolicyError(
-                "a runner of rollouts samples what its settings say, and by the policy alone",
-                hint="score policies with gridtune.systems.shutdown.learners.playing.score_days",
+                "a rollout runner takes the number of steps from its settings and samples all actions",
+                hint="evaluate the network of `network_of` on its own",
             )
-        # The first remote runner does what a local one would do.
+        # The first remote runner has the seed of a local one.
         runner = max(0, (self.worker_index or 0) - 1)
         seed = update_seed(self._settings.seed, self._weights_seq_no, "rollout", runner)
         rollout = collect(self.env, self.module.network, self._settings.steps, seed=seed)
@@ -96,7 +96,7 @@ class RolloutRunner(SingleAgentEnvRunner):
 
 
 class RolloutLearner(PPOTorchLearner):
-    """Learns from rollouts as the loop in `gridtune.training.ppo` does."""
+    """Learns from rollouts like the loop in `gridtune.training.ppo`."""
 
     def build(self) -> None:
         """Build the module and its optimiser."""
@@ -118,19 +118,19 @@ class RolloutLearner(PPOTorchLearner):
         timesteps: dict[str, Any] | None = None,
         **_: Any,
     ) -> Any:
-        """Make one update from the rollouts that stand where RLlib has episodes; return metrics."""
+        """Make one update from rollouts, which take the place of RLlib's episodes; return metrics."""
         rollouts: Sequence[Rollout] = training_data.episodes if episodes is None else episodes
         rollout = Rollout.side_by_side(rollouts).to(self._device)
         self.before_gradient_based_update(timesteps=timesteps or {})
         number, settings = self._weights_seq_no, self._settings
         optimiser = self.get_optimizer(DEFAULT_MODULE_ID)
         self._set_optimizer_lr(optimiser, settings.learning_rate_at(number))
-        self._told: list[Tensor] = []
+        self._losses: list[Tensor] = []
         network = self.module[DEFAULT_MODULE_ID].unwrapped().network
         for part in minibatches_of(rollout, network, settings, number):
             self._update({DEFAULT_MODULE_ID: {_MINIBATCH: part}})
         self._weights_seq_no += 1
-        means = torch.stack(self._told).mean(0).tolist()
+        means = torch.stack(self._losses).mean(0).tolist()
         losses = {f"loss_{name}": mean for name, mean in zip(Losses._fields, means, strict=True)}
         self.metrics.log_dict(losses, key=DEFAULT_MODULE_ID, window=1)
         trained = (ALL_MODULES, NUM_MODULE_STEPS_TRAINED_LIFETIME)
@@ -142,8 +142,8 @@ class RolloutLearner(PPOTorchLearner):
         self, *, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
         """Return the loss of a minibatch."""
-        losses = ppo_losses(fwd_out[_REPLY], batch[_MINIBATCH], self._settings, self._weights_seq_no)
-        self._told.append(torch.stack([each.detach() for each in losses]))
+        losses = ppo_losses(fwd_out[_OUTPUT], batch[_MINIBATCH], self._settings, self._weights_seq_no)
+        self._losses.append(torch.stack([loss.detach() for loss in losses]))
         return losses.total
 
 
@@ -151,9 +151,9 @@ class RolloutPPO(PPO):
     """RLlib's PPO over rollouts."""
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take up a checkpoint's state; runners have its weights when this returns."""
+        """Set a checkpoint's state; runners have its weights when this returns."""
         super().set_state(state)
-        # RLlib sends weights and does not wait: a runner may go on with its initial ones.
+        # RLlib sends weights without waiting, and a runner might use its initial ones.
         self.env_runner_group.sync_weights(
             from_worker_or_learner_group=self.learner_group,
             timeout_seconds=_SYNC_SECONDS,
@@ -171,53 +171,53 @@ def ppo_config(
     sequence: int | None = None,
     gpus: float = 0,
 ) -> PPOConfig:
-    """Return the configuration of a training through RLlib; its `build_algo()` gives the algorithm.
+    """Return the configuration of a training through RLlib; `build_algo()` creates the algorithm.
 
     Parameters
     ----------
     make_env
-        Returns a Gymnasium vector environment of so many environments, as `PPOTrainer` takes it. Goes
-        into checkpoints and to other processes, so it must be picklable.
+        Returns a Gymnasium vector environment of so many environments, as for `PPOTrainer`. It is stored in
+        checkpoints and sent to other processes, so it must be picklable.
     network, sequence
-        What to train: see `gridtune.training.networks.make_network`. Its weights are drawn by the seed.
+        See `gridtune.training.networks.make_network`. The settings' seed draws the weights.
     settings
         By default the paper's.
     environments
-        How many each runner steps.
+        Number of environments of each runner.
     runners
-        Processes that step environments; 0: the algorithm's own.
+        Number of processes that step environments; 0: the algorithm's own process.
     gpus
-        Of the learner.
+        GPUs of the learner.
     """
-    chosen = settings or PPOSettings()
+    settings = settings or PPOSettings()
     probe = make_env(1)
     model = {
         "kind": network,
         "features": int(probe.single_observation_space.shape[0]),
         "actions": int(probe.single_action_space.n),
         "sequence": sequence,
-        "seed": chosen.seed,
+        "seed": settings.seed,
     }
     probe.close()
     config = PPOConfig(algo_class=RolloutPPO)
-    seen, acted = probe.single_observation_space, probe.single_action_space
-    config.environment(None, observation_space=seen, action_space=acted, env_config={_MAKE_ENV: make_env})
+    spaces = {"observation_space": probe.single_observation_space, "action_space": probe.single_action_space}
+    config.environment(None, **spaces, env_config={_MAKE_ENV: make_env})
     config.env_runners(
         env_runner_cls=RolloutRunner,
         num_env_runners=runners,
         num_envs_per_env_runner=environments,
         batch_mode="complete_episodes",
     )
-    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, seen, acted, model_config={_NETWORK: model}))
+    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, **spaces, model_config={_NETWORK: model}))
     config.learners(
         learner_class=RolloutLearner,
-        learner_config_dict={_SETTINGS: asdict(chosen)},
+        learner_config_dict={_SETTINGS: asdict(settings)},
         num_learners=0,
         num_gpus_per_learner=gpus,
     )
     config.training(
         use_kl_loss=False,
-        # What the runners return at one call is the batch; the settings say how it is cut.
+        # The batch is what the runners return at one call; the settings say how it is cut.
         train_batch_size_per_learner=1,
         minibatch_size=1,
     )
@@ -225,7 +225,7 @@ def ppo_config(
 
 
 def network_of(algorithm: Any) -> ActorCritic:
-    """Return the network that an algorithm trains, to play or to write with `write_checkpoint`."""
+    """Return the network that an algorithm trains, for playing or for `write_checkpoint`."""
     state = algorithm.learner_group.get_state(components="learner/" + COMPONENT_RL_MODULE)
     weights = state["learner"][COMPONENT_RL_MODULE][DEFAULT_MODULE_ID]
     network = make_network(**algorithm.config.rl_module_spec.model_config[_NETWORK])

@@ -1,4 +1,4 @@
-"""`Rollout`: what a batch of environments lived through, time-major, ready to learn from."""
+"""`Rollout`: the steps of a batch of environments, time-major, ready to learn from."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Minibatch", "Rollout", "advantages_of", "collect", "empty_rollout", 
 class Rollout:
     """T steps of N environments.
 
-    A step that merely resets an environment (Gymnasium's next-step autoreset) is not `used`; the last
-    observation of the episode before it stands in its row.
+    A step that only resets an environment (Gymnasium's next-step autoreset) is not `used`; its row has the
+    last observation of the episode before.
 
     Attributes
     ----------
@@ -33,14 +33,13 @@ class Rollout:
     actions, log_probabilities, rewards
         Shape (T, N).
     spans
-        Shape (T, N): how long each step took, in units of time; 1 where the environment does not tell
-        `minutes`.
+        Shape (T, N): duration of each step in units of time; 1 if the environment has no info `minutes`.
     terminated, truncated, used, decides
-        Shape (T, N), bool; `decides`: where the network had a choice.
+        Shape (T, N), bool; `decides`: steps in which the network had a choice.
     values
-        Shape (T + 1, N): what the value network expected; the last row is for the bootstrap.
+        Shape (T + 1, N): output of the value network; the last row is for the bootstrap.
     states
-        Shape (T / sequence, N, *state_shape): what the network carried into each segment.
+        Shape (T / sequence, N, *state_shape): the network's state before each segment.
     """
 
     observations: Tensor
@@ -58,28 +57,28 @@ class Rollout:
 
     @property
     def steps(self) -> int:
-        """Steps that count."""
+        """Number of used steps."""
         return int(self.used.sum())
 
     @property
     def mean_return(self) -> float:
-        """Sum of rewards by episode that ended; NaN where none did."""
+        """Sum of rewards per episode that ended; NaN if none did."""
         ended = int((self.terminated | self.truncated).sum())
         return float(self.rewards.sum()) / ended if ended else float("nan")
 
     def to(self, device: torch.device | str) -> Rollout:
-        """Return the same on a device."""
+        """Return the rollout on a device."""
         return Rollout(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     @staticmethod
     def side_by_side(rollouts: Sequence[Rollout]) -> Rollout:
-        """Return rollouts of as many steps as one of all their environments."""
-        columns = ([getattr(each, field.name) for each in rollouts] for field in fields(Rollout))
+        """Join rollouts of the same number of steps into one of all their environments."""
+        columns = ([getattr(rollout, field.name) for rollout in rollouts] for field in fields(Rollout))
         return Rollout(*(torch.cat(parts, 1) for parts in columns))
 
 
 class Minibatch(NamedTuple):
-    """Segments of L steps: network inputs, and per step (L, n) what the loss needs."""
+    """Segments of L steps: the network's inputs and, per step (L, n), the inputs of the loss."""
 
     observations: Tensor
     begins: Tensor
@@ -93,11 +92,11 @@ class Minibatch(NamedTuple):
 
 
 def empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
-    """Return room for `steps` steps of `episodes` environments, on the network's device."""
+    """Return an empty rollout of `steps` steps of `episodes` environments on the network's device."""
     if steps % network.sequence:
         raise PolicyError(
             f"must be a multiple of the {network.sequence} steps that the network learns from at once, "
-            f"but is {steps}",
+            f"but got {steps}",
             field="steps",
         )
     device = next(network.parameters()).device
@@ -121,7 +120,7 @@ def empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
 
 @torch.no_grad()
 def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout:
-    """Reset the environments and act in them by the policy's probabilities.
+    """Reset the environments and step them with actions sampled from the policy.
 
     Parameters
     ----------
@@ -129,20 +128,20 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
         A Gymnasium vector environment with discrete actions, observations in one axis, and next-step
         autoreset.
     network
-        Acts, on whatever device it is.
+        The policy, on any device.
     steps
         Steps of each environment.
     seed
-        Of the environments and of the actions.
+        Seed of the environments and of the actions.
     """
     rollout = empty_rollout(network, steps, env.num_envs)
     chance = torch.rand(steps, env.num_envs, generator=torch.Generator().manual_seed(seed))
     chance = chance.to(rollout.actions.device)
     state = network.initial_state(env.num_envs)
-    seen, _ = env.reset(seed=seed)
+    observations, _ = env.reset(seed=seed)
     begins, back = np.ones(env.num_envs, dtype=bool), network.lookback
     for step in range(steps + 1):
-        _write(rollout.observations, back + step, seen)
+        _write(rollout.observations, back + step, observations)
         _write(rollout.begins, back + step, begins)
         window = slice(step, step + back + 1)
         if step % network.sequence == 0 and step < steps:
@@ -154,14 +153,14 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
         rollout.decides[step] = network.decides(rollout.observations[back + step])
         actions, log_probabilities = draw(logits[0], chance[step])
         rollout.actions[step], rollout.log_probabilities[step] = actions, log_probabilities
-        seen, rewards, terminated, truncated, told = env.step(actions.cpu().numpy())
-        if "minutes" in told:
-            _write(rollout.spans, step, told["minutes"])
+        observations, rewards, terminated, truncated, info = env.step(actions.cpu().numpy())
+        if "minutes" in info:
+            _write(rollout.spans, step, info["minutes"])
         _write(rollout.rewards, step, rewards)
         _write(rollout.terminated, step, terminated)
         _write(rollout.truncated, step, truncated)
         if step:
-            # Whoever ended in the last step was only reset in this one.
+            # Environments whose episode ended in the last step were only reset in this one.
             ended = rollout.terminated[step - 1] | rollout.truncated[step - 1]
             rollout.used[step] = ~(ended & rollout.used[step - 1])
         begins = (~rollout.used[step]).cpu().numpy()
@@ -169,7 +168,7 @@ def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout
 
 
 def draw(logits: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return actions, and their log-probabilities, that numbers from [0, 1) stand for; all of shape (N,)."""
+    """Return the actions that numbers in [0, 1) select, and their log-probabilities; all of shape (N,)."""
     log_probabilities = torch.log_softmax(logits, -1)
     reached = log_probabilities.exp().cumsum(-1) <= chance.unsqueeze(-1)
     actions = reached.sum(-1).clamp(max=logits.shape[-1] - 1)
@@ -180,9 +179,9 @@ def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
     """Return generalised advantage estimates, shape (T, N).
 
     δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}, with γ to the
-    power of the time that the step took: an episode that is cut off goes on in expectation, one that has
-    terminated does not. Steps without a choice are lived through: rewards until the next decision, and its
-    value, stand for their values, and λ counts decisions.
+    power of the step's duration: the value after a truncated episode counts, that after a terminated one
+    does not. The value of a step without a choice is replaced by the rewards until the next decision and
+    its value, and λ counts decisions.
 
     References
     ----------
@@ -192,15 +191,15 @@ def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
     goes_on = discount * (~rollout.terminated).float()
     weights = discount * (~(rollout.terminated | rollout.truncated)).float()
     weights *= torch.where(rollout.decides, lam, 1.0)
-    # What stands after an episode's end says what its last observation is worth.
-    judged = rollout.decides | ~rollout.used
+    # The row after an episode's end has the value of its last observation.
+    has_value = rollout.decides | ~rollout.used
     advantages, carried = torch.zeros_like(weights), torch.zeros_like(weights[0])
     ahead = rollout.values[-1]
     for step in range(len(weights) - 1, -1, -1):
-        values, lived = rollout.values[step], rollout.rewards[step] + goes_on[step] * ahead
-        errors = torch.where(rollout.decides[step], lived - values, 0.0)
+        values, returned = rollout.values[step], rollout.rewards[step] + goes_on[step] * ahead
+        errors = torch.where(rollout.decides[step], returned - values, 0.0)
         carried = (errors + weights[step] * carried) * rollout.used[step]
-        ahead = torch.where(judged[step], values, lived)
+        ahead = torch.where(has_value[step], values, returned)
         advantages[step] = carried
     return advantages
 
@@ -213,22 +212,22 @@ def segments(
     minibatches: int,
     generator: torch.Generator,
 ) -> Iterator[Minibatch]:
-    """Shuffle the rollout's segments in which something was decided; yield them in `minibatches` parts."""
+    """Shuffle the rollout's segments with decisions and yield them in `minibatches` parts."""
     length, episodes = network.sequence, rollout.actions.shape[1]
     decided = rollout.decides.unflatten(0, (-1, length)).any(1)
-    chosen = torch.nonzero(decided.flatten()).squeeze(-1)
+    numbers = torch.nonzero(decided.flatten()).squeeze(-1)
     device = rollout.actions.device
-    order = torch.randperm(len(chosen), generator=generator).to(device)
-    for part in chosen[order].tensor_split(minibatches):
+    order = torch.randperm(len(numbers), generator=generator).to(device)
+    for part in numbers[order].tensor_split(minibatches):
         if len(part) == 0:
             continue
         segment, episode = part // episodes, part % episodes
         first = segment * length
         rows = first + torch.arange(length, device=device).unsqueeze(1)
-        seen = first + torch.arange(network.lookback + length, device=device).unsqueeze(1)
+        inputs = first + torch.arange(network.lookback + length, device=device).unsqueeze(1)
         yield Minibatch(
-            rollout.observations[seen, episode],
-            rollout.begins[seen, episode],
+            rollout.observations[inputs, episode],
+            rollout.begins[inputs, episode],
             rollout.states[segment, episode],
             rollout.actions[rows, episode],
             rollout.log_probabilities[rows, episode],

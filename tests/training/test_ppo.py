@@ -189,7 +189,7 @@ def test_a_policy_alone_can_be_played_but_not_resumed(tmp_path) -> None:
     loaded = load_policy(tmp_path / "deep" / "policy.pt")
     for name, weight in network.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], weight)
-    with pytest.raises(PolicyError, match="nothing to go on training from"):
+    with pytest.raises(PolicyError, match="without the state of its trainer"):
         PPOTrainer.resume(tmp_path / "deep" / "policy.pt", RecallTask(2))
     assert not list(tmp_path.rglob("*.partial"))
 
@@ -197,7 +197,7 @@ def test_a_policy_alone_can_be_played_but_not_resumed(tmp_path) -> None:
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"\x80\x02N."])
 def test_what_is_no_checkpoint_is_refused(tmp_path, content) -> None:
     (tmp_path / "bad.pt").write_bytes(content)
-    with pytest.raises(PolicyError, match=r"bad\.pt: is no checkpoint"):
+    with pytest.raises(PolicyError, match=r"bad\.pt: is not a checkpoint"):
         load_policy(tmp_path / "bad.pt")
     with pytest.raises(PolicyError, match="cannot be read"):
         load_policy(tmp_path / "none.pt")

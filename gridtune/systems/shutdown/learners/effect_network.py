@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.simulator.effects import GLOBALS, PER_ACTION, PER_JOB
-from gridtune.systems.shutdown.simulator.state import SEEN
-from gridtune.training.networks import DENSE_UNITS, ActorCritic, Reply, dense_layer, make_network
+from gridtune.systems.shutdown.simulator.state import MAX_CANDIDATES
+from gridtune.training.networks import DENSE_UNITS, ActorCritic, NetworkOutput, dense_layer, make_network
 
 __all__ = ["EffectNetwork"]
 
@@ -24,7 +24,7 @@ class EffectNetwork(ActorCritic):
     kind = "effects"
     view = "effects"
     #: Numbers that describe the state; the rows follow them.
-    state_features = GLOBALS + SEEN * PER_JOB
+    state_features = GLOBALS + MAX_CANDIDATES * PER_JOB
 
     def __init__(self, features: int, actions: int) -> None:
         super().__init__(features, actions)
@@ -66,11 +66,11 @@ class EffectNetwork(ActorCritic):
         """Return where reservations differ in their effects."""
         return self._rows(observations)[..., 0].sum(-1) > 1.5
 
-    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> Reply:  # noqa: D102
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
         features, rows = observations[..., : self.state_features], self._rows(observations)
         # Few reservations have a row, so only those are scored.
         counts = torch.nonzero(rows[..., 0] > 0.5, as_tuple=True)
         mixed = self.situation(features)[counts[:-1]] + self.effect(rows[counts])
         never = torch.full(rows.shape[:-1], -1e9, device=rows.device)
         logits = never.index_put(counts, self.score(mixed).squeeze(-1))
-        return Reply(logits, self.value(features).squeeze(-1), state)
+        return NetworkOutput(logits, self.value(features).squeeze(-1), state)

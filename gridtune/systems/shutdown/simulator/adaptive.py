@@ -1,15 +1,15 @@
-"""The adaptive rule, compiled: it lets jobs wait for nodes that are on, and knows no run times.
+"""The adaptive rule, compiled: it lets jobs wait for nodes that are on, without knowing run times.
 
-A job that finds no free cores on nodes that are on costs a boot and, later, a shutdown. While it has patience
-left, jobs that run may end and leave it theirs. So each minute every possible reservation is tried in a dry
-pass of the scheduler, and one is taken that, in this order,
+A job that finds no free cores on nodes that are on costs a boot and, later, a shutdown. While it waits, a
+running job may end and free its cores. So each minute the rule tries every reservation in a dry pass of the
+scheduler and takes the one that, in this order,
 
-1. starts the most cores of jobs whose patience is at its end,
-2. is best by `eagerness` · cores started − cores of nodes that have to be switched on for them,
+1. starts the most cores of jobs that may not wait any longer,
+2. has the largest `eagerness` · cores started − cores of nodes that have to be switched on for them,
 3. starts the most cores,
-4. reserves the most.
+4. reserves the most nodes.
 
-Unlike the oracle OR* it thus never keeps a node on for a job that the scheduler would not start, and never
+Unlike the oracle OR* it never keeps a node on for a job that the scheduler would not start, and never
 switches one off that a waiting job could use.
 """
 
@@ -29,15 +29,15 @@ from gridtune.systems.shutdown.simulator.rule_parameters import (
     RUSH_TIMEOUT,
     TIMEOUT_MINUTES,
 )
-from gridtune.systems.shutdown.simulator.scheduling import choose
+from gridtune.systems.shutdown.simulator.scheduling import candidate_index, select_jobs
 from gridtune.systems.shutdown.simulator.state import (
     ARRIVED,
     CANDIDATES,
-    CHOSEN,
     HEAD,
     NOW,
     ON,
     PROMISE,
+    SELECTED,
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
@@ -51,31 +51,31 @@ MINUTES_AN_HOUR, HOURS_A_DAY = 60, 24
 
 @kernel()
 def adaptive_reservation(cluster, jobs, numbers):
-    """Return how many nodes to keep off in the coming minute."""
+    """Return how many nodes to reserve in the coming minute."""
     vacant = cluster.vacant
-    unheld = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
-    reserved = unheld
+    unallocated = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
+    reserved = unallocated
     if cluster.memory[CANDIDATES] > 0:
-        reserved = _best(cluster, jobs, numbers, unheld)
-    return min(reserved, unheld - _kept(cluster, jobs, numbers))
+        reserved = _best(cluster, jobs, numbers, unallocated)
+    return min(reserved, unallocated - _kept_on(cluster, jobs, numbers))
 
 
 @kernel()
-def _best(cluster, jobs, numbers, unheld):
+def _best(cluster, jobs, numbers, unallocated):
     memory, size = cluster.memory, cluster.cores
     awake, pressing = _free_awake(cluster), _pressing(cluster, jobs, numbers)
-    most = unheld
+    most = unallocated
     if memory[PROMISE] == 0:
-        # The cluster does not reserve what the oldest job has been promised.
+        # Nodes promised to the oldest job cannot be reserved.
         most = min(most, cluster.nodes - (jobs.cores[memory[HEAD]] + size - 1) // size)
     best, best_urgent, best_value, best_started = 0, -1, 0.0, 0
     for reserved in range(most, -1, -1):
-        choose(cluster, jobs, reserved)
+        select_jobs(cluster, jobs, reserved)
         started, urgent = 0, 0
-        for place in range(memory[CHOSEN]):
-            job = cluster.chosen[place]
+        for place in range(memory[SELECTED]):
+            job = cluster.selected[place]
             started += jobs.cores[job]
-            if pressing >> _seat(cluster, job) & 1:
+            if pressing >> candidate_index(cluster, job) & 1:
                 urgent += jobs.cores[job]
         woken = (max(started - awake, 0) + size - 1) // size
         value = numbers[EAGERNESS] * started - woken * size
@@ -84,19 +84,10 @@ def _best(cluster, jobs, numbers, unheld):
             better = value > best_value or (value == best_value and started > best_started)
         if better:
             best, best_urgent, best_value, best_started = reserved, urgent, value, started
-        if memory[CHOSEN] == memory[CANDIDATES]:
-            # Whoever waits starts: nothing more comes of smaller reservations.
+        if memory[SELECTED] == memory[CANDIDATES]:
+            # Every candidate starts: smaller reservations are no better.
             break
     return best
-
-
-@kernel()
-def _seat(cluster, job):
-    """Return a job's place among the candidates."""
-    seat = 0
-    while cluster.seen[seat] != job:
-        seat += 1
-    return seat
 
 
 @kernel()
@@ -111,11 +102,11 @@ def _free_awake(cluster):
 
 @kernel()
 def _pressing(cluster, jobs, numbers):
-    """Return as bits which candidates would be at their limit if they waited another minute, then booted."""
+    """Return as bits which candidates would reach their limit if they waited another minute and a boot."""
     memory, marks = cluster.memory, 0
     crowded = memory[WAITING] > numbers[MAX_QUEUE]
     for place in range(memory[CANDIDATES]):
-        job = cluster.seen[place]
+        job = cluster.candidates[place]
         limit = min(numbers[MAX_STRETCH] * jobs.walltime[job], numbers[MAX_WAIT])
         if crowded or memory[NOW] - jobs.submit[job] + 1 + cluster.on_minutes >= limit:
             marks |= 1 << place
@@ -123,8 +114,8 @@ def _pressing(cluster, jobs, numbers):
 
 
 @kernel()
-def _kept(cluster, jobs, numbers):
-    """Return how many idle nodes to keep on: those idle for too short a time, and the pool."""
+def _kept_on(cluster, jobs, numbers):
+    """Return how many idle nodes to keep on: those that have not reached the timeout, and the pool."""
     memory = cluster.memory
     timeout = numbers[TIMEOUT_MINUTES]
     longer = numbers[RUSH_TIMEOUT]

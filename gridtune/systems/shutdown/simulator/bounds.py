@@ -1,19 +1,19 @@
-"""The least waste a day can have come to, whatever was reserved and whichever nodes jobs were given.
+"""Lower bounds of a day's waste, for any reservations and any placement of jobs on nodes.
 
-Think of a day as a window for each job: it starts no earlier than `earliest`, no later than `latest`. With
-n(t) nodes on in minute t (idle or computing) and x(t) of them computing, waste is what n(t) − x(t) idle nodes
-draw, and what switching does. Two things are known of any schedule that keeps the windows:
+Each job has a window: it starts no earlier than `earliest` and no later than `latest`. With n(t) nodes on in
+minute t (idle or computing) and x(t) of them computing, waste is the energy of n(t) − x(t) idle nodes and of
+switching. Any schedule that respects the windows satisfies:
 
-- n(t) ≥ need(t): nodes that the jobs hold which must be running in minute t, those with latest ≤ t < earliest
-  + run; and at some minute of each window as many as its job's cores fill.
-- x(t) ≤ can(t): all cores that windows open at t ask for, a node each, for cores may be scattered; but whole
-  nodes where every job for some time asks for whole nodes, because then none is ever partly held.
+- n(t) ≥ need(t): the nodes of jobs that must be running in minute t, those with latest ≤ t < earliest + run;
+  and at some minute of each window as many nodes as its job's cores fill.
+- x(t) ≤ can(t): the cores of all jobs whose window is open at t, one node each, since cores may be scattered;
+  but whole nodes while every job requests whole nodes, because then no node is partly allocated.
 
 Take level k = 1 … N to be "on" in the minutes with n(t) ≥ k. Idle nodes in minute t are at least the levels
 with can(t) < k ≤ n(t); nodes that come on at t are at least the levels that do, and likewise for those that
-begin to switch off. So waste is at least the sum over levels of what each costs by itself, and that has a
-cheapest course, found level by level: off at first, on where needed, and in between the cheaper of idling
-where can(t) < k and of being switched off and on again. `docs/shutdown.md` spells the argument out.
+begin to switch off. So waste is at least the sum over levels of the cost of each, and the minimum of that is
+found level by level: off at first, on where needed, and in between the cheaper of idling where can(t) < k and
+of being switched off and on again. `docs/studies/shutdown.md` has the proof.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Float64s = npt.NDArray[np.float64]
 
 
 def least_waste_of_starts(days: Days, outcome: Outcome, platform: Platform) -> Float64s:
-    """Return the least waste of each day with the very starts of an outcome: shape (days,), W·min."""
+    """Return the least waste of each day with the starts of an outcome: shape (days,), W·min."""
     return least_waste(days, outcome.start, outcome.start, outcome.minutes, platform)
 
 
 def least_waste_within(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Float64s:
     """Return the least waste of each day with all starts before `tau` of the walltime: shape (days,), W·min.
 
-    A job that starts later in the outcome, or never, is only asked to start no later than it does there.
+    A job that starts later in the outcome, or never, has to start no later than it does there.
     """
-    patient = days.submit + np.maximum(np.ceil(tau * days.walltime).astype(np.int64) - 1, 0)
+    punctual = days.submit + np.maximum(np.ceil(tau * days.walltime).astype(np.int64) - 1, 0)
     horizon = outcome.minutes[days.day_of_job]
-    latest = np.maximum(patient, np.where(outcome.start >= 0, outcome.start, horizon))
+    latest = np.maximum(punctual, np.where(outcome.start >= 0, outcome.start, horizon))
     fits = days.cores <= platform.cores
     return least_waste(days, np.where(fits, days.submit, -1), latest, outcome.minutes, platform)
 
@@ -52,16 +52,16 @@ def least_waste_within(days: Days, outcome: Outcome, platform: Platform, tau: fl
 def least_waste(
     days: Days, earliest: Int64s, latest: Int64s, minutes: Int64s, platform: Platform
 ) -> Float64s:
-    """Return a lower bound of the waste of each day under any policy that keeps the windows.
+    """Return a lower bound of the waste of each day under any policy that respects the windows.
 
     Parameters
     ----------
     days
         The jobs.
     earliest, latest
-        Shape (jobs,): minutes between which each job starts, both included. Below 0: it does not.
+        Shape (jobs,): first and last minute in which each job may start; below 0 if it does not start.
     minutes
-        Shape (days,): how long each day lasts.
+        Shape (days,): length of each day.
     platform
         The cluster.
 
@@ -76,7 +76,7 @@ def least_waste(
     shape = np.array([platform.nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time])
     watts = np.array([power.idle, power.switching_on, power.switching_off], np.float64)
     columns = (days.first, minutes, earliest, latest, run, days.cores)
-    _bound_days(*(np.ascontiguousarray(each, np.int64) for each in columns), shape, watts, least)
+    _bound_days(*(np.ascontiguousarray(column, np.int64) for column in columns), shape, watts, least)
     return least
 
 
@@ -100,33 +100,33 @@ def _bound_days(first, minutes, earliest, latest, run, cores, shape, watts, leas
 
 @kernel()
 def _needs(window, others_broken, horizon, shape):
-    """Return where anything changes, and for each part: nodes that must be on, and that can compute."""
+    """Return the times of changes, and between them the nodes that must be on and those that can compute."""
     earliest, latest, run, cores = window
     nodes, size = shape[0], shape[1]
     closes, ends = np.minimum(latest + run, horizon), np.minimum(earliest + run, horizon)
-    # Before a job starts it may hold cores while nodes finish switching off and boot.
+    # A job may hold cores before it starts, while nodes finish switching off and boot.
     holds = np.maximum(earliest - shape[2] - shape[3], 0)
     last = max(horizon - shape[2] - shape[3], 0)
     marks = (np.array([0, last, horizon]), holds, earliest, closes, np.minimum(latest, horizon), ends)
     times = np.unique(np.concatenate(marks))
     parts = times.size - 1
-    must, asked, whole, held, broken, need = np.zeros((6, parts + 1), np.int64)
+    must, requested, whole, allocated, broken, need = np.zeros((6, parts + 1), np.int64)
     if others_broken:
-        # One that never starts can hold parts of nodes at the day's end.
+        # A job that never starts can hold parts of nodes at the end of the day.
         place = np.searchsorted(times, last)
-        held[place] += 1
+        allocated[place] += 1
         broken[place] += 1
     for job in range(run.size):
         opens = np.searchsorted(times, earliest[job])
         closed = np.searchsorted(times, closes[job])
         filled = (cores[job] + size - 1) // size
-        asked[opens] += cores[job]
-        asked[closed] -= cores[job]
+        requested[opens] += cores[job]
+        requested[closed] -= cores[job]
         whole[opens] += filled
         whole[closed] -= filled
         holding = np.searchsorted(times, holds[job])
-        held[holding] += 1
-        held[closed] -= 1
+        allocated[holding] += 1
+        allocated[closed] -= 1
         if cores[job] % size:
             broken[holding] += 1
             broken[closed] -= 1
@@ -134,15 +134,16 @@ def _needs(window, others_broken, horizon, shape):
             must[np.searchsorted(times, latest[job])] += cores[job]
             must[np.searchsorted(times, ends[job])] -= cores[job]
         if latest[job] < horizon:
-            # Somewhere in its window; while that is open the levels can stay on for nothing, so say at once.
+            # Somewhere in its window; while that is open, levels that are on cost nothing.
             need[opens] = max(need[opens], filled)
-    asked, whole, held, broken = asked.cumsum(), whole.cumsum(), held.cumsum(), broken.cumsum()
+    requested, whole = requested.cumsum(), whole.cumsum()
+    allocated, broken = allocated.cumsum(), broken.cumsum()
     need = np.maximum(need, (must.cumsum() + size - 1) // size)
-    can = np.minimum(asked, nodes)
+    can = np.minimum(requested, nodes)
     start = 0
     while start < parts:
         end, mixed = start, False
-        while end < parts and (held[end] > 0) == (held[start] > 0):
+        while end < parts and (allocated[end] > 0) == (allocated[start] > 0):
             mixed = mixed or broken[end] > 0
             end += 1
         if not mixed:
@@ -153,7 +154,7 @@ def _needs(window, others_broken, horizon, shape):
 
 @kernel()
 def _cheapest(times, need, can, level, horizon, shape, watts):
-    """Return the least that a level can cost: the cheapest way through the day, off or on in each part."""
+    """Return the least cost of a level: its cheapest path through the day, off or on in each part."""
     off, on = 0.0, np.inf
     parts, start = times.size - 1, 0
     while start < parts:

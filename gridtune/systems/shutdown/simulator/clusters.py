@@ -1,4 +1,4 @@
-"""Clusters to step minute by minute, many at once."""
+"""`ClusterBatch`: many clusters, stepped together minute by minute."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ Float64s = npt.NDArray[np.float64]
 Float32s = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
-#: Frames that are written before the last ones are moved to the front again.
-_RUN = 64
+#: Frames that are written before the latest ones are moved to the front again.
+_SPARE_FRAMES = 64
 
 
 class ClusterBatch:
-    """Clusters that live through days, all stepped by a minute in one compiled call.
+    """Clusters that are stepped by a minute in one compiled call.
 
     Parameters
     ----------
     days
-        What there is to live through.
+        The days that clusters can begin.
     platform
-        What each cluster is; by default the paper's Taurus.
+        Each cluster; by default the paper's Taurus.
     count
-        How many clusters.
+        Number of clusters.
     tau
         Share of its walltime that a job may wait before the reward counts it as late.
     variant
         `paper` or `exact`, see `Variant`.
     frames
-        Observations that are seen at once.
+        Observations that are returned at once.
     view
         What an observation holds: see `View`.
     decisions
-        With `view="effects"`: a step ends where there is a choice, or with the day. Minutes in which every
-        reservation does the same pass by themselves, and their rewards are added up.
+        With `view="effects"`: a step lasts until reservations differ in their effects, or until the day ends;
+        rewards of the minutes are added up.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class ClusterBatch:
     over
         Shape (count,), bool: whether the last step ended the day.
     day
-        Shape (count,), int64: the day that each cluster lives through.
+        Shape (count,), int64: the current day of each cluster.
     features
         Numbers in an observation.
     """
@@ -80,10 +80,16 @@ class ClusterBatch:
         if count < 1 or frames < 1:
             raise SimulationError(f"at least 1 cluster and 1 frame, but got {count=} and {frames=}")
         self.days, self.platform, self.count, self.frames = days, platform or Platform(), count, frames
-        self._told = {"count": count, "tau": tau, "variant": variant, "frames": frames, "view": view}
-        self._told["decisions"] = decisions
-        self.view, self.features = view, features_of(view, self.platform.nodes)
-        features = self.features
+        self._options = {
+            "count": count,
+            "tau": tau,
+            "variant": variant,
+            "frames": frames,
+            "view": view,
+            "decisions": decisions,
+        }
+        self.view = view
+        self.features = features = features_of(view, self.platform.nodes)
         model = build_model(
             days, self.platform, tau, variant, until_done=False, view=view, decisions=decisions
         )
@@ -93,25 +99,24 @@ class ClusterBatch:
         self.rewards = np.zeros(count)
         self.over = np.zeros(count, np.bool_)
         self.day = np.zeros(count, np.int64)
-        # Frames stand one after the other, so that any `frames` of them in a row are a view.
-        self._length = 1 if frames == 1 else frames + _RUN
+        # Frames are stored one after the other, so that any `frames` consecutive ones are a view.
+        self._length = 1 if frames == 1 else frames + _SPARE_FRAMES
         self._history = np.zeros((count, self._length, features), np.float32)
-        self._seen = self._history.reshape(-1)
         self._place = self._length - 1
         self._restart = np.zeros(count, np.bool_)
         self._days = np.zeros(count, np.int64)
         self._where = np.array([0, self._length * features, features], np.int64)
-        # The kernel is given addresses: these arrays are never replaced, and held as long as it is called.
-        self._held = (
+        # The kernel gets addresses, so these arrays must not be replaced.
+        self._arrays = (
             *(*model.settings, *model.table, *model.scales, *arena),
             *(self.actions, self._restart, self._days, self._history.reshape(-1)),
             *(self._where, self.rewards, self.over),
         )
-        self._handles = handles_of(self._held)
+        self._handles = handles_of(self._arrays)
 
     @property
     def observations(self) -> Float32s:
-        """What the last step saw: shape (count, features), or (count, frames, features), oldest first.
+        """The current observations: shape (count, features), or (count, frames, features), oldest first.
 
         A view of memory that later steps overwrite: with one frame, the next one.
         """
@@ -160,9 +165,9 @@ class ClusterBatch:
             self._restart[:] = False
 
     def _check_days(self) -> None:
-        chosen = self._days[self._restart]
-        if ((chosen < 0) | (chosen >= len(self.days))).any():
-            raise SimulationError(f"days are numbered from 0 to {len(self.days) - 1}, but got {chosen}")
+        days = self._days[self._restart]
+        if ((days < 0) | (days >= len(self.days))).any():
+            raise SimulationError(f"days are numbered from 0 to {len(self.days) - 1}, but got {days}")
 
     def _next_frame(self, begins: bool) -> None:
         past = self.frames - 1
@@ -175,7 +180,7 @@ class ClusterBatch:
             self._history[self._restart, self._place - past : self._place] = 0
 
     def outcome(self) -> Outcome:
-        """Return what the clusters' days have come to so far; the days are `days.take(batch.day)`."""
+        """Return the results of the clusters' days so far; the days are `days.take(batch.day)`."""
         columns = self._columns
         sizes = np.diff(self.days.first)[self.day]
         start = [columns["start"][index, :size] for index, size in enumerate(sizes.tolist())]
@@ -189,17 +194,21 @@ class ClusterBatch:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Addresses mean nothing elsewhere: a copy is made anew and told what the original remembers.
-        told = {"days": self.days, "platform": self.platform, **self._told}
-        return {"told": told, "place": self._place, "memory": [array.copy() for array in self._memory()]}
+        # Addresses are valid in this process only: a copy is created anew with the same memory.
+        options = {"days": self.days, "platform": self.platform, **self._options}
+        return {
+            "options": options,
+            "place": self._place,
+            "memory": [array.copy() for array in self._memory()],
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state["told"])  # type: ignore[misc]
+        self.__init__(**state["options"])  # type: ignore[misc]
         self._place = state["place"]
-        for mine, theirs in zip(self._memory(), state["memory"], strict=True):
-            mine[...] = theirs
+        for own, saved in zip(self._memory(), state["memory"], strict=True):
+            own[...] = saved
 
     def _memory(self) -> list[npt.NDArray[Any]]:
-        """Return every array that steps write."""
+        """Return every array that a step writes."""
         own = [self.actions, self.rewards, self.over, self.day, self._where, self._history]
         return [*own, self._arena.whole, self._arena.real]

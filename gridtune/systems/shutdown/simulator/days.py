@@ -1,4 +1,4 @@
-"""`Days`: the jobs of many days in columns, in the minutes that the simulator counts in."""
+"""`Days`: the jobs of many days in columns, times in minutes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Days:
     first
         Shape (days + 1,): where each day's jobs begin.
     minutes
-        Shape (days,): how long each day lasts.
+        Shape (days,): length of each day.
     job_id, submit, run, walltime, cores, user
-        Shape (jobs,), in order of submission within a day; times in minutes of the day. `run` is what
-        the job would take if it were not killed; users are numbered from 0 within a day.
+        Shape (jobs,), in order of submission within a day; times in minutes of the day. `run` is the run
+        time if the job is not killed; users are numbered from 0 within a day.
     """
 
     names: tuple[str, ...]
@@ -67,7 +67,7 @@ class Days:
 
     @property
     def rank(self) -> Int64s:
-        """Shape (jobs,): each job's place within its day by walltime × cores, equals by submission."""
+        """Shape (jobs,): each job's rank within its day by walltime × cores, then submission."""
         day = self.day_of_job
         order = np.lexsort((np.arange(len(day)), self.walltime * self.cores, day))
         place = np.empty(len(day), np.int64)
@@ -91,21 +91,20 @@ class Days:
         """Shape (days,): the paper's groups 1 to 5 by share of sequential submissions."""
         return np.searchsorted(GROUP_EDGES, self.sequential_share, side="right").astype(np.int64) + 1
 
-    def subset(self, name: str) -> npt.NDArray[np.bool_]:
+    def subset(self, kind: str) -> npt.NDArray[np.bool_]:
         """Return which days are `train` or `test` days: shape (days,), bool.
 
-        The folder's name says it. Where no day stands in a folder of either name, every fifth is a test
-        day.
+        By the folders' names; if no folder has either name, every fifth day is a test day.
         """
-        folders = [PurePosixPath(each).parts[:-1] for each in self.names]
+        folders = [PurePosixPath(name).parts[:-1] for name in self.names]
         if any({"train", "test"} & set(folder) for folder in folders):
-            return np.array([name in folder for folder in folders], dtype=bool)
+            return np.array([kind in folder for folder in folders], dtype=bool)
         held_out = np.arange(len(self)) % 5 == 4
-        return held_out if name == "test" else ~held_out
+        return held_out if kind == "test" else ~held_out
 
-    def take(self, chosen: npt.NDArray[np.bool_] | Int64s) -> Days:
+    def take(self, selection: npt.NDArray[np.bool_] | Int64s) -> Days:
         """Return the days that a mask or an index array selects, in that order."""
-        index = np.arange(len(self))[chosen]
+        index = np.arange(len(self))[selection]
         sizes = np.diff(self.first)[index]
         first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         jobs = np.arange(first[-1]) + np.repeat(self.first[index] - first[:-1], sizes)
@@ -121,19 +120,18 @@ def build_days(
 ) -> Days:
     """Return the days of a workload.
 
-    Seconds become minutes by rounding up: a job is seen at the first decision after its submission, and
-    holds its cores for whole minutes. What was in minutes stays as it was. What still runs at the end of
-    a day does not burden the next.
+    Seconds are rounded up to minutes: a job is considered at the first decision after its submission, and
+    holds its cores for whole minutes. Jobs that still run at the end of a day do not affect the next.
 
     Parameters
     ----------
     workload
-        One log, or many that were joined (`gridtune.workload.joining`): in order of submission, run times
-        known; walltimes too, else a job's run time stands for it.
+        One log, or many that were joined (`gridtune.workload.joining`): in order of submission, with run
+        times; a job without walltime gets its run time for one.
     cut
-        `auto`: each of joined logs is a day, a single log is cut into days. `days`: every log is cut, at
-        multiples of `minutes` of its clock; days without a job are left out. `whole`: each log is one
-        long day, long enough for all its jobs to end whatever holds them up.
+        `auto`: each of joined logs is a day, a single log is cut into days. `days`: every log is cut at
+        multiples of `minutes`; days without jobs are left out. `whole`: each log is one long day, long enough
+        for all its jobs to end.
     minutes
         Length of a day.
     step
@@ -183,13 +181,13 @@ def _check(workload: Workload, log: Int64s) -> None:
     backwards = (np.diff(workload.submit_time) < 0) & (np.diff(log) == 0)
     if backwards.any():
         raise SimulationError(
-            f"the jobs of {workload.name} do not stand by submission",
+            f"the jobs of {workload.name} are not sorted by submission",
             path=workload.source,
             hint="apply the cleaning rule 'sort_submits'",
         )
     if (workload.run_time < 0).any():
         raise SimulationError(
-            f"{workload.name} has jobs whose run time is unknown",
+            f"{workload.name} has jobs without run time",
             path=workload.source,
             hint="apply the cleaning rule 'drop_never_started'",
         )

@@ -1,14 +1,14 @@
-"""What an agent sees that chooses among effects, compiled.
+"""The observation `effects`, compiled: what each reservation would do.
 
-Many reservations come to the same: those beyond what may be reserved are cut to it, and among the others
-many start the same jobs and switch off the same nodes. Here every number of nodes that does something of its
-own gets a row that says what it would do, so that a policy can compare effects instead of learning what
-numbers mean. Beside the rows stands what is known of the past: when jobs came and ended, how long running
-ones have been at it, how long their users' jobs took before. Nothing of it tells the future.
+Many reservations have the same effect: those above the maximum are cut to it, and many others start the same
+jobs and switch off the same nodes. Here every reservation with an effect of its own gets a row that describes
+it, so that a policy compares effects instead of learning what numbers of nodes mean. Besides the rows there
+are the state and the past: when jobs were submitted and ended, how long running jobs have run, how long the
+previous jobs of their users took. Nothing in it depends on the future.
 
-An observation is `GLOBALS` numbers, `PER_JOB` for each of the ten candidates, then `PER_ACTION` for each
-reservation from 0 to all nodes, whose first is 1 where the reservation counts. Of neighbours with the same
-effect the largest does: it leaves the oldest job's start open.
+An observation is `GLOBALS` numbers, `PER_JOB` numbers for each of the ten candidates, then `PER_ACTION`
+numbers for each reservation from 0 to all nodes; the first of them is 1 if the reservation has a row. Of
+neighbours with the same effect the largest has the row: it leaves the oldest job's start open.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from __future__ import annotations
 import math
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.shutdown.simulator.scheduling import choose
+from gridtune.systems.shutdown.simulator.scheduling import candidate_index, select_jobs
 from gridtune.systems.shutdown.simulator.state import (
     ARRIVED,
     BUSY,
     CANDIDATES,
-    CHOSEN,
     COMPUTERS,
     FREE,
     HEAD,
     LAST_END,
+    MAX_CANDIDATES,
     NOW,
     ON,
     PROMISE,
     RUNNING,
-    SEEN,
+    SELECTED,
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
@@ -41,23 +41,23 @@ from gridtune.systems.shutdown.simulator.state import (
 __all__ = ["GLOBALS", "LARGEST", "PER_ACTION", "PER_JOB", "has_choice", "observe_effects"]
 
 GLOBALS, PER_JOB, PER_ACTION = 34, 8, 14
-#: No number of an observation is larger.
+#: The largest value in an observation.
 LARGEST = 4.0
 MINUTES_A_DAY = 1440
-#: Minutes looked back on for submissions; ages of running jobs that are told apart; minutes ahead for which
-#: ends are expected by what the users' jobs took before.
+#: Windows of past submissions, in minutes; age classes of running jobs; horizons, in minutes, for which ends
+#: are expected from the run times of the users' previous jobs.
 RECENT, AGES, AHEAD = (5, 30, 120), (2, 10, 60), (1, 5, 15, 60)
 
 
 @kernel()
 def _log(number):
-    """Return 0 for nothing, 1 for about a day of minutes."""
+    """Return a logarithm that is 0 for 0 and about 1 for the minutes of a day."""
     return min(math.log(1.0 + max(number, 0)) / 7.3, 4.0)
 
 
 @kernel()
 def _urgency(cluster, jobs, job):
-    """Return the share of the wait that it may have that a job has had; capped at 2."""
+    """Return a job's wait as a share of the wait after which it is late; at most 2."""
     wait, patience = cluster.memory[NOW] - jobs.submit[job], jobs.walltime[job] * cluster.share[TAU]
     return min(wait / patience, 2.0) if patience > 0 else 2.0
 
@@ -69,7 +69,7 @@ def observe_effects(cluster, jobs, row):
     _observe_past(cluster, jobs, row)
     _observe_running(cluster, jobs, row)
     _observe_candidates(cluster, jobs, row, GLOBALS)
-    _observe_actions(cluster, jobs, row, GLOBALS + SEEN * PER_JOB)
+    _observe_actions(cluster, jobs, row, GLOBALS + MAX_CANDIDATES * PER_JOB)
 
 
 @kernel()
@@ -97,7 +97,7 @@ def _observe_nodes(cluster, jobs, row):
 
 @kernel()
 def _observe_past(cluster, jobs, row):
-    """Write when jobs came and ended."""
+    """Write when jobs were submitted and ended."""
     memory = cluster.memory
     now, last = memory[NOW], memory[ARRIVED] - 1
     row[14] = _log(now - jobs.submit[last]) if last >= 0 else _log(now)
@@ -118,7 +118,7 @@ def _observe_past(cluster, jobs, row):
 
 @kernel()
 def _observe_running(cluster, jobs, row):
-    """Write how old running jobs are, and when they end if they take what their users' last one took."""
+    """Write the ages of running jobs, and when they end if they take as long as their users' last jobs."""
     memory = cluster.memory
     total = cluster.nodes * cluster.cores
     for place in range(21, GLOBALS):
@@ -133,7 +133,7 @@ def _observe_running(cluster, jobs, row):
         row[22 + bin_] += share
         took = cluster.last_run[jobs.user[job]]
         if took < age:
-            # Nothing is known, or it takes longer than the last one.
+            # The user has no previous job, or the job takes longer than that one.
             row[30] += share
             continue
         left = min(took, jobs.walltime[job]) - age
@@ -142,9 +142,9 @@ def _observe_running(cluster, jobs, row):
                 row[26 + ahead] += share
     demand = 0
     for place in range(memory[CANDIDATES]):
-        demand += jobs.cores[cluster.seen[place]]
+        demand += jobs.cores[cluster.candidates[place]]
     row[31] = min(demand / total, 4.0)
-    row[32] = memory[CANDIDATES] / SEEN
+    row[32] = memory[CANDIDATES] / MAX_CANDIDATES
     row[33] = 1.0
 
 
@@ -153,7 +153,7 @@ def _observe_candidates(cluster, jobs, row, at):
     memory = cluster.memory
     total = cluster.nodes * cluster.cores
     for place in range(memory[CANDIDATES]):
-        job = cluster.seen[place]
+        job = cluster.candidates[place]
         wait, patience = memory[NOW] - jobs.submit[job], jobs.walltime[job] * cluster.share[TAU]
         took = cluster.last_run[jobs.user[job]]
         row[at] = jobs.cores[job] / total
@@ -165,13 +165,13 @@ def _observe_candidates(cluster, jobs, row, at):
         row[at + 6] = 1.0 if took >= 0 else 0.0
         row[at + 7] = _log(took)
         at += PER_JOB
-    for place in range(at, GLOBALS + SEEN * PER_JOB):
+    for place in range(at, GLOBALS + MAX_CANDIDATES * PER_JOB):
         row[place] = 0.0
 
 
 @kernel()
 def _most_reserved(cluster, jobs):
-    """Return what any larger reservation is cut to."""
+    """Return the maximum that larger reservations are cut to."""
     memory, vacant = cluster.memory, cluster.vacant
     most = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
     if memory[WAITING] > 0 and memory[PROMISE] == 0:
@@ -182,20 +182,17 @@ def _most_reserved(cluster, jobs):
 
 @kernel()
 def _marks(cluster, jobs, reserved):
-    """Return which candidates a pass with so many nodes hidden starts, as bits by their places."""
-    choose(cluster, jobs, reserved)
+    """Return as bits which candidates a pass starts with that reservation."""
+    select_jobs(cluster, jobs, reserved)
     marks = 0
-    for place in range(cluster.memory[CHOSEN]):
-        seat = 0
-        while cluster.seen[seat] != cluster.chosen[place]:
-            seat += 1
-        marks |= 1 << seat
+    for place in range(cluster.memory[SELECTED]):
+        marks |= 1 << candidate_index(cluster, cluster.selected[place])
     return marks
 
 
 @kernel()
 def has_choice(cluster, jobs):
-    """Tell whether there are reservations that differ in what they do."""
+    """Return whether there are reservations with different effects."""
     memory, vacant = cluster.memory, cluster.vacant
     if memory[CANDIDATES] == 0:
         return vacant[ON] > 0
@@ -211,7 +208,7 @@ def has_choice(cluster, jobs):
 
 @kernel()
 def _observe_actions(cluster, jobs, row, at):
-    """Write a row for each reservation; zeros for those that do what another does."""
+    """Write a row for each reservation; zeros for those with the same effect as another."""
     memory, vacant = cluster.memory, cluster.vacant
     for place in range(at, at + (cluster.nodes + 1) * PER_ACTION):
         row[place] = 0.0
@@ -229,13 +226,13 @@ def _observe_actions(cluster, jobs, row, at):
 
 @kernel()
 def _observe_effect(cluster, jobs, row, at, reserved, off, marks):
-    """Write what starting these candidates and switching so many nodes off comes to."""
+    """Write the effect of starting these candidates and switching so many nodes off."""
     memory, vacant, nodes, size = cluster.memory, cluster.vacant, cluster.nodes, cluster.cores
     total = nodes * size
-    started, cores, walltimes, shortest = 0, 0, 0.0, 0.0
-    pressing, left_pressing, late_left, known = 0.0, 0.0, 0, 0
+    started, cores, walltimes, past_runs = 0, 0, 0.0, 0.0
+    pressing, left_pressing, late_left, with_past = 0.0, 0.0, 0, 0
     for place in range(memory[CANDIDATES]):
-        job = cluster.seen[place]
+        job = cluster.candidates[place]
         urgency = _urgency(cluster, jobs, job)
         if marks >> place & 1:
             started += 1
@@ -244,8 +241,8 @@ def _observe_effect(cluster, jobs, row, at, reserved, off, marks):
             pressing = max(pressing, urgency)
             took = cluster.last_run[jobs.user[job]]
             if took >= 0:
-                known += 1
-                shortest += _log(took)
+                with_past += 1
+                past_runs += _log(took)
         else:
             left_pressing = max(left_pressing, urgency)
             if urgency >= 1:
@@ -257,7 +254,7 @@ def _observe_effect(cluster, jobs, row, at, reserved, off, marks):
     awake = vacant[ON] + vacant[SWITCHING_ON] - off
     row[at] = 1.0
     row[at + 1] = reserved / nodes
-    row[at + 2] = started / SEEN
+    row[at + 2] = started / MAX_CANDIDATES
     row[at + 3] = cores / total
     row[at + 4] = max(whole - awake, 0) / nodes
     row[at + 5] = off / nodes
@@ -266,6 +263,6 @@ def _observe_effect(cluster, jobs, row, at, reserved, off, marks):
     row[at + 8] = left_pressing
     row[at + 9] = min(late_left / total, 4.0)
     row[at + 10] = walltimes / max(started, 1)
-    row[at + 11] = shortest / max(known, 1)
-    row[at + 12] = known / max(started, 1)
+    row[at + 11] = past_runs / max(with_past, 1)
+    row[at + 12] = with_past / max(started, 1)
     row[at + 13] = 1.0 if whole > awake else 0.0

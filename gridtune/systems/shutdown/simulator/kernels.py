@@ -1,4 +1,4 @@
-"""The compiled entries: many clusters one minute further, and whole days under a rule."""
+"""The compiled entry points: a minute of many clusters, and whole days under a rule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from gridtune.core.compiled import array_at, bare, kernel, section
 from gridtune.systems.shutdown.simulator.effects import has_choice, observe_effects
 from gridtune.systems.shutdown.simulator.observing import Scales, observe
-from gridtune.systems.shutdown.simulator.rule_parameters import GIVEN
+from gridtune.systems.shutdown.simulator.rule_parameters import RECORDED_ACTIONS
 from gridtune.systems.shutdown.simulator.rules import decide
 from gridtune.systems.shutdown.simulator.state import (
     COMPUTING,
@@ -108,40 +108,40 @@ def _pass_time(cluster, jobs, horizon):
 
 
 @kernel()
-def replay_days(settings, table, arena, chosen, rule, numbers, actions, outcome, record):
-    """Live the chosen days under a rule, on one cluster, and write down what they came to.
+def replay_days(settings, table, arena, days, rule, numbers, actions, outcome, record):
+    """Simulate days under a rule, on one cluster, and write their results.
 
-    Where nothing can happen for a while, it goes there at once; a recorded day goes minute by minute.
+    Minutes in which nothing can happen are skipped, unless the days are recorded.
 
     Parameters
     ----------
     settings, table, arena
-        What the cluster is, the days, and where it lives.
-    chosen
+        The cluster's settings, the jobs of all days, and memory for its state.
+    days
         Shape (n,), int64: the days.
     rule, numbers
         The rule, and its numbers (`parameters`): shape (`NUMBERS`,), float64.
     actions
-        Under the rule `GIVEN`: shape (n, minutes), int64. Else anything of two dimensions.
+        Under the rule `RECORDED_ACTIONS`: shape (n, minutes), int64. Else anything of two dimensions.
     outcome
-        An `Outcome` to fill in, a row for each chosen day.
+        An `Outcome` to fill in, a row for each day.
     record
         A `Record` to fill in, of shape (n, minutes, …), or with n = 0 for none.
     """
     cluster = cluster_at(settings, arena, 0)
     recording = record.minutes.shape[0] > 0
-    for row in range(chosen.size):
-        day = chosen[row]
+    for row in range(days.size):
+        day = days[row]
         jobs, horizon = jobs_of(table, day), table.minutes[day]
         reset_cluster(cluster, jobs, day)
         memory = cluster.memory
         while not is_over(cluster, jobs, horizon):
-            # No rule can do anything before that, and what it says in the last such minute stands for all.
+            # No rule can do anything before that.
             until = -1 if recording else quiet_until(cluster, jobs, horizon)
             if until > memory[NOW]:
                 add_minutes(cluster, until - memory[NOW])
             now = memory[NOW]
-            if rule == GIVEN:  # noqa: SIM108 (a line each)
+            if rule == RECORDED_ACTIONS:  # noqa: SIM108 (a line each)
                 action = actions[row, now]
             else:
                 action = decide(cluster, jobs, rule, numbers)
@@ -152,7 +152,7 @@ def replay_days(settings, table, arena, chosen, rule, numbers, actions, outcome,
             if recording:
                 record.rewards[row, now] = reward
                 _record(cluster, action, record.minutes[row, now])
-        _note(cluster, jobs, table.first[day], outcome, row)
+        _write_outcome(cluster, jobs, table.first[day], outcome, row)
 
 
 @kernel()
@@ -179,8 +179,8 @@ def _record(cluster, action, line):
 
 
 @kernel()
-def _note(cluster, jobs, first, outcome, row):
-    """Write down what a day came to."""
+def _write_outcome(cluster, jobs, first, outcome, row):
+    """Write the results of a day."""
     for place in range(TOTALS):
         outcome.totals[row, place] = cluster.totals[place]
     outcome.score[row] = cluster.score[0]

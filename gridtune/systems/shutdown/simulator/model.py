@@ -1,4 +1,4 @@
-"""What the kernels are told: days on a platform, in the arrays that they take."""
+"""`Model`: days on a platform, in the arrays that the kernels take."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from gridtune.systems.shutdown.simulator.state import (
 
 __all__ = ["Model", "Variant", "View", "build_model"]
 
-#: Whom the reward blames a late job on: `paper`, as the authors' code, only where the reservation holds it
-#: back; `exact`, as their equation 5, wherever it waits.
+#: Late jobs that the reward counts: `paper`, as the authors' code, those that the reservation holds back;
+#: `exact`, as their equation 5, all in the queue.
 Variant = Literal["paper", "exact"]
-#: What an agent is shown: `paper`, the authors' 48 numbers (`observing`); `effects`, what each reservation
-#: would do, and more of the past (`effects`).
+#: Observations of an agent: `paper`, the authors' 48 numbers (`observing`); `effects`, the effect of each
+#: reservation, and more of the past (`effects`).
 View = Literal["paper", "effects"]
 
 
 @dataclass(frozen=True)
 class Model:
-    """Days on a platform, as the kernels take them."""
+    """The arrays for days on a platform."""
 
     settings: Settings
     table: Table
     scales: Scales
 
     def arena(self, clusters: int) -> Arena:
-        """Return room for so many clusters."""
+        """Return memory for the state of so many clusters."""
         nodes, words = int(self.settings.whole[0]), int(self.settings.starts[-1])
         return Arena(np.zeros(clusters * words, np.int64), np.zeros(clusters * (nodes + 1), np.float64))
 
@@ -69,7 +69,7 @@ def build_model(
     starts = column_starts(platform.nodes, platform.cores_per_node, busiest, users)
     flags = (EVERY_LATE_JOB if variant == "exact" else 0) | (UNTIL_DONE if until_done else 0)
     if decisions and view != "effects":
-        raise SimulationError('where there is a choice is told by view="effects" only', field="decisions")
+        raise SimulationError('decisions need view="effects"', field="decisions")
     flags |= (EFFECTS if view == "effects" else 0) | (DECISIONS if decisions else 0)
     shape = [platform.nodes, platform.cores_per_node, power.switch_on_time, power.switch_off_time]
     real = np.zeros(REALS)

@@ -43,7 +43,7 @@ def _set_state(cluster, node, state):
 
 @kernel()
 def _set_load(cluster, node, load):
-    """Keep the load that the authors' monitor adds up in floats, and with it what that takes for busy."""
+    """Set the floating-point load of the authors' monitor, and count the nodes that it takes for busy."""
     if cluster.load[node] > 0:
         cluster.memory[BOOKED] -= 1
     cluster.load[node] = load
@@ -62,7 +62,7 @@ def _begin_switch(cluster, node, state, minutes):
 
 @kernel()
 def switch_off_first(cluster, count):
-    """Begin to switch off the first `count` nodes that are on and that no job holds."""
+    """Begin to switch off the first `count` nodes that are on and not allocated."""
     node = 0
     while count > 0:
         if cluster.state[node] == ON and cluster.free[node] == cluster.cores:
@@ -75,7 +75,7 @@ def switch_off_first(cluster, count):
 
 @kernel()
 def allocate(cluster, jobs, job):
-    """Let a waiting job hold free cores: of nodes that are on first, then of those soonest usable."""
+    """Allocate free cores to a waiting job: of nodes that are on first, then of those soonest usable."""
     memory, free = cluster.memory, cluster.free
     dequeue(cluster, jobs, job)
     needed = jobs.cores[job]
@@ -165,8 +165,10 @@ def _start(cluster, jobs, job):
     place = memory[RUNNING]
     cluster.running[place] = job
     memory[RUNNING] = place + 1
-    asked, by_request = now + walltime[job], cluster.by_request
-    while place > 0 and cluster.start[by_request[place - 1]] + walltime[by_request[place - 1]] > asked:
+    requested_end, by_request = now + walltime[job], cluster.by_request
+    while (
+        place > 0 and cluster.start[by_request[place - 1]] + walltime[by_request[place - 1]] > requested_end
+    ):
         by_request[place] = by_request[place - 1]
         place -= 1
     by_request[place] = job
@@ -175,7 +177,7 @@ def _start(cluster, jobs, job):
 
 @kernel()
 def events(cluster, jobs):
-    """Let happen what happens at the minute that has come: ends, submissions, ends of switches."""
+    """Process the events of the current minute: completions, submissions, ends of switches."""
     memory, now = cluster.memory, cluster.memory[NOW]
     if memory[NEXT_END] == now:
         _complete(cluster, jobs)
@@ -204,12 +206,12 @@ def _complete(cluster, jobs):
             running[left] = job
             left += 1
             following = min(following, end)
-    kept = 0
+    remaining = 0
     for place in range(memory[RUNNING]):
         job = cluster.by_request[place]
         if cluster.start[job] + min(jobs.run[job], jobs.walltime[job]) != now:
-            cluster.by_request[kept] = job
-            kept += 1
+            cluster.by_request[remaining] = job
+            remaining += 1
     memory[RUNNING] = left
     memory[NEXT_END] = following
     memory[LAST_END] = now

@@ -1,8 +1,9 @@
-"""What an agent sees of a cluster, compiled: `FEATURES` numbers written into a row it is given.
+"""The observation `paper`, compiled: the authors' `FEATURES` numbers.
 
-By place, in the authors' scaling: 0–4 shares of the cores that are idle, switching on, sleeping, switching
+By index, in the authors' scaling: 0–4 shares of the cores that are idle, switching on, sleeping, switching
 off, computing; 5 time of day; 6 queue length; 7 promise to the oldest job; then, for each of the ten
-candidates, its cores, walltime, share of the wait it may have, and jobs of its user in the system.
+candidates, its cores, walltime, wait as a share of the one after which it is late, and its
+user's jobs in the system.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from gridtune.systems.shutdown.simulator.state import (
     BUSY,
     CANDIDATES,
     FEATURES,
+    MAX_CANDIDATES,
     NOW,
     ON,
     PROMISE,
-    SEEN,
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
@@ -34,13 +35,13 @@ __all__ = ["Scales", "features_of", "observation_bounds", "observe", "scales"]
 
 Float32s = npt.NDArray[np.float32]
 
-#: Queue length, minutes and jobs of a user that the authors scale to 1.
+#: The queue length, minutes and jobs of a user that the authors scale to 1.
 LONGEST_QUEUE, LONGEST_MINUTES, MOST_JOBS = 1500, 4400, 50
 MINUTES_A_DAY = 1440
 
 
 class Scales(NamedTuple):
-    """Logarithms to look up: of a queue's length; of a promise, at 1 + its minutes; of a walltime."""
+    """Tables of logarithms: by queue length; by promise, at 1 + its minutes; by walltime."""
 
     queue: Float32s
     promise: Float32s
@@ -61,14 +62,14 @@ def scales(longest: int) -> Scales:
 
 
 def features_of(view: str, nodes: int) -> int:
-    """Return how many numbers an observation of a cluster of so many nodes has."""
+    """Return the length of an observation of a cluster with that many nodes."""
     if view == "paper":
         return FEATURES
-    return GLOBALS + SEEN * PER_JOB + (nodes + 1) * PER_ACTION
+    return GLOBALS + MAX_CANDIDATES * PER_JOB + (nodes + 1) * PER_ACTION
 
 
 def observation_bounds(longest: int, view: str, nodes: int) -> Float32s:
-    """Return the most that each number can be with walltimes up to `longest` minutes; the least is 0."""
+    """Return upper bounds of an observation for walltimes up to `longest` minutes; the lower ones are 0."""
     if view == "effects":
         return np.full(features_of(view, nodes), LARGEST, np.float32)
     tables = scales(longest)
@@ -80,7 +81,7 @@ def observation_bounds(longest: int, view: str, nodes: int) -> Float32s:
 
 @kernel()
 def observe(cluster, jobs, scale, row):
-    """Write what the cluster looks like into `row`: `FEATURES` floats."""
+    """Write the observation of the cluster into `row`: `FEATURES` floats."""
     memory, in_state, cores = cluster.memory, cluster.in_state, cluster.cores
     total = cluster.nodes * cores
     row[0] = (cores * in_state[ON] - memory[BUSY]) / total
@@ -93,12 +94,12 @@ def observe(cluster, jobs, scale, row):
     row[7] = scale.promise[memory[PROMISE] + 1]
     candidates = memory[CANDIDATES]
     for place in range(candidates):
-        job, at = cluster.seen[place], 8 + 4 * place
+        job, at = cluster.candidates[place], 8 + 4 * place
         walltime, wait = jobs.walltime[job], memory[NOW] - jobs.submit[job]
         patience = walltime * cluster.share[TAU]
         row[at] = jobs.cores[job] / total
         row[at + 1] = scale.walltime[walltime]
-        # Whoever may not wait at all is at the limit from the start.
+        # A job that may not wait is late from the start.
         row[at + 2] = min(1.0, wait / patience) if patience > 0 else 1.0
         row[at + 3] = min(1.0, cluster.users[jobs.user[job]] / MOST_JOBS)
     for at in range(8 + 4 * candidates, FEATURES):

@@ -1,4 +1,4 @@
-"""What days came to."""
+"""The results of simulated days."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Float64s = npt.NDArray[np.float64]
 
 
 class Outcome(NamedTuple):
-    """What replayed days came to; `n` of them.
+    """The result of `n` replayed days.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
     score
         Shape (n,): sum of rewards.
     minutes
-        Shape (n,): how long the day lasted.
+        Shape (n,): length of the day.
     switched_on, switched_off
         Shape (n, nodes): how often each node was switched.
     start

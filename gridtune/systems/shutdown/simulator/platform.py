@@ -20,7 +20,7 @@ _SPEED = re.compile(r"([0-9.eE+-]+?)\s*([kKMGTP]?)f?")
 
 @dataclass(frozen=True)
 class NodePower:
-    """What a node draws in each state, in watts, and how long it takes to switch.
+    """Power of a node in each state, in watts, and how long it takes to switch.
 
     The defaults are those measured on GRID'5000's cluster Taurus.
 
@@ -31,7 +31,7 @@ class NodePower:
     switching_off, switching_on
         While it switches.
     switch_off_time, switch_on_time
-        How long that takes, in the unit of the workload's steps (minutes).
+        Duration of a switch, in steps of the simulation (minutes).
 
     References
     ----------
@@ -57,11 +57,11 @@ class NodePower:
                     f"switching takes at least one step, but got {getattr(self, name)}", field=name
                 )
         if self.wasteful_peak <= 0:
-            raise SimulationError("a node that draws nothing while idle or switching wastes nothing")
+            raise SimulationError("a node without power while idle or switching wastes nothing")
 
     @property
     def wasteful_peak(self) -> float:
-        """The most a node can draw without computing, in watts: the reward's unit of waste."""
+        """The largest power of a node that does not compute, in watts: the reward's unit of waste."""
         return max(self.idle, self.switching_off, self.switching_on)
 
 
@@ -74,7 +74,7 @@ class Platform:
     nodes, cores_per_node
         Its shape; whole nodes are switched, cores are allocated.
     power
-        What each node draws, and how long switching takes.
+        Power of each node, and how long switching takes.
     """
 
     nodes: int = 14
@@ -95,11 +95,11 @@ class Platform:
 def read_platform(path: str | Path, *, time_unit: float = 1, step: float = 1) -> Platform:
     """Read a cluster from a Batsim platform file (SimGrid XML).
 
-    Hosts are cores where a property `cores_per_node` says how many make a node, else nodes with as many
-    cores as their attribute `core` says. Each host names the power of its states (`watt_per_state` or
-    `wattage_per_state`, pairs `idle:full`) and its sleep states (`sleep_pstates`,
-    `asleep:switching off:switching on`); a switch takes 1/speed of the state that stands for it. Hosts
-    called master are passed over. Power is that of a node, whether hosts are nodes or cores.
+    Hosts are cores if the property `cores_per_node` is set, else nodes whose attribute `core` is their number
+    of cores. Each host has the power of its states (`watt_per_state` or `wattage_per_state`, pairs
+    `idle:full`) and its sleep states (`sleep_pstates`, `asleep:switching off:switching on`); a switch takes
+    1/speed of its state. Hosts named master are ignored. Power is that of a node, whether hosts are nodes or
+    cores.
 
     Parameters
     ----------
@@ -113,16 +113,16 @@ def read_platform(path: str | Path, *, time_unit: float = 1, step: float = 1) ->
     Raises
     ------
     SimulationError
-        If the file is no platform, its hosts differ or have no sleep state.
+        If the file is not a platform, or its hosts differ or have no sleep state.
     """
     file = Path(path)
     root = _parsed(file)
     hosts = [host for host in root.iter("host") if not host.get("id", "").startswith("master")]
     if not hosts:
-        raise SimulationError("a platform needs hosts, but there are none", path=file)
-    kinds = {_described(host) for host in hosts}
+        raise SimulationError("has no hosts", path=file)
+    kinds = {_description(host) for host in hosts}
     if len(kinds) > 1:
-        raise SimulationError(f"hosts differ ({len(kinds)} kinds); a cluster has equal ones", path=file)
+        raise SimulationError(f"hosts differ ({len(kinds)} kinds), but a cluster is homogeneous", path=file)
     properties = {prop.get("id", ""): prop.get("value", "") for prop in hosts[0].iter("prop")}
     nodes, cores = _shape(root, hosts, file)
     power = _power(properties, hosts[0].get("speed", ""), time_unit / step, file)
@@ -141,19 +141,19 @@ def _parsed(file: Path) -> ElementTree.Element:
         raise SimulationError(f"is not XML: {error.msg}", path=file, line=line) from error
 
 
-def _described(host: ElementTree.Element) -> tuple[object, ...]:
+def _description(host: ElementTree.Element) -> tuple[object, ...]:
     properties = sorted((prop.get("id", ""), prop.get("value", "")) for prop in host.iter("prop"))
     return host.get("speed"), host.get("core", "1"), tuple(properties)
 
 
 def _shape(root: ElementTree.Element, hosts: list[ElementTree.Element], file: Path) -> tuple[int, int]:
-    stated = [prop for prop in root.iter("prop") if prop.get("id") == "cores_per_node"]
+    properties = [prop for prop in root.iter("prop") if prop.get("id") == "cores_per_node"]
     try:
-        if not stated:
+        if not properties:
             return len(hosts), int(hosts[0].get("core", "1"))
-        cores = int(stated[0].get("value", ""))
+        cores = int(properties[0].get("value", ""))
     except ValueError as error:
-        raise SimulationError("the number of cores is no whole number", path=file) from error
+        raise SimulationError("the number of cores is not an integer", path=file) from error
     if cores < 1 or len(hosts) % cores:
         raise SimulationError(f"{len(hosts)} cores do not make whole nodes of {cores}", path=file)
     return len(hosts) // cores, cores
@@ -161,13 +161,13 @@ def _shape(root: ElementTree.Element, hosts: list[ElementTree.Element], file: Pa
 
 def _power(properties: dict[str, str], speeds: str, steps: float, file: Path) -> NodePower:
     """Return the power profile; a switch's duration in units of time × `steps`."""
-    stated = properties.get("watt_per_state") or properties.get("wattage_per_state")
+    power = properties.get("watt_per_state") or properties.get("wattage_per_state")
     sleep = properties.get("sleep_pstates")
-    if not stated or not sleep:
-        missing = "watt_per_state" if not stated else "sleep_pstates"
-        raise SimulationError("hosts do not say it", path=file, field=missing)
+    if not power or not sleep:
+        missing = "watt_per_state" if not power else "sleep_pstates"
+        raise SimulationError("hosts do not have it", path=file, field=missing)
     try:
-        watts = [[float(watt) for watt in pair.split(":")] for pair in stated.split(",")]
+        watts = [[float(watt) for watt in pair.split(":")] for pair in power.split(",")]
         asleep, down, up = (int(state) for state in sleep.split(",")[0].split(":"))
         pace = [_flops(text) for text in speeds.split(",")]
         computing = next(state for state in range(len(watts)) if state not in {asleep, down, up})
@@ -182,9 +182,9 @@ def _power(properties: dict[str, str], speeds: str, steps: float, file: Path) ->
         )
     except (ValueError, IndexError, StopIteration, ZeroDivisionError) as error:
         raise SimulationError(
-            "power states, sleep states and speeds do not go together",
+            "power states, sleep states and speeds do not match",
             path=file,
-            hint="watt_per_state, sleep_pstates and speed each say something of every state",
+            hint="watt_per_state and speed need an entry for every state that sleep_pstates names",
         ) from error
 
 
@@ -196,5 +196,5 @@ def _flops(text: str) -> float:
 
 
 def _whole_steps(steps: float) -> int:
-    # A third of a flop per unit is written with 16 digits: what is a whole number but for that stays one.
+    # Speeds such as 1/3 are rounded to 16 digits in files: do not round up for that.
     return max(1, math.ceil(steps - 1e-9 * max(1.0, steps)))

@@ -1,4 +1,4 @@
-"""Whole days under a rule: in at one end of the compiled code, out at the other."""
+"""`replay`: simulate whole days under a rule in compiled code."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.rule_parameters import (
     ADAPTIVE,
     ALWAYS_ON,
-    GIVEN,
     ORACLE,
+    RECORDED_ACTIONS,
     TIMEOUT,
     AdaptiveRule,
     simple_numbers,
@@ -44,20 +44,19 @@ def replay(
     until_done: bool = False,
     record: bool = False,
 ) -> tuple[Outcome, DayRecord]:
-    """Live through days under a rule without leaving the compiled code.
+    """Simulate days under a rule without leaving the compiled code.
 
     Parameters
     ----------
     days
-        All of them are lived through.
+        The days.
     platform
         The cluster; by default the paper's Taurus.
     rule
-        `always_on` reserves nothing. `timeout` reserves what sleeps and what has been idle for `timeout`
-        minutes. `oracle` is the paper's OR*: as a timeout of 0, but no cores are kept for a job that can
-        wait for running ones to end without passing `max_stretch` of its walltime; it knows actual run
-        times. An `AdaptiveRule` does something of the kind without knowing them. An array of shape
-        (days, minutes), int64, gives the actions themselves.
+        `always_on` reserves nothing. `timeout` reserves sleeping nodes and those that have idled for
+        `timeout` minutes. `oracle` is the paper's OR*: a timeout of 0 that keeps no cores free for jobs that
+        can wait for running ones to end without waiting for `max_stretch` of their walltime; it knows actual
+        run times. `AdaptiveRule`: see there. An array of shape (days, minutes), int64, holds the actions.
     timeout, max_stretch
         See `rule`.
     tau, variant
@@ -70,40 +69,40 @@ def replay(
     Returns
     -------
     Outcome, DayRecord
-        What the days came to, and their minutes.
+        The results, and the recorded minutes.
     """
     if until_done and record:
-        raise SimulationError("days that go on until all is done are not recorded minute by minute")
-    chosen_platform = platform or Platform()
-    model = build_model(days, chosen_platform, tau, variant, until_done)
+        raise SimulationError("days that last until all jobs are done cannot be recorded")
+    cluster = platform or Platform()
+    model = build_model(days, cluster, tau, variant, until_done)
     count, longest = len(days), int(days.minutes.max(initial=0))
-    kept = count if record else 0
+    recorded = count if record else 0
     outcome = Outcome(
         np.zeros((count, TOTALS), np.int64),
         np.zeros(count),
         np.zeros(count, np.int64),
-        np.zeros((count, chosen_platform.nodes), np.int64),
-        np.zeros((count, chosen_platform.nodes), np.int64),
+        np.zeros((count, cluster.nodes), np.int64),
+        np.zeros((count, cluster.nodes), np.int64),
         np.full(len(days.submit), -1, np.int64),
     )
-    told = DayRecord(
-        np.zeros((kept, longest, RECORDED), np.int32),
-        np.zeros((kept, longest)),
-        np.zeros((kept, longest, chosen_platform.nodes), np.int8),
+    day_record = DayRecord(
+        np.zeros((recorded, longest, RECORDED), np.int32),
+        np.zeros((recorded, longest)),
+        np.zeros((recorded, longest, cluster.nodes), np.int8),
     )
-    given, actions = _as_actions(rule, count, longest)
+    rule_number, actions = _as_actions(rule, count, longest)
     replay_days(
         model.settings,
         model.table,
         model.arena(1),
         np.arange(count),
-        given,
+        rule_number,
         rule.numbers() if isinstance(rule, AdaptiveRule) else simple_numbers(timeout, max_stretch),
         actions,
         outcome,
-        told,
+        day_record,
     )
-    return outcome, told
+    return outcome, day_record
 
 
 def _as_actions(rule: Rule | AdaptiveRule | Int64s, days: int, minutes: int) -> tuple[int, Int64s]:
@@ -117,4 +116,4 @@ def _as_actions(rule: Rule | AdaptiveRule | Int64s, days: int, minutes: int) -> 
         raise SimulationError(f"actions must have the shape {(days, minutes)}, but have {rule.shape}")
     if rule.size and rule.min() < 0:
         raise SimulationError("an action is a number of nodes, but one is below 0")
-    return GIVEN, np.ascontiguousarray(rule, np.int64)
+    return RECORDED_ACTIONS, np.ascontiguousarray(rule, np.int64)

@@ -1,4 +1,4 @@
-"""Rules by name and number, and the numbers that they take."""
+"""Numbers of the reservation rules, and of their parameters in the array that the kernels take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ __all__ = [
     "ADAPTIVE",
     "ALWAYS_ON",
     "EAGERNESS",
-    "GIVEN",
     "MAX_QUEUE",
     "MAX_STRETCH",
     "MAX_WAIT",
@@ -22,6 +21,7 @@ __all__ = [
     "POOL",
     "POOL_FROM",
     "POOL_UNTIL",
+    "RECORDED_ACTIONS",
     "RUSH_JOBS",
     "RUSH_MINUTES",
     "RUSH_TIMEOUT",
@@ -31,10 +31,10 @@ __all__ = [
     "simple_numbers",
 ]
 
-#: Rules: reserve nothing; a timeout; the oracle OR*; actions given beforehand; the adaptive rule.
-ALWAYS_ON, TIMEOUT, ORACLE, GIVEN, ADAPTIVE = range(5)
+#: Rules: reserve nothing; a timeout; the oracle OR*; an array of actions; the adaptive rule.
+ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE = range(5)
 
-#: Where a rule's numbers stand. A timeout takes the first, the oracle the second, the adaptive rule all.
+#: Indices of the parameters. A timeout takes the first, the oracle the second, the adaptive rule all.
 (
     TIMEOUT_MINUTES,
     MAX_STRETCH,
@@ -52,7 +52,7 @@ ALWAYS_ON, TIMEOUT, ORACLE, GIVEN, ADAPTIVE = range(5)
 
 
 def simple_numbers(timeout: float, max_stretch: float) -> npt.NDArray[np.float64]:
-    """Return the numbers of a timeout or of the oracle: shape (`NUMBERS`,)."""
+    """Return the parameters of a timeout or of the oracle: shape (`NUMBERS`,)."""
     numbers = np.zeros(NUMBERS)
     numbers[[TIMEOUT_MINUTES, MAX_STRETCH]] = timeout, max_stretch
     return numbers
@@ -60,28 +60,28 @@ def simple_numbers(timeout: float, max_stretch: float) -> npt.NDArray[np.float64
 
 @dataclass(frozen=True)
 class AdaptiveRule:
-    """The adaptive rule's numbers: whom it lets wait for running jobs, and which idle nodes it keeps on.
+    """Parameters of the adaptive rule: which jobs wait for running ones, and which idle nodes stay on.
 
-    It goes by requested walltimes and by what has happened; how long jobs really run it does not know.
+    The rule knows requested walltimes and the past, but not how long jobs will run.
 
     Attributes
     ----------
     timeout
-        Whole idle minutes after which a node may be switched off.
+        Idle minutes after which a node may be switched off.
     max_stretch
-        Share of its walltime that a job may be let wait, the boot of a node included. 0: nobody waits, and
-        the rule is a timeout.
+        Longest wait of a job as a share of its walltime, boot included. With 0 no job waits, and the rule is
+        a timeout.
     max_wait
-        Minutes that any job may be let wait, boot included.
+        Longest wait of any job in minutes, boot included.
     eagerness
-        Jobs that could still wait start all the same if no larger share of their cores than this stands on
-        nodes that would have to be switched on: 0 starts whom nothing has to be switched on for, 1 everyone.
+        A job that could wait starts anyway if at most this share of its cores has to be switched on: with 0
+        jobs start only on nodes that are on, with 1 always.
     max_queue
-        With more jobs than this waiting, nobody is let wait.
+        With more jobs than this in the queue, no job has to wait.
     rush_timeout, rush_jobs, rush_minutes
-        The timeout where it is longer, while at least `rush_jobs` came in the last `rush_minutes`.
+        Another timeout, if longer, while at least `rush_jobs` were submitted in the last `rush_minutes`.
     pool, pool_from, pool_until
-        Idle nodes that are not switched off from one hour of the day until another (0 to 24).
+        Idle nodes that stay on from one hour of the day until another (0 to 24).
     """
 
     timeout: float = 0
@@ -97,13 +97,13 @@ class AdaptiveRule:
     pool_until: float = 24
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for field in fields(self):
+            value = getattr(self, field.name)
             if not value >= 0:
-                raise SimulationError(f"must be at least 0, but got {value}", field=each.name)
+                raise SimulationError(f"must be at least 0, but got {value}", field=field.name)
         if self.eagerness > 1:
             raise SimulationError(f"must be at most 1, but got {self.eagerness}", field="eagerness")
 
     def numbers(self) -> npt.NDArray[np.float64]:
-        """Return them as the kernels take them: shape (`NUMBERS`,)."""
-        return np.array([float(getattr(self, each.name)) for each in fields(self)])
+        """Return the array that the kernels take: shape (`NUMBERS`,)."""
+        return np.array([float(getattr(self, field.name)) for field in fields(self)])

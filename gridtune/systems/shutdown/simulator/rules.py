@@ -1,4 +1,4 @@
-"""Reservation rules, compiled: how many nodes to keep off in the coming minute."""
+"""Reservation rules, compiled: how many nodes to reserve in the coming minute."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["decide"]
 
 @kernel()
 def decide(cluster, jobs, rule, numbers):
-    """Return the action of a rule other than `GIVEN`."""
+    """Return the action of a rule other than `RECORDED_ACTIONS`."""
     if rule == ALWAYS_ON:
         return 0
     if rule == ADAPTIVE:
@@ -41,11 +41,11 @@ def decide(cluster, jobs, rule, numbers):
 
 @kernel()
 def _free_beside_starting(cluster, jobs, free):
-    """Return the free cores that are left when the candidates that can start have started."""
-    memory, seen = cluster.memory, cluster.seen
+    """Return the free cores that are left after the candidates that can start have started."""
+    memory, candidates = cluster.memory, cluster.candidates
     opened = True
     for place in range(memory[CANDIDATES]):
-        job = seen[place]
+        job = candidates[place]
         width = jobs.cores[job]
         if place == 0:
             opened = memory[PROMISE] == 0 or width <= free
@@ -58,13 +58,13 @@ def _free_beside_starting(cluster, jobs, free):
 
 @kernel()
 def _free_beside_urgent(cluster, jobs, free, max_stretch):
-    """Return the same, but jobs that can wait for others to end do not claim any."""
-    memory, seen = cluster.memory, cluster.seen
+    """Return the same, but jobs that can wait for running ones to end claim no cores."""
+    memory, candidates = cluster.memory, cluster.candidates
     opened, releases = True, 0
     if memory[CANDIDATES] > 0:
         releases = _list_releases(cluster, jobs)
     for place in range(memory[CANDIDATES]):
-        job = seen[place]
+        job = candidates[place]
         width = jobs.cores[job]
         if place == 0:
             forced = memory[PROMISE] == 0
@@ -81,7 +81,7 @@ def _free_beside_urgent(cluster, jobs, free, max_stretch):
 
 @kernel()
 def _list_releases(cluster, jobs):
-    """List after how many minutes the running jobs will really have ended, were none killed."""
+    """List after how many minutes the running jobs end by their actual run times, if none is killed."""
     count = 0
     for place in range(cluster.memory[RUNNING]):
         job = cluster.running[place]
@@ -92,23 +92,23 @@ def _list_releases(cluster, jobs):
 
 @kernel()
 def _can_wait(cluster, jobs, job, releases, max_stretch):
-    """Tell whether a job can wait for as many cores as it needs to become free, or for the last of them."""
+    """Return whether a job can wait until the cores it needs are free, or all of them."""
     waited, walltime = cluster.memory[NOW] - jobs.submit[job], jobs.walltime[job]
     if releases == 0 or waited / walltime >= max_stretch:
         return False
-    place, have = 0, cluster.held[0]
+    place, have = 0, cluster.release_cores[0]
     while have < jobs.cores[job] and place + 1 < releases:
         place += 1
-        have += cluster.held[place]
-    return (waited + cluster.minutes[place]) / walltime < max_stretch
+        have += cluster.release_cores[place]
+    return (waited + cluster.release_minutes[place]) / walltime < max_stretch
 
 
 @kernel()
 def _reservation(cluster, free, timeout):
-    """Count the nodes that are off, and those idle long enough, as far as the free cores go.
+    """Count nodes that are off or have idled for the timeout, as long as free cores are left.
 
-    As the authors do it: a node is seen only while free cores are left, so an unseen node keeps the idle
-    minutes it had.
+    As in the authors' code, nodes are visited only while free cores are left; the others keep their count of
+    idle minutes.
     """
     reserved = 0
     for node in range(cluster.nodes):

@@ -1,7 +1,7 @@
-"""What the compiled shutdown simulator remembers: many clusters, each a slice of the same few arrays.
+"""State of the compiled shutdown simulator: many clusters, each a slice of the same few arrays.
 
-Everything a cluster knows stands in one row of integers and one of floats, so that a batch of clusters is
-two arrays however many there are, and a kernel takes a dozen arguments instead of a hundred.
+The state of a cluster is one row of integers and one row of floats. A batch of clusters is two arrays, so a
+kernel takes a dozen arguments instead of a hundred.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gridtune.core.compiled import kernel, section
 
 __all__ = [
     "FEATURES",
-    "SEEN",
+    "MAX_CANDIDATES",
     "TOTALS",
     "Arena",
     "Cluster",
@@ -33,23 +33,23 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 Float32s = npt.NDArray[np.float32]
 
-#: Power states of a node, in the order in which an allocation prefers their free cores. Whether a node
-#: that is on computes is told by its busy cores.
+#: Power states of a node, in the order in which an allocation prefers their free cores. A node that is on
+#: computes if it has busy cores.
 ON, SWITCHING_ON, SLEEPING, SWITCHING_OFF = range(4)
 COMPUTING = 4
 
-#: Jobs that the scheduler, the policies and the observation see, and numbers in an observation.
-SEEN = 10
-FEATURES = 8 + 4 * SEEN
+#: The most jobs that scheduler, policies and observations look at; numbers in an observation.
+MAX_CANDIDATES = 10
+FEATURES = 8 + 4 * MAX_CANDIDATES
 
 #: An instant that never comes.
 NEVER = np.iinfo(np.int64).max
 
-#: What a cluster remembers in single numbers: the minute; the day; nodes reserved; the oldest waiting job
-#: and its promise; jobs that have come, that wait, that hold cores but do not run, that run, that are
-#: done; free and busy cores; nodes that compute, and nodes the authors' monitor takes for computing; next
-#: completion and next end of a switch; candidates; jobs just chosen; first unused piece of an allocation;
-#: last completion (0: none).
+#: Single numbers of a cluster's state: the minute; the day; nodes reserved; the oldest waiting job and its
+#: promise; jobs that were submitted, that wait, that hold cores but do not run yet, that run, that are done;
+#: free and busy cores; nodes that compute, and nodes that the authors' monitor takes for computing; next
+#: completion and next end of a switch; number of candidates; number of jobs just selected; first unused piece
+#: of an allocation; last completion (0: none).
 (
     NOW,
     DAY,
@@ -68,29 +68,29 @@ NEVER = np.iinfo(np.int64).max
     NEXT_END,
     NEXT_SWITCH,
     CANDIDATES,
-    CHOSEN,
+    SELECTED,
     UNUSED,
     LAST_END,
     MEMORY,
 ) = range(21)
 
-#: What is added up over a day: node-minutes by state (`ON` here: idle), idle node-minutes as the authors'
+#: Sums over a day: node-minutes by state (`ON` here: idle), idle node-minutes as the authors'
 #: monitor counts them, core-minutes of computing, nodes switched on and off.
 REPORTED_IDLE, CORE_MINUTES, SWITCHED_ON, SWITCHED_OFF, TOTALS = range(5, 10)
 
-#: Whole-number settings: the cluster's shape and times, flags, and integers in the arena for each cluster.
+#: Integer settings: the cluster's shape and times, flags, and integers in the arena per cluster.
 NODES, CORES, ON_MINUTES, OFF_MINUTES, FLAGS, WORDS, SETTINGS = range(7)
-#: Flags: penalise every late job of the queue; stop once every job is done; show what actions would do; let
-#: minutes without a choice pass.
+#: Flags: penalise every late job of the queue; stop once every job is done; observe the effects of actions;
+#: skip minutes without a choice.
 EVERY_LATE_JOB, UNTIL_DONE, EFFECTS, DECISIONS = 1, 2, 4, 8
 
-#: Real-number settings: for each power state of a node that computes nothing, its power as a share of the
-#: largest one that is waste (0 for sleeping); share of its walltime that a job may wait.
+#: Real settings: for each power state of a node that does not compute, its power as a share of the largest
+#: wasted power (0 for sleeping); share of its walltime after which a waiting job is late.
 TAU, REALS = 4, 5
 
 
 class Settings(NamedTuple):
-    """What all clusters of a batch share; `starts` says where in its row a cluster's columns begin."""
+    """Settings of all clusters of a batch; `starts` are the offsets of a cluster's columns in its row."""
 
     whole: Int64s
     real: Float64s
@@ -111,7 +111,7 @@ class Table(NamedTuple):
 class Jobs(NamedTuple):
     """The jobs of one day in order of submission; times in minutes.
 
-    `run` is what a job would really take, `rank` its place by requested area (walltime × cores).
+    `run` is the run time if the job is not killed, `rank` its place by requested area (walltime × cores).
     """
 
     number: int
@@ -124,7 +124,7 @@ class Jobs(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """One cluster: its shape and settings, and bare columns of what it remembers."""
+    """One cluster: its shape and settings, and bare columns of its state."""
 
     nodes: int
     cores: int
@@ -145,10 +145,10 @@ class Cluster(NamedTuple):
     idle_minutes: Int64s
     switched_on: Int64s
     switched_off: Int64s
-    #: Jobs: candidates; those the last pass chose; waiting ones by area; holding cores but not running;
-    #: running ones in order of start, and in order of requested end.
-    seen: Int64s
-    chosen: Int64s
+    #: Jobs: candidates; those that the last pass selected; waiting jobs by area; jobs that hold cores but do
+    #: not run yet; running jobs in order of start, and in order of requested end.
+    candidates: Int64s
+    selected: Int64s
     queue: Int64s
     ready: Int64s
     running: Int64s
@@ -161,13 +161,13 @@ class Cluster(NamedTuple):
     piece_node: Int64s
     piece_cores: Int64s
     piece_next: Int64s
-    #: Scratch: minutes, and cores that become free after so many, in order of minutes.
-    minutes: Int64s
-    held: Int64s
-    #: By user: jobs in the system; what the job that ended last took (-1: none has ended).
+    #: Scratch: minutes from now, in order, and the cores that become free then.
+    release_minutes: Int64s
+    release_cores: Int64s
+    #: By user: jobs in the system; run time of the job that ended last (-1: none has ended).
     users: Int64s
     last_run: Int64s
-    #: Reals: load of each node as the authors' monitor keeps it; sum of rewards.
+    #: Reals: load of each node in the authors' monitor; sum of rewards.
     load: Float64s
     score: Float64s
 
@@ -183,8 +183,8 @@ def column_starts(nodes: int, cores: int, jobs: int, users: int) -> Int64s:
     """Return where in its row each of a cluster's columns of integers begins, and where the row ends."""
     pieces = nodes * cores
     slots = min(pieces, jobs)
-    by_node, lists = [nodes] * 7, [SEEN, SEEN, jobs, slots, slots, slots]
-    scratch = [slots + SEEN] * 2
+    by_node, lists = [nodes] * 7, [MAX_CANDIDATES, MAX_CANDIDATES, jobs, slots, slots, slots]
+    scratch = [slots + MAX_CANDIDATES] * 2
     lengths = [MEMORY, TOTALS, 4, 4, *by_node, *lists, *[jobs] * 3, *[pieces] * 3, *scratch, users, users]
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
@@ -206,7 +206,7 @@ def _column(settings, arena, base, place):
 
 @kernel()
 def cluster_at(settings, arena, index):
-    """Return the cluster of that place in the batch."""
+    """Return the cluster with that index in the batch."""
     whole = settings.whole
     nodes = whole[NODES]
     base, reals = index * whole[WORDS], index * (nodes + 1)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.shutdown.simulator.nodes import allocate, events, start_ready, switch_off_first
-from gridtune.systems.shutdown.simulator.scheduling import choose, refresh_candidates, refresh_promise
+from gridtune.systems.shutdown.simulator.scheduling import refresh_candidates, refresh_promise, select_jobs
 from gridtune.systems.shutdown.simulator.state import (
     ARRIVED,
     BOOKED,
     BUSY,
     CANDIDATES,
-    CHOSEN,
     COMPUTERS,
     COMPUTING,
     CORE_MINUTES,
@@ -29,6 +28,7 @@ from gridtune.systems.shutdown.simulator.state import (
     READY,
     REPORTED_IDLE,
     RESERVED,
+    SELECTED,
     SLEEPING,
     SWITCHING_OFF,
     SWITCHING_ON,
@@ -51,7 +51,7 @@ __all__ = [
 
 @kernel()
 def reset_cluster(cluster, jobs, day):
-    """Begin a day: every node asleep, nobody there."""
+    """Begin a day: every node asleep, no jobs."""
     memory = cluster.memory
     for place in range(MEMORY):
         memory[place] = 0
@@ -83,7 +83,7 @@ def reset_cluster(cluster, jobs, day):
 
 @kernel()
 def step_cluster(cluster, jobs, horizon, action):
-    """Keep `action` nodes reserved for the next minute; return the reward."""
+    """Reserve `action` nodes for the next minute; return the reward."""
     reward = act(cluster, jobs, action)
     pass_minute(cluster, jobs, horizon)
     return reward
@@ -91,14 +91,14 @@ def step_cluster(cluster, jobs, horizon, action):
 
 @kernel()
 def act(cluster, jobs, action):
-    """Let the minute's decisions be taken: reserve, schedule, start; return the reward."""
+    """Take the decisions of the minute: reserve, schedule, start; return the reward."""
     memory = cluster.memory
     _reserve(cluster, jobs, action)
     if memory[CANDIDATES] > 0:
-        choose(cluster, jobs, memory[RESERVED])
-        if memory[CHOSEN] > 0:
-            for place in range(memory[CHOSEN]):
-                allocate(cluster, jobs, cluster.chosen[place])
+        select_jobs(cluster, jobs, memory[RESERVED])
+        if memory[SELECTED] > 0:
+            for place in range(memory[SELECTED]):
+                allocate(cluster, jobs, cluster.selected[place])
             start_ready(cluster, jobs)
             refresh_candidates(cluster)
     reward = _reward(cluster, jobs)
@@ -108,11 +108,11 @@ def act(cluster, jobs, action):
 
 @kernel()
 def pass_minute(cluster, jobs, horizon):
-    """Let the minute pass, and happen what happens at its end."""
+    """Advance the clock by a minute and process the events at its end."""
     memory = cluster.memory
     add_minutes(cluster, 1)
     events(cluster, jobs)
-    # A day that is over starts nobody.
+    # No job starts after the end of the day.
     if memory[READY] > 0 and memory[NOW] < horizon:
         start_ready(cluster, jobs)
     refresh_promise(cluster, jobs, memory[RESERVED])
@@ -134,9 +134,9 @@ def _reserve(cluster, jobs, action):
 
 @kernel()
 def _reward(cluster, jobs):
-    """Return minus the minute's waste, as a share of the most there could be, and the late requests.
+    """Return minus the minute's waste, as a share of the largest possible, minus the late requests.
 
-    Added node by node, in the order the authors add: the sum's last bits depend on it.
+    Summed node by node in the authors' order: the last bits depend on it.
     """
     share, wasted = cluster.share, 0.0
     if cluster.in_state[SLEEPING] + cluster.memory[COMPUTERS] < cluster.nodes:
@@ -160,9 +160,9 @@ def _lateness(cluster, jobs):
                 requests += jobs.cores[job]
         return requests / total
     if memory[RESERVED] > 0:
-        choose(cluster, jobs, 0)
-        for place in range(memory[CHOSEN]):
-            job = cluster.chosen[place]
+        select_jobs(cluster, jobs, 0)
+        for place in range(memory[SELECTED]):
+            job = cluster.selected[place]
             if (memory[NOW] - jobs.submit[job]) / jobs.walltime[job] >= tau:
                 late += jobs.cores[job] / total
     return late
@@ -170,7 +170,7 @@ def _lateness(cluster, jobs):
 
 @kernel()
 def add_minutes(cluster, minutes):
-    """Let so many minutes pass in which nothing happens, and book them."""
+    """Advance the clock by minutes without events, and account for them."""
     memory, totals, in_state = cluster.memory, cluster.totals, cluster.in_state
     memory[NOW] += minutes
     totals[ON] += minutes * (in_state[ON] - memory[COMPUTERS])
@@ -184,9 +184,9 @@ def add_minutes(cluster, minutes):
 
 @kernel()
 def quiet_until(cluster, jobs, horizon):
-    """Return the minute before the next event if nothing but time passes until then, else -1.
+    """Return the minute before the next event if nothing can change until then, else -1.
 
-    Nobody waits and every node sleeps or computes, so there is nothing to switch, to start or to waste.
+    That is so if no job waits and every node sleeps or computes: nothing to switch, to start or to waste.
     """
     memory = cluster.memory
     if memory[WAITING] + memory[READY] > 0 or cluster.in_state[SLEEPING] + memory[COMPUTERS] < cluster.nodes:
@@ -199,7 +199,7 @@ def quiet_until(cluster, jobs, horizon):
 
 @kernel()
 def is_over(cluster, jobs, horizon):
-    """Tell whether the day has ended."""
+    """Return whether the day has ended."""
     memory = cluster.memory
     if memory[NOW] >= horizon:
         return True

@@ -60,7 +60,7 @@ def test_the_checksum_of_joined_logs_knows_their_names():
     one, other = log([1], name="train/a"), log([1], name="test/a")
     assert one.checksum == other.checksum
     assert join_workloads([one]).checksum != join_workloads([other]).checksum
-    with pytest.raises(WorkloadError, match="two logs are called 'train/a'"):
+    with pytest.raises(WorkloadError, match="two logs are named 'train/a'"):
         join_workloads([one, one])
 
 
@@ -98,9 +98,9 @@ def test_rank_is_by_area_then_submission():
 
 
 def test_what_cannot_be_simulated_is_told():
-    with pytest.raises(SimulationError, match="do not stand by submission"):
+    with pytest.raises(SimulationError, match="are not sorted by submission"):
         build_days(log([5, 4]))
-    with pytest.raises(SimulationError, match="run time is unknown"):
+    with pytest.raises(SimulationError, match="jobs without run time"):
         build_days(log([5], run=-1))
 
 

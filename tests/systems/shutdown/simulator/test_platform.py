@@ -54,11 +54,11 @@ def test_switching_takes_whole_minutes(tmp_path, speeds, time_unit, off, on):
     ("content", "told"),
     [
         ("<platform><zone>", "is not XML"),
-        ("<platform/>", "needs hosts"),
+        ("<platform/>", "has no hosts"),
         ('<platform><host id="0" speed="1f"/></platform>', "watt_per_state"),
         (f'<platform><host id="0" speed="1f">{WATTS}</host></platform>', "sleep_pstates"),
-        (f'<platform><host id="0" speed="1f">{WATTS}{SLEEP}</host></platform>', "do not go together"),
-        (f'<platform><host id="0" speed="x">{WATTS}{SLEEP}</host></platform>', "do not go together"),
+        (f'<platform><host id="0" speed="1f">{WATTS}{SLEEP}</host></platform>', "do not match"),
+        (f'<platform><host id="0" speed="x">{WATTS}{SLEEP}</host></platform>', "do not match"),
         ('<platform><host id="0" speed="1f"/><host id="1" speed="2f"/></platform>', "hosts differ"),
     ],
 )

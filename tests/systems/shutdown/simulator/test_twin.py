@@ -15,13 +15,13 @@ from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
 from gridtune.systems.shutdown.simulator.reference import reference_day
-from gridtune.systems.shutdown.simulator.reference_rules import (
+from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
+from tests.systems.shutdown.simulator.reference_rules import (
     ReferenceAdaptive,
     ReferenceOracle,
     ReferenceTimeout,
 )
-from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
 from tests.systems.shutdown.simulator.twins import make_days, recorded, totals_of, twin_of
 
 MINUTES = 120

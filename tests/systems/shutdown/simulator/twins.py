@@ -7,7 +7,7 @@ import numpy as np
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
 from gridtune.systems.shutdown.simulator.reference import ReferenceCluster, ReferenceJob
-from gridtune.systems.shutdown.simulator.reference_rules import ReferenceOracle, ReferenceTimeout
+from tests.systems.shutdown.simulator.reference_rules import ReferenceOracle, ReferenceTimeout
 
 TAURUS = Platform()
 
