@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,6 +91,24 @@ def test_load_moves_arrivals_alone(name: str) -> None:
 def test_load_is_hit_within_one_per_cent(name: str, parameters: dict[str, Any], load: float) -> None:
     workload = generate_workload(name, jobs=4000, seed=1, load=load, **parameters)
     assert offered_load(workload) == pytest.approx(load, rel=0.01)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_has_every_default(name: str, repository: Path) -> None:
+    page = (repository / "docs" / "traces.md").read_text(encoding="utf-8")
+    section = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
+    documented: dict[str, str] = {}
+    for names, values in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*?) \|", section, re.MULTILINE):
+        parameters = re.findall(r"\w+", names)
+        defaults = values.split(", ") if len(parameters) > 1 else [values]
+        documented |= zip(parameters, defaults, strict=True)
+    defaults = find_generator(name).defaults
+    assert set(documented) == set(defaults)
+    for parameter, default in defaults.items():
+        if isinstance(default, str):
+            assert documented[parameter] == f"`{default}`"
+        elif default is not None:
+            assert float(documented[parameter]) == default, parameter
 
 
 def test_header_holds_the_command() -> None:
