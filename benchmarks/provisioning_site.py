@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.logs import real
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.systems.provisioning.planning.problem import plan
+from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.simulator.site import Site, SiteState
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 
@@ -52,7 +52,7 @@ def main() -> None:
             name = f"{len(workflow):,} tasks"
             took, _ = timed(site.at(now).best_effort, workflow)
             seconds.setdefault(f"run {name} by the queue", []).append(took)
-            planned = plan(workflow, slots, now=now)
+            planned = PlanProblem(workflow, slots, now=now).plan()
             took, _ = timed(site.at(now).provision, planned)
             seconds.setdefault(f"reserve a plan of {name}", []).append(took)
     seconds = {f"replay {len(site):,} jobs": [took for took, _ in sites], **seconds}

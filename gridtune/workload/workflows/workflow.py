@@ -235,10 +235,6 @@ class Workflow:
         """Return the workflow with run times rounded up to whole seconds, the unit of a site's queue."""
         return replace(self, run_time=np.ceil(self.run_time))
 
-    def with_run_times(self, run_time: npt.ArrayLike) -> Workflow:
-        """Return it with other run times, shape (n,) or (n, sites), seconds."""
-        return replace(self, run_time=np.asarray(run_time, dtype=np.float64))
-
     def check_fits(self, processors: Sequence[int]) -> None:
         """Refuse a workflow with a task that is wider than every one of the sites.
 

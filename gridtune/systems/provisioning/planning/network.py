@@ -75,12 +75,6 @@ class Network:
         """
         return cls(np.full((sites, sites), float(latency)), np.full((sites, sites), float(bandwidth)))
 
-    def transfer_time(self, volume: float, here: int, there: int) -> float:
-        """Return the seconds to send `volume` bytes from one site to another."""
-        if here == there:
-            return 0.0
-        return float(self.latency[here, there] + volume / self.bandwidth[here, there])
-
     @property
     def mean_latency(self) -> float:
         """Seconds, over the ordered pairs of different sites; 0 where there is one site."""

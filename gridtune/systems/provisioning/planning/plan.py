@@ -86,10 +86,6 @@ class Plan:
         used[self.piece_slot] = True
         return used
 
-    def slots_of(self, task: int) -> Ints:
-        """Return the slots that a task uses."""
-        return self.piece_slot[self.pieces[task] : self.pieces[task + 1]]
-
     def reservations(self) -> Reservations:
         """Return what must be reserved and paid for: the used parts of divisible slots, all of the others.
 

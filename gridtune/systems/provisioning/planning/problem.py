@@ -19,7 +19,7 @@ from gridtune.systems.provisioning.planning.state import Graph, Outcome, SlotCol
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 
-__all__ = ["CROSS_SLOT", "SCHEDULERS", "Evaluation", "PlanProblem", "most_at_once", "plan"]
+__all__ = ["CROSS_SLOT", "SCHEDULERS", "Evaluation", "PlanProblem", "most_at_once"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -197,23 +197,6 @@ class PlanProblem:
         makespan = last - self.now
         pieces = slot[:count], processors[:count]
         return Plan(self.slots, mask, site, start, finish, first, *pieces, cost, makespan, self.now)
-
-
-def plan(
-    workflow: Workflow,
-    slots: Slots,
-    scheduler: str = "heft",
-    *,
-    network: Network | None = None,
-    cross_slot: str = "always",
-    extend: bool = True,
-    now: float = 0.0,
-) -> Plan:
-    """Place a workflow on all of the slots; see `PlanProblem`."""
-    problem = PlanProblem(
-        workflow, slots, scheduler, network=network, cross_slot=cross_slot, extend=extend, now=now
-    )
-    return problem.plan()
 
 
 def _find(table: Mapping[str, int], what: str, name: str) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
 from gridtune.systems.provisioning.planning.network import Network
+from gridtune.systems.provisioning.planning.plan import Plan
 from gridtune.systems.provisioning.planning.problem import CROSS_SLOT, SCHEDULERS, PlanProblem
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
@@ -108,6 +111,11 @@ def _widest_task(slots: Slots, cross_slot: str) -> int:
     first = slots.start == slots.start[0]
     together = int(slots.processors[first & (slots.site == slots.site[0])].sum())
     return max(widest, together)
+
+
+def plan(workflow: Workflow, slots: Slots, scheduler: str = "heft", **options: Any) -> Plan:
+    """Place a workflow on all of the slots."""
+    return PlanProblem(workflow, slots, scheduler, **options).plan()
 
 
 def plain_plan(problem: PlanProblem, taken: npt.NDArray[np.bool_]) -> ReferencePlanner | None:

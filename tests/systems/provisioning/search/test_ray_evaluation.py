@@ -55,7 +55,8 @@ def test_tune_sweeps_a_searchs_parameters(cluster: None, tmp_path: Path) -> None
     space["population"] = tune.grid_search([20, 40])
     checkpoints = tune.CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=True)
     run = tune.RunConfig(storage_path=str(tmp_path), checkpoint_config=checkpoints, verbose=0)
-    results = tune.Tuner(PlanSearch, param_space=space, run_config=run).fit()
+    one_actor = tune.TuneConfig(reuse_actors=True, max_concurrent_trials=1)
+    results = tune.Tuner(PlanSearch, param_space=space, run_config=run, tune_config=one_actor).fit()
     assert len(results) == 2
     for result in results:
         assert result.error is None

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import gridtune as gt
 from gridtune.batch.simulator.conservative import Advance, conservative_schedule
 from gridtune.errors import SimulationError, WorkloadError
-from gridtune.systems.provisioning.planning.problem import plan
 from gridtune.systems.provisioning.simulator.site import DAY, Site
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
+from tests.systems.provisioning.planning.twins import plan
 
 
 def log(rows):
