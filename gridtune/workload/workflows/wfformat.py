@@ -85,12 +85,12 @@ class _Reader:
 
     def _object(self, value: Any, *path: str | int) -> Mapping[str, Any]:
         if not isinstance(value, dict):
-            raise self._fault(f"an object is due here, not {json.dumps(value)[:40]}", *path)
+            raise self._fault(f"expected an object, but got {json.dumps(value)[:40]}", *path)
         return value
 
     def _list(self, value: Any, *path: str | int) -> list[Any]:
         if not isinstance(value, list):
-            raise self._fault(f"a list is due here, not {json.dumps(value)[:40]}", *path)
+            raise self._fault(f"expected a list, but got {json.dumps(value)[:40]}", *path)
         return value
 
     def _number(self, value: Any, *path: str | int) -> float:

@@ -135,7 +135,7 @@ def changed(text, old, new):
         ),
         ("a.json", changed(FILES["old.json"], '"runtime": 20', '"rrr": 20'), 31, "task 'B' has no run time"),
         ("a.json", '{"workflow": 3}', None, "needs an object 'workflow'"),
-        ("a.json", '{"workflow": {"tasks": 3}}', 1, "a list is due here, not 3"),
+        ("a.json", '{"workflow": {"tasks": 3}}', 1, "expected a list, but got 3"),
         ("a.json", '{"workflow": {"tasks": []}}', 1, "has no task"),
         ("a.json", "{", 1, "is not JSON"),
         ("a.txt", "x", None, "suffix is of no known workflow format"),
