@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from gridtune.workload.generators import (
     parse_parameters,
     registry,
 )
+from gridtune.workload.generators.draws import check_range
 
 NAMES = ("egee", "grid5000", "lublin", "poisson", "sessions")
 
@@ -151,6 +153,17 @@ def test_bad_parameters_are_refused(name: str, parameters: dict[str, Any], fault
     with pytest.raises(WorkloadError) as caught:
         generate_workload(name, **{"jobs": 100, "seed": 1, **parameters})
     assert fault in str(caught.value).replace("field ", "")
+
+
+def test_bounds_are_allowed_but_for_open_ones() -> None:
+    for value in (0.0, 10.0):
+        check_range("users", value, 0.0, 10.0)
+    check_range("load", 1e-9, above=0.0)
+    for value, fault in ((-0.1, "at least 0"), (10.1, "at most 10"), (math.inf, "a finite number")):
+        with pytest.raises(WorkloadError, match=fault):
+            check_range("users", value, 0.0, 10.0)
+    with pytest.raises(WorkloadError, match="greater than 0"):
+        check_range("load", 0.0, above=0.0)
 
 
 @pytest.mark.parametrize(

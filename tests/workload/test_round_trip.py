@@ -89,10 +89,6 @@ def test_csv_holds_the_columns(workload, packed):
     assert list(read.columns) == list(workload.columns)
 
 
-def test_every_registered_format_has_a_round_trip_test():
-    assert set(format_names()) == {"swf", "gwf", "batsim", "parquet", "csv"}
-
-
 def test_gwf_says_what_it_has_no_place_for(tmp_path):
     workload = make_workload(submit_time=[0, 1], think_time=[-1, 5])
     with pytest.warns(GridtuneWarning, match="gwf has no place for think_time"):
