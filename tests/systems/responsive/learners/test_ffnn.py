@@ -25,11 +25,11 @@ def test_a_fit_lowers_the_error_and_is_the_same_again() -> None:
     rows = rng.normal(size=(300, 4))
     target = np.tanh(rows[:, 0] - rows[:, 1])
     arrays = draw_network(SETTINGS, [True, False, False, False], 1)
-    fitted, loss = fit(arrays, rows, target, replace(SETTINGS, epochs=60), (1, 2))
+    fitted, loss = fit(arrays, rows, target, replace(SETTINGS, epochs=40), (1, 2))
     assert loss < 0.02 < target.var()
     values = [twin.value(fitted, np.zeros((1, 8)), row) for row in rows]
     assert np.mean((values - target) ** 2) < 0.02
-    again, _ = fit(arrays, rows, target, replace(SETTINGS, epochs=60), (1, 2))
+    again, _ = fit(arrays, rows, target, replace(SETTINGS, epochs=40), (1, 2))
     assert_array_equal(again.readout, fitted.readout)
 
 
