@@ -40,9 +40,9 @@ def logs(draw, machine=8, jobs=24, overrun=True):
 def reference_starts(
     workload, *, order, backfill, fill_order=None, kill=True, half_life=0.0, lots=None, walltime="log"
 ):
-    """Return the plain-Python twin's start times for what `simulate` would be asked."""
-    believed, _ = estimate_walltimes(workload, walltime, 0.0, None)
-    run = np.minimum(workload.run_time, believed) if kill else workload.run_time
+    """Return the start times of the plain-Python twins for arguments of `simulate`."""
+    estimates, _ = estimate_walltimes(workload, walltime, 0.0, None)
+    run = np.minimum(workload.run_time, estimates) if kill else workload.run_time
     origin = int(workload.submit_time[0])
     lots = np.zeros(len(workload)) if lots is None else lots
     jobs = [
@@ -50,7 +50,7 @@ def reference_starts(
             number=row,
             submit=int(workload.submit_time[row]) - origin,
             run=int(run[row]),
-            walltime=int(believed[row]),
+            walltime=int(estimates[row]),
             processors=int(workload.processors[row]),
             user=int(workload.user[row]),
             group=int(workload.group[row]),
@@ -63,10 +63,10 @@ def reference_starts(
         columns = (
             [getattr(job, name) for job in jobs] for name in ("submit", "run", "walltime", "processors")
         )
-        told = ReferenceOrder(jobs, get_queue_order(order), half_life)
+        changing = ReferenceOrder(jobs, get_queue_order(order), half_life)
         ranks = range(len(jobs))
         starts, _, _ = conservative_schedule_twin(
-            *columns, ranks, workload.machine_processors, rule.compression, order=told
+            *columns, ranks, workload.machine_processors, rule.compression, order=changing
         )
         return np.array(starts) + origin
     starts = reference_schedule(

@@ -160,10 +160,10 @@ def test_processor_numbers_never_overlap():
         for submit in np.sort(rng.integers(0, 800, 200))
     ]
     schedule = gt.simulate(make_log(rows, 8))
-    held = allocate_processors(schedule)
+    allocation = allocate_processors(schedule)
     ends: dict[int, int] = {}
     for job in np.lexsort((np.arange(200), schedule.start_time)):
-        mine = [number for first, last in held[job] for number in range(first, last + 1)]
+        mine = [number for first, last in allocation[job] for number in range(first, last + 1)]
         assert len(mine) == schedule.workload.processors[job] == len(set(mine))
         assert set(mine) <= set(range(8))
         for number in mine:

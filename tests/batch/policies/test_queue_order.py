@@ -96,14 +96,14 @@ def test_bad_references(reference, message):
 
 
 @pytest.mark.parametrize(
-    ("read", "told"),
+    ("read", "message"),
     [
         ("run_time", "a job has no field 'run_time': a policy never sees run times"),
         ("wait_time", "a job has no field 'wait_time'; did you mean 'wait'?"),
         ("colour", "a job has no field 'colour'\n"),
     ],
 )
-def test_a_field_that_a_job_has_not_is_told_with_its_line(tmp_path, read, told):
+def test_a_field_that_a_job_lacks_is_refused_with_its_line(tmp_path, read, message):
     plugin = tmp_path / "my_orders.py"
     lines = (
         "import gridtune as gt",
@@ -115,13 +115,13 @@ def test_a_field_that_a_job_has_not_is_told_with_its_line(tmp_path, read, told):
     plugin.write_text("\n".join([*lines, "    old = job.wait", f"    return scale * job.{read} - old", ""]))
     with pytest.raises(PolicyError) as failed:
         load_plugin(plugin)
-    assert str(failed.value).startswith(f"my_orders.py:7: {told}")
+    assert str(failed.value).startswith(f"my_orders.py:7: {message}")
     assert "submit_time, walltime, processors" in str(failed.value)
     assert f"test-reads-{read}" not in queue_order_names()
 
 
 @pytest.mark.parametrize("fault", ["undefined_name", "sorted([1, 'a'])[0]", "len('a' + 1)"])
-def test_the_compilers_reason_is_told_without_its_own_files(tmp_path, fault):
+def test_the_compilers_reason_is_given_without_its_own_files(tmp_path, fault):
     plugin, name = tmp_path / "my_orders.py", f"test-{len(fault)}-letters"
     plugin.write_text(f"import gridtune as gt\n@gt.queue_order('{name}')\ndef f(job):\n    return {fault}\n")
     load_plugin(plugin)

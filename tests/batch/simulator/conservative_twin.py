@@ -1,8 +1,8 @@
 """Conservative backfilling in plain Python: slow, and plain enough to be believed.
 
 The rules are those of `gridtune.batch.simulator.conservative`, of which this shares no code: there is no
-profile here, only a list of who holds which processors from when to when, and every question is answered by
-adding up that list.
+profile here, only a list of claims on processors over intervals, and every question is answered by adding up
+that list.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ __all__ = ["ChangingOrder", "conservative_schedule_twin"]
 
 
 class ChangingOrder(Protocol):
-    """An order that changes while jobs wait, and is told who starts and ends."""
+    """An order that changes while jobs wait, and depends on the jobs that start and end."""
 
     def key(self, job: int, now: int) -> float:
         """Return the job's score now."""
         ...
 
     def started(self, job: int, now: int) -> None:
-        """Hear that a job starts."""
+        """Take note that a job starts."""
         ...
 
     def ended(self, job: int, now: int) -> None:
-        """Hear that a job ends."""
+        """Take note that a job ends."""
         ...
 
 
-#: (job, begin, end, processors): who holds what, from begin until just before end.
+#: (job, begin, end, processors): what a job holds over [begin, end).
 Claim = tuple[int, int, int, int]
 
 
@@ -80,7 +80,7 @@ def conservative_schedule_twin(
     promise: dict[int, int] = {}
     reserved: dict[int, int] = {}  # of the waiting jobs
     end: dict[int, int] = {}  # the requested end of each running job
-    held: list[Claim] = []  # of the advance reservations that have been made
+    reservations: list[Claim] = []  # of the advance reservations that have been made
     coming = sorted(advance, key=lambda one: one[0])
     arrived: set[int] = set()
     replans = 0
@@ -88,7 +88,7 @@ def conservative_schedule_twin(
     def claims(now: int) -> list[Claim]:
         running = [(job, now, end[job], processors[job]) for job in end]
         waiting = [(job, begin, begin + length[job], processors[job]) for job, begin in reserved.items()]
-        return running + waiting + [claim for claim in held if claim[2] > now]
+        return running + waiting + [claim for claim in reservations if claim[2] > now]
 
     def book(job: int, now: int) -> None:
         before = reserved.pop(job, None)
@@ -103,7 +103,7 @@ def conservative_schedule_twin(
             _, claim = coming.pop(0)
             if not _fits(claims(now), machine, *claim[1:]):
                 raise ValueError("an advance reservation finds no room")
-            held.append(claim)
+            reservations.append(claim)
 
     def in_queue_order(some: Iterable[int]) -> list[int]:
         if order is None:

@@ -1,7 +1,7 @@
 """The batch simulator in plain Python: slow, short, and the specification of the kernels.
 
-It shares no code with them: lists instead of heaps, indices and bare columns, every pass a full scan.
-Property tests hold kernels and this twin equal to the second, on every order and backfilling variant.
+It shares no code with them: it has lists instead of heaps, indices and bare columns, and every pass is a full
+scan. Property tests compare both to the second, on every order and backfilling variant.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Order = Callable[[JobView], float]
 
 @dataclass
 class ReferenceJob:
-    """One job; `run` is what it really takes, `walltime` what the scheduler believes."""
+    """One job; `run` is its real run time, `walltime` the estimate that the scheduler gets."""
 
     number: int
     submit: int
@@ -48,8 +48,8 @@ class _Account:
         if half_life <= 0:
             return self.used + self.rate * seconds
         fading = math.log(2.0) / half_life
-        kept = math.exp(-fading * seconds)
-        return self.used * kept + self.rate * (1.0 - kept) / fading
+        remaining = math.exp(-fading * seconds)
+        return self.used * remaining + self.rate * (1.0 - remaining) / fading
 
     def change(self, now: int, width: int, half_life: float) -> None:
         self.used, self.since = self.at(now, half_life), now
@@ -58,7 +58,7 @@ class _Account:
 
 @dataclass
 class _Accounts:
-    """What every user and group has used, and with it the view an order has of a job."""
+    """The use by every user and group, and the view of a job that depends on it."""
 
     half_life: float
     users: dict[int, _Account] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class _Accounts:
 
 
 class ReferenceOrder:
-    """A queue order asked job by job, for the twin of conservative backfilling, which counts jobs."""
+    """A queue order that scores job by job, for the twin of conservative backfilling."""
 
     def __init__(self, jobs: list[ReferenceJob], order: Order, half_life: float = 0.0) -> None:
         self._jobs, self._order, self._accounts = jobs, order, _Accounts(half_life)
@@ -117,7 +117,7 @@ class _Machine:
     running: list[ReferenceJob] = field(default_factory=list)
     starts: int = 0
     blocked: tuple[ReferenceJob, int, int] | None = None
-    gone: set[int] = field(default_factory=set)
+    released: set[int] = field(default_factory=set)
 
     def start(self, job: ReferenceJob, now: int) -> None:
         self.waiting.remove(job)
@@ -129,7 +129,7 @@ class _Machine:
 
     def give_back(self, job: ReferenceJob, now: int) -> None:
         """Free a job's processors; it may still be among the running (see `complete_one`)."""
-        self.gone.add(job.number)
+        self.released.add(job.number)
         self.free += job.processors
         self.accounts.charge(job, now, -job.processors)
 
@@ -146,19 +146,19 @@ class _Machine:
         if not self.rule.frozen:
             for job in ending:
                 expected = job.run == job.walltime and job.start < now
-                if expected and job.number not in self.gone:
+                if expected and job.number not in self.released:
                     self.give_back(job, now)
         first = min(ending, key=lambda job: job.turn)
         self.running.remove(first)
-        if first.number not in self.gone:
+        if first.number not in self.released:
             self.give_back(first, now)
 
     def reservation(self, head: ReferenceJob, now: int) -> tuple[int, int]:
         """Return the head's shadow time and the extra processors beside it."""
-        held = [job for job in self.running if job.number not in self.gone]
-        releases = sorted({max(now, job.start + job.walltime) for job in held})
+        holders = [job for job in self.running if job.number not in self.released]
+        releases = sorted({max(now, job.start + job.walltime) for job in holders})
         for shadow in [now, *releases]:
-            released = sum(job.processors for job in held if max(now, job.start + job.walltime) <= shadow)
+            released = sum(job.processors for job in holders if max(now, job.start + job.walltime) <= shadow)
             if self.free + released >= head.processors:
                 return shadow, self.free + released - head.processors
         raise AssertionError("a job wider than the machine")

@@ -33,7 +33,7 @@ def test_equals_a_dense_array(seed):
     machine, now = 12, 0
     free = np.full(HORIZON, machine)
     profile = new_profile(machine, now)
-    held = []
+    reservations = []
     for _ in range(500):
         width, length = int(rng.integers(1, machine + 1)), int(rng.integers(1, 40))
         begin = earliest_fit(profile, width, length, now, NEVER)
@@ -42,9 +42,9 @@ def test_equals_a_dense_array(seed):
             profile = with_room(profile, now)
             reserve(profile, begin, begin + length, width)
             free[begin : begin + length] -= width
-            held.append((begin, begin + length, width))
-        elif held:
-            begin, end, width = held.pop(int(rng.integers(len(held))))
+            reservations.append((begin, begin + length, width))
+        elif reservations:
+            begin, end, width = reservations.pop(int(rng.integers(len(reservations))))
             begin = max(begin, now)
             profile = with_room(profile, now)
             release(profile, begin, end, width)
@@ -52,7 +52,7 @@ def test_equals_a_dense_array(seed):
         low, high = sorted(rng.choice(np.arange(now, HORIZON), 2, replace=False))
         assert lowest_free(profile, low, high) == free[low:high].min()
         now += int(rng.random() < 0.2)
-    assert len(held) > 5, "the trial should leave something reserved"
+    assert len(reservations) > 5, "the trial should leave something reserved"
 
 
 def test_latest_is_where_the_search_ends():

@@ -205,11 +205,11 @@ def test_a_users_order_is_part_of_the_identity(tmp_path: Path) -> None:
 
 
 def test_streams_are_asked_for_by_purpose(log: str) -> None:
-    asked: list[str] = []
+    purposes: list[str] = []
     streams = replicate_streams(0, {"x": "y"})
 
-    def noted(purpose: str) -> np.random.Generator:
-        asked.append(purpose)
+    def recorded(purpose: str) -> np.random.Generator:
+        purposes.append(purpose)
         return streams(purpose)
 
     loaded = read_workload(log)
@@ -219,8 +219,8 @@ def test_streams_are_asked_for_by_purpose(log: str) -> None:
         return loaded
 
     parameters = BatchParameters(trace=log, shake=5, copy_probability=0.5, copy_shift=1)
-    BatchSystem().run(parameters, streams=noted, load=load, tables=False)
-    assert sorted(asked) == ["copies", "shaking", "simulation"]
+    BatchSystem().run(parameters, streams=recorded, load=load, tables=False)
+    assert sorted(purposes) == ["copies", "shaking", "simulation"]
 
 
 def test_a_partition_from_the_command_line_is_a_number() -> None:
