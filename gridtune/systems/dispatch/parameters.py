@@ -10,12 +10,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from gridtune.core.log_parameters import Count, LogParameters, Window
 from gridtune.workload.references import WorkloadReference
 
-__all__ = ["CHANGED", "NORMAL", "TABLE_1", "DispatchParameters"]
+__all__ = ["TABLE_1", "DispatchParameters"]
 
-#: Speed factors of the paper's ten machines (Table 1), and of those before and after a change (Table 4).
+#: Speed factors of the paper's ten machines (Table 1).
 TABLE_1 = (1.32, 1.26, 0.8, 1.33, 0.81, 0.91, 1.06, 1.35, 0.97, 1.52)
-NORMAL = (1.45, 1.54, 1.22, 0.96, 1.52, 1.53, 1.34, 1.47, 1.45, 1.17)
-CHANGED = (1.46, 1.58, 1.23, 1.1, 0.97, 0.81, 1.1, 1.14, 1.4, 0.91)
 
 
 def _numbers(value: Any) -> Any:

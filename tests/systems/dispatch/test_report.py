@@ -136,6 +136,18 @@ def test_batches_without_a_job_in_time_make_no_pair(tmp_path):
     assert lwl[3:8] == ["0", "– – – – –", "–", "–", "–"]
 
 
+def test_paired_batches_are_summed_up_by_their_median(tmp_path):
+    options = {"rule": "random", "mode": "assist", "learner": "j48"}
+    results = [cell(number, options, 1.0, 500.0) for number in range(3)]
+    for result, last in zip(results, (900, 800, 100), strict=True):
+        result.notes["in_time_by_batch"] = [100, 110, 130, 140, last]  # type: ignore[index]
+    write(material(results, tmp_path))
+    row = next(row for row in rows_of(tmp_path / "comparison.md") if row[:2] == ["random", "J48"])
+    # By batch; of all fifteen batches; of the replicates' medians 1.3, 1.3 and 1.1; the smallest batch.
+    assert row[2:5] == ["15", "1.00 1.10 1.30 1.40 8.00", "1.30"]
+    assert row[5:7] == ["1.10 … 1.30", "1.00"]
+
+
 def test_shares_and_means_go_by_the_jobs_that_there_were(tmp_path):
     """`first` cuts the last batch: 1,000 jobs at 100 s and 500 at 400 s are 200 s late on average."""
     erd = {"mode": "alone", "rule": "erd", "repair_every": 10, "first": 1500}
@@ -175,6 +187,12 @@ def test_tenths_are_pooled_by_jobs():
     (method,) = gather([one, other])
     np.testing.assert_allclose(method.reliability[2], [160, 60])
     np.testing.assert_allclose(method.reliability[1], [(40 * 0.1 + 120 * 0.5) / 160, 0.9])
+
+
+def test_batches_that_not_all_replicates_have_are_left_out():
+    erd = {"mode": "alone", "rule": "erd"}
+    (method,) = gather([cell(0, erd, 1.0, 1.0, batches=5), cell(1, erd, 1.0, 1.0, batches=4)])
+    assert method.in_time.shape == method.jobs.shape == (2, 4)
 
 
 def test_nothing_is_made_of_nothing(tmp_path):

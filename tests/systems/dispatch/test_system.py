@@ -62,6 +62,14 @@ def test_drawn_jobs_come_in_batches_at_the_load_asked_for():
     assert spare.mean() == pytest.approx(1 / 6, abs=0.01)
 
 
+def test_batches_last_long_enough_to_run_their_jobs():
+    """Three times as long as their arrivals, or one and a half times as long as the machines work."""
+    plan = BatchPlan(2, 90, 0, 4.0, None, 100.0, 1.0)
+    assert plan.span(90, 4.0) == 90 * 100 / 4
+    assert (plan.period(90, 1.0), plan.period(90, 2.0), plan.period(90, 4.0)) == (27_000, 13_500, 13_500)
+    assert batch_starts(plan).tolist() == [0, 13_500]
+
+
 def test_deadlines_do_not_tell_how_long_a_job_really_takes():
     plan = BatchPlan(1, 5000, 0, 0.8, None, 1000.0, 9.0)
     jobs = draw_jobs(plan, slack=0.0, error=0.7, streams=streams())

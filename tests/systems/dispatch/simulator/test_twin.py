@@ -19,6 +19,7 @@ from gridtune.systems.dispatch.simulator.model import (
     speed_changes,
 )
 from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, RULES, SPEEDS, dispatch
+from gridtune.systems.dispatch.simulator.state import FAILURE, REPAIR
 from tests.systems.dispatch.simulator.twin import (
     ReferenceBroker,
     ReferenceJob,
@@ -200,6 +201,18 @@ def test_the_prediction_for_a_moved_jobs_first_place_does_not_count():
     assert [job.finish for job in site.jobs] == [10, 20, 20]
     assert broker.recorded == 2
     assert list(broker.ratios) == [1.0, 1.0]
+
+
+def test_machines_fail_and_recover_at_the_drawn_times():
+    changes = failures(1, 20_000, 100.0, 10.0, np.random.default_rng(3))
+    (stream,) = np.random.default_rng(3).spawn(1)
+    count = len(changes.time) // 2
+    draws = stream.exponential([100.0, 10.0], (count, 2)).ravel()
+    assert np.diff(changes.time, prepend=0).tolist() == np.maximum(1, np.rint(draws)).tolist()
+    assert changes.kind.tolist() == [FAILURE, REPAIR] * count
+    # The last failure comes within the horizon, its repair may come later.
+    assert changes.time[-2] <= 20_000
+    assert stream.exponential(100.0) + changes.time[-1] > 20_000
 
 
 @pytest.mark.parametrize(
