@@ -11,6 +11,7 @@ from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.core.system import SYSTEMS
 from gridtune.registry import Registry
 from gridtune.testing import (
+    EnvironmentConformance,
     FormatConformance,
     MetricConformance,
     QueueOrderConformance,
@@ -19,12 +20,8 @@ from gridtune.testing import (
 from gridtune.workload.formats.registry import FORMATS
 from tests.extras import AGENTS
 
-if AGENTS:
-    from gridtune.testing import EnvironmentConformance
-
 #: A few days of a small cluster.
 DAYS = {"trace": "taurus_days", "cluster": "taurus", "first": 12}
-needs_agents = pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 
 
 def own(registry: Registry, module: str) -> list[str]:
@@ -92,7 +89,7 @@ class TestShutdown(SystemConformance):
     example: ClassVar = {**DAYS, "policy": "random"}
 
 
-@needs_agents
+@pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 class TestShutdownTraining(SystemConformance):
     system = "shutdown_training"
     example: ClassVar = {**DAYS, "until": 1, "environments": 2, "steps": 48}
@@ -103,6 +100,15 @@ class TestShutdownTraining(SystemConformance):
         monkeypatch.setenv("GRIDTUNE_TRAININGS", str(tmp_path / "trainings"))
 
 
+class TestShutdownEnvironment(EnvironmentConformance):
+    environment = "gridtune/Shutdown-v0"
+    steps = 3000
+
+
+class TestResponsiveEnvironment(EnvironmentConformance):
+    environment = "gridtune/Responsive-v0"
+
+
 def test_every_system_is_tested() -> None:
     systems = {name for name, system in SYSTEMS.items() if type(system).__module__.startswith("gridtune.")}
     suites = [suite for suite in globals().values() if isinstance(suite, type)]
@@ -110,13 +116,3 @@ def test_every_system_is_tested() -> None:
         suite.system for suite in suites if issubclass(suite, SystemConformance) and "Test" in suite.__name__
     }
     assert tested == systems
-
-
-if AGENTS:
-
-    class TestShutdownEnvironment(EnvironmentConformance):
-        environment = "gridtune/Shutdown-v0"
-        steps = 3000
-
-    class TestResponsiveEnvironment(EnvironmentConformance):
-        environment = "gridtune/Responsive-v0"
