@@ -30,15 +30,15 @@ def resident(field: str) -> int:
 def measure(backfill: str, jobs: int) -> tuple[str, ...]:
     """Return a row of the table."""
     workload = lublin(jobs, 0.75)
-    held = sum(column.nbytes for column in (*workload.columns.values(), workload.processors))
+    workload_bytes = sum(column.nbytes for column in (*workload.columns.values(), workload.processors))
     gt.simulate(workload.first(100), processors=256, backfill=backfill)  # compiles
     gc.collect()
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the highest use so far
     schedule = gt.simulate(workload, processors=256, backfill=backfill)
     highest = resident("VmHWM") - before
-    kept = sum(part.nbytes for part in (schedule.start_time, schedule.end_time, schedule.state))
-    figures = (held / jobs, highest / jobs, kept / jobs)
+    schedule_bytes = sum(part.nbytes for part in (schedule.start_time, schedule.end_time, schedule.state))
+    figures = (workload_bytes / jobs, highest / jobs, schedule_bytes / jobs)
     return (f"{backfill}, {jobs:,} jobs", *(f"{figure:.0f}" for figure in figures))
 
 

@@ -35,8 +35,8 @@ def write_logs(folder: Path) -> dict[Path, int]:
     """Write two logs of about 30,000 jobs, real ones where they are to be had; return machine sizes."""
     logs = {}
     for number, name in enumerate(REAL):
-        found = real(name)
-        workload, processors = found or (lublin(JOBS, 0.7 + 0.1 * number), 256)
+        log = real(name)
+        workload, processors = log or (lublin(JOBS, 0.7 + 0.1 * number), 256)
         path = folder / f"log{number}.swf"
         gt.write_workload(workload.first(JOBS), path)
         logs[path] = processors

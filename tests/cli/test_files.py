@@ -31,9 +31,9 @@ def test_a_sweep_asks_for_its_folder_before_it_reads_traces(
     (tmp_path / "file").write_text("")
     (tmp_path / "space.yaml").write_text(SPACE)
     monkeypatch.setattr(Workloads, "load", lambda *_: pytest.fail("a trace was read"))
-    told = refused(capsys, "sweep", "space.yaml", "--no-tracking", "--quiet", "--out", out)
-    assert told.startswith(f"error: {out}: nothing can be written into this folder: ")
-    assert "hint: give another with --out" in told
+    message = refused(capsys, "sweep", "space.yaml", "--no-tracking", "--quiet", "--out", out)
+    assert message.startswith(f"error: {out}: nothing can be written into this folder: ")
+    assert "hint: give another with --out" in message
 
 
 def test_asking_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -50,9 +50,9 @@ def test_asking_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_figures_suffix_is_checked_before_the_log_is_read(
     option: str, name: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = refused(capsys, "simulate", "no-such-log", option, name)
-    assert words in told
-    assert "no-such-log" not in told
+    message = refused(capsys, "simulate", "no-such-log", option, name)
+    assert words in message
+    assert "no-such-log" not in message
 
 
 def test_what_the_system_refuses_is_told_without_a_traceback(
@@ -60,6 +60,6 @@ def test_what_the_system_refuses_is_told_without_a_traceback(
 ) -> None:
     (tmp_path / "file").write_text("")
     out = str(tmp_path / "file" / "schedule.parquet")
-    told = refused(capsys, "simulate", "quickstart", "--first", "20", "--out", out)
-    assert told.startswith("error: ")
-    assert str(tmp_path / "file") in told
+    message = refused(capsys, "simulate", "quickstart", "--first", "20", "--out", out)
+    assert message.startswith("error: ")
+    assert str(tmp_path / "file") in message

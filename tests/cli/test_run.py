@@ -43,10 +43,10 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
         "heavy = {'numpy', 'numba', 'scipy', 'ray', 'mlflow', 'pyarrow', 'pydantic', 'rich'}\n"
         "print('heavy:', sorted(heavy & set(sys.modules)))"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for command in ("simulate", "run", "sweep", "traces", "ui", "report"):
-        assert f"  {command} " in told
-    assert "heavy: []" in told
+        assert f"  {command} " in printed
+    assert "heavy: []" in printed
 
 
 def test_help_is_quick() -> None:
@@ -81,20 +81,20 @@ def test_run_prints_one_json_object(gridtune) -> None:
         "run", "batch", "trace=quickstart", "first=100", "order=sjf", "--seed", "3", "--json"
     )
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert {"system", "parameters", "seed", "cell_id", "metrics", "notes", "seconds"} <= set(told)
-    assert told["parameters"]["order"] == "sjf"
-    assert told["parameters"]["backfill"] == "easy"
-    assert told["seed"] == 3
-    assert told["metrics"]["jobs"] == 100
+    printed = json.loads(out)
+    assert {"system", "parameters", "seed", "cell_id", "metrics", "notes", "seconds"} <= set(printed)
+    assert printed["parameters"]["order"] == "sjf"
+    assert printed["parameters"]["backfill"] == "easy"
+    assert printed["seed"] == 3
+    assert printed["metrics"]["jobs"] == 100
     assert gridtune("run", "batch", "order=sjf", "first=100", "trace=quickstart", "--seed=3", "--json")[1]
 
 
 def test_what_is_not_defined_is_null(gridtune) -> None:
     out = gridtune("run", "batch", "trace=quickstart", "first=1", "--json")[1]
-    told = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert told["metrics"]["jobs"] == 1
-    assert None in told["metrics"].values()
+    printed = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert printed["metrics"]["jobs"] == 1
+    assert None in printed["metrics"].values()
 
 
 def test_run_prints_a_table_for_people(gridtune) -> None:
@@ -122,10 +122,10 @@ def test_notes_are_short_for_people_and_whole_in_json(gridtune, monkeypatch: pyt
 
     monkeypatch.setattr(SYSTEMS, "_items", {"noted": Noted()})
     args = ("run", "noted", "trace=quickstart", "first=20")
-    told = gridtune(*args)[1]
+    printed = gridtune(*args)[1]
     shown = ", ".join(f"[{number}.333, 666667]" for number in range(1, 6))
-    assert f"front: [{shown}, … and 38 more]\n" in told
-    assert "share: 0.6667\ncleaning: a 1, b 2\njobs: 123456\nnone: none\n" in told
+    assert f"front: [{shown}, … and 38 more]\n" in printed
+    assert "share: 0.6667\ncleaning: a 1, b 2\njobs: 123456\nnone: none\n" in printed
     assert json.loads(gridtune(*args, "--json")[1])["notes"] == notes
 
 
@@ -166,9 +166,9 @@ def test_a_table_that_cannot_be_written_does_not_cost_the_metrics(
 
     monkeypatch.setattr("gridtune.sweep.results.write_table", full)
     out = str(tmp_path / "schedule.parquet")
-    code, told, err = gridtune("run", "batch", "trace=quickstart", "first=50", "--out", out, "--json")
+    code, printed, err = gridtune("run", "batch", "trace=quickstart", "first=50", "--out", out, "--json")
     assert code == 2
-    assert json.loads(told)["metrics"]["jobs"] == 50
+    assert json.loads(printed)["metrics"]["jobs"] == 50
     assert "schedule.parquet: no space left on device" in err
 
 
@@ -177,8 +177,8 @@ def test_a_parameter_can_be_left_out_by_name(gridtune) -> None:
         "run", "batch", "trace=quickstart", "first=20", "user=none", "backfill=none", "--json"
     )
     assert code == 0
-    told = json.loads(out)["parameters"]
-    assert (told["user"], told["backfill"]) == (None, "none")
+    printed = json.loads(out)["parameters"]
+    assert (printed["user"], printed["backfill"]) == (None, "none")
 
 
 @pytest.mark.parametrize(
@@ -250,10 +250,10 @@ def test_a_systems_help_is_found_among_options(gridtune, arguments: list[str], w
 
 
 def test_a_systems_help_names_types_in_words(gridtune) -> None:
-    told = gridtune("run", "dispatch", "--help")[1]
-    assert "changed_factors  (numbers, comma-separated; default none)" in told
-    assert "speeds  (known or learned or nominal; default none)" in told
-    assert "clean  (words, comma-separated; default default)" in told
+    printed = gridtune("run", "dispatch", "--help")[1]
+    assert "changed_factors  (numbers, comma-separated; default none)" in printed
+    assert "speeds  (known or learned or nominal; default none)" in printed
+    assert "clean  (words, comma-separated; default default)" in printed
     assert "partition  (number or name; default none)" in gridtune("run", "responsive", "--help")[1]
 
 
@@ -274,8 +274,8 @@ def test_a_dry_run_counts_cells(gridtune) -> None:
     code, out, _ = gridtune("sweep", str(QUICKSTART), "--dry-run")
     assert code == 0
     assert "120 cells: 12 configurations, each with 10 replicates" in out
-    told = json.loads(gridtune("sweep", str(QUICKSTART), "--dry-run", "--json")[1])
-    assert told["cells"] == 120
+    printed = json.loads(gridtune("sweep", str(QUICKSTART), "--dry-run", "--json")[1])
+    assert printed["cells"] == 120
 
 
 ADAPTIVE = """\
@@ -296,18 +296,20 @@ def dry_run(gridtune, tmp_path: Path, text: str) -> tuple[int, str, str]:
 
 
 def test_a_dry_run_says_what_an_adaptive_strategy_comes_to(gridtune, tmp_path: Path) -> None:
-    told = dry_run(gridtune, tmp_path, ADAPTIVE)[1]
+    printed = dry_run(gridtune, tmp_path, ADAPTIVE)[1]
     assert (
         "up to 1,505 cells: the baseline and 300 configurations that optuna chooses, 5 replicates each; "
-        "workloads quickstart" in told
+        "workloads quickstart" in printed
     )
     alone = ADAPTIVE.replace("baseline: {load: 1.0}\n", "").replace("trials: 300", "trials: 1")
-    told = dry_run(gridtune, tmp_path, alone)[1]
-    assert "up to 5 cells: 1 configuration that optuna chooses, 5 replicates each; workloads quickst" in told
+    printed = dry_run(gridtune, tmp_path, alone)[1]
+    assert (
+        "up to 5 cells: 1 configuration that optuna chooses, 5 replicates each; workloads quickst" in printed
+    )
     asha = ADAPTIVE.replace(", first: 100", "").replace("1.5]}", "1.5]}\n  first: [100, 200, 400]")
     asha = asha.replace("baseline: {load: 1.0}\n", "").replace("optuna: {tr", "asha: {resource: first, tr")
-    told = dry_run(gridtune, tmp_path, asha)[1]
-    assert "up to 2,165 cells: 300 configurations that asha chooses, 5 replicates each, one in 3" in told
+    printed = dry_run(gridtune, tmp_path, asha)[1]
+    assert "up to 2,165 cells: 300 configurations that asha chooses, 5 replicates each, one in 3" in printed
 
 
 def test_a_dry_run_counts_one_as_one(gridtune, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def quickstart(repository):
 
 
 def run(*arguments):
-    return CliRunner().invoke(simulate, [str(each) for each in arguments], catch_exceptions=False)
+    return CliRunner().invoke(simulate, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
 def test_table_names_the_policy_and_its_metrics(quickstart):
@@ -31,11 +31,11 @@ def test_table_names_the_policy_and_its_metrics(quickstart):
 
 
 def test_json_is_one_object_that_agrees_with_python(quickstart):
-    found = json.loads(run(quickstart, "-o", "saf", "-b", "none", "-p", 256, "--json").output)
+    printed = json.loads(run(quickstart, "-o", "saf", "-b", "none", "-p", 256, "--json").output)
     schedule = gt.simulate(gt.read_workload(quickstart), order="saf", backfill="none")
-    assert found["metrics"]["wait_mean"] == pytest.approx(float(schedule.wait_time.mean()))
-    assert found["jobs"] == len(schedule)
-    assert found["settings"]["order"] == "saf"
+    assert printed["metrics"]["wait_mean"] == pytest.approx(float(schedule.wait_time.mean()))
+    assert printed["jobs"] == len(schedule)
+    assert printed["settings"]["order"] == "saf"
 
 
 def test_out_holds_the_schedule(quickstart, tmp_path):
@@ -62,8 +62,8 @@ def test_a_plugin_brings_an_order(quickstart, tmp_path):
         )
     )
     order = "cli-test-old-and-narrow(weight=2)"
-    found = json.loads(run(quickstart, "--plugin", plugin, "--order", order, "--json").output)
-    assert found["settings"]["order"] == order
+    printed = json.loads(run(quickstart, "--plugin", plugin, "--order", order, "--json").output)
+    assert printed["settings"]["order"] == order
     # A weight so large that only the wait counts is first come, first served.
     aged = run(quickstart, "--order", "cli-test-old-and-narrow(weight=1e9)", "--json").output
     fcfs = run(quickstart, "--order", "fcfs", "--json").output

@@ -22,8 +22,8 @@ def test_a_workflow_is_told_by_its_tasks(tmp_path):
     shown = described(path)
     assert shown.exit_code == 0, shown.output
     assert "1 by zero_negative_times" in shown.output
-    found = json.loads(described(path, "--json").output)
-    assert (found["tasks"], found["critical_path_seconds"]) == (2, 50)
+    printed = json.loads(described(path, "--json").output)
+    assert (printed["tasks"], printed["critical_path_seconds"]) == (2, 50)
 
 
 def test_what_belongs_to_logs_is_refused(tmp_path):

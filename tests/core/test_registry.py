@@ -16,9 +16,9 @@ def test_bundled_systems_are_known_before_they_are_imported() -> None:
         "import sys\nfrom gridtune.core.system import system_names\n"
         "print(*system_names(), 'gridtune.systems.batch.system' in sys.modules, 'numba' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert {"batch", "responsive", "shutdown"} <= set(told.split())
-    assert told.split()[-2:] == ["False", "False"]
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert {"batch", "responsive", "shutdown"} <= set(output.split())
+    assert output.split()[-2:] == ["False", "False"]
 
 
 def test_a_bundled_system_is_a_system() -> None:

@@ -61,7 +61,7 @@ def sweep_table(
                         "param.trace": f"{workload}.swf.gz",
                         "param.processors": MACHINES[workload],
                         **{f"param.{name}": value for name, value in parameters.items()},
-                        "metric.mean_wait": None if bad else wait,
+                        "metric.wait_mean": None if bad else wait,
                         "metric.utilisation": None if bad else 0.7 + 0.05 * rng.random() / factor,
                     }
                 )

@@ -41,7 +41,7 @@ def study_of(folder: Path, dimensions: dict[str, Any], baseline: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    ("dimensions", "baseline", "asked"),
+    ("dimensions", "baseline", "value"),
     [
         ({"clean": [["default"], ["default", "drop_wider"]]}, {"clean": ["default"]}, ["default"]),
         ({"clean": ["default", "default,drop_wider"]}, {"clean": "default"}, '["default"]'),
@@ -50,12 +50,12 @@ def study_of(folder: Path, dimensions: dict[str, Any], baseline: dict[str, Any])
     ],
 )
 def test_a_list_or_a_number_among_words_can_be_the_baseline(
-    dimensions: dict[str, Any], baseline: dict[str, Any], asked: Any, tmp_path: Path
+    dimensions: dict[str, Any], baseline: dict[str, Any], value: Any, tmp_path: Path
 ) -> None:
     (ranking,) = study_of(tmp_path, dimensions, baseline).summary.rankings.values()
     marked = {row["mean"]: row["is_baseline"] for row in ranking.to_pylist()}
     assert marked == {1.5: True, 3.5: False}
-    again = report_study(tmp_path, baseline={next(iter(baseline)): asked})
+    again = report_study(tmp_path, baseline={next(iter(baseline)): value})
     assert again.report_folder == tmp_path  # asked for by name it is the sweep's own still
     assert [row["is_baseline"] for row in next(iter(again.summary.rankings.values())).to_pylist()].count(True)
 

@@ -28,7 +28,7 @@ from .synthetic import sweep_table
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SETTINGS: dict[str, Any] = {
-    "objective": "mean_wait",
+    "objective": "wait_mean",
     "direction": "min",
     "baseline": {"order": "fcfs"},
     "unit": "s",
@@ -58,7 +58,7 @@ def test_a_figure_is_the_same_each_time(draw: Callable[[Path], Path], tmp_path: 
 
 def test_rankings_without_a_baseline_and_over_all_workloads_are_drawn(tmp_path: Path) -> None:
     table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=1)
-    alone = rank(table, objective="mean_wait", direction="min", baseline=None)
+    alone = rank(table, objective="wait_mean", direction="min", baseline=None)
     assert plot_ranking(alone, tmp_path / "a.png").exists()
     assert plot_heat_map(alone, "order", "backfill", tmp_path / "b.png").exists()
     overall = rank_overall(table, **SETTINGS)
@@ -81,9 +81,9 @@ def test_a_field_of_the_heat_map_is_its_own_cell() -> None:
     means, colours = heat_map._fields(
         rows, "backfill", "order", ["none", "easy"], ["fcfs", "sjf"], paired=True
     )
-    held = {(row["param.order"], row["param.backfill"]): row for row in rows}
-    assert means[1, 0] == held["sjf", "none"]["mean"]
-    assert colours[1, 1] == pytest.approx(100 * held["sjf", "easy"]["relative"])
+    ranked = {(row["param.order"], row["param.backfill"]): row for row in rows}
+    assert means[1, 0] == ranked["sjf", "none"]["mean"]
+    assert colours[1, 1] == pytest.approx(100 * ranked["sjf", "easy"]["relative"])
     assert colours[0, 0] == 0
 
 
@@ -139,8 +139,8 @@ def test_processors_in_a_row_are_one_bar() -> None:
 
 
 def with_mean_waits(table: pa.Table, values: list[float | None]) -> pa.Table:
-    place = table.column_names.index("metric.mean_wait")
-    return table.set_column(place, "metric.mean_wait", pa.array(values, pa.float64()))
+    place = table.column_names.index("metric.wait_mean")
+    return table.set_column(place, "metric.wait_mean", pa.array(values, pa.float64()))
 
 
 @pytest.mark.parametrize("baseline", [{"order": "fcfs"}, {}])
@@ -149,12 +149,12 @@ def test_an_objective_without_a_single_value_has_no_figure_and_says_so(
 ) -> None:
     table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=2)
     table = with_mean_waits(table, [float("nan")] * table.num_rows)
-    facts = sweep_facts(objectives=(ObjectiveFacts("mean_wait", "min", "s"),), baseline=baseline)
-    found = summarise(table, facts)
-    assert not [path for path in write_report(found, tmp_path) if path.suffix == ".png"]
+    facts = sweep_facts(objectives=(ObjectiveFacts("wait_mean", "min", "s"),), baseline=baseline)
+    report = summarise(table, facts)
+    assert not [path for path in write_report(report, tmp_path) if path.suffix == ".png"]
     assert "no replicate has a value of the objective" in (tmp_path / "ranking.md").read_text()
-    with pytest.raises(MetricError, match="no replicate has a value of mean_wait"):
-        plot_ranking(found.rankings["mean_wait"], tmp_path / "a.png")
+    with pytest.raises(MetricError, match="no replicate has a value of wait_mean"):
+        plot_ranking(report.rankings["wait_mean"], tmp_path / "a.png")
 
 
 @pytest.mark.parametrize("baseline", [{"order": "fcfs"}, {}])
@@ -162,9 +162,9 @@ def test_a_workload_without_a_single_value_is_drawn_beside_another(
     baseline: dict[str, str], tmp_path: Path
 ) -> None:
     table = sweep_table({"order": ["fcfs", "sjf"], "backfill": ["none", "easy"]}, replicates=2)
-    known = zip(table["workload"].to_pylist(), table["metric.mean_wait"].to_pylist(), strict=True)
-    values = [value if workload == "kth-sp2" else None for workload, value in known]
+    waits = zip(table["workload"].to_pylist(), table["metric.wait_mean"].to_pylist(), strict=True)
+    values = [value if workload == "kth-sp2" else None for workload, value in waits]
     table = with_mean_waits(table, values)
-    each = rank(table, **{**SETTINGS, "baseline": baseline})
-    assert plot_ranking(each, tmp_path / "a.png").exists()
-    assert plot_heat_map(each, "order", "backfill", tmp_path / "b.png").exists()
+    ranking_of_one = rank(table, **{**SETTINGS, "baseline": baseline})
+    assert plot_ranking(ranking_of_one, tmp_path / "a.png").exists()
+    assert plot_heat_map(ranking_of_one, "order", "backfill", tmp_path / "b.png").exists()

@@ -24,7 +24,7 @@ def cells(values: Mapping[tuple[Any, ...], Sequence[float | None]], names: Seque
             "workload": "log",
             "replicate": f"seed {index}",
             "state": "failed" if value is None else "done",
-            **{f"param.{name}": each for name, each in zip(names, key, strict=True)},
+            **{f"param.{name}": number for name, number in zip(names, key, strict=True)},
             "metric.wait": value,
         }
         for key, replicates in values.items()
@@ -160,19 +160,19 @@ def test_a_missing_baseline_cell_is_not_replaced_by_another_one() -> None:
 
 def test_each_workload_is_ranked_by_itself_and_its_own_properties_are_no_parameters() -> None:
     table = sweep_table({"order": ["fcfs", "sjf"]}, replicates=4)
-    ranking = rank(table, objective="mean_wait", direction="min", baseline={"order": "fcfs"}, unit="s")
+    ranking = rank(table, objective="wait_mean", direction="min", baseline={"order": "fcfs"}, unit="s")
     groups = dict(strata(ranking))
     assert list(groups) == ["ctc-sp2", "kth-sp2"]
     assert all([row["rank"] for row in rows] == [1, 2] for rows in groups.values())
     assert "param.processors" not in ranking.column_names
     assert "param.trace" not in ranking.column_names
-    assert ranking_head(ranking).axis == "mean_wait (s)"
+    assert ranking_head(ranking).axis == "wait_mean (s)"
 
 
 def test_the_same_table_gives_the_same_ranking_whatever_its_order() -> None:
     table = sweep_table({"order": ["fcfs", "sjf", "f1"]}, workloads=["ctc-sp2"])
     shuffled = table.take(list(reversed(range(table.num_rows))))
-    settings: dict[str, Any] = {"objective": "mean_wait", "direction": "min", "baseline": {"order": "fcfs"}}
+    settings: dict[str, Any] = {"objective": "wait_mean", "direction": "min", "baseline": {"order": "fcfs"}}
     assert rank(table, **settings).equals(rank(shuffled, **settings))
 
 
@@ -202,7 +202,7 @@ class TestOverall:
     def table(self, logs: Mapping[str, Mapping[str, Sequence[float | None]]]) -> pa.Table:
         parts = []
         for log, values in logs.items():
-            part = cells({(name,): each for name, each in values.items()}, ["order"])
+            part = cells({(name,): number for name, number in values.items()}, ["order"])
             column = pa.array([log] * part.num_rows)
             parts.append(part.set_column(part.column_names.index("workload"), "workload", column))
         return pa.concat_tables(parts)
@@ -227,8 +227,8 @@ class TestOverall:
         base = [100.0] * 10
         table = self.table(
             {
-                "one": {"a": base, "b": [90 + each for each in noise]},
-                "two": {"a": base, "b": [50 + each for each in noise]},
+                "one": {"a": base, "b": [90 + number for number in noise]},
+                "two": {"a": base, "b": [50 + number for number in noise]},
             }
         )
         ranking = rank_overall(table, **self.settings)

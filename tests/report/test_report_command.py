@@ -49,9 +49,9 @@ def test_what_the_sweep_does_not_have_is_refused_and_changes_nothing(
 ) -> None:
     before = content(folder)
     assert report(folder, *options) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert all(each in told.err for each in words), told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert all(word in printed.err for word in words), printed.err
     assert content(folder) == before
 
 
@@ -64,7 +64,7 @@ def test_another_objective_goes_into_a_folder_of_its_own(
     assert f"{other}/" in capsys.readouterr().out.replace("\n", "")
     assert "utilisation" in (other / "ranking.md").read_text()
     assert (other / "plots" / "ranking-utilisation.png").exists()
-    assert {name: each for name, each in content(folder).items() if name in before} == before
+    assert {name: data for name, data in content(folder).items() if name in before} == before
 
 
 def test_the_sweeps_own_objective_and_baseline_are_its_own_report(
@@ -77,8 +77,8 @@ def test_the_sweeps_own_objective_and_baseline_are_its_own_report(
 
 def test_a_sampled_number_is_named_as_tables_print_it(tmp_path: Path) -> None:
     results = cell_results(2)
-    for number, each in enumerate(results):
-        each.configuration["load"] = 1.0 + (number // 4) / 3  # type: ignore[index]
+    for number, result in enumerate(results):
+        result.configuration["load"] = 1.0 + (number // 4) / 3  # type: ignore[index]
     study_folder(tmp_path, results, sweep_facts())
     study = report_study(tmp_path, baseline={"load": 1.33333})
     assert study.facts.baseline == {"load": 4 / 3}

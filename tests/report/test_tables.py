@@ -22,7 +22,7 @@ DIMENSIONS = {"order": ["fcfs", "sjf", "f1", "unicef"], "backfill": ["none", "ea
 def ranking(replicates: int = 10, **options: Any) -> pa.Table:
     table = sweep_table({**DIMENSIONS, "kill": [True]}, replicates=replicates, **options)
     baseline = {"order": "fcfs", "backfill": "easy"}
-    return rank(table, objective="mean_wait", direction="min", baseline=baseline, unit="s")
+    return rank(table, objective="wait_mean", direction="min", baseline=baseline, unit="s")
 
 
 def printed(table: pa.Table, width: int = 110, **options: Any) -> str:
@@ -92,7 +92,7 @@ def test_markdown_has_a_table_per_workload_and_marks_the_baseline() -> None:
 def test_html_is_escaped() -> None:
     table = sweep_table({"order": ["fcfs", "<b>x</b>"]}, replicates=3)
     page = ranking_html(
-        rank(table, objective="mean_wait", direction="min", baseline={"order": "fcfs"}), "a & b"
+        rank(table, objective="wait_mean", direction="min", baseline={"order": "fcfs"}), "a & b"
     )
     assert "<b>x" not in page
     assert "&lt;b&gt;x" in page

@@ -38,8 +38,8 @@ def value_of(result_or_configuration: Any) -> float:
 
 def drive(queue: AdaptiveQueue, limit: int = 10_000) -> list[CellResult]:
     """Run blocks one after another as a perfect worker would, up to a number of cells."""
-    found: list[CellResult] = []
-    while queue.left and len(found) < limit:
+    finished_cells: list[CellResult] = []
+    while queue.left and len(finished_cells) < limit:
         block = queue.take()
         assert block is not None
         results = [
@@ -48,8 +48,8 @@ def drive(queue: AdaptiveQueue, limit: int = 10_000) -> list[CellResult]:
         ]
         queue.report(block.number, results)
         queue.note(results)
-        found += results
-    return found
+        finished_cells += results
+    return finished_cells
 
 
 def points(results: list[CellResult]) -> list[tuple[Any, ...]]:
@@ -66,19 +66,19 @@ def test_it_runs_the_baseline_and_so_many_configurations_once() -> None:
 def test_it_learns() -> None:
     changes = {"strategy": {"optuna": {"trials": 80, "seed": 1}}, "replicates": {"seeds": 1}}
     results = drive(AdaptiveQueue(planner_of(**changes), {}, workers=1))
-    found = [value_of(result.configuration) for result in results[1:]]
-    assert np.median(found[-40:]) < np.median(found[:10]) / 3
+    finished_cells = [value_of(result.configuration) for result in results[1:]]
+    assert np.median(finished_cells[-40:]) < np.median(finished_cells[:10]) / 3
 
 
 @pytest.mark.parametrize("stop", [1, 7, 20, 45])
 def test_after_a_restart_it_goes_on_with_what_it_knows(stop: int) -> None:
     first = drive(AdaptiveQueue(planner_of(), {}, workers=1), limit=stop)[:stop]
-    known = {result.cell_id: result for result in first}
-    queue = AdaptiveQueue(planner_of(), known, workers=1)
+    stored = {result.cell_id: result for result in first}
+    queue = AdaptiveQueue(planner_of(), stored, workers=1)
     second = drive(queue)
-    assert not {result.cell_id for result in second} & set(known)
+    assert not {result.cell_id for result in second} & set(stored)
     assert len(first) + len(second) == 2 * 31
-    assert {cell.cell_id for cell in queue.cells()} == set(known) | {result.cell_id for result in second}
+    assert {cell.cell_id for cell in queue.cells()} == set(stored) | {result.cell_id for result in second}
     if stop == 45:
         # It does not draw its first random points a second time, but builds on those it was told.
         late = [value_of(result.configuration) for result in second]
@@ -90,8 +90,8 @@ def test_after_a_restart_it_does_not_draw_the_same_points_again() -> None:
     first = drive(AdaptiveQueue(planner_of(**changes), {}, workers=1), limit=52)
     queue = AdaptiveQueue(planner_of(**changes), {result.cell_id: result for result in first}, workers=1)
     drive(queue)
-    asked = [trial for trial in queue._study.trials if "fixed_params" not in trial.system_attrs]
-    assert len(asked) == 5  # and none in vain
+    suggested = [trial for trial in queue._study.trials if "fixed_params" not in trial.system_attrs]
+    assert len(suggested) == 5  # and none in vain
 
 
 def test_when_all_is_done_nothing_is_left() -> None:
@@ -157,26 +157,26 @@ def test_every_sampler_runs_and_two_objectives_do(sampler: str) -> None:
 def test_a_failed_configuration_that_is_to_be_retried_is_run_again_and_no_other() -> None:
     first = drive(AdaptiveQueue(planner_of(), {}, workers=1))
     failed = {result.cell_id for result in first[10:12]}
-    known = {result.cell_id: result for result in first if result.cell_id not in failed}
+    stored = {result.cell_id: result for result in first if result.cell_id not in failed}
     tried = {result.cell_id: result for result in first}
-    queue, before = _queue(planner_of(), [], known, tried, 1, None)
+    queue, before = _queue(planner_of(), [], stored, tried, 1, None)
     assert isinstance(queue, AdaptiveQueue)
-    assert len(before) == len(known)
+    assert len(before) == len(stored)
     assert {result.cell_id for result in drive(queue)} == failed
     assert {cell.cell_id for cell in queue.cells()} == {result.cell_id for result in first}
     assert {trial.state.name for trial in queue._study.trials} == {"COMPLETE"}
 
 
 @pytest.mark.parametrize(
-    ("baseline", "field", "told"),
+    ("baseline", "field", "words"),
     [
         ({"x": 1, "word": "c"}, "baseline.word", "word never is 'c'"),
         ({"x": 1, "word": "b"}, "baseline", "leaves depth open"),
         ({"x": 1, "word": "a", "depth": 3}, "baseline.depth", "depth does not apply to the baseline"),
     ],
 )
-def test_a_baseline_outside_the_space_is_refused(baseline: dict[str, Any], field: str, told: str) -> None:
-    with pytest.raises(SpaceError, match=told) as fault:
+def test_a_baseline_outside_the_space_is_refused(baseline: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(SpaceError, match=words) as fault:
         planner_of(baseline=baseline).cells()
     assert fault.value.field == field
 

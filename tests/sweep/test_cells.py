@@ -41,8 +41,8 @@ def test_every_cell_has_an_id_of_its_own_and_keeps_it() -> None:
 
 def test_ids_are_the_same_in_another_process() -> None:
     code = f"from gridtune.sweep import space_cells\nprint(*[c.cell_id for c in space_cells({BATCH!r})])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told.split() == ids()
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.split() == ids()
 
 
 def test_order_of_writing_and_stated_defaults_rename_nothing() -> None:
@@ -93,8 +93,10 @@ def test_a_users_policy_is_known_by_its_source(tmp_path: Path) -> None:
             "plugins": [str(plugin)],
         }
         code = f"from gridtune.sweep import space_cells\nprint(*[c.cell_id for c in space_cells({space!r})])"
-        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        return told.split()
+        output = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        return output.split()
 
     as_it_was, edited, moved = ids_with(1, "a.py"), ids_with(2, "a.py"), ids_with(1, "b.py")
     assert moved == as_it_was
@@ -141,14 +143,14 @@ def test_streams_differ_by_replicate_trace_and_purpose() -> None:
 
 def test_replicate_kinds_label_and_seed_themselves() -> None:
     windows = space_replicates(Replicates(windows=3))
-    assert [(each.label, each.seed) for each in windows] == [
+    assert [(replicate.label, replicate.seed) for replicate in windows] == [
         ("window 1/3", 0),
         ("window 2/3", 1),
         ("window 3/3", 2),
     ]
     shakes = space_replicates(Replicates(shakes=2, amount=60))
-    assert [each.parameters for each in shakes] == [{"shake": 60}] * 2
-    assert len({each.seed for each in shakes}) == 2
+    assert [replicate.parameters for replicate in shakes] == [{"shake": 60}] * 2
+    assert len({replicate.seed for replicate in shakes}) == 2
 
 
 def test_windows_are_written_into_the_parameter_that_the_system_names() -> None:

@@ -1,4 +1,4 @@
-"""What is told of a cluster whose processors are all in use, and how a session with Ray ends."""
+"""What is expected of a cluster whose processors are all in use, and how a session with Ray ends."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def test_a_worker_larger_than_the_machine_is_told(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_full_cluster_is_told_with_its_processors() -> None:
-    told = "waiting for free processors at head:6379 (2 of 2 in use)"
-    assert waiting_text("head:6379", {"CPU": 2.0}, {}, 1.0) == told
+    expected = "waiting for free processors at head:6379 (2 of 2 in use)"
+    assert waiting_text("head:6379", {"CPU": 2.0}, {}, 1.0) == expected
     assert waiting_text("head:6379", {"CPU": 2.0}, {"CPU": 1.0}, 1.0) is None
-    told = "waiting for free processors at head:6379 (7.5 of 8 in use)"
-    assert waiting_text("head:6379", {"CPU": 8.0}, {"CPU": 0.5}, 1.0) == told
+    expected = "waiting for free processors at head:6379 (7.5 of 8 in use)"
+    assert waiting_text("head:6379", {"CPU": 8.0}, {"CPU": 0.5}, 1.0) == expected
 
 
 def test_it_is_told_only_while_no_worker_has_started() -> None:
     heard = threading.Event()
     with warn_after_wait("waiting", lambda _: heard.set(), seconds=0):
         assert heard.wait(10)
-    told: list[str] = []
-    with warn_after_wait("waiting", told.append, seconds=60) as started:
+    messages: list[str] = []
+    with warn_after_wait("waiting", messages.append, seconds=60) as started:
         started()
-    with warn_after_wait(None, told.append, seconds=0):
+    with warn_after_wait(None, messages.append, seconds=0):
         pass
-    assert told == []
+    assert messages == []
 
 
 def test_a_ray_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,17 +89,17 @@ class Cycle:
 
 
 def let_go():
-    while held:
-        Cycle(held.pop())
+    while references:
+        Cycle(references.pop())
         sum(range(5_000))
 
 
 with ray_session(None, workers=1, cpus=1.0):
-    held = [ray.put(0) for _ in range(5_000)]
+    references = [ray.put(0) for _ in range(5_000)]
     thread = threading.Thread(target=let_go)
     gc.set_threshold(20)
     thread.start()
-    busy = bool(held)
+    busy = bool(references)
 print("busy" if busy else "too early", gc.isenabled())
 thread.join()
 """

@@ -87,14 +87,14 @@ def test_grids_are_crossed_with_samples() -> None:
 
 def test_suggestions_ask_only_for_what_applies() -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    seen = set()
+    distinct = set()
     for _ in range(60):
         trial = study.ask()
         point = suggested_point(CONDITIONAL, trial)
         assert active_part(CONDITIONAL, point) == point
         assert set(trial.params) == set(point)
-        seen.add(tuple(point.items()))
-    assert len(seen) == 5
+        distinct.add(tuple(point.items()))
+    assert len(distinct) == 5
 
 
 def test_suggestions_stay_in_their_ranges() -> None:

@@ -33,8 +33,8 @@ def loss_of(configuration: Any) -> float:
 
 
 def drive(queue: HalvingQueue, limit: int = 10_000, state: str = "done") -> list[CellResult]:
-    found: list[CellResult] = []
-    while queue.left and len(found) < limit:
+    finished_cells: list[CellResult] = []
+    while queue.left and len(finished_cells) < limit:
         block = queue.take()
         assert block is not None
         results = [
@@ -48,8 +48,8 @@ def drive(queue: HalvingQueue, limit: int = 10_000, state: str = "done") -> list
         ]
         queue.report(block.number, results)
         queue.note(results)
-        found += results
-    return found
+        finished_cells += results
+    return finished_cells
 
 
 def rungs_of(results: list[CellResult]) -> dict[int, list[float]]:
@@ -80,7 +80,7 @@ def test_work_is_taken_from_the_highest_rung_down() -> None:
     depths = [result.configuration["depth"] for result in results]
     # Of the first three at the lowest rung the best goes on at once.
     assert depths[:4] == [1, 1, 1, 3]
-    assert loss_of(results[3].configuration) == min(loss_of(each.configuration) for each in results[:3])
+    assert loss_of(results[3].configuration) == min(loss_of(result.configuration) for result in results[:3])
 
 
 def test_a_larger_value_is_better_where_the_objective_says_so() -> None:
@@ -92,9 +92,9 @@ def test_a_larger_value_is_better_where_the_objective_says_so() -> None:
 @pytest.mark.parametrize("stop", [1, 8, 31, 60])
 def test_after_a_restart_it_goes_on_where_it_was(stop: int) -> None:
     first = drive(HalvingQueue(planner_of(), {}, workers=1), limit=stop)[:stop]
-    known = {result.cell_id: result for result in first}
-    second = drive(HalvingQueue(planner_of(), known, workers=1))
-    assert not {result.cell_id for result in second} & set(known)
+    stored = {result.cell_id: result for result in first}
+    second = drive(HalvingQueue(planner_of(), stored, workers=1))
+    assert not {result.cell_id for result in second} & set(stored)
     rungs = rungs_of([*first, *second])
     assert len(rungs[1]) == 27
     assert sorted(rungs[1])[:9] == sorted(rungs[3])[:9]
@@ -115,8 +115,8 @@ def test_what_failed_does_not_go_on() -> None:
 def test_a_failed_configuration_that_is_to_be_retried_is_run_again() -> None:
     first = drive(HalvingQueue(planner_of(), {}, workers=1))
     failed = {result.cell_id for result in first[2:4]}
-    known = {result.cell_id: result for result in first if result.cell_id not in failed}
-    queue = HalvingQueue(planner_of(), known, tried=first, workers=1)
+    stored = {result.cell_id: result for result in first if result.cell_id not in failed}
+    queue = HalvingQueue(planner_of(), stored, tried=first, workers=1)
     assert {result.cell_id for result in drive(queue)} == failed
     assert {cell.cell_id for cell in queue.cells()} == {result.cell_id for result in first}
 

@@ -31,8 +31,8 @@ def test_what_is_appended_is_read(tmp_path: Path, results: list[CellResult]) -> 
         assert list(journal.results) == [result.cell_id for result in results[:5]]
     with Journal(path) as journal:
         journal.append(results[5:6])
-    found = read_journal(path)
-    assert [result.metrics["loss"] for result in found.values()] == [0, 1, 2, 3, 4, 5]
+    stored = read_journal(path)
+    assert [result.metrics["loss"] for result in stored.values()] == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_later_line_counts(tmp_path: Path, results: list[CellResult]) -> None:

@@ -38,12 +38,12 @@ def test_plain_lines_tell_start_counts_and_end() -> None:
         progress.stage("running", 2)
         progress.finished(results)
         progress.ended(SweepResult(plan, results, results_table(results), Path("r.parquet"), 14, 3.0))
-    told = out.getvalue()
-    assert "20 cells, 2 of them finished before" in told
-    assert "16/20 done, 2 running, 0 failed" in told
-    assert "best so far on toy: x=2 · a, loss 0.1" in told
-    assert "14 done; 14 run now, in 0:03" in told
-    assert "\x1b" not in told
+    output = out.getvalue()
+    assert "20 cells, 2 of them finished before" in output
+    assert "16/20 done, 2 running, 0 failed" in output
+    assert "best so far on toy: x=2 · a, loss 0.1" in output
+    assert "14 done; 14 run now, in 0:03" in output
+    assert "\x1b" not in output
 
 
 def test_the_live_screen_shows_the_same() -> None:

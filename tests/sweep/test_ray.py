@@ -51,10 +51,10 @@ def test_a_cluster_that_is_not_there_is_an_error_that_says_so(monkeypatch: pytes
 
 
 def states(result: SweepResult) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for each in result.results:
-        found.setdefault(str(each.parameters.get("kind", "good")), set()).add(each.state)
-    return found
+    states_of_kind: dict[str, set[str]] = {}
+    for cell in result.results:
+        states_of_kind.setdefault(str(cell.parameters.get("kind", "good")), set()).add(cell.state)
+    return states_of_kind
 
 
 @pytest.mark.usefixtures("cluster")
@@ -72,10 +72,10 @@ def test_every_way_to_fail_is_a_row_and_stops_nothing(tmp_path: Path) -> None:
     assert states(result) == {"good": {"done"}, "raises": {"failed"}, "dies": {"lost"}, "dies-once": {"done"}}
     assert result.counts == {"done": 4, "failed": 2, "timed_out": 0, "lost": 2}
     assert not result.complete
-    errors = {each.parameters["kind"]: each.error for each in result.results if each.error}
+    errors = {cell.parameters["kind"]: cell.error for cell in result.results if cell.error}
     assert "ArithmeticError: the toy is broken" in errors["raises"]
     assert "twice" in errors["dies"]
-    assert sorted(each.cell_id for each in watch.heard) == sorted(each.cell_id for each in result.results)
+    assert sorted(cell.cell_id for cell in watch.heard) == sorted(cell.cell_id for cell in result.results)
     assert watch.plan is not None
     assert watch.plan.total == 8
     assert pq.read_table(result.path).num_rows == 8
@@ -108,7 +108,7 @@ def test_a_cell_that_hangs_is_ended_and_the_others_are_done(tmp_path: Path) -> N
     space["dimensions"]["kind"] = {"grid": ["good", "hangs"], "when": {"x": [1]}}
     result = run_space(space, directory=tmp_path / "out")
     assert result.counts == {"done": 4, "failed": 0, "timed_out": 1, "lost": 0}
-    (ended,) = [each for each in result.results if each.state == "timed_out"]
+    (ended,) = [cell for cell in result.results if cell.state == "timed_out"]
     assert ended.parameters["kind"] == "hangs"
     assert 1.0 <= ended.seconds < 10
     assert max(runs_in(notebook).values()) == 1
@@ -148,7 +148,7 @@ def test_an_extended_space_runs_the_new_cells_alone(tmp_path: Path) -> None:
     assert set(runs_in(notebook).values()) == {2}  # two seeds, each once
     # Results of the smaller space are told as the larger one tells them.
     assert set(second.table["param.word"].to_pylist()) == {"a", "b"}
-    assert {each.configuration["word"] for each in watch.plan.finished} == {"a"}
+    assert {cell.configuration["word"] for cell in watch.plan.finished} == {"a"}
 
 
 @pytest.mark.usefixtures("cluster")
@@ -163,7 +163,7 @@ def test_an_adaptive_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
     more = {**space, "strategy": {"optuna": {"trials": 8, "seed": 0}}}
     second = run_space(more, directory=tmp_path / "out")
     assert (second.ran, len(second.results)) == (6, 16)
-    assert {each.cell_id for each in first.results} < {each.cell_id for each in second.results}
+    assert {cell.cell_id for cell in first.results} < {cell.cell_id for cell in second.results}
     assert run_space(more, directory=tmp_path / "out").ran == 0
 
 
@@ -176,9 +176,9 @@ def test_an_observer_that_fails_ends_the_sweep_and_loses_nothing(tmp_path: Path)
     space = toy_space(dimensions={"x": list(range(40))}, fixed={"nap": 0.02})
     with pytest.raises(SweepError, match="the observer has a fault"):
         run_space(space, directory=tmp_path / "out", observers=[Faulty()])
-    kept = len(read_journal(tmp_path / "out" / "journal.jsonl"))
-    assert kept > 0
-    assert run_space(space, directory=tmp_path / "out").ran == 80 - kept
+    finished = len(read_journal(tmp_path / "out" / "journal.jsonl"))
+    assert finished > 0
+    assert run_space(space, directory=tmp_path / "out").ran == 80 - finished
 
 
 @pytest.mark.usefixtures("cluster")
@@ -186,7 +186,7 @@ def test_workers_report_where_they_ran_and_read_traces_from_the_store(tmp_path: 
     space = toy_space(workloads=({"trace": "quickstart"}, {"trace": "mm4"}), dimensions={"x": [1]})
     result = run_space(space, directory=tmp_path / "out")
     assert result.complete
-    assert {each.worker.partition(":")[0] for each in result.results} == {socket.gethostname()}
+    assert {cell.worker.partition(":")[0] for cell in result.results} == {socket.gethostname()}
     sizes = dict(
         zip(result.table["workload"].to_pylist(), result.table["metric.size"].to_pylist(), strict=True)
     )

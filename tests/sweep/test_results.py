@@ -25,13 +25,13 @@ def results() -> list[CellResult]:
         },
         replicates={"windows": 2},
     )
-    made = [
+    results = [
         CellResult.of(cell, "done", metrics={"loss": 1.0, "size": math.nan}, seconds=0.5, worker="w")
         for cell in space_cells(space)
     ]
-    bad = made[1]
-    made[1] = CellResult.from_record({**bad.as_record(), "state": "lost", "error": "gone", "metrics": {}})
-    return made
+    bad = results[1]
+    results[1] = CellResult.from_record({**bad.as_record(), "state": "lost", "error": "gone", "metrics": {}})
+    return results
 
 
 def test_columns_and_kinds() -> None:
@@ -65,7 +65,7 @@ def test_a_written_table_replaces_the_old_one_whole(tmp_path: Path) -> None:
     for count in (1, 3):
         write_table(results_table(results()[:count]), path)
         assert pq.read_table(path).num_rows == count
-    assert [each.name for each in path.parent.iterdir()] == ["results.parquet"]
+    assert [file.name for file in path.parent.iterdir()] == ["results.parquet"]
 
 
 def test_a_tables_cells_are_described_as_it_has_them_not_as_the_journal_first_did() -> None:
@@ -83,15 +83,15 @@ def test_a_tables_cells_are_described_as_it_has_them_not_as_the_journal_first_di
     journal = {cell.cell_id: CellResult.of(cell, "done", seconds=1.0) for cell in space_cells(before)}
     shared = len(journal)
     now = [CellResult.of(cell, "done", seconds=1.0) for cell in space_cells(after)]
-    for each in now:
-        journal.setdefault(each.cell_id, each)
+    for result in now:
+        journal.setdefault(result.cell_id, result)
     assert len(journal) == len(now) > shared
-    found = results_of(results_table(now), journal)
-    assert [each.cell_id for each in found] == [each.cell_id for each in now]
-    for old, new in zip(found, now, strict=True):
+    described = results_of(results_table(now), journal)
+    assert [result.cell_id for result in described] == [result.cell_id for result in now]
+    for old, new in zip(described, now, strict=True):
         assert (old.workload, old.replicate, old.traces) == (new.workload, new.replicate, new.traces)
-        known = {name: value for name, value in new.configuration.items() if value is not None}
-        assert {name: value for name, value in old.configuration.items() if value is not None} == known
+        stored = {name: value for name, value in new.configuration.items() if value is not None}
+        assert {name: value for name, value in old.configuration.items() if value is not None} == stored
         assert old.parameters["part"] == new.parameters["part"]
         assert set(old.parameters) == set(old.configuration) | {"part"}
 
@@ -100,11 +100,11 @@ def test_lists_and_numbers_among_words_come_back_from_a_table() -> None:
     space = {"name": "x", "fixed": {"trace": "quickstart"}, "objective": "wait_mean"}
     clean = {"clean": [["default"], ["default", "drop_wider"]], "partition": [1, "short"]}
     now = [CellResult.of(cell, "done") for cell in space_cells({**space, "dimensions": clean})]
-    first = [replace(each, configuration={}) for each in now]
-    for known in (now, first):
-        found = results_of(results_table(now), {each.cell_id: each for each in known})
-        assert [each.configuration["clean"] for each in found] == [
-            each.configuration["clean"] for each in now
+    first = [replace(result, configuration={}) for result in now]
+    for stored in (now, first):
+        described = results_of(results_table(now), {result.cell_id: result for result in stored})
+        assert [result.configuration["clean"] for result in described] == [
+            result.configuration["clean"] for result in now
         ]
-        assert [str(each.configuration["partition"]) for each in found] == ["1", "short"] * 2
-        assert [each.traces for each in found] == [each.traces for each in now]
+        assert [str(result.configuration["partition"]) for result in described] == ["1", "short"] * 2
+        assert [result.traces for result in described] == [result.traces for result in now]

@@ -19,8 +19,8 @@ def test_a_curve_keeps_its_finite_points_also_through_the_journal() -> None:
         "wait": [-math.inf, 7, 8, 9],
     }
     result = replace(cell_results()[0], notes={"learning_curve": columns})
-    kept = CellResult.from_record(json.loads(json.dumps(result.as_record())))
+    stored = CellResult.from_record(json.loads(json.dumps(result.as_record())))
     points = [("stretch", 2.5, 2), ("stretch", 1.5, 4), ("wait", 7.0, 2), ("wait", 8.0, 3), ("wait", 9.0, 4)]
-    for each in (result, kept):
-        (curve,) = curves_of([each], "order0")
+    for source in (result, stored):
+        (curve,) = curves_of([source], "order0")
         assert curve.points == points

@@ -79,8 +79,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, empty_store: bytes) -> Iter
 def test_a_server_that_goes_away_and_comes_back_has_everything_once(server: Server, tmp_path: Path) -> None:
     results = cell_results(configurations=30)
     facts = sweep_facts(cells=len(results))
-    told: list[str] = []
-    tracker = MlflowTracker(server.uri, patience=60, on_trouble=told.append)
+    warnings: list[str] = []
+    tracker = MlflowTracker(server.uri, patience=60, on_trouble=warnings.append)
     tracker.begin(facts, tmp_path / "orders")
     tracker._next_look = 0
     tracker.finished(results[:60])
@@ -97,7 +97,7 @@ def test_a_server_that_goes_away_and_comes_back_has_everything_once(server: Serv
     server.start()
     outcome = tracker.close()
     assert outcome.complete
-    assert len(told) == 1
+    assert len(warnings) == 1
     client = connect(server.uri)
     runs = client.search_runs([outcome.experiment_id], max_results=1000)
     children = [run for run in runs if run.info.run_id != outcome.run_id]

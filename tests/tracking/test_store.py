@@ -29,9 +29,9 @@ def test_the_flag_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert artifact_root("http://from-flag:5000") is None
 
 
-@pytest.mark.parametrize("given", ["sqlite:///sub/my.db", "sub/my.db"])
-def test_relative_databases_are_made_absolute(given: str, tmp_path: Path) -> None:
-    uri = tracking_uri(given)
+@pytest.mark.parametrize("value", ["sqlite:///sub/my.db", "sub/my.db"])
+def test_relative_databases_are_made_absolute(value: str, tmp_path: Path) -> None:
+    uri = tracking_uri(value)
     assert uri == f"sqlite:///{tmp_path}/sub/my.db"
     assert database_path(uri) == tmp_path / "sub" / "my.db"
 
@@ -40,10 +40,10 @@ def test_an_absolute_database_stays() -> None:
     assert tracking_uri("sqlite:////data/my.db") == "sqlite:////data/my.db"
 
 
-@pytest.mark.parametrize("given", ["mlruns", "file:///data/mlruns"])
-def test_folders_are_refused_with_what_to_give_instead(given: str) -> None:
+@pytest.mark.parametrize("value", ["mlruns", "file:///data/mlruns"])
+def test_folders_are_refused_with_what_to_give_instead(value: str) -> None:
     with pytest.raises(TrackingError, match=r"sqlite:///mlflow\.db"):
-        tracking_uri(given)
+        tracking_uri(value)
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_best_and_baseline_have_their_schedules(study: Study) -> None:
     assert any(name.endswith(".png") for name in files)
     table = pq.read_table(study.directory / "schedules" / "quickstart-best.parquet")
     # The schedule is that of the very cell in the table: its mean wait is the metric, to the last bit.
-    cell = next(each for each in study.results if each.configuration_id == best)
+    cell = next(result for result in study.results if result.configuration_id == best)
     waits = table["wait_time"].to_numpy()
     assert waits.sum() / len(waits) == pytest.approx(cell.metrics["wait_mean"], rel=1e-12)
 
@@ -118,9 +118,11 @@ def test_the_command_prints_the_table_and_json(study: Study) -> None:
     text = runner.invoke(report, [str(study.directory)], catch_exceptions=False).output
     assert "wait_mean (s), smaller is better, 6 replicates" in text
     assert "utilisation, larger is better" in text
-    held = json.loads(runner.invoke(report, [str(study.directory), "--json"], catch_exceptions=False).output)
-    assert held["done"] == 24
-    assert held["best"]["quickstart"]["configuration"]
+    content = json.loads(
+        runner.invoke(report, [str(study.directory), "--json"], catch_exceptions=False).output
+    )
+    assert content["done"] == 24
+    assert content["best"]["quickstart"]["configuration"]
     refused = runner.invoke(report, [str(study.directory), "--baseline", "order"])
     assert refused.exit_code == 2
     assert "NAME=VALUE" in refused.output
@@ -186,7 +188,7 @@ def test_the_ui_serves_the_store_and_leaves_no_process(study: Study) -> None:
             headers={"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=120) as answer:
-            names = [each["name"] for each in json.load(answer)["experiments"]]
+            names = [experiment["name"] for experiment in json.load(answer)["experiments"]]
         assert "tiny" in names
     finally:
         process.terminate()

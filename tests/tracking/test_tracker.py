@@ -44,8 +44,8 @@ def track(
 def runs_of(uri: str, experiment: str = "orders") -> tuple[list[Any], list[Any]]:
     """Return the parents and the children."""
     client = connect(uri)
-    found = client.get_experiment_by_name(experiment)
-    every = client.search_runs([found.experiment_id], max_results=5000)
+    stored = client.get_experiment_by_name(experiment)
+    every = client.search_runs([stored.experiment_id], max_results=5000)
     return (
         [run for run in every if run.data.tags["gridtune.kind"] == "sweep"],
         [run for run in every if run.data.tags["gridtune.kind"] == "configuration"],
@@ -196,14 +196,14 @@ def test_a_deleted_experiment_is_told_and_nothing_waits_for_it(store_uri: str, t
 
 def test_a_store_that_cannot_be_opened_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    told: list[str] = []
-    tracker = MlflowTracker(f"sqlite:///{tmp_path}/file/mlflow.db", on_trouble=told.append)
+    warnings: list[str] = []
+    tracker = MlflowTracker(f"sqlite:///{tmp_path}/file/mlflow.db", on_trouble=warnings.append)
     tracker.begin(sweep_facts(), tmp_path)
     tracker.finished(cell_results())
     outcome = tracker.close()
     assert not outcome.complete
-    assert "cannot be written" in told[0]
-    assert "the sweep goes on" in told[0]
+    assert "cannot be written" in warnings[0]
+    assert "the sweep goes on" in warnings[0]
 
 
 @pytest.mark.slow
