@@ -54,6 +54,7 @@ def test_rllib_trains_the_same_weights_and_goes_on_from_a_checkpoint(cluster, tm
     resumed.stop()
 
 
+@pytest.mark.slow
 def test_remote_runners_have_the_restored_weights(cluster, tmp_path) -> None:
     algorithm = config_of(runners=1).build_algo()
     algorithm.train()

@@ -17,8 +17,8 @@ from gridtune.sweep import run_cell, space_cells
 from gridtune.sweep.results import results_table
 from gridtune.sweep.space import parse_space
 from gridtune.systems.shutdown.report import nodes, waste
-from gridtune.systems.shutdown.report.policy_runs import GROUPS, policy_runs, shown_runs
-from gridtune.systems.shutdown.report.published import DAYS, OVERALL
+from gridtune.systems.shutdown.report.comparison import write_comparison
+from gridtune.systems.shutdown.report.policy_runs import GROUPS, PolicyRun, policy_runs, shown_runs
 
 SPACE = {
     "name": "few_rules",
@@ -136,10 +136,32 @@ def test_a_days_nodes_are_titled_by_the_day(material, monkeypatch):
     assert told == f"One day: orion, all days, {count} jobs, {GROUPS[group - 1]} % sequential"
 
 
-def test_published_tables_are_of_one_piece():
-    assert set(OVERALL) == set(DAYS)
-    assert sum(DAYS["taurus"]) == 2152
-    # Section 5.4: 40.6 to 56.5 % less waste than T(5).
-    less = [1 - rows["DS"].waste / rows["T(5)"].waste for rows in OVERALL.values()]
-    assert min(less) == pytest.approx(0.406, abs=0.001)
-    assert max(less) == pytest.approx(0.565, abs=0.001)
+def run_of_three_days(label: str = "T(0)") -> PolicyRun:
+    days = pa.table(
+        {
+            "group": [1, 2, 2],
+            "utilisation": [0.2, 0.4, 0.6],
+            "energy_waste": [1000.0, 2000.0, 6000.0],
+            "switches": [10, 20, 90],
+            "stretch_mean": [0.5, None, 1.5],
+            "qos_delay_all_minutes": [10.0, 20.0, 60.0],
+            "waste_bound_starts": [900.0, 1000.0, 2000.0],
+            "waste_bound_within_tau": [100.0, 200.0, 600.0],
+            "qos_violations_all": [1, 2, 3],
+            "stretch_beyond_tau": [0.0, 0.1, 0.2],
+            "jobs_started": [5, 6, 7],
+        }
+    )
+    jobs = pa.table({"gap": pa.array([None, 4, 5, None, 0])})
+    return PolicyRun(label, "taurus", 168, {"days": days, "jobs": jobs}, "#000000", "o")
+
+
+def test_the_comparison_by_hand(tmp_path):
+    write_comparison({"some days": [run_of_three_days()]}, tmp_path)
+    lines = (tmp_path / "shutdown_tables.md").read_text().splitlines()
+    assert "| 168 | 5 | 66.7 | 40.0 | 1, 2, 0, 0, 0 |" in lines
+    assert "| (168) | (81,925) | (54.1) | (51.7) | (441, 947, 612, 130, 22) |" in lines
+    assert "| T(0) | 30.0 (50.0) | 3,000 (17,442) | 40.0 (82.1) | 1.00 (0.22) |" in lines
+    # Population standard deviations: √(14/3)·1000, √(3800/3), ½.
+    assert "| T(0) | 2,160, 1,000, 6,000 | 35.6, 10.0, 90.0 | 0.50, 0.50, 1.50 |" in lines
+    assert "| T(0) | 3,000 | 1,300 | 300.0 | 6 | 0.100 | 18 |" in lines

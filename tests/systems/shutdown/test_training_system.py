@@ -19,7 +19,7 @@ from gridtune.systems.shutdown.training_system import TRAININGS_VARIABLE
 TRAINING = {
     "trace": "orion_days",
     "cluster": "orion",
-    "first": 20,
+    "first": 30,
     "environments": 2,
     "steps": 48,
     "minibatches": 2,

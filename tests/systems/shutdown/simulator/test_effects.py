@@ -136,6 +136,66 @@ def test_decisions_need_the_view_effects() -> None:
         ClusterBatch(make_days([some_day(0)], MINUTES), CLUSTER, decisions=True)
 
 
+def log(number):
+    return min(np.log(1 + max(number, 0)) / 7.3, 4)
+
+
+def test_past_submissions_are_counted_over_5_30_and_120_minutes() -> None:
+    submits = [29, 30, 31, 120, 121, 145, 146]
+    days = make_days([[(at, 1, 3 + number, 2, 0) for number, at in enumerate(submits)]], 200)
+    batch = ClusterBatch(days, CLUSTER, view="effects")
+    batch.reset(np.array([0]))
+    while batch.now[0] < 150:
+        batch.step([CLUSTER.nodes])
+    row = batch.observations[0]
+    assert row[14] == pytest.approx(log(4))
+    assert row[15:18] == pytest.approx([log(1), log(3), log(5)])
+    # The last job starts at once or after a boot; its two minutes are over by minute 149.
+    ended = int(batch._columns["start"][0, 6]) + 2
+    assert row[18:21] == pytest.approx([log(150 - ended), 1 / 12, log(9)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_running_jobs_by_age_and_expected_end(seed) -> None:
+    """Ages below 2, 10, 60 and above; ends expected within 1, 5, 15 and 60 minutes, or not known."""
+    rng = np.random.default_rng(seed)
+    submits = np.sort(rng.integers(1, 200, 40)).tolist()
+    jobs = [
+        (at, int(rng.integers(1, 4)), 150, int(rng.choice([2, 7, 20, 80])), int(rng.integers(3)))
+        for at in submits
+    ]
+    batch = ClusterBatch(make_days([jobs], 240), CLUSTER, view="effects")
+    batch.reset(np.array([0]))
+    several = 0
+    for _ in range(239):
+        batch.step([0])
+        now, start = int(batch.now[0]), batch._columns["start"][0]
+        expected = np.zeros(9)
+        for number, (_, cores, walltime, run, user) in enumerate(jobs):
+            if start[number] < 0 or start[number] + run <= now:
+                continue
+            age = now - start[number]
+            expected[0 if age < 2 else 1 if age < 10 else 2 if age < 60 else 3] += cores / 12
+            ends = [
+                (start[other] + job[3], other, job[3])
+                for other, job in enumerate(jobs)
+                if job[4] == user and start[other] >= 0 and start[other] + job[3] <= now
+            ]
+            latest = {length for end, _, length in ends if end == max(ends)[0]} if ends else {-1}
+            if len(latest) > 1:
+                break
+            took = latest.pop()
+            if took < age:
+                expected[8] += cores / 12
+                continue
+            left = min(took, walltime) - age
+            expected[4:8] += [cores / 12 * (left <= ahead) for ahead in (1, 5, 15, 60)]
+        else:
+            assert batch.observations[0, 22:31] == pytest.approx(expected, abs=1e-6)
+            several += (expected > 0).sum() > 3
+    assert several > 50
+
+
 def seen_at(days, minute, count):
     batch = ClusterBatch(days, CLUSTER, view="effects")
     batch.reset(np.array([0]))
