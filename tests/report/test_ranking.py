@@ -158,6 +158,26 @@ def test_a_missing_baseline_cell_is_not_replaced_by_another_one() -> None:
     assert rows["b"]["verdict"] == Verdict.NONE
 
 
+def test_a_baseline_that_names_a_condition_is_compared_with_under_that_condition_alone() -> None:
+    table = cells(
+        {("a", 1): [10, 20], ("b", 1): [8, 16], ("a", 2): [30, 60], ("b", 2): [15, 40]}, ["order", "load"]
+    )
+    ranking = rank(
+        table, objective="wait", direction="min", baseline={"order": "a", "load": 1}, group_by=("load",)
+    )
+    relative = {(row["param.order"], row["load"]): row["relative"] for row in ranking.to_pylist()}
+    assert relative["b", 1] == pytest.approx(-3 / 15)
+    assert relative["b", 2] is None
+
+
+def test_a_baseline_that_two_configurations_could_be_is_none() -> None:
+    table = cells(
+        {("a", 1, None): [10, 20], ("a", 2, None): [30, 60], ("b", None, 5): [8, 16]},
+        ["order", "depth", "noise"],
+    )
+    assert by(ranked(table, {"order": "a"}), "order")["b"]["relative"] is None
+
+
 def test_each_workload_is_ranked_by_itself_and_its_own_properties_are_no_parameters() -> None:
     table = sweep_table({"order": ["fcfs", "sjf"]}, replicates=4)
     ranking = rank(table, objective="wait_mean", direction="min", baseline={"order": "fcfs"}, unit="s")
@@ -219,6 +239,7 @@ class TestOverall:
         best, base = ranking.to_pylist()
         assert best["relative"] == pytest.approx((-0.1 - 0.3) / 2)
         assert best["n"] == 6
+        assert (best["pairs"], base["pairs"]) == (6, 0)
         assert base["relative"] == 0
         assert base["is_baseline"]
 
