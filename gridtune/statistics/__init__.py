@@ -1,4 +1,4 @@
-"""How sure a comparison is: intervals, paired differences, Pareto fronts; nothing about schedulers."""
+"""Statistics of comparisons: intervals, paired differences, Pareto fronts; independent of schedulers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""By how much, and between which bounds: intervals and paired differences.
+"""Confidence intervals and paired differences.
 
 Every function is vectorised over configurations: replicates lie along the last axis, NaN marks one that
-is missing (a failed cell), and leading axes are configurations. Nothing here assumes a normal
-distribution, and everything that draws random numbers takes its generator.
+is missing (a failed cell), and leading axes are configurations. No function assumes a normal distribution,
+and those that draw random numbers take a generator.
 
-How far to trust an interval from few replicates is measured, not assumed: see the table on the page of
-metrics, and prefer ten replicates or more.
+How often these intervals cover the true mean is in a table on the page of metrics. Prefer ten replicates or
+more.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class PairedDifference:
     Attributes
     ----------
     n
-        Pairs, that is replicates on which both have a value.
+        Number of pairs: replicates for which both have a value.
     difference, low, high
         Mean of the differences, in the metric's unit, and its confidence interval.
     relative, relative_low, relative_high
         The mean difference over the size of the second's mean on the same replicates, and its
-        interval: 0.05 is 5 % more than the second. NaN where that mean is zero, and the interval NaN
-        where resampled means come to lie on both sides of zero.
+        interval: 0.05 is 5 % more than the second. NaN where that mean is zero; the interval is also NaN
+        where resampled means lie on both sides of zero.
     p_value
         Of the sign-flip test (see `gridtune.statistics.significance.sign_flip_p_value`).
     """
@@ -79,8 +79,8 @@ def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
     """Return the mean of the middle half of the values along the last axis.
 
     Formula: mean of the order statistics between the quartiles, those on the borders counted in part.
-    Unit and direction are the sample's. Where four divides the size, it is the mean without the lowest
-    and the highest quarter. Robust like a median, it yet uses half of the sample instead of one value.
+    Unit and direction are those of the sample. If the size is a multiple of four, it is the mean without the
+    lowest and the highest quarter. It is robust like a median but uses half of the sample.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def interquartile_mean(samples: npt.ArrayLike) -> FloatOrArray:
     values = read_samples(samples)
     result = np.full(len(values.rows), np.nan)
     for n, index in values.by_size(len(result)):
-        result[index] = np.sort(values.known(index, n), axis=1) @ middle_half(n) / (n / 2)
+        result[index] = np.sort(values.present(index, n), axis=1) @ middle_half(n) / (n / 2)
     return values.shaped(result)
 
 
@@ -120,24 +120,24 @@ def bootstrap_interval(
     samples
         Shape (..., n): replicates along the last axis; NaN marks a missing one.
     rng
-        Where the resampling's seed is drawn from; one draw, whatever the shape. The interval of a
-        sample does not depend on which other samples are in the array.
+        The seed of the resampling is drawn from it, with one draw. The interval of a sample does not depend
+        on the other samples of the array.
     statistic
         "mean", "median" or "iqm" (interquartile mean).
     confidence
         Nominal coverage, between 0 and 1.
     method
-        "expanded" (the default): the percentile interval, its quantiles moved out to where Student's t
-        puts them, which mends most of what the percentile interval lacks with few replicates.
-        "percentile": the plain one. "bca": bias-corrected and accelerated.
+        "expanded": the percentile interval, its quantiles moved out to those of Student's t, which corrects
+        most of what the percentile interval lacks with few replicates. "percentile": the plain one. "bca":
+        bias-corrected and accelerated.
     resamples
         Number of resamples.
 
     Returns
     -------
     Interval
-        `low` and `high` of shape (...). NaN for fewer than two replicates, which say nothing about
-        spread; a single point where all replicates agree.
+        `low` and `high` of shape (...). NaN for fewer than two replicates; a single point if all replicates
+        agree.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def bootstrap_interval(
         weights = weights_of(n)
         if n < 2:
             continue
-        ordered = np.sort(values.known(index, n), axis=1)
+        ordered = np.sort(values.present(index, n), axis=1)
         low[index], high[index] = bounds(
             resampling.distribution(weights, ordered),
             ordered @ weights,
@@ -183,8 +183,8 @@ def paired_difference(
 ) -> PairedDifference:
     """Compare two configurations, or many with one, on the same replicates.
 
-    Pairing takes out what makes a replicate hard for everyone, so the interval of the mean difference
-    is far narrower than the two means' own intervals suggest.
+    Pairing removes what makes a replicate hard for all configurations, so the interval of the mean difference
+    is far narrower than the intervals of the two means suggest.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def paired_difference(
         np.full(len(first.rows), np.nan) for _ in range(7)
     )
     for n, index in first.by_size(resampling.rows_at_once()):
-        differences, base = _sorted_by_difference(first.known(index, n), second.known(index, n))
+        differences, base = _sorted_by_difference(first.present(index, n), second.present(index, n))
         mean[index] = differences.mean(axis=1)
         relative[index] = _over(mean[index], base.mean(axis=1))
         p_value[index] = flipped_as_far(differences, resampling)
@@ -222,7 +222,7 @@ def paired_difference(
             relative[index],
             partial(_ratios_without_one, differences, base),
         )
-        # A ratio whose denominator may be zero has no finite interval.
+        # A ratio whose denominator may be 0 has no finite interval.
         unsettled = drawn_base.min(axis=1) * drawn_base.max(axis=1) <= 0
         relative_low[index[unsettled]] = relative_high[index[unsettled]] = np.nan
     shaped = first.shaped
@@ -244,7 +244,7 @@ def probability_of_improvement(
 ) -> FloatOrArray:
     """Return the share of replicates on which `a` is better than `b`, ties counting half.
 
-    It says how often, and leaves how much to `paired_difference`: a rare disaster moves a mean, not this.
+    It measures how often, not by how much; a rare disaster changes a mean but hardly this.
 
     Parameters
     ----------
@@ -260,8 +260,8 @@ def probability_of_improvement(
 
     Notes
     -----
-    Source: Agarwal et al., NeurIPS 2021, who compare every run of one with every run of the other; here
-    the runs share their replicates, so each is compared with its own partner only.
+    Source: Agarwal et al., NeurIPS 2021, who compare every run of one with every run of the other. Here
+    the runs share their replicates, so each is compared with its partner only.
     """
     if direction not in ("min", "max"):
         raise MetricError(f"no such direction: {direction!r}", hint="one of min, max")
@@ -273,7 +273,7 @@ def probability_of_improvement(
 
 
 def _sorted_by_difference(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return differences and second values, rows sorted, so that the order of replicates is no matter."""
+    """Return differences and second values, rows sorted, so that the order of replicates has no effect."""
     differences = a - b
     order = np.argsort(differences, axis=1, kind="stable")
     return np.take_along_axis(differences, order, axis=1), np.take_along_axis(b, order, axis=1)
@@ -296,7 +296,7 @@ def _ratios_without_one(differences: FloatArray, base: FloatArray) -> FloatArray
 def _close_on_constant(
     low: FloatArray, high: FloatArray, index: npt.NDArray[np.int64], rows: FloatArray
 ) -> None:
-    """Make the interval of replicates that all agree their common value, without rounding."""
+    """Set the interval of replicates that all agree to their common value, without rounding."""
     constant = rows.min(axis=1) == rows.max(axis=1)
     low[index[constant]] = high[index[constant]] = rows[constant, 0]
 

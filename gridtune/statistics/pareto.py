@@ -84,12 +84,10 @@ def hypervolume(front: npt.ArrayLike, scale: Scale, *, reference: float = REFERE
     E. Zitzler, L. Thiele, "Multiobjective optimization using evolutionary algorithms: a comparative case
     study", PPSN V, 1998.
     """
-    from pymoo.indicators.hv import HV  # noqa: PLC0415 - takes long to import
-
     points = scale.apply(front)
     if len(points) == 0:
         return 0.0
-    return float(HV(ref_point=np.full(points.shape[1], float(reference)))(points))
+    return float(moocore.hypervolume(points, ref=np.full(points.shape[1], float(reference))))
 
 
 def igd_plus(front: npt.ArrayLike, true_front: npt.ArrayLike, scale: Scale) -> float:
@@ -114,12 +112,10 @@ def igd_plus(front: npt.ArrayLike, true_front: npt.ArrayLike, scale: Scale) -> f
     H. Ishibuchi, H. Masuda, Y. Tanigaki, Y. Nojima, "Modified distance calculation in generational distance
     and inverted generational distance", EMO 2015.
     """
-    from pymoo.indicators.igd_plus import IGDPlus  # noqa: PLC0415 - takes long to import
-
     points, truth = scale.apply(front), scale.apply(true_front)
     if len(points) == 0 or len(truth) == 0:
         return float("nan")
-    return float(IGDPlus(truth)(points))
+    return float(moocore.igd_plus(points, ref=truth))
 
 
 def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[Floats, npt.NDArray[np.int64]]:

@@ -1,10 +1,9 @@
 """Bootstrap distributions of many samples at once.
 
 Mean, median and interquartile mean are each a weighted sum of the sorted sample. A resample with
-replacement therefore is a row of weights over the sorted originals, and the resamples of a thousand
-configurations are one matrix product instead of a thousand loops. All samples of the same size share
-their resampling indices: as with the simulation's own random numbers, what is common cancels in a
-comparison.
+replacement is a row of weights over the sorted originals, and the resamples of a thousand configurations are
+one matrix product. All samples of the same size share their resampling indices: as with the random numbers of
+simulations, what is common cancels in a comparison.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ Statistic = Literal["mean", "median", "iqm"]
 Method = Literal["expanded", "percentile", "bca"]
 FloatArray = npt.NDArray[np.float64]
 
-#: Numbers held at once, which keeps a block near 64 MiB.
+#: Numbers in a block, which keeps it near 64 MiB.
 _BLOCK = 8_000_000
 
 
 def middle_half(n: int) -> FloatArray:
-    """Return how much of each of n sorted values lies between the quartiles; together n / 2.
+    """Return the share of each of n sorted values that lies between the quartiles; together n / 2.
 
     Where n is not a multiple of four, the two values on the borders count in part.
     """
@@ -38,7 +37,7 @@ def middle_half(n: int) -> FloatArray:
 
 
 def statistic_weights(statistic: Statistic, n: int) -> FloatArray:
-    """Return the weights, shape (n,), that make a statistic of a sorted sample of n values."""
+    """Return the weights, shape (n,), with which a statistic sums a sorted sample of n values."""
     if statistic == "mean":
         return np.full(n, 1.0 / n)
     rank = np.arange(n)
@@ -51,13 +50,13 @@ def statistic_weights(statistic: Statistic, n: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Resampling:
-    """How to resample: drawn anew for each sample size, and the same for every sample of that size.
+    """Bootstrap resampling: other indices for each sample size, the same for all samples of a size.
 
     Attributes
     ----------
     seed
-        From which the generator of each sample size is derived, so that the interval of one sample does
-        not depend on which other samples it is computed with.
+        The generator of each sample size is derived from it, so that the interval of a sample does not
+        depend on the other samples.
     resamples
         Number of bootstrap resamples.
     """
@@ -67,7 +66,7 @@ class Resampling:
 
     @classmethod
     def drawn_from(cls, rng: np.random.Generator, resamples: int) -> Resampling:
-        """Take the seed from a generator, which moves on by one draw."""
+        """Draw the seed from a generator, with one draw."""
         if resamples < 1:
             raise MetricError(f"`resamples >= 1` must hold, but got {resamples}")
         return cls(int(rng.integers(2**63)), resamples)
@@ -111,7 +110,7 @@ class Resampling:
         return np.concatenate(blocks, axis=1)
 
     def rows_at_once(self) -> int:
-        """Return how many samples to hold the resamples of at a time."""
+        """Return how many samples to resample at a time."""
         return max(1, _BLOCK // self.resamples)
 
 
@@ -175,13 +174,13 @@ def _levels(
         return np.full(rows, low), np.full(rows, 1 - low)
     if method != "bca":
         raise MetricError(f"no such method: {method!r}", hint=f"one of {', '.join(get_args(Method))}")
-    # Resamples that equal the sample on paper may differ from it in their last bits.
+    # Resamples that equal the sample in exact arithmetic may differ from it in their last bits.
     slack = 1e-12 * np.abs(distribution).max(axis=1, keepdims=True)
     beyond = distribution - estimate[:, None]
     below = (beyond < -slack).sum(axis=1)
     equal = (np.abs(beyond) <= slack).sum(axis=1)
-    # A share of 0 or 1 would send the correction to infinity; one resample less than all is the most
-    # that this many resamples can show.
+    # A share of 0 or 1 would make the correction infinite; one resample less than all is the most that this
+    # many resamples can show.
     share = np.clip((below + equal / 2) / resamples, 1 / (resamples + 1), resamples / (resamples + 1))
     bias = ndtri(share)
     influence = left_out()

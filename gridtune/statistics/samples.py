@@ -27,7 +27,7 @@ class Samples:
     rows
         Shape (configurations, n).
     shape
-        What the leading axes were.
+        Shape of the leading axes.
     """
 
     rows: FloatArray
@@ -35,29 +35,29 @@ class Samples:
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Known values of each row."""
+        """Number of values of each row, missing ones left out."""
         return (~np.isnan(self.rows)).sum(axis=1)
 
     def by_size(self, at_once: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-        """Yield a number of known values, and up to `at_once` rows that have just so many."""
+        """Yield a number of values, and up to `at_once` rows that have so many."""
         counts = self.counts
         for n in np.unique(counts[counts > 0]).tolist():
             index = np.flatnonzero(counts == n)
             for first in range(0, len(index), at_once):
                 yield n, index[first : first + at_once]
 
-    def known(self, index: npt.NDArray[np.int64], n: int) -> FloatArray:
-        """Return the known values, shape (len(index), n), of rows that have n of them."""
+    def present(self, index: npt.NDArray[np.int64], n: int) -> FloatArray:
+        """Return the values, shape (len(index), n), of rows that have n of them."""
         rows = self.rows[index]
         return rows[~np.isnan(rows)].reshape(len(index), n)
 
     def shaped(self, values: FloatArray) -> FloatOrArray:
-        """Return one value a row in the shape of the leading axes; a float for a single sample."""
+        """Return one value for each row in the shape of the leading axes; a float for a single sample."""
         return values.reshape(self.shape) if self.shape else float(values[0])
 
 
 def read_samples(samples: npt.ArrayLike) -> Samples:
-    """Take any array of replicates along its last axis; refuse infinite values."""
+    """Read an array with replicates along its last axis; infinite values are refused."""
     values = np.asarray(samples, dtype=np.float64)
     if values.ndim == 0:
         raise MetricError("a sample is an array, but a single number was given", hint="wrap it in a list")
@@ -68,7 +68,7 @@ def read_samples(samples: npt.ArrayLike) -> Samples:
 
 
 def read_pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Samples, Samples]:
-    """Return both broadcast against each other, with NaN in both where either has it."""
+    """Broadcast two arrays against each other, with NaN in both where either has it."""
     try:
         first, second = np.broadcast_arrays(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
     except ValueError as error:
