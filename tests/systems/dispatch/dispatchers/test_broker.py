@@ -168,6 +168,30 @@ def test_examples_are_rows_as_of_placing_and_what_became_of_the_jobs():
     assert len(once.calls) == 1
 
 
+def test_every_attribute_by_hand():
+    """Machine 0, of factor 2, has run a job since 20 and has one waiting when the last job arrives at 40."""
+    submit, estimate = np.array([0, 20, 30, 40]), np.array([10, 100, 50, 60])
+    jobs = DispatchJobs(submit, estimate, estimate, submit + 200, np.array([-1, 0, 0, 0]))
+    questions: list[np.ndarray] = []
+
+    def chances(rows: np.ndarray) -> np.ndarray:
+        questions.append(rows.copy())
+        return np.full(len(rows), 0.5)
+
+    learner = StubLearner(chances, lambda rows: -rows[:, MACHINE])
+    two = Machines(np.array([2.0, 1.0]), np.ones(2, np.int64))
+    draws = {"rng": np.random.default_rng(1), "learning_rng": np.random.default_rng(2)}
+    Broker(learner, direct=True, rule="round_robin").run(jobs, two, **draws)
+    np.testing.assert_allclose(
+        questions[-1],
+        [
+            # The running job ends at 220, the waiting one at 320, this one at 440.
+            [60, 200, 2, 0, 50, 100 - 20 / 2, 2.0, 400, (240 - 440) / 60],
+            [60, 200, 0, 1, 0, 0, 1.0, 60, (240 - 100) / 60],
+        ],
+    )
+
+
 @pytest.mark.parametrize("rule", ["edd", "erd", "spt"])
 def test_learning_jobs_are_described_where_their_rule_puts_them(rule):
     """With speeds and lengths known, a job ends when its row predicts, or later if others go before it."""
