@@ -96,29 +96,30 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
         "batch_jobs": Measure("jobs", "none", "number of batch jobs that count", source="gridtune"),
     }
 )
-#: What metrics of older results are called now.
+_RENAMED_BY_CLASS = {
+    "{}_responsiveness": "{}_responsiveness_mean",
+    "{}_above_09": "{}_responsiveness_above_09",
+    "{}_delay": "{}_wait_mean",
+    "{}_delay_std": "{}_wait_std",
+    "{}_prompt": "{}_wait_below_120",
+    "jobs_{}": "{}_jobs",
+}
+_RENAMED = {
+    **{
+        old.format(kind): new.format(kind)
+        for kind in ("interactive", "batch")
+        for old, new in _RENAMED_BY_CLASS.items()
+    },
+    **{
+        name: f"{name}_mean"
+        for name in ("responsiveness", "fairness", "utilisation", "rigid_reward", "elastic_reward")
+    },
+    "fairness_least": "fairness_min",
+    "mean_pool": "pool_mean",
+}
+#: Names of metrics in older results to what they are called now.
 RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
-    {
-        **{
-            old.format(kind): RenamedMetric(new.format(kind))
-            for kind in ("interactive", "batch")
-            for old, new in (
-                ("{}_responsiveness", "{}_responsiveness_mean"),
-                ("{}_above_09", "{}_responsiveness_above_09"),
-                ("{}_delay", "{}_wait_mean"),
-                ("{}_delay_std", "{}_wait_std"),
-                ("{}_prompt", "{}_wait_below_120"),
-                ("jobs_{}", "{}_jobs"),
-            )
-        },
-        "responsiveness": RenamedMetric("responsiveness_mean"),
-        "fairness": RenamedMetric("fairness_mean"),
-        "fairness_least": RenamedMetric("fairness_min"),
-        "utilisation": RenamedMetric("utilisation_mean"),
-        "rigid_reward": RenamedMetric("rigid_reward_mean"),
-        "elastic_reward": RenamedMetric("elastic_reward_mean"),
-        "mean_pool": RenamedMetric("pool_mean"),
-    }
+    {old: RenamedMetric(new) for old, new in _RENAMED.items()}
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -45,29 +45,11 @@ LEARNED: dict[str, tuple[Method, Regressor]] = {
     "ffnn-fq": ("fitted_q", "ffnn"),
     "esn-counterfactual": ("counterfactual", "esn"),
 }
-#: The parameters of learners.
-LEARNING = (
-    "inputs",
-    "neurons",
-    "connectivity",
-    "readout_connectivity",
-    "spectral_radius",
-    "leak",
-    "input_scale",
-    "reservoirs",
-    "ridge",
-    "epsilon",
-    "discount",
-    "learning_rate",
-    "pretraining_sweeps",
-    "sweeps",
-    "iterations",
-    "relearn",
-    "probes",
-    "branches",
-    "horizon",
-    "epochs",
-    "step_size",
+#: The settings of learners that a cell can change, by the names of its parameters.
+LEARNING = tuple(
+    "step_size" if setting.name == "step" else setting.name
+    for setting in fields(LearnerSettings)
+    if setting.name not in ("method", "regressor", "signed", "direct")
 )
 
 #: Of them, the ones that a method does not use, and the ones that a network does not use.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gridtune.errors import PolicyError
 
@@ -101,19 +101,16 @@ class LearnerSettings:
     step: float = 0.01
 
     def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
+        for name, choices in {"method": Method, "regressor": Regressor, "inputs": Inputs}.items():
+            allowed = get_args(choices)
             _require(getattr(self, name) in allowed, name, f"one of {', '.join(allowed)}", self)
         for name in ("neurons", "reservoirs", "relearn", "probes", "epochs", "iterations"):
             _require(getattr(self, name) >= 1, name, "at least 1", self)
         _require(self.branches >= 2, "branches", "at least 2", self)
         for name in ("pretraining_sweeps", "sweeps"):
             _require(getattr(self, name) >= 0, name, "at least 0", self)
-        _require(
-            self.pretraining_sweeps + self.sweeps >= 1,
-            "sweeps",
-            "at least 1 without pretraining",
-            self,
-        )
+        trained = self.pretraining_sweeps + self.sweeps >= 1
+        _require(trained, "sweeps", "at least 1 without pretraining", self)
         for name in ("connectivity", "readout_connectivity", "leak", "learning_rate"):
             _require(0 < getattr(self, name) <= 1, name, "in (0, 1]", self)
         for name in ("epsilon", "discount"):
@@ -123,7 +120,7 @@ class LearnerSettings:
         _require(self.spectral_radius >= 0, "spectral_radius", "at least 0", self)
         if self.regressor == "ffnn" and self.method == "counterfactual":
             raise PolicyError(
-                "method must be 'sarsa' or 'fitted_q' with regressor='ffnn', but got 'counterfactual'",
+                "must be 'sarsa' or 'fitted_q' with regressor='ffnn', but got 'counterfactual'",
                 field="method",
             )
 
@@ -141,16 +138,9 @@ class LearnerSettings:
         return cls(**values)
 
 
-_CHOICES = {
-    "method": ("sarsa", "fitted_q", "counterfactual"),
-    "regressor": ("esn", "ffnn"),
-    "inputs": ("paper", "extended", "relative"),
-}
-
-
 def _require(valid: bool, name: str, expected: str, settings: LearnerSettings) -> None:
     if not valid:
-        raise PolicyError(f"{name} must be {expected}, but got {getattr(settings, name)!r}", field=name)
+        raise PolicyError(f"must be {expected}, but got {getattr(settings, name)!r}", field=name)
 
 
 #: The settings of Perez et al. 2009; `method="fitted_q"` gives those of 2010.

@@ -41,8 +41,9 @@ def expect_equal(algorithm, arrays):
         assert_array_equal(one, other)
 
 
-def test_rllib_learns_the_same_weights_and_resumes_from_a_checkpoint(cluster, tmp_path) -> None:
-    algorithm = config_of().build_algo()
+@pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_rllib_learns_the_same_weights_and_resumes_from_a_checkpoint(cluster, tmp_path, runners) -> None:
+    algorithm = config_of(runners).build_algo()
     algorithm.train()
     result = algorithm.train()
     assert np.abs(trained_by_hand(2).readout).max() > 0
@@ -55,21 +56,6 @@ def test_rllib_learns_the_same_weights_and_resumes_from_a_checkpoint(cluster, tm
     expect_equal(resumed, trained_by_hand(2))
     resumed.train()
     expect_equal(resumed, trained_by_hand(3))
-    resumed.stop()
-
-
-@pytest.mark.slow
-def test_a_remote_runner_learns_the_same_weights_and_resumes(cluster, tmp_path) -> None:
-    algorithm = config_of(runners=1).build_algo()
-    algorithm.train()
-    expect_equal(algorithm, trained_by_hand(1))
-    path = algorithm.save_to_path(str(tmp_path / "checkpoint"))
-    algorithm.stop()
-
-    resumed = Algorithm.from_checkpoint(path)
-    expect_equal(resumed, trained_by_hand(1))
-    resumed.train()
-    expect_equal(resumed, trained_by_hand(2))
     resumed.stop()
 
 
