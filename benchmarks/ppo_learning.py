@@ -1,10 +1,9 @@
-"""Whether RLlib learns what the loop written out in torch learns: learning curves of both over several seeds.
+"""Learning curves of the training through RLlib and of the plain torch loop, over several seeds.
 
     python -m benchmarks.ppo_learning [--figure curves.png]
 
-With the same seed both train the same weights, bit for bit (`benchmarks.ppo_throughput` checks it); so that
-there is something to compare, RLlib has other seeds here. Figure and table show the mean return of a day
-while training.
+With the same seed both train the same weights, bit for bit (`benchmarks.ppo_throughput` checks it), so RLlib
+has other seeds here. Figure and table show the mean return of a day during training.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from gridtune.systems.shutdown.system import CLUSTERS
 from gridtune.training.networks import NETWORKS, make_network
 from gridtune.training.ppo import PPOSettings, PPOTrainer
 
-#: What RLlib's seeds are moved by.
+#: Offset of RLlib's seeds.
 _OTHER_SEEDS = 100
 
 
@@ -49,7 +48,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray  # noqa: PLC0415 - after its settings
 
@@ -58,35 +57,35 @@ def main() -> None:
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, address="local")
     torch.set_num_threads(1)
     print_machine()
-    make = partial(make_env, given.trace, given.cluster, NETWORKS[given.network].view)
+    make = partial(make_env, options.trace, options.cluster, NETWORKS[options.network].view)
     curves: dict[str, list[list[float]]] = {"loop": [], "RLlib": []}
-    for seed in range(1, given.seeds + 1):
+    for seed in range(1, options.seeds + 1):
         settings = PPOSettings(
-            steps=given.steps, updates=given.updates, learning_rate=1e-3, gamma=0.998, seed=seed
+            steps=options.steps, updates=options.updates, learning_rate=1e-3, gamma=0.998, seed=seed
         )
-        env = make(given.environments)
+        env = make(options.environments)
         features, actions = env.single_observation_space.shape[0], env.single_action_space.n
-        network = make_network(given.network, features, int(actions), seed=seed)
+        network = make_network(options.network, features, int(actions), seed=seed)
         trainer = PPOTrainer(env, network, settings)
-        curves["loop"].append([trainer.update()["return_mean"] for _ in range(given.updates)])
+        curves["loop"].append([trainer.update()["return_mean"] for _ in range(options.updates)])
         others = replace(settings, seed=_OTHER_SEEDS + seed)
-        algorithm = ppo_config(make, given.network, others, environments=given.environments).build_algo()
-        returns = [_mean_return(algorithm.train()) for _ in range(given.updates)]
-        curves["RLlib"].append([float(each) for each in returns])
+        algorithm = ppo_config(make, options.network, others, environments=options.environments).build_algo()
+        returns = [_mean_return(algorithm.train()) for _ in range(options.updates)]
+        curves["RLlib"].append([float(value) for value in returns])
         algorithm.stop()
     ray.shutdown()
-    told = {name: np.array(each) for name, each in curves.items()}
-    places = sorted({0, given.updates // 4, given.updates // 2, given.updates - 1})
+    arrays = {name: np.array(seeds) for name, seeds in curves.items()}
+    places = sorted({0, options.updates // 4, options.updates // 2, options.updates - 1})
     rows = []
     for place in places:
         near = slice(max(0, place - 1), place + 2)
-        means = [np.nanmean(each[:, near], axis=1) for each in told.values()]
-        texts = [f"{each.mean():.2f} ± {each.std(ddof=1):.2f}" for each in means]
+        means = [np.nanmean(array[:, near], axis=1) for array in arrays.values()]
+        texts = [f"{mean.mean():.2f} ± {mean.std(ddof=1):.2f}" for mean in means]
         rows.append((str(place + 1), *texts))
-    title = f"return of a day while training, {given.network}, mean ± deviation over {given.seeds} seeds"
-    print_table(title, ("update", *told), rows)
-    if given.figure is not None:
-        draw(told, given.figure)
+    title = f"return of a day while training, {options.network}, mean ± deviation over {options.seeds} seeds"
+    print_table(title, ("update", *arrays), rows)
+    if options.figure is not None:
+        draw(arrays, options.figure)
 
 
 def _mean_return(result: dict[str, Any]) -> float:
@@ -94,7 +93,7 @@ def _mean_return(result: dict[str, Any]) -> float:
     return float(result.get("env_runners", {}).get("episode_return_mean", np.nan))
 
 
-def draw(told: dict[str, np.ndarray], figure: Path) -> None:
+def draw(curves_by_name: dict[str, np.ndarray], figure: Path) -> None:
     """Draw each seed's curve thin and the mean thick."""
     import matplotlib as mpl  # noqa: PLC0415
 
@@ -102,7 +101,7 @@ def draw(told: dict[str, np.ndarray], figure: Path) -> None:
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     _, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for number, (name, curves) in enumerate(told.items()):
+    for number, (name, curves) in enumerate(curves_by_name.items()):
         updates = np.arange(1, curves.shape[1] + 1)
         for curve in curves:
             axes.plot(updates, curve, color=f"C{number}", alpha=0.3, linewidth=0.8)

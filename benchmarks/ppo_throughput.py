@@ -1,10 +1,10 @@
-"""How fast PPO trains: through RLlib, as gridtune sets it up, against the same loop written out in torch.
+"""Speed of PPO training: through RLlib, as gridtune configures it, and in the plain torch loop.
 
     python -m benchmarks.ppo_throughput [--network recurrent] [--environments 16]
 
-Both train the same network on the same days with the same settings and random numbers, in turns; that they
-end with the same weights is checked, so neither can be faster by doing less. Steps of the environment per
-second, sampling and learning together.
+Both train the same network on the same days with the same settings and random numbers, in turns. The
+benchmark checks that they end with the same weights, so neither can be faster by doing less. It prints steps
+of the environment per second, sampling and learning together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--trace", default="taurus_days", help="days to train on (the bundled taurus_days)")
     parser.add_argument("--network", choices=NETWORKS, action="append", help="may be given several times")
     parser.add_argument("--environments", type=int, default=16, help="environments (16)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray  # noqa: PLC0415 - after its settings
 
@@ -47,17 +47,17 @@ def main() -> None:
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, address="local")
     torch.set_num_threads(1)
     print_machine()
-    make, rows = partial(make_env, given.trace), []
+    make, rows = partial(make_env, options.trace), []
     settings = replace(PPOSettings(), seed=1)
-    steps = settings.steps * given.environments
-    for kind in given.network or ["mlp", "recurrent"]:
+    steps = settings.steps * options.environments
+    for kind in options.network or ["mlp", "recurrent"]:
         network = make_network(kind, 48, 15, seed=settings.seed)
-        trainer = PPOTrainer(make(given.environments), network, settings)
-        algorithm = ppo_config(make, kind, settings, environments=given.environments).build_algo()
+        trainer = PPOTrainer(make(options.environments), network, settings)
+        algorithm = ppo_config(make, kind, settings, environments=options.environments).build_algo()
         contestants = {"loop": partial(timed, trainer.update), "rllib": partial(timed, algorithm.train)}
         # The first update compiles and allocates.
         interleave(contestants, 1)
-        seconds = interleave(contestants, given.rounds)
+        seconds = interleave(contestants, options.rounds)
         ours, theirs = network.parameters(), network_of(algorithm).parameters()
         if not all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True)):
             raise AssertionError("the two paths have trained different weights")
@@ -65,7 +65,7 @@ def main() -> None:
         rates = [f"{steps / statistics.median(seconds[name]):,.0f}" for name in ("loop", "rllib")]
         rows.append((kind, *rates, f"{median_ratio(seconds['loop'], seconds['rllib']):.2f}"))
     ray.shutdown()
-    title = f"PPO, {given.environments} environments × {settings.steps} steps, {settings.epochs} epochs"
+    title = f"PPO, {options.environments} environments × {settings.steps} steps, {settings.epochs} epochs"
     print_table(title, ("network", "torch loop, steps/s", "RLlib, steps/s", "RLlib : loop"), rows)
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.shutdown_speed [--rounds N] [DAYS]
 
-DAYS is a folder or archive of days; by default the bundled ones that are like Taurus's. Seconds are of the
-thread's own CPU time, so that a busy machine does not count. The paper's authors' simulator makes about
-2,800 steps/s (a CPU second, two-core machine).
+DAYS is a folder or archive of days; by default the bundled days like those of Taurus. Times are CPU times of
+the thread, so that other load does not count. The simulator of the paper's authors makes about 2,800 steps
+per CPU second on a two-core machine.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def plain_python(days: Days) -> tuple[int, Callable[[], float]]:
     actions = np.random.default_rng(1).integers(0, 15, 1440).tolist()
 
     def run() -> None:
-        jobs = [ReferenceJob(*job) for job in zip(*(each[part].tolist() for each in columns), strict=True)]
+        jobs = [
+            ReferenceJob(*job) for job in zip(*(column[part].tolist() for column in columns), strict=True)
+        ]
         cluster = ReferenceCluster(jobs, nodes=14, cores=12, watts=watts, minutes={"off": 3, "on": 1})
         for action in actions:
             cluster.step(action)

@@ -1,9 +1,9 @@
-"""Set a trained policy beside the rules on days it has not been trained on.
+"""Compare a trained policy with the rules on days it was not trained on.
 
     python scripts/evaluate_shutdown.py taurus-days.tar.xz --checkpoint taurus
 
-Prints, per day, what the policy wastes when its actions are drawn (several times) and when the likeliest is
-taken, what the rules waste, and the paired differences over the same days.
+Prints the metrics of the policy with sampled actions (mean of several repeats) and with the likeliest ones,
+those of the rules, and the paired differences over the same days.
 """
 
 import argparse
@@ -28,7 +28,7 @@ RULES = {
     "T(5)": {"rule": "timeout", "timeout": 5},
     "OR*": {"rule": "oracle"},
 }
-SHOWN = (
+COLUMNS = (
     ("energy_waste_per_day", "waste", ",.0f"),
     ("switches_per_day", "switches", ".1f"),
     ("stretch_mean", "stretch", ".3f"),
@@ -42,54 +42,54 @@ SHOWN = (
 
 
 def arguments() -> argparse.Namespace:
-    """Return what the command line says."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("trace", help="the days: a folder or archive of logs, or the name of a bundled trace")
     parser.add_argument("--checkpoint", required=True, help="file of a policy, or the name of a bundled one")
-    parser.add_argument("--cluster", choices=CLUSTERS, default="taurus", help="its nodes (taurus)")
+    parser.add_argument("--cluster", choices=CLUSTERS, default="taurus", help="cluster (taurus)")
+    parser.add_argument("--subset", choices=("all", "train", "test"), default="test", help="days (test)")
+    parser.add_argument("--repeats", type=int, default=4, help="repeats with sampled actions (4)")
     parser.add_argument(
-        "--subset", choices=("all", "train", "test"), default="test", help="which of the days (test)"
+        "--tau", type=float, default=0.5, help="share of its walltime after which a job is late (0.5)"
     )
-    parser.add_argument("--repeats", type=int, default=4, help="times that actions are drawn (4)")
-    parser.add_argument("--tau", type=float, default=0.5, help="share of its walltime a job may wait (0.5)")
     return parser.parse_args()
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     torch.set_num_threads(1)
-    days = read_training_days(given.trace, given.subset)
-    platform, network = Platform(*CLUSTERS[given.cluster]), load_policy(given.checkpoint)
+    days = read_training_days(options.trace, options.subset)
+    platform, network = Platform(*CLUSTERS[options.cluster]), load_policy(options.checkpoint)
 
     def measured(**rule: Any) -> dict[str, Any]:
-        outcome, _ = replay(days, platform, tau=given.tau, **rule)
-        return measure_days(days, outcome, platform, tau=given.tau)
+        outcome, _ = replay(days, platform, tau=options.tau, **rule)
+        return measure_days(days, outcome, platform, tau=options.tau)
 
     def played(rng: np.random.Generator | None) -> dict[str, Any]:
-        return measured(rule=play_days(network, days, platform, rng=rng, tau=given.tau))
+        return measured(rule=play_days(network, days, platform, rng=rng, tau=options.tau))
 
-    told = {name: [measured(**rule)] for name, rule in RULES.items()}
-    told["greedy"] = [played(None)]
-    told["sampled"] = [played(np.random.default_rng(repeat)) for repeat in range(given.repeats)]
-    print(f"{len(days)} days of {given.trace}, {given.subset}; policy {given.checkpoint}")
-    print("| policy |", " | ".join(title for _, title, _ in SHOWN), "|")
-    print("| --- |", " | ".join("---:" for _ in SHOWN), "|")
-    for name, each in told.items():
-        sums = [combine_days(measures) for measures in each]
-        means = {metric: np.mean([one[metric] for one in sums]) for metric, _, _ in SHOWN}
-        print(f"| {name} |", " | ".join(format(means[metric], form) for metric, _, form in SHOWN), "|")
+    results = {name: [measured(**rule)] for name, rule in RULES.items()}
+    results["greedy"] = [played(None)]
+    results["sampled"] = [played(np.random.default_rng(repeat)) for repeat in range(options.repeats)]
+    print(f"{len(days)} days of {options.trace}, {options.subset}; policy {options.checkpoint}")
+    print("| policy |", " | ".join(title for _, title, _ in COLUMNS), "|")
+    print("| --- |", " | ".join("---:" for _ in COLUMNS), "|")
+    for name, repeats in results.items():
+        metrics = [combine_days(measures) for measures in repeats]
+        means = {metric: np.mean([values[metric] for values in metrics]) for metric, _, _ in COLUMNS}
+        print(f"| {name} |", " | ".join(format(means[metric], form) for metric, _, form in COLUMNS), "|")
     print("\n| waste | less than | by | 95 % | | switches | by | 95 % |")
     print("| --- | --- | ---: | --- | --- | --- | ---: | --- |")
     for name in ("greedy", "sampled"):
         for rival in RULES:
             parts = []
             for column in ("energy_waste", "switches"):
-                ours = np.mean([measures[column] for measures in told[name]], axis=0)
-                found = paired_difference(ours, told[rival][0][column], rng=np.random.default_rng(1))
-                low, high = found.relative_low, found.relative_high
-                parts.append(f"{found.relative:+.1%} | [{low:+.1%}, {high:+.1%}]")
+                ours = np.mean([measures[column] for measures in results[name]], axis=0)
+                difference = paired_difference(ours, results[rival][0][column], rng=np.random.default_rng(1))
+                low, high = difference.relative_low, difference.relative_high
+                parts.append(f"{difference.relative:+.1%} | [{low:+.1%}, {high:+.1%}]")
             print(f"| {name} | {rival} | {parts[0]} | | | {parts[1]} |")
 
 

@@ -1,4 +1,4 @@
-"""Keep the policy of a training, without what only training needs, as one that comes with gridtune.
+"""Add the policy of a training to those that come with gridtune, without the state of its trainer.
 
 For example `python scripts/keep_policy.py results/taurus/best.pt taurus`.
 """
@@ -12,12 +12,12 @@ from gridtune.training.checkpoints import load_policy, read_checkpoint, write_ch
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint", help="the training's best.pt")
-    parser.add_argument("name", help="what users will call it")
-    given = parser.parse_args()
-    read = read_checkpoint(given.checkpoint)
-    notes = {**read.notes, "settings": dict((read.trainer or {}).get("settings", {}))}
-    target = bundled_folder() / f"shutdown-{given.name}.pt"
-    write_checkpoint(target, load_policy(given.checkpoint), notes=notes)
+    parser.add_argument("name", help="the policy's name")
+    options = parser.parse_args()
+    checkpoint = read_checkpoint(options.checkpoint)
+    notes = {**checkpoint.notes, "settings": dict((checkpoint.trainer or {}).get("settings", {}))}
+    target = bundled_folder() / f"shutdown-{options.name}.pt"
+    write_checkpoint(target, load_policy(options.checkpoint), notes=notes)
     print(f"{target}: {target.stat().st_size:,} bytes")
 
 

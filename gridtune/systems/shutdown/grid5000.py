@@ -1,9 +1,9 @@
 """Days of jobs like those of GRID'5000's clusters: bursts of similar jobs, many of them failing early.
 
-What a day is like is taken from published tables: jobs per day, how days spread over five groups by their
+Days are calibrated to published tables: jobs per day, the distribution of days over five groups by their
 share of sequential submissions (gaps under five minutes), the share of sequential jobs of the whole trace,
-and the cluster's utilisation. Within these, days are made of bursts: one user submits the same job again
-and again, minutes apart. Sizes, walltimes and the daily cycle are shaped after Taurus.
+and the cluster's utilisation. A day consists of bursts, in which one user submits the same job again and
+again, minutes apart. Sizes, walltimes and the daily cycle follow Taurus.
 
 References
 ----------
@@ -33,10 +33,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class ClusterDays(NamedTuple):
-    """What the tables say of a cluster: cores, and of each node; jobs; days in each group; utilisation.
+    """A cluster in the tables: cores, and cores of each node; jobs; days in each group; utilisation.
 
-    `busy_is_sequential` is how strongly the busy days are the sequential ones (a rank correlation), such
-    that days and trace together have the shares of sequential submissions that the tables give.
+    `busy_is_sequential` is the rank correlation of a day's jobs and its share of sequential submissions. It
+    is chosen so that days and trace have the shares of sequential submissions in the tables.
     """
 
     processors: int
@@ -59,15 +59,15 @@ GRID5000_CLUSTERS = MappingProxyType(
 
 #: Minutes of a day in which jobs are submitted, and the least between two bursts.
 DAY, APART = 1440, 5
-#: Jobs and bursts of a day at most: more would not fit five minutes apart.
+#: The most jobs and bursts of a day: more would not fit five minutes apart.
 MOST_JOBS, MOST_BURSTS = 600, 200
 #: Spread of a day's jobs: standard deviation of the logarithm.
 SPREAD = 1.0
 #: Gaps within a burst of 0, 1, … minutes.
 GAPS = (0.5, 0.2, 0.12, 0.1, 0.08)
-#: Walltimes that users choose, minutes, and how often they do.
+#: Walltimes in minutes, and their shares.
 WALLTIMES = (10, 20, 30, 60, 120, 180, 240, 360, 480, 720, 900, 1440)
-CHOSEN = (0.03, 0.15, 0.03, 0.2, 0.12, 0.02, 0.03, 0.3, 0.02, 0.03, 0.01, 0.06)
+WALLTIME_SHARES = (0.03, 0.15, 0.03, 0.2, 0.12, 0.02, 0.03, 0.3, 0.02, 0.03, 0.01, 0.06)
 #: Share of jobs that reach their walltime, and the least part of it that others take.
 KILLED, SHORTEST_PART = 0.31, 0.006
 #: Shares of jobs on one core, on part of a node, on any number of cores; the others take whole nodes.
@@ -92,7 +92,7 @@ def grid5000(
     """GRID'5000-like days of one cluster: bursts of similar jobs, calibrated to published tables.
 
     Times are whole minutes, as the paper's. Every day has at least two jobs. The walltimes' mix is tilted
-    so that the load comes out as wanted: the sum of cores × run time, over cores × days.
+    so that the load is the requested one: the sum of cores × run time, over cores × days.
 
     Parameters
     ----------
@@ -107,25 +107,25 @@ def grid5000(
     """
     model = GRID5000_CLUSTERS.get(cluster)
     if model is None:
-        known = ", ".join(GRID5000_CLUSTERS)
-        raise WorkloadError(f"no cluster is named {cluster!r}", field="cluster", hint=f"one of {known}")
+        names = ", ".join(GRID5000_CLUSTERS)
+        raise WorkloadError(f"no cluster is named {cluster!r}", field="cluster", hint=f"one of {names}")
     if processors != model.processors:
         raise WorkloadError(
             f"{cluster} has {model.processors} cores, not {processors}",
             field="processors",
             hint=f"processors={model.processors}",
         )
-    wanted = model.utilisation if load is None else load
-    check_range("load", wanted, high=100.0, above=0.0)
+    target = model.utilisation if load is None else load
+    check_range("load", target, high=100.0, above=0.0)
     sizes, shares = _days(jobs, seed, model)
     submit, burst = _submissions(sizes, shares, seed)
     same = _repeats(burst, seed)
     cores = _cores(same, seed, model)
     part = _parts_of_walltime(jobs, seed)
-    walltime, run, found = _durations(same, part, cores, wanted, processors * DAY * len(sizes), seed)
-    # So few jobs may be unable to make the usual load; one that was asked for is made or refused.
-    if load is not None and not 0.95 * load < found < 1.05 * load:
-        raise WorkloadError(f"with these jobs it comes no closer to {load} than {found:.3f}", field="load")
+    walltime, run, reached = _durations(same, part, cores, target, processors * DAY * len(sizes), seed)
+    # A few jobs may not reach the default load; a requested load is reached or refused.
+    if load is not None and not 0.95 * load < reached < 1.05 * load:
+        raise WorkloadError(f"these jobs reach {reached:.3f} at best, not {load}", field="load")
     user = 1 + zipf(stream(seed, "user"), int(burst[-1]) + 1, 60, 1.1)[burst]
     return {
         "submit_time": submit * 60,
@@ -191,7 +191,7 @@ def _submissions(sizes: Ints, shares: Floats, seed: int) -> tuple[Ints, Ints]:
 
 
 def _repeats(burst: Ints, seed: int) -> Ints:
-    """Return for each job the first of the jobs that it repeats: itself, where it repeats none."""
+    """Return for each job the first of the jobs that it repeats, or itself."""
     again = stream(seed, "repeat").random(len(burst)) < REPEATS
     again &= np.diff(burst, prepend=-1) == 0
     return np.maximum.accumulate(np.where(again, 0, np.arange(len(burst))))
@@ -209,7 +209,7 @@ def _cores(same: Ints, seed: int, model: ClusterDays) -> Ints:
 
 
 def _parts_of_walltime(jobs: int, seed: int) -> Floats:
-    """Return which part of its walltime each job takes; 1: it is killed."""
+    """Return the share of its walltime that each job runs; 1: it is killed."""
     rng = stream(seed, "run time")
     part = np.asarray(SHORTEST_PART ** rng.random(jobs), dtype=np.float64)
     return np.where(rng.random(jobs) < KILLED, 1.0, part)
@@ -218,17 +218,17 @@ def _parts_of_walltime(jobs: int, seed: int) -> Floats:
 def _durations(
     same: Ints, part: Floats, cores: Ints, load: float, capacity: int, seed: int
 ) -> tuple[Ints, Ints, float]:
-    """Return walltimes and run times in minutes whose load comes closest to the one wanted, and that load.
+    """Return walltimes and run times in minutes whose load is closest to the target, and that load.
 
-    The share of a walltime t is CHOSEN · t^tilt: a larger tilt makes every job's walltime longer or equal.
+    The share of a walltime t is WALLTIME_SHARES · t^tilt: with a larger tilt no walltime becomes shorter.
     """
     chance = stream(seed, "walltime").random(len(same))[same]
-    known = np.array(WALLTIMES)
+    walltimes = np.array(WALLTIMES)
 
     def durations(tilt: float) -> tuple[Ints, Ints, float]:
-        weights = np.array(CHOSEN) * (known / known[-1]) ** tilt
+        weights = np.array(WALLTIME_SHARES) * (walltimes / walltimes[-1]) ** tilt
         edges = np.cumsum(weights) / weights.sum()
-        walltime = known[np.minimum(np.searchsorted(edges, chance, side="right"), len(known) - 1)]
+        walltime = walltimes[np.minimum(np.searchsorted(edges, chance, side="right"), len(walltimes) - 1)]
         run = np.maximum(np.ceil(part * walltime), 1.0).astype(np.int64)
         return walltime, run, float((run * cores).sum() / capacity)
 
