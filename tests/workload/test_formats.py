@@ -244,6 +244,13 @@ def test_batsim_profiles(write_file, profile, options, seconds):
     assert workload.header == {"nb_res": ("2",)}
 
 
+@pytest.mark.parametrize(("width", "seconds"), [(1, 8), (2, 4), (8, 1)])
+def test_batsim_shares_a_total_among_the_processors(write_file, width, seconds):
+    job = {"id": 1, "subtime": 0, "res": width, "profile": "t"}
+    path = write_file("log.json", json.dumps({"jobs": [job], "profiles": PROFILES}))
+    assert read_workload(path, speed=1e6).run_time.tolist() == [seconds]
+
+
 def test_batsim_without_walltime_and_with_fractions(write_file):
     job = {"id": 1, "subtime": 0.25, "res": 1, "profile": "h"}
     path = write_file("log.json", json.dumps({"jobs": [job], "profiles": PROFILES}))
