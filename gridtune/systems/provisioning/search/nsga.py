@@ -23,6 +23,9 @@ __all__ = ["Nsga"]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+#: Costs of infeasible plans: pymoo normalises with them, so they must be finite.
+_WORST = 1e30
+
 
 class Nsga(Search):
     """NSGA-II or NSGA-III with crossover in two points and mutation of 1 / slots; pymoo drops duplicates.
@@ -52,6 +55,8 @@ class Nsga(Search):
         seeding: bool = False,
         release: bool = False,
     ) -> None:
+        from gridtune.systems.provisioning.search.pymoo_algorithms import new_algorithm  # noqa: PLC0415 (pymoo)
+
         super().__init__(problem, rng, release=release)
         if version not in (2, 3):
             raise SimulationError(f"NSGA has the versions 2 and 3, not {version}", field="version")
@@ -61,7 +66,7 @@ class Nsga(Search):
             heuristic_plans(problem, population // 4) if seeding else np.empty((0, len(problem)), np.bool_)
         )
         first = np.concatenate([seeds, random_plans(population - len(seeds), len(problem), rng)])
-        self._algorithm = _algorithm(version, population, first)
+        self._algorithm = new_algorithm(version, population, first)
         self._offspring: Any = None
 
     def _propose(self) -> Bools:
@@ -84,41 +89,11 @@ class Nsga(Search):
         self._algorithm.tell(infills=offspring)
 
     def _own_state(self) -> dict[str, Any]:
-        from ray import cloudpickle  # noqa: PLC0415 - pickles pymoo's decorated functions, which pickle cannot
+        from ray import cloudpickle  # noqa: PLC0415 (ray)
 
-        # The generator is kept apart: it is this search's.
+        # Pickle cannot save pymoo's decorated functions. The generator is this search's own.
         self._algorithm.random_state = None
         return {"algorithm": cloudpickle.dumps(self._algorithm)}
 
     def _set_own_state(self, state: dict[str, Any]) -> None:
         self._algorithm = pickle.loads(state["algorithm"])
-
-
-#: Costs of infeasible plans: pymoo normalises with them, so they must be finite.
-_WORST = 1e30
-
-
-def _algorithm(version: int, population: int, first: Bools) -> Any:
-    from pymoo.algorithms.moo.nsga2 import NSGA2  # noqa: PLC0415 - pymoo takes long to import
-    from pymoo.algorithms.moo.nsga3 import NSGA3  # noqa: PLC0415
-    from pymoo.core.problem import Problem  # noqa: PLC0415
-    from pymoo.operators.crossover.pntx import TwoPointCrossover  # noqa: PLC0415
-    from pymoo.operators.mutation.bitflip import BitflipMutation  # noqa: PLC0415
-    from pymoo.util.ref_dirs import get_reference_directions  # noqa: PLC0415
-
-    slots = first.shape[1]
-    operators = {
-        "pop_size": population,
-        "sampling": first,
-        "crossover": TwoPointCrossover(),
-        "mutation": BitflipMutation(prob=1.0, prob_var=1.0 / slots),
-        "eliminate_duplicates": True,
-    }
-    if version == 2:
-        algorithm = NSGA2(**operators)
-    else:
-        directions = get_reference_directions("das-dennis", 2, n_partitions=population - 1)
-        algorithm = NSGA3(ref_dirs=directions, **operators)
-    problem = Problem(n_var=slots, n_obj=2, n_ieq_constr=1, xl=0, xu=1, vtype=bool)
-    algorithm.setup(problem, termination=("n_gen", np.inf), seed=0, verbose=False)
-    return algorithm

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import ray
 
 from gridtune.systems.provisioning.planning.problem import Evaluation, PlanProblem
 
@@ -50,8 +51,6 @@ class RayEvaluator:
     """
 
     def __init__(self, problem: PlanProblem, actors: int, *, large: int = LARGE) -> None:
-        import ray  # noqa: PLC0415 - takes long to import
-
         self.problem, self.large = problem, large
         self.workflow, self.slots = problem.workflow, problem.slots
         shared = ray.put(problem)
@@ -70,8 +69,6 @@ class RayEvaluator:
 
     def close(self) -> None:
         """Stop the actors."""
-        import ray  # noqa: PLC0415
-
         for actor in self._actors:
             ray.kill(actor)
         self._actors = []
@@ -93,8 +90,6 @@ class RayEvaluator:
         return Evaluation(np.concatenate([costs for costs, _ in parts]), np.concatenate(used))
 
     def _split(self, plans: npt.NDArray[np.bool_], *, release: bool) -> list[tuple[Floats, Any]]:
-        import ray  # noqa: PLC0415
-
         parts = np.array_split(np.packbits(plans, axis=1), len(self._actors))
         futures = [
             actor.evaluate.remote(part, len(self), release)
