@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
 from gridtune.statistics.pareto import Scale
 from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.search.algorithms import ALGORITHMS, find_front, search_defaults
 from gridtune.systems.provisioning.search.archive import Archive, crowding_order, non_dominated
 from gridtune.systems.provisioning.search.enumeration import enumerate_front
 from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
@@ -108,6 +112,14 @@ def test_crowding_prefers_fronts_then_lonely_points() -> None:
     assert order[2:] == [2, 1, 4, 5]
 
 
+def test_crowding_distances_by_hand() -> None:
+    """Each cost is divided by its range, 0.1 and 0.5: 0.2 + 0.6, 0.3 + 0.24 and 0.8 + 0.4 between the ends."""
+    costs = np.array([[0, 50], [1, 30], [2, 20], [4, 18], [10, 0]]) / 100
+    assert crowding_order(costs).tolist() == [0, 4, 3, 1, 2]
+    # Equal points stand on different fronts.
+    assert crowding_order(np.array([[1.0, 1], [2, 2], [1, 1]])).tolist() == [0, 2, 1]
+
+
 def test_the_trade_off_chooses_from_the_front() -> None:
     costs = np.array([[10.0, 900], [12, 500], [20, 400], [30, 390]])
     assert [select_plan(costs, alpha) for alpha in (0, 0.3, 1)] == [3, 2, 0]
@@ -191,3 +203,58 @@ def test_simple_rules_by_hand() -> None:
     slots = Slots.of([0, 5, 9], 10, 1, site=[0, 1, 1], divisible=[False, False, True])
     plans = heuristic_plans(PlanProblem(workflow, slots), 10).astype(int).tolist()
     assert plans == [[1, 1, 1], [0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 1, 0], [1, 0, 1]]
+
+
+def test_an_exchange_gives_up_exactly_one_slot() -> None:
+    search = Memetic(small_problem(3), np.random.default_rng(1), crossover_rate=0, drop_rate=0, swap_rate=1)
+    plan = np.arange(10) < 5
+    search._plans = plan[None]
+    children = np.array([search._child() for _ in range(200)])
+    assert ((plan & ~children).sum(axis=1) == 1).all()
+    added = (children & ~plan).sum(axis=1)
+    assert added.min() == 1 < added.max()
+
+
+def test_a_batch_has_as_many_new_plans_as_offspring() -> None:
+    problem = small_problem(3)
+    search = Memetic(problem, np.random.default_rng(1), population=6, offspring=4, seeds=3)
+    assert search.step() == 3
+    evaluated = {plan.tobytes() for plan in heuristic_plans(problem, 3)}
+    for _ in range(5):
+        plans = search._propose()
+        search._learn(problem.evaluate(plans), plans)
+        new = {plan.tobytes() for plan in plans}
+        assert len(plans) == len(new) == 4
+        assert not new & evaluated
+        evaluated |= new
+    # Two slots make four plans, so there is nothing new in the end.
+    few = Memetic(small_problem(3, slots=2), np.random.default_rng(1), offspring=4)
+    few.run(100)
+    assert few.evaluations <= 4
+    assert few._propose().shape == (0, 2)
+
+
+def test_defaults_are_those_of_the_page_on_planning(repository: Path) -> None:
+    """The table `Choose a search` names every parameter with its default."""
+    text = (repository / "docs" / "planning.md").read_text(encoding="utf-8")
+    words = {"off": False, "on": True, "1/n": None}
+    for algorithm in ALGORITHMS:
+        (row,) = (line for line in text.splitlines() if line.startswith("|") and f"`{algorithm}`" in line)
+        pairs = re.findall(r"`(\w+)` \(([^)]*)\)", row.rsplit("|", 2)[1])
+        defaults = {name: words[value] if value in words else float(value) for name, value in pairs}
+        assert defaults == search_defaults(algorithm)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"population": 1, "offspring": 1, "seeds": 1},
+        {"crossover_rate": 0.0, "drop_rate": 0.0, "swap_rate": 0.0},
+        {"crossover_rate": 1.0, "drop_rate": 1.0},
+        {"swap_rate": 1.0, "drop_rate": 0.0},
+    ],
+)
+def test_extreme_settings_are_allowed(parameters: dict[str, float]) -> None:
+    assert len(
+        find_front("memetic", small_problem(1), np.random.default_rng(1), evaluations=30, **parameters)
+    )
