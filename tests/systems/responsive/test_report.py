@@ -149,10 +149,36 @@ def test_learned_policies_are_drawn_even_where_rules_do_better() -> None:
     assert few == ["fair_share", "esn-fq", "edf", "sjf", "interactive_first"]
 
 
-def rewarded(policy: str, reward: float) -> CellResult:
+def rewarded(policy: str, reward: float, **more: Any) -> CellResult:
     metrics = {"rigid_reward_mean": reward}
-    configuration = {"policy": policy}
+    configuration = {"policy": policy, **more}
     return CellResult(policy, policy, "log", configuration, "1", 1, {}, configuration, "done", metrics)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "label", "series"),
+    [
+        ({"policy": "sjf"}, "SJF", "SJF, EST"),
+        ({"policy": "sjf", "estimates": "oracle"}, "SJF", "SJF, ORA"),
+        ({"policy": "sjf", "site": "elastic"}, "SJF, fixed pool", "SJF, EST"),
+        ({"policy": "sjf", "site": "elastic", "headroom": 1.5}, "SJF, pool = 1.5 × demand", "SJF, EST"),
+        ({"policy": "esn-fq", "site": "elastic", "ridge": 1}, "ESN-FQ, ridge=1", "ESN-FQ, ridge=1, EST"),
+        (
+            {"policy": "esn-counterfactual", "variant": "improved"},
+            "ESN counterfactual, improved",
+            "ESN counterfactual, improved, EST",
+        ),
+    ],
+)
+def test_labels_of_configurations(configuration, label, series) -> None:
+    row = Row("log", configuration, [rewarded(reward=0.5, **configuration)])
+    assert (row.label, row.series) == (label, series)
+
+
+def test_step_functions_hold_their_last_value() -> None:
+    steps, values = np.array([1.0, 2.0, 4.0]), np.array([10.0, 20.0, 40.0])
+    at = curves._at(np.array([0.0, 1.0, 1.5, 2.0, 3.9, 4.0, 9.0]), steps, values)
+    assert at.tolist() == [10, 10, 10, 20, 20, 40, 40]
 
 
 def rank(results):
