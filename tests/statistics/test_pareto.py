@@ -61,3 +61,4 @@ def test_fronts_are_merged_without_what_is_dominated() -> None:
     points, owner = merge_fronts(fronts)
     assert points.tolist() == [[1, 9], [1, 9], [4, 5], [9, 2], [10, 1]]
     assert owner.tolist() == [0, 1, 1, 0, 2]
+    assert [len(part) for part in merge_fronts([[[np.inf, 1]], np.empty((0, 2))])] == [0, 0]
