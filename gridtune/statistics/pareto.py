@@ -138,8 +138,6 @@ def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[Floats, npt.NDArray[n
     merged = np.concatenate([front.reshape(-1, 2) for front in points])
     order = np.lexsort((owner, merged[:, 1], merged[:, 0]))
     merged, owner = merged[order], owner[order]
-    if len(merged) == 0:
-        return merged, owner
     best = moocore.is_nondominated(merged, keep_weakly=True)
     return merged[best], owner[best]
 

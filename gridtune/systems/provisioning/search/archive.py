@@ -25,7 +25,7 @@ def non_dominated(costs: Floats) -> Ints:
         Shape (points, 2).
     """
     finite = np.flatnonzero(np.isfinite(costs).all(axis=1))
-    front = finite[moocore.is_nondominated(costs[finite])] if len(finite) else finite
+    front = finite[moocore.is_nondominated(costs[finite])]
     return front[np.argsort(costs[front, 0])]
 
 
