@@ -1,11 +1,11 @@
-"""How fast the batch simulator is, beside other implementations of EASY on the same logs in the same run.
+"""The speed of the batch simulator, compared with other implementations of EASY on the same logs in one run.
 
     python -m benchmarks.batch_speed                 # everything, some minutes
     python -m benchmarks.batch_speed easy growth     # these sections
 
 Single thread, the simulation alone: for gridtune the whole call of `simulate`, for the others the time that
-their simulation reports, without start-up and reading. Every contestant must have simulated every job, and
-gridtune's, the C++ and the plain numba start times must be equal, or the benchmark fails.
+their simulation reports, without start-up and reading. The benchmark fails unless each of them has simulated
+every job, and the start times of gridtune, C++ and plain numba are equal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MILLION = 1_000_000
 
 
 def timed_simulation(workload: Workload, processors: int, **settings: str) -> Callable[[], float]:
-    """Return a function that simulates once and returns its seconds; compiled before it is handed out."""
+    """Return a function that simulates once and returns its seconds; it is compiled already."""
 
     def simulate(jobs: Workload) -> Schedule:
         return gt.simulate(jobs, processors=processors, rng=np.random.default_rng(1), **settings)
@@ -48,7 +48,7 @@ def timed_simulation(workload: Workload, processors: int, **settings: str) -> Ca
 
 
 def contest(workload: Workload, processors: int, folder: Path, rounds: int) -> dict[str, list[float]]:
-    """Measure gridtune, C++ and plain numba on one log, and prove that they did the same."""
+    """Measure gridtune, C++ and plain numba on one log, and check that their start times are equal."""
     columns = logs.columns(workload)
     expected = gt.simulate(workload, processors=processors, order="fcfs", backfill="easy").start_time
     file = folder / "columns.bin"
@@ -84,13 +84,10 @@ def contest(workload: Workload, processors: int, folder: Path, rounds: int) -> d
 def easy(rounds: int) -> None:
     """EASY on four logs: short queues, long ones, and two real logs."""
     rows = []
-    known = [logs.real(name) for name in logs.REAL]
+    real = [(name, *log) for name in logs.REAL if (log := logs.real(name))]
     with tempfile.TemporaryDirectory() as folder:
         generated = [(f"Lublin, load {load}", logs.lublin(MILLION, load), 256) for load in (0.5, 0.75)]
-        for name, workload, processors in [
-            *generated,
-            *((name, *found) for name, found in zip(logs.REAL, known, strict=True) if found),
-        ]:
+        for name, workload, processors in [*generated, *real]:
             seconds = contest(workload, processors, Path(folder), rounds)
             ours, c, loop = seconds["gridtune"], seconds["C++"], seconds["plain numba"]
             jobs = len(workload)
@@ -127,7 +124,7 @@ def others(rounds: int) -> None:
 
 
 def growth(rounds: int) -> None:
-    """Measure what a long queue costs."""
+    """Measure the cost of a long queue."""
     rows = []
     for jobs in (100_000, MILLION):
         low, high = logs.lublin(jobs, 0.8), logs.lublin(jobs, 1.2)
@@ -146,9 +143,9 @@ def growth(rounds: int) -> None:
 
 def policies(rounds: int) -> None:
     """Every queue order, and conservative backfilling."""
-    found = logs.real("CTC (reconstructed)")
-    name = "CTC (reconstructed)" if found else "Lublin, load 0.9"
-    workload, processors = found or (logs.lublin(77_000, 0.9), 256)
+    log = logs.real("CTC (reconstructed)")
+    name = "CTC (reconstructed)" if log else "Lublin, load 0.9"
+    workload, processors = log or (logs.lublin(77_000, 0.9), 256)
     jobs = len(workload)
     backfills = ("none", "easy", "conservative", "conservative-compression")
     rows = []

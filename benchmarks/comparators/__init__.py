@@ -1,1 +1,1 @@
-"""Other implementations of EASY that gridtune is measured against; each is checked to do the same work."""
+"""Other implementations of EASY that gridtune is compared with; each is checked to do the same work."""

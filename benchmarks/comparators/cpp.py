@@ -19,11 +19,11 @@ def compiler() -> str | None:
 
 def build(folder: Path) -> Path:
     """Compile the comparator into a folder."""
-    found = compiler()
-    if found is None:
+    path = compiler()
+    if path is None:
         raise FileNotFoundError("no C++ compiler (g++) on the PATH")
     program = folder / "easy"
-    subprocess.run([found, *FLAGS, str(SOURCE), "-o", str(program)], check=True)
+    subprocess.run([path, *FLAGS, str(SOURCE), "-o", str(program)], check=True)
     return program
 
 

@@ -1,7 +1,7 @@
 """EASY as a plain numba loop: the comparator in C++ beside this file, line for line in Python.
 
-No index over the waiting jobs, no other order or backfilling: what compiled Python reaches without further
-thought. The rule is the one stated at the top of `easy.cpp`.
+It has no index over the waiting jobs, and no other order or backfilling: it is what compiled Python reaches
+without further work. The rule is stated at the top of `easy.cpp`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def simulate(submit, run, requested, width, processors, backfilling):
     waiting = np.empty(n + 1, np.int64)  # jobs [head, tail) wait, in order
     head, tail = 0, 0
     ends = np.empty(processors + 1, np.int64)  # running jobs by requested end
-    held = np.empty(processors + 1, np.int64)
+    used = np.empty(processors + 1, np.int64)
     running_jobs = np.empty(processors + 1, np.int64)
     running = 0
     completions = [(np.int64(0), np.int64(0)) for _ in range(0)]
@@ -39,7 +39,7 @@ def simulate(submit, run, requested, width, processors, backfilling):
                 at += 1
             running -= 1
             for i in range(at, running):
-                ends[i], held[i], running_jobs[i] = ends[i + 1], held[i + 1], running_jobs[i + 1]
+                ends[i], used[i], running_jobs[i] = ends[i + 1], used[i + 1], running_jobs[i + 1]
             free += width[job]
         while upcoming < n and submit[upcoming] == now:
             waiting[tail] = upcoming
@@ -47,7 +47,7 @@ def simulate(submit, run, requested, width, processors, backfilling):
             upcoming += 1
 
         position, shadow, extra, blocked = head, now, 0, False
-        kept = head
+        left = head
         while position < tail and free > 0:
             job = waiting[position]
             ends_at = now + requested[job]
@@ -61,13 +61,13 @@ def simulate(submit, run, requested, width, processors, backfilling):
                 heapq.heappush(completions, (now + min(run[job], requested[job]), job))
                 at = running
                 while at > 0 and ends[at - 1] > ends_at:
-                    ends[at], held[at], running_jobs[at] = ends[at - 1], held[at - 1], running_jobs[at - 1]
+                    ends[at], used[at], running_jobs[at] = ends[at - 1], used[at - 1], running_jobs[at - 1]
                     at -= 1
-                ends[at], held[at], running_jobs[at] = ends_at, width[job], job
+                ends[at], used[at], running_jobs[at] = ends_at, width[job], job
                 running += 1
             else:
-                waiting[kept] = job
-                kept += 1
+                waiting[left] = job
+                left += 1
                 if not blocked:
                     if not backfilling or position + 1 == tail:
                         position += 1
@@ -76,14 +76,14 @@ def simulate(submit, run, requested, width, processors, backfilling):
                     for i in range(running):
                         if available >= width[job] and ends[i] > shadow:
                             break
-                        available += held[i]
+                        available += used[i]
                         shadow = ends[i]
                     extra = available - width[job]
             position += 1
         # Close the gap that started jobs left: the shorter side moves.
-        gap = position - kept
+        gap = position - left
         if gap > 0:
-            for i in range(kept - 1, head - 1, -1):
+            for i in range(left - 1, head - 1, -1):
                 waiting[i + gap] = waiting[i]
             head += gap
     return starts, started
