@@ -142,7 +142,7 @@ class ResponsiveParameters(LogParameters):
     headroom: Annotated[float, Field(ge=0)] | None = Field(
         None,
         description="elastic: size the pool to this many times the cores that running and waiting jobs need; "
-        "0 (default): simple rules keep the pool, learners choose it",
+        "0 or none: simple rules keep the pool, learners choose it",
         examples=[1.2],
     )
     weight: Share = Field(0.5, description="λ: weight of responsiveness in the reward", examples=[0.5])
@@ -155,7 +155,7 @@ class ResponsiveParameters(LogParameters):
     )
     neurons: Count | None = Field(None, description="neurons of a reservoir or of the hidden layer")
     connectivity: Share | None = Field(None, description="share of the pairs of neurons that are connected")
-    readout_connectivity: Share | None = Field(None, description="share of the neurons that the readout sees")
+    readout_connectivity: Share | None = Field(None, description="share of the neurons that the readout uses")
     spectral_radius: Annotated[float, Field(ge=0)] | None = Field(
         None, description="spectral radius of the reservoir", examples=[0.9]
     )
