@@ -113,9 +113,9 @@ def test_crowding_prefers_fronts_then_lonely_points() -> None:
 
 
 def test_crowding_distances_by_hand() -> None:
-    """Costs are divided by their ranges, 0.1 and 0.5: 0.2 + 0.6, 0.3 + 0.24, 0.8 + 0.4 between the ends."""
-    costs = np.array([[0, 50], [1, 30], [2, 20], [4, 18], [10, 0]]) / 100
-    assert crowding_order(costs).tolist() == [0, 4, 3, 1, 2]
+    """Costs are divided by their ranges, 0.1 and 0.5: 0.2 + 0.7, 0.5 + 0.7, 0.8 + 0.3 between the ends."""
+    costs = np.array([[0, 50], [1, 45], [2, 15], [6, 10], [10, 0]]) / 100
+    assert crowding_order(costs).tolist() == [0, 4, 2, 3, 1]
     # Equal points stand on different fronts.
     assert crowding_order(np.array([[1.0, 1], [2, 2], [1, 1]])).tolist() == [0, 2, 1]
 
