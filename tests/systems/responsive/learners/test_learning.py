@@ -323,17 +323,20 @@ def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
     sampler, _, (recorded,) = sampled(settings, sweep=0, jobs=jobs)
     site = sampler._site
     assert len(recorded.first) == len(jobs) + 1
-    decision = int(np.flatnonzero(np.diff(recorded.first))[-1])
-    # The chosen candidate is recorded first.
-    job, now = site.state.decided[decision], site.state.time[decision]
-    end = np.minimum(site.state.start + jobs.run, now)
-    served = np.bincount(jobs.vo, np.where(site.state.number < decision, end - site.state.start, 0), 3)
-    deficit = jobs.shares - served / served.sum()
-    worth = WEIGHT / (jobs.run[job] + now - jobs.submit[job]) ** 2
-    if jobs.vo[job] == deficit.argmax():
-        rate = decision / (now - jobs.submit[0])
-        worth += (1 - WEIGHT) * rate / (served.sum() * jobs.shares.max())
-    assert recorded.value[recorded.first[decision]] == pytest.approx(0.5 * np.log(worth))
+    of_neediest = 0
+    for decision in np.flatnonzero(np.diff(recorded.first)):
+        # The chosen candidate is recorded first.
+        job, now = site.state.decided[decision], site.state.time[decision]
+        end = np.minimum(site.state.start + jobs.run, now)
+        received = np.where(site.state.number < decision, end - site.state.start, 0)
+        served = np.bincount(jobs.vo, received, 3)
+        value = WEIGHT / (jobs.run[job] + now - jobs.submit[job]) ** 2
+        if served.sum() > 0 and jobs.vo[job] == (jobs.shares - served / served.sum()).argmax():
+            rate = decision / (now - jobs.submit[0])
+            value += (1 - WEIGHT) * rate / (served.sum() * jobs.shares.max())
+            of_neediest += 1
+        assert recorded.value[recorded.first[decision]] == pytest.approx(0.5 * np.log(value + 1e-18))
+    assert of_neediest > 5
 
 
 def test_a_pool_is_worth_most_where_it_was_just_enough() -> None:
