@@ -15,6 +15,7 @@ from gridtune.statistics.inference import (
     paired_difference,
     probability_of_improvement,
 )
+from gridtune.statistics.resampling import bounds
 from gridtune.statistics.significance import adjust_p_values, sign_flip_p_value
 
 METHODS = ("expanded", "percentile", "bca")
@@ -82,6 +83,30 @@ class TestBootstrapInterval:
         width = scipys.high - scipys.low
         assert ours.low == pytest.approx(scipys.low, abs=0.015 * width)
         assert ours.high == pytest.approx(scipys.high, abs=0.015 * width)
+
+    @pytest.mark.parametrize("shift", [0.0, 0.4, -100.0, 100.0])
+    def test_bca_by_its_formula(self, shift: float) -> None:
+        # Efron 1987, section 3, written out; with the estimate inside and outside the distribution.
+        sample = np.array([0.0, 0.1, 0.3, 0.4, 0.9, 1.2, 2.0, 9.0])
+        distribution = np.sort(seeded(4).choice(sample, (499, 8)).mean(axis=1))
+        estimate = sample.mean() + shift
+        left_out = np.array([np.delete(sample, i).mean() for i in range(8)])
+        distance = left_out.mean() - left_out
+        acceleration = (distance**3).sum() / (6 * (distance**2).sum() ** 1.5)
+        equal = np.isclose(distribution, estimate, rtol=1e-9)
+        share = ((distribution < estimate) & ~equal).mean() + equal.mean() / 2
+        bias = stats.norm.ppf(min(max(share, 1 / 500), 499 / 500))
+        ends = [bias + stats.norm.ppf(0.05), bias + stats.norm.ppf(0.95)]
+        levels = [stats.norm.cdf(bias + end / (1 - acceleration * end)) for end in ends]
+        low, high = bounds(
+            distribution[None, :],
+            np.array([estimate]),
+            lambda: left_out[None, :],
+            n=8,
+            confidence=0.9,
+            method="bca",
+        )
+        assert [low[0], high[0]] == pytest.approx(np.quantile(distribution, levels).tolist(), rel=1e-12)
 
     def test_expanded_is_close_to_students_interval_on_normal_data(self) -> None:
         samples = seeded(5).normal(10, 2, size=(400, 10))

@@ -1,9 +1,9 @@
 """The free-slot view of a machine: how many of its processors are free, from now on, at every instant.
 
-That is a step function of time, kept as a sorted list of breakpoints in blocks of at most 32, each with its
-smallest and largest value, so that a search skips blocks that are full or free throughout. Breakpoints of
-the past, and those at which nothing changes any more, go when the blocks run out and the rest is packed anew:
-memory follows what is reserved, not how long the machine has run.
+It is a step function of time: a sorted list of breakpoints in blocks of at most 32, each with its smallest
+and largest value, so that a search skips blocks that are full or free throughout. When the blocks run out,
+the profile is packed again without past breakpoints and those at which nothing changes: its size depends on
+what is reserved, not on how long the machine has run.
 
     profile = new_profile(338, now)
     begin = earliest_fit(profile, width, length, now, NEVER)
@@ -71,10 +71,10 @@ class Profile(NamedTuple):
 
 
 class Gains(NamedTuple):
-    """Where waiting jobs might find room they did not find when they were last looked at.
+    """The times from which waiting jobs may find room that they did not find at the last compression.
 
-    A waiting job can move only if some second before its reserved start has come to offer its width that did
-    not before. Widths are told apart up to `width >> shift`.
+    A waiting job can move only if its width has become free at some second before its reserved start. Widths
+    are distinguished up to `width >> shift`.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ def _append(profile: Profile, t: int, free: int) -> None:
 
 @kernel()
 def new_profile(machine: int, now: int) -> Profile:
-    """Return the profile of a machine of which every processor is free from `now` on."""
+    """Return the profile of a machine with every processor free from `now` on."""
     profile = _empty_profile(16)
     _append(profile, now, machine)
     return profile
@@ -125,22 +125,22 @@ def new_profile(machine: int, now: int) -> Profile:
 def with_room(profile: Profile, now: int) -> Profile:
     """Return a profile with room for two changes (`reserve`, `release`), the same from `now` on.
 
-    Call it before changing a profile, and go on with what it returns: where blocks have run out, that is a
-    new one without the past and without breakpoints at which nothing changes.
+    Call it before changing a profile, and use what it returns: where blocks have run out, that is a new
+    profile without the past and without breakpoints at which nothing changes.
     """
     if profile.blocks[0] + 4 <= len(profile.row):  # each end of an interval may split a block
         return profile
     head, i = _locate(profile, now)
     most = profile.size[head : profile.blocks[0]].sum()
-    times, free, kept = np.empty(most, np.int64), np.empty(most, np.int32), 0
+    times, free, count = np.empty(most, np.int64), np.empty(most, np.int32), 0
     for k in range(head, profile.blocks[0]):
         row = profile.row[k]
         for m in range(i if k == head else 0, profile.size[k]):
-            if kept == 0 or profile.free[row, m] != free[kept - 1]:
-                times[kept], free[kept] = profile.time[row, m], profile.free[row, m]
-                kept += 1
-    packed = _empty_profile(max(16, 2 * (kept // _HALF + 1) + 4))
-    for m in range(kept):
+            if count == 0 or profile.free[row, m] != free[count - 1]:
+                times[count], free[count] = profile.time[row, m], profile.free[row, m]
+                count += 1
+    packed = _empty_profile(max(16, 2 * (count // _HALF + 1) + 4))
+    for m in range(count):
         _append(packed, times[m], free[m])
     return packed
 
@@ -234,7 +234,7 @@ def release(profile: Profile, begin: int, end: int, width: int) -> None:
 
 @kernel()
 def reserve(profile: Profile, begin: int, end: int, width: int) -> None:
-    """Take `width` processors over [begin, end); whether they are free is the caller's business."""
+    """Take `width` processors over [begin, end), without a check that they are free."""
     release(profile, begin, end, -width)
 
 
@@ -257,10 +257,10 @@ def lowest_free(profile: Profile, begin: int, end: int) -> int:
 def earliest_fit(profile: Profile, width: int, length: int, since: int, latest: int) -> int:
     """Return the earliest time in [since, latest) at which `width` processors are free for `length` seconds.
 
-    `latest` (or `NEVER`) is what comes back when there is none. Nothing at or after `latest` is looked at: a
-    job reserved there need not be taken out to ask for something earlier, for what it holds it may use.
+    If there is none, `latest` (or `NEVER`) is returned. Nothing at or after `latest` is considered, so a job
+    that is reserved there need not be removed to look for something earlier: it may use its own processors.
     """
-    # Taken out of the tuple once: each time costs a reference count.
+    # Each access to the tuple costs a reference count.
     times, first, lowest, highest = profile.time, profile.first, profile.lowest, profile.highest
     free, rows, sizes, blocks = profile.free, profile.row, profile.size, profile.blocks[0]
     k, i = _locate(profile, since)
@@ -293,7 +293,7 @@ def earliest_fit(profile: Profile, width: int, length: int, since: int, latest: 
 
 @kernel()
 def no_gains(machine: int) -> Gains:
-    """Return gains of which there are none yet, for widths up to `machine`."""
+    """Return empty gains for widths up to `machine`."""
     shift = 0
     while machine >> shift >= 512:
         shift += 1
@@ -303,7 +303,7 @@ def no_gains(machine: int) -> Gains:
 
 @kernel()
 def note_gain(profile: Profile, gains: Gains, begin: int, end: int, width: int) -> None:
-    """Note what `release(profile, begin, end, width)` is about to change."""
+    """Record the changes that `release(profile, begin, end, width)` is about to make."""
     k, i = _locate(profile, begin)
     times, free, soonest, shift = profile.time, profile.free, gains.soonest, gains.shift
     for b in range(k, profile.blocks[0]):
