@@ -13,10 +13,12 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.cells import CellResult
+from gridtune.core.system import RenamedMetric, get_system
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep import run_space, space_cells
 from gridtune.sweep.journal import Journal, read_journal
 from gridtune.sweep.plugins import load_plugins, read_plugin
+from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import read_table, results_table, write_table
 from gridtune.sweep.runner import run_cell
 from tests.sweep.spaces import TOY, toy_space
@@ -85,6 +87,17 @@ def test_a_journal_of_today_says_nothing_of_names(old_study: Path, tmp_path: Pat
     with Journal(tmp_path / "today" / "journal.jsonl") as journal:
         journal.append(results)
     assert run_space(SPACE, directory=tmp_path / "today").renaming is None
+
+
+def test_a_name_that_is_in_use_means_what_it_means_today() -> None:
+    load_plugins([read_plugin(TOY)])
+    toy = type(get_system("toy"))
+    names = {"gain": RenamedMetric("loss", 60.0), "mean_loss": RenamedMetric("loss", 60.0)}
+    renaming = Renaming(type("Other", (toy,), {"renamed_metrics": names})())
+    assert renaming.metric("gain") == RenamedMetric("gain")
+    assert renaming.message is None
+    assert renaming.metric("mean_loss") == RenamedMetric("loss", 60.0)
+    assert renaming.message == "the journal is of an earlier gridtune: mean_loss is now loss (× 60)"
 
 
 def test_a_report_ranks_it_by_the_metric_of_today(
