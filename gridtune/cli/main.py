@@ -26,6 +26,7 @@ _COMMANDS = {
     "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
     "run": ("gridtune.cli.run", "Run one cell of a registered system."),
     "sweep": ("gridtune.cli.sweep", "Run a search space on Ray; rank, plot and track it."),
+    "systems": ("gridtune.cli.systems", "List the systems: metrics, search spaces, published figures."),
     "traces": ("gridtune.cli.traces", "Find, look at, convert, make and fetch workloads."),
     "ui": ("gridtune.cli.ui", "Open the MLflow UI on the right store."),
     "report": ("gridtune.cli.report", "Tables and figures of a sweep that has been run."),

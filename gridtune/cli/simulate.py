@@ -123,11 +123,11 @@ def _check_figure(option: str, path: Path) -> None:
     """Refuse a figure's suffix that nothing can be drawn as, before anything is simulated."""
     from matplotlib.backend_bases import FigureCanvasBase
 
-    known = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.removeprefix(".").lower() not in known:
-        given = f"the suffix {path.suffix!r}" if path.suffix else "a name without suffix"
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in formats:
+        name = f"the suffix {path.suffix!r}" if path.suffix else "a name without suffix"
         raise click.BadParameter(
-            f"{path}: a figure cannot have {given}; give .png, .svg or .pdf", param_hint=f"--{option}"
+            f"{path}: a figure cannot have {name}; give .png, .svg or .pdf", param_hint=f"--{option}"
         )
 
 
@@ -183,11 +183,11 @@ def _draw_gantt(schedule: Schedule, path: Path) -> None:
     from gridtune.batch.allocation import allocate_processors
     from gridtune.report.schedule_plots import plot_gantt
 
-    held = [
+    jobs_shown = [
         np.concatenate([np.arange(first, last + 1) for first, last in ranges])
         for ranges in allocate_processors(schedule)
     ]
-    plot_gantt(schedule, held, path, title=schedule.workload.name)
+    plot_gantt(schedule, jobs_shown, path, title=schedule.workload.name)
 
 
 def _report(

@@ -55,7 +55,8 @@ def list_traces(as_json: bool) -> None:
     if as_json:
         _print_json(listing)
         return
-    from gridtune.cli.traces_tables import catalogue_tables, print_tables
+    from gridtune.cli.tables import print_tables
+    from gridtune.cli.traces_tables import catalogue_tables
 
     print_tables(catalogue_tables(listing))
 
@@ -99,7 +100,8 @@ def describe(trace: str, processors: int | None, plot: Path | None, as_json: boo
     if as_json:
         _print_json(statistics.as_dict())
         return
-    from gridtune.cli.traces_tables import print_tables, statistics_tables
+    from gridtune.cli.tables import print_tables
+    from gridtune.cli.traces_tables import statistics_tables
 
     print_tables(statistics_tables(statistics))
     if plot is not None:
@@ -206,7 +208,8 @@ def _describe_workflow(path: Path, as_json: bool) -> None:
     if as_json:
         _print_json(description)
         return
-    from gridtune.cli.traces_tables import print_tables, workflow_tables
+    from gridtune.cli.tables import print_tables
+    from gridtune.cli.traces_tables import workflow_tables
 
     print_tables(workflow_tables(description))
 

@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from gridtune.cli.tables import new_table
 from gridtune.workload.describe import Quantiles, WorkloadStatistics
 
-__all__ = ["catalogue_tables", "print_tables", "statistics_tables", "workflow_tables"]
-
-
-def print_tables(tables: Iterable[Table]) -> None:
-    """Print tables one below the other."""
-    console = Console()
-    # Without a terminal, rich would cut the tables at 80 columns.
-    if not console.is_terminal:
-        console = Console(width=160)
-    for table in tables:
-        console.print(table)
-        console.print()
-
-
-def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
-    return table
+__all__ = ["catalogue_tables", "statistics_tables", "workflow_tables"]
 
 
 def catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
     """Return tables of the bundled traces, the public logs, the generators and the formats."""
-    bundled = _table("Bundled traces", "name", "file")
+    bundled = new_table("Bundled traces", "name", "file")
     for name, path in listing["bundled"].items():
         bundled.add_row(name, path)
-    logs = _table(
+    logs = new_table(
         "Public logs: gridtune traces fetch NAME",
         *("name", "jobs", "processors", "here", "what"),
         right=("jobs", "processors"),
@@ -52,10 +33,10 @@ def catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
             here = "no" if log["sha256"] else "no: unverified"
         what = f"{log['title']}\n[dim]{log['caveat']}[/dim]"
         logs.add_row(log["name"], f"{log['jobs']:,}", f"{log['processors']:,}", here, what)
-    generators = _table("Generators: gridtune traces generate NAME --show", "name", "what")
+    generators = new_table("Generators: gridtune traces generate NAME --show", "name", "what")
     for name, summary in listing["generators"].items():
         generators.add_row(name, summary)
-    formats = _table("Formats", "name", "suffix", "holds")
+    formats = new_table("Formats", "name", "suffix", "holds")
     for name, values in listing["formats"].items():
         formats.add_row(name, values["suffix"], values["summary"])
     return [bundled, logs, generators, formats]
@@ -67,7 +48,7 @@ def statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
 
 
 def _figures(statistics: WorkloadStatistics) -> Table:
-    table = _table(f"{statistics.name}", "", "")
+    table = new_table(f"{statistics.name}", "", "")
     table.show_header = False
     machine = "unknown" if statistics.processors is None else f"{statistics.processors:,} processors"
     rows = {
@@ -100,7 +81,7 @@ def _figures(statistics: WorkloadStatistics) -> Table:
 
 def _spreads(statistics: WorkloadStatistics) -> Table:
     columns = ("mean", "min", "10 %", "25 %", "median", "75 %", "90 %", "99 %", "max")
-    table = _table("Spread over the jobs", "", "jobs", *columns, right=("jobs", *columns))
+    table = new_table("Spread over the jobs", "", "jobs", *columns, right=("jobs", *columns))
     rows: tuple[tuple[str, Quantiles, int], ...] = (
         ("run time, s", statistics.run_time, 0),
         ("requested time, s", statistics.requested_time, 0),
@@ -123,7 +104,7 @@ def _spreads(statistics: WorkloadStatistics) -> Table:
 
 
 def _hours(statistics: WorkloadStatistics) -> Table:
-    table = _table(f"Submissions by hour ({statistics.clock})", "hour", "share", "", right=("share",))
+    table = new_table(f"Submissions by hour ({statistics.clock})", "hour", "share", "", right=("share",))
     most = max(statistics.arrivals_by_hour)
     for hour, share in enumerate(statistics.arrivals_by_hour):
         table.add_row(f"{hour:02d}", f"{100 * share:.1f} %", "█" * round(40 * share / most))
@@ -133,7 +114,7 @@ def _hours(statistics: WorkloadStatistics) -> Table:
 def workflow_tables(description: Mapping[str, Any]) -> list[Table]:
     """Return tables of a workflow's figures and of its kinds of tasks."""
     levels = ", ".join(f"{tasks:,}" for tasks in description["levels"])
-    table = _table(description["name"], "", "")
+    table = new_table(description["name"], "", "")
     table.show_header = False
     rows = {
         "tasks, edges": f"{description['tasks']:,}, {description['edges']:,}",
@@ -148,7 +129,7 @@ def workflow_tables(description: Mapping[str, Any]) -> list[Table]:
     for name, text in rows.items():
         table.add_row(name, text)
     columns = ("tasks", "processors", "mean, s", "least, s", "most, s")
-    kinds = _table("Kinds of tasks", "kind", *columns, right=columns)
+    kinds = new_table("Kinds of tasks", "kind", *columns, right=columns)
     for kind in description["kinds"]:
         times = [_number(kind["run_time"][name], 1) for name in ("mean", "least", "most")]
         kinds.add_row(kind["kind"], f"{kind['tasks']:,}", f"{kind['processors']:,}", *times)

@@ -18,6 +18,7 @@ from pydantic import (
 
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
+from gridtune.sweep.bundled import find_space
 from gridtune.sweep.space_errors import space_error
 from gridtune.sweep.yaml_lines import LinedYaml, read_yaml
 
@@ -361,7 +362,7 @@ def parse_space(content: str | Mapping[str, Any], *, path: Path | None = None) -
 
 def read_space(path: str | Path) -> SearchSpace:
     """Return the search space in a file, its form checked."""
-    path = Path(path)
+    path = find_space(path)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
