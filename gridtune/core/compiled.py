@@ -81,7 +81,11 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
         dispatcher = njit(**options)(function)
         dispatcher.enable_caching()
         if _source(function.__module__)[0]:
-            dispatcher._cache._cache_file._source_stamp = (_FORMAT, source_stamp(function.__module__))
+            stamp = (_FORMAT, source_stamp(function.__module__))
+            index = dispatcher._cache._cache_file
+            index._source_stamp = stamp
+            # Compared before the rest of an index is read: an old one may name classes that are gone.
+            index._version = f"{index._version} {stamp}"
         if signature is not None:
             dispatcher.compile(signature)
             dispatcher.disable_compile()

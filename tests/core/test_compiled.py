@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -47,6 +49,38 @@ def test_an_edit_elsewhere_compiles_nothing_again(package: Path) -> None:
     before = stamp("stamped.outer")
     (package / "other.py").write_text("x = 2\n")
     assert stamp("stamped.outer") == before
+
+
+KERNEL = """
+from typing import NamedTuple
+
+from gridtune.core.compiled import kernel
+
+
+class {name}(NamedTuple):
+    x: int
+
+
+@kernel()
+def double(pair):
+    return 2 * pair.x
+
+
+print(double({name}(21)), sum(double.stats.cache_hits.values()))
+"""
+
+
+def test_an_index_of_classes_that_are_gone_is_left_aside(package: Path) -> None:
+    """Machine code is kept by the types of the arguments, and these may have been renamed since."""
+    code = "import stamped.pairs"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(package.parent), "PYTHONPATH": str(package.parent)}
+    results = []
+    for name in ("Pair", "Pair", "Couple", "Couple"):
+        (package / "pairs.py").write_text(KERNEL.format(name=name))
+        command = [sys.executable, "-B", "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        results.append(done.stdout.split())
+    assert results == [["42", "0"], ["42", "1"], ["42", "0"], ["42", "1"]]
 
 
 def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:

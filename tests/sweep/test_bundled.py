@@ -11,7 +11,13 @@ from gridtune.errors import SpaceError
 from gridtune.sweep.bundled import bundled_spaces, find_space
 from gridtune.sweep.space import read_space
 
-SPACE = "name: tiny\nsystem: batch\nfixed: {trace: quickstart}\ndimensions: {order: [fcfs]}\nobjective: wait_mean\n"
+SPACE = """
+name: tiny
+system: batch
+fixed: {trace: quickstart}
+dimensions: {order: [fcfs]}
+objective: wait_mean
+"""
 
 
 @pytest.fixture
