@@ -14,7 +14,7 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
-from gridtune.systems.provisioning.report import submissions, write
+from gridtune.systems.provisioning.report import fronts, submissions, write
 from gridtune.systems.provisioning.report.comparison import comparison_markdown
 from gridtune.systems.provisioning.report.distances import front_distances
 from gridtune.systems.provisioning.report.fronts import merged_counts
@@ -113,7 +113,10 @@ def test_bars_and_band_lie_within_what_submissions_cost(trace, tmp_path, monkeyp
     results[9].metrics["allocation_cost"] *= 50
     rows = rows_of(results)
     submissions.write_submissions(Cells(results, tmp_path, "mine"), rows)
-    costs = caught[0].axes[1]
+    makespans, costs = caught[0].axes
+    hours = [row.mean("workflow_makespan") / 3600 for row in rows[1:]]
+    assert makespans.lines[0].get_ydata().tolist() == pytest.approx(hours)
+    assert makespans.lines[-1].get_ydata()[0] == pytest.approx(rows[0].mean("workflow_makespan") / 3600)
     least = min(row.values("allocation_cost").min() for row in rows)
     (bars,) = (lines for lines in costs.collections if len(lines.get_segments()) == 2)
     assert min(segment[:, 1].min() for segment in bars.get_segments()) >= least
@@ -226,6 +229,15 @@ def test_plans_choice_and_schedulers(tmp_path):
         "schedulers.csv",
         "front_distances.csv",
     }
+
+
+def test_the_choice_is_drawn_in_hours(tmp_path, monkeypatch):
+    caught = []
+    monkeypatch.setattr(fronts, "save", lambda drawing, path: caught.append(drawing) or path)
+    results = cells([{"alpha": 0.2}, {"alpha": 0.8}], MADE)
+    fronts.write_fronts(Cells(results, tmp_path, "mine"), rows_of(results))
+    hours = [row.mean("workflow_makespan") / 3600 for row in rows_of(results)]
+    assert caught[1].axes[0].lines[0].get_ydata().tolist() == pytest.approx(hours)
 
 
 def test_a_merged_front_counts_who_found_what():

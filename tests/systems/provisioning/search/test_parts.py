@@ -80,6 +80,8 @@ def test_mutation_flips_as_many_bits_as_it_should() -> None:
 def test_selection_is_as_fair_as_whole_numbers_can_be() -> None:
     sample = sample_universally(np.array([3.0, 0.0, 1.0]), 8, np.random.default_rng(1))
     assert np.bincount(sample, minlength=3).tolist() == [6, 0, 2]
+    first = [sample_universally(np.ones(2), 1, np.random.default_rng(seed))[0] for seed in range(40)]
+    assert set(first) == {0, 1}
     fitness = np.random.default_rng(2).random(20)
     counts = np.bincount(sample_universally(fitness, 57, np.random.default_rng(3)), minlength=20)
     assert (np.abs(counts - 57 * fitness / fitness.sum()) < 1).all()
@@ -125,6 +127,7 @@ def test_the_trade_off_chooses_from_the_front() -> None:
     assert [select_plan(costs, alpha) for alpha in (0, 0.3, 1)] == [3, 2, 0]
     # 0.5: sums of 0.5, 0.158, 0.260, 0.5.
     assert select_plan(costs, 0.5) == 1
+    assert select_plan(np.array([[0.0, 10], [10, 0]]), 0.5) == 1  # a tie goes to the least makespan
     assert select_plan(np.array([[10.0, 7], [20, 7]]), 0.0) == 0  # all alike in makespan: the cheapest
     with pytest.raises(SimulationError, match=r"between 0 and 1, but got 1\.5"):
         select_plan(costs, 1.5)

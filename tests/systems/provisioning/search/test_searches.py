@@ -20,6 +20,8 @@ from gridtune.systems.provisioning.search.algorithms import (
 )
 from gridtune.systems.provisioning.search.cell_search import front_metrics, run_search
 from gridtune.systems.provisioning.search.enumeration import enumerate_front
+from gridtune.systems.provisioning.search.operators import random_plans
+from gridtune.systems.provisioning.search.seeds import heuristic_plans
 from gridtune.systems.provisioning.search.selection import select_plan
 from gridtune.systems.provisioning.search.trainable import PlanSearch
 from gridtune.systems.provisioning.simulator.slots import Slots
@@ -108,7 +110,9 @@ def test_seeds_come_first_and_only_if_asked_for() -> None:
     plain = new_search("moga", problem, np.random.default_rng(1), population=20)
     seeded = new_search("moga", problem, np.random.default_rng(1), population=20, seeding=True)
     assert not plain._propose().all(axis=1).any()
-    assert seeded._propose()[0].all()
+    rules = heuristic_plans(problem, 5)  # a quarter at the most; some rules give the same plan
+    others = random_plans(20 - len(rules), 16, np.random.default_rng(1))
+    assert np.array_equal(seeded._propose(), np.concatenate([rules, others]))
 
 
 def test_states_of_other_searches_are_refused() -> None:
