@@ -159,3 +159,28 @@ def test_deaths_in_a_row_are_counted_until_a_result(cells: list[Cell]) -> None:
     block = take(queue)
     queue.report(block.number, done(block.cells[:1]))
     assert queue.deaths_in_a_row == 0
+
+
+def test_sizes_are_those_worked_out_by_hand(cells: list[Cell]) -> None:
+    queue = BlockQueue(cells, workers=2)
+    assert len(cells) == 100
+    first = take(queue)
+    queue.report(first.number, done(first.cells, seconds=5.0))
+    assert len(first.cells) == 4  # few while it is not known how long they take
+    assert queue.fair_size() == 12  # 96 cells, four blocks for each of two workers
+    assert queue.fair_size(more=8) == 13
+    shared = queue.take(among=2)
+    assert shared is not None
+    assert len(shared.cells) == 48
+    everything = queue.take(among=1)
+    assert everything is not None
+    assert len(everything.cells) == 48
+
+
+def test_a_recalled_block_that_is_no_suspect_is_not_careful_afterwards(cells: list[Cell]) -> None:
+    queue = BlockQueue(cells, workers=1)
+    block = take(queue)
+    queue.recall(block.number)
+    again = take(queue)
+    assert again.cells == block.cells
+    assert not again.careful
