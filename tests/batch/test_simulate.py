@@ -102,6 +102,15 @@ def test_noise_is_the_streams_and_changes_what_is_believed():
     assert set(none.walltime.tolist()) == {200}
 
 
+def test_noise_is_the_standard_deviation_of_the_logarithm():
+    requested = 1_000_000
+    log = make_log([(0, 100, requested, 1)] * 4000, 4000)
+    walltime = gt.simulate(log, walltime="noise", noise=0.5, rng=np.random.default_rng(1)).walltime
+    # The standard errors are 0.008 and 0.006.
+    assert np.log(walltime / requested).mean() == pytest.approx(0, abs=0.04)
+    assert np.log(walltime / requested).std() == pytest.approx(0.5, abs=0.03)
+
+
 @pytest.mark.parametrize(
     ("rows", "machine", "options", "message"),
     [
@@ -114,6 +123,7 @@ def test_noise_is_the_streams_and_changes_what_is_believed():
         ([(0, 1, 1, 1)], 4, {"walltime": "noise"}, "needs rng"),
         ([(0, 1, 1, 1)], 4, {"noise": 1.0}, "goes with walltime='noise'"),
         ([(0, 1, 1, 1)], 4, {"order": "random"}, "needs rng"),
+        ([(0, 1, 2**61, 1), (0, 1, 1, 1)], 4, {}, "overflow the clock"),
         ([(0, 1, 1, 1)], 4, {"backfill": "none", "fill_order": "sjf"}, "goes with EASY"),
     ],
 )

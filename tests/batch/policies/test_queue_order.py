@@ -16,28 +16,50 @@ def test_the_view_has_no_run_time():
     assert not {name for name in JobView._fields if "run" in name}
 
 
-@pytest.mark.parametrize(
-    ("name", "score"),
-    [
-        ("fcfs", 100),
-        ("sjf", 50),
-        ("ljf", -50),
-        ("saf", 200),
-        ("laf", -200),
-        ("wfp3", -4 * 0.5**3),
-        ("wfp3(exponent=2)", -1.0),
-        ("unicef", -25 / (2 * 50)),
-        ("edf", 150),
-        ("edf(slack=1)", 200),
-        ("fair-user", 10),
-        ("fair-group", 20),
-        ("random", 0.25),
-        ("f3", 200 + 6_860_000 * 2),
-        ("f4", 50 * 2 + 530_000 * 2),
-    ],
-)
-def test_scores_by_hand(name, score):
-    assert get_queue_order(name)(VIEW) == pytest.approx(score)
+#: Submitted at 0 without a walltime, and waiting for 3 s.
+EDGE = JobView(0, 0, 1, 1, 2, 3, 4, 3, 3, 0.0, 0.0, 0.0)
+
+BY_HAND = {
+    # The scores of VIEW and of EDGE.
+    "fcfs": (100, 0),
+    "sjf": (50, 0),
+    "swf": (50, 0),
+    "ljf": (-50, 0),
+    "lwf": (-50, 0),
+    "saf": (200, 0),
+    "laf": (-200, 0),
+    "narrowest": (4, 1),
+    "widest": (-4, -1),
+    "wfp3": (-4 * 0.5**3, -27),
+    "wfp3(exponent=2)": (-1.0, -9),
+    "unicef": (-25 / (2 * 50), -3),
+    "xfactor": (-1.5, -3),
+    "edf": (150, 0),
+    "edf(slack=1)": (200, 0),
+    "fair-user": (10, 0),
+    "fair-group": (20, 0),
+    "random": (0.25, 0),
+    # The logarithm of 50 to the base 10 is 1.69897; that of 100 is 2.
+    "f1": (1.69897 * 4 + 870 * 2, 0),
+    "f2": (50**0.5 * 4 + 25_600 * 2, 0),
+    "f3": (200 + 6_860_000 * 2, 0),
+    "f4": (50 * 2 + 530_000 * 2, 0),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_scores_by_hand(name):
+    order = get_queue_order(name)
+    assert (order(VIEW), order(EDGE)) == pytest.approx(BY_HAND[name])
+
+
+def test_every_shipped_order_is_worked_out_by_hand():
+    shipped = {
+        name
+        for name in queue_order_names()
+        if get_queue_order(name).score.__module__ == "gridtune.batch.policies.orders"
+    }
+    assert shipped <= set(BY_HAND)
 
 
 def test_every_order_says_what_it_does():
