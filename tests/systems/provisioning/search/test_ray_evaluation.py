@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from ray import tune
 
-from gridtune.sweep.cluster import ray_session
 from gridtune.systems.provisioning.search.algorithms import find_front
 from gridtune.systems.provisioning.search.ray_evaluation import RayEvaluator
 from gridtune.systems.provisioning.search.selection import select_plan
@@ -17,13 +15,6 @@ from gridtune.systems.provisioning.search.trainable import PlanSearch
 from tests.systems.provisioning.search.problems import small_problem
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    """A local Ray of two processors."""
-    with ray_session(None, workers=2, cpus=1):
-        yield
 
 
 def test_actors_change_nothing(cluster: None) -> None:
