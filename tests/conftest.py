@@ -10,14 +10,20 @@ import pytest
 
 from gridtune.sweep.cluster import ray_session
 from gridtune.tracking.store import connect, is_store
-from tests.extras import AGENTS
+from tests.extras import AGENTS, can_be_imported
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_report_header() -> str | None:
     """Say what is left out."""
-    return None if AGENTS else "agents: the extra is not installed, so tests/agents is left out"
+    return None if AGENTS else "agents: the extra is not installed, so the tests that need it are left out"
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out test modules that need an extra that is not installed."""
+    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return True if is_test and not can_be_imported(collection_path) else None
 
 
 @pytest.fixture(scope="session")

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+from pathlib import Path
 
-__all__ = ["AGENTS", "without_extras"]
+__all__ = ["AGENTS", "can_be_imported"]
 
 #: Whether the extra `agents` is installed: `pip install -c constraints.txt -e ".[dev,agents]"`.
 AGENTS = all(importlib.util.find_spec(name) for name in ("torch", "tree", "lz4"))
+#: Imports at the left margin that need it. (`shutdown.learners` all do, of `responsive.learners` two.)
+_OF_AGENTS = re.compile(
+    r"^(?:from|import) (?:torch|ray\.rllib|gridtune\.training"
+    r"|gridtune\.systems\.shutdown\.learners|gridtune\.systems\.responsive\.learners\.(?:rllib|ffnn))\b",
+    re.MULTILINE,
+)
 
 
-def without_extras(module: str) -> bool:
-    """Tell whether a module of gridtune can be imported with what is installed."""
-    return AGENTS or not module.startswith("gridtune.training.")
+def can_be_imported(file: Path) -> bool:
+    """Tell whether a module of gridtune or of its tests can be imported with what is installed."""
+    return AGENTS or _OF_AGENTS.search(file.read_text(encoding="utf-8")) is None
