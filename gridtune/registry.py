@@ -86,15 +86,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {}
-        for point in _announced(self.group):
-            if found.setdefault(point.name, point).value != point.value:
-                raise self._error(
-                    f"two installed packages announce a {self.kind} {point.name!r}: "
-                    f"{found[point.name].value} and {point.value}",
-                    hint="uninstall one of them",
-                )
-        return found
+        return {point.name: point for point in reversed(_announced(self.group))}
 
     def register(self, name: str, item: T, *, module: str) -> None:
         """Add something under its name.
@@ -158,6 +150,13 @@ class Registry(Mapping[str, T], Generic[T]):
         return len({*self._items, *self._entry_points})
 
     def _load(self, point: EntryPoint) -> None:
+        for other in _announced(self.group):
+            if other.name == point.name and other.value != point.value:
+                raise self._error(
+                    f"two installed packages announce a {self.kind} {point.name!r}: "
+                    f"{point.value} and {other.value}",
+                    hint="uninstall one of them",
+                )
         try:
             loaded = point.load()
         except Exception as fault:

@@ -1,0 +1,79 @@
+"""`Registry`: names from what is imported and from what installed packages announce."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from gridtune import registry
+from gridtune.errors import PolicyError
+from gridtune.registry import Registry, name_hint
+
+MODULE = "announced_colours"
+
+
+@pytest.fixture
+def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Registry[str]]]:
+    """Write a module, announce names of it, and return a registry of them."""
+
+    def make(source: str, *points: tuple[str, str]) -> Registry[str]:
+        (tmp_path / f"{MODULE}.py").write_text(source)
+        entry_points = tuple(EntryPoint(name, value, "test.colours") for name, value in points)
+        monkeypatch.setattr(registry, "_announced", lambda group: entry_points)
+        return Registry("colour", "test.colours", PolicyError, convert=str)
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield make
+    sys.modules.pop(MODULE, None)
+
+
+def test_what_is_announced_is_imported_when_it_is_asked_for(announce) -> None:
+    colours = announce("RED = 'ff0000'", ("red", f"{MODULE}:RED"))
+    assert colours.names() == ["red"]
+    assert "red" in colours
+    assert MODULE not in sys.modules
+    assert colours["red"] == "ff0000"
+    assert MODULE in sys.modules
+
+
+def test_a_name_is_never_overwritten(announce) -> None:
+    colours = announce("RED = 'ff0000'", ("red", f"{MODULE}:RED"))
+    colours.register("blue", "0000ff", module="here")
+    for name in ("blue", "red"):
+        with pytest.raises(PolicyError, match=f"colour named '{name}' is registered already"):
+            colours.register(name, "000000", module="elsewhere")
+    colours.register("red", "ff0000", module=MODULE)
+
+
+def test_of_two_packages_with_the_same_name_neither_wins(announce) -> None:
+    points = (("red", f"{MODULE}:RED"), ("red", f"{MODULE}:ROSE"), ("blue", f"{MODULE}:BLUE"))
+    colours = announce("RED, ROSE, BLUE = 'abc'", *points)
+    with pytest.raises(PolicyError, match="two installed packages announce a colour 'red'"):
+        colours.find("red")
+    assert colours.find("blue") == "c"
+
+
+def test_a_package_that_cannot_be_imported_says_which(announce) -> None:
+    colours = announce("import no_such_module", ("red", f"{MODULE}:RED"))
+    with pytest.raises(PolicyError, match="'red' of a package cannot be imported: ModuleNotFoundError"):
+        colours.find("red")
+
+
+def test_an_entry_point_that_registers_nothing_is_refused(announce) -> None:
+    colours = announce("RED = 1", ("red", f"{MODULE}:RED"))
+    colours._convert = None
+    with pytest.raises(PolicyError, match="registers no colour named 'red'"):
+        colours.find("red")
+
+
+def test_an_unknown_name_is_guessed(announce) -> None:
+    colours = announce("", ("red", MODULE), ("green", MODULE))
+    with pytest.raises(PolicyError, match="no colour is named 'gren'") as refused:
+        colours.find("gren")
+    assert refused.value.hint == "did you mean 'green'?"
+    assert name_hint("crimson", ["red"], {"crimson": "red"}) == "it is called red now"
+    assert name_hint("zzz", ["red", "blue"]) == "one of red, blue"
