@@ -36,7 +36,9 @@ def fill_page(page: str, systems: Mapping[str, System] = SYSTEMS) -> str:
 
 
 def metrics_tables(systems: Mapping[str, System]) -> str:
-    """Return the metrics of systems and their sources, in Markdown."""
+    """Return the metrics of systems, sorted by name, and their sources, in Markdown."""
+    # The order of entry points differs between installations.
+    systems = dict(sorted(systems.items()))
     cited = [metric.source for system in systems.values() for metric in system.metrics.values()]
     publications = dict.fromkeys(publication for source in cited for publication, _ in _citations(source))
     numbers = {publication: number for number, publication in enumerate(publications, start=1)}
