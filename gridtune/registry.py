@@ -19,6 +19,9 @@ __all__ = ["Registry", "name_hint", "nearest_name"]
 
 T = TypeVar("T")
 
+#: Names that a hint lists.
+_LISTED = 24
+
 
 @cache
 def _announced(group: str) -> tuple[EntryPoint, ...]:
@@ -52,7 +55,10 @@ def name_hint(word: str, names: Iterable[str], renamed: Mapping[str, str] | None
     near = nearest_name(word, names)
     if near is not None:
         return f"did you mean {near!r}?"
-    return f"one of {', '.join(names)}" if names else "nothing can be given here"
+    if not names:
+        return "nothing can be given here"
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"one of {', '.join(names[:_LISTED])}{more}"
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -86,7 +92,9 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in reversed(_announced(self.group))}
+        # Sorted: the order of what is installed differs between machines.
+        points = sorted(_announced(self.group), key=lambda point: (point.name, point.value))
+        return {point.name: point for point in points}
 
     def register(self, name: str, item: T, *, module: str) -> None:
         """Add something under its name.

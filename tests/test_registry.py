@@ -77,3 +77,5 @@ def test_an_unknown_name_is_guessed(announce) -> None:
     assert refused.value.hint == "did you mean 'green'?"
     assert name_hint("crimson", ["red"], {"crimson": "red"}) == "it is called red now"
     assert name_hint("zzz", ["red", "blue"]) == "one of red, blue"
+    numbers = [f"n{number}" for number in range(70)]
+    assert name_hint("zzz", numbers).endswith("n22, n23 and 46 more")
