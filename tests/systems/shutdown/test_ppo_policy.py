@@ -22,11 +22,11 @@ def checkpoint(tmp_path):
 
 
 def run(**parameters):
-    return run_cell("shutdown", {"trace": "taurus_days", "first": 8, **parameters})
+    return run_cell("shutdown", {"trace": "taurus_days", "first": 3, **parameters})
 
 
 def test_it_plays_the_checkpoint(checkpoint) -> None:
-    days = read_training_days("taurus_days", "all").take(np.arange(8))
+    days = read_training_days("taurus_days", "all").take(np.arange(3))
     greedy = run(policy="ppo", checkpoint=str(checkpoint), greedy=True)
     assert (
         greedy.outcome.metrics["energy_waste_total"]
