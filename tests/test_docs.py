@@ -13,7 +13,17 @@ import pytest
 from gridtune.cli.main import cli
 from gridtune.sweep.space import read_space
 
-PAGES = ("README.md", "CHANGELOG.md", "docs", "benchmarks", "traces", "search_spaces", "scripts")
+PAGES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "docs",
+    "examples",
+    "benchmarks",
+    "traces",
+    "search_spaces",
+    "scripts",
+)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SHELL = re.compile(r"```(?:bash|sh|console)\n(.*?)```", re.DOTALL)
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)

@@ -54,4 +54,4 @@ class Measure:
     unit: str
     direction: Direction
     formula: str
-    source: str = field(default="gridtune", kw_only=True)
+    source: str = field(kw_only=True)

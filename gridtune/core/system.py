@@ -181,7 +181,9 @@ class System(ABC):
     """A simulator with its parameters and metrics.
 
     A subclass sets `name`, `version`, `Parameters` and `metrics`, and defines `run`. Everything else has a
-    default. `gridtune.testing.SystemConformance` checks what is said here.
+    default. `Parameters` is the class of a cell's parameters: each has a type, a description and, unless it
+    must be given, a default; a parameter `trace` is the reference of the log.
+    `gridtune.testing.SystemConformance` checks what is said here.
 
     Attributes
     ----------
@@ -189,11 +191,6 @@ class System(ABC):
         What search spaces and the command line call it.
     version
         Part of every cell's id: raise it when results change, so that old cells are not taken for new.
-
-    Parameters
-    ----------
-        The parameters of a cell, each with a type, a description and, but for the ones that must be given,
-        a default. Where a parameter `trace` exists, it is the reference of the log.
     metrics
         Every metric by name: its unit, the direction that is better, its formula and where that comes from.
     renamed_metrics

@@ -20,7 +20,7 @@ METRICS = {
     "wait_mean": Measure("s", "min", "mean over i of wᵢ", source=f"{WORK}, equation 4"),
     "wait_max": Measure("s", "min", "max over i of wᵢ", source=f"{WORK}, equation 4"),
     "share": Measure("1", "max", "|{i : wᵢ = 0}| / n", source=f"{WORK}; Other, Book 2001"),
-    "turns": Measure("turns", "none", "number of turns"),
+    "turns": Measure("turns", "none", "number of turns", source="gridtune"),
 }
 RENAMED = {"mean_wait": RenamedMetric("wait_mean", 60.0), "rounds": RenamedMetric("turns")}
 

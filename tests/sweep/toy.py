@@ -44,9 +44,9 @@ class ToySystem(System):
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ToyParameters
     metrics: ClassVar[Mapping[str, MetricInfo]] = {
-        "loss": Measure("s", "min", "(x − 3)² + noise"),
-        "gain": Measure("1", "max", "−loss"),
-        "size": Measure("jobs", "none", "jobs of the log"),
+        "loss": Measure("s", "min", "(x − 3)² + noise", source="gridtune"),
+        "gain": Measure("1", "max", "−loss", source="gridtune"),
+        "size": Measure("jobs", "none", "jobs of the log", source="gridtune"),
     }
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {"mean_loss": RenamedMetric("loss", 60.0)}
 

@@ -42,7 +42,7 @@ class Good(System):
     name = "good"
     version = "1"
     Parameters: ClassVar = GoodParameters
-    metrics: ClassVar = {"number": Measure("1", "min", "scale × z")}
+    metrics: ClassVar = {"number": Measure("1", "min", "scale × z", source="gridtune")}
 
     def run(self, parameters: Any, *, streams: Any, load: Any, tables: bool) -> Outcome:
         number = float(streams("number").standard_normal())

@@ -48,14 +48,19 @@ DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
         "relative_in_time_median": Measure(
             "1", "max", f"median of {_BATCHES}", source=f"{_PAPER}, Table 2 (each batch)"
         ),
-        "relative_tardiness": Measure("1", "min", "mean tardiness over that of the reference"),
-        "relative_in_time_min": Measure("1", "max", f"smallest of {_BATCHES}"),
+        "relative_tardiness": Measure(
+            "1", "min", "mean tardiness over that of the reference", source="gridtune"
+        ),
+        "relative_in_time_min": Measure("1", "max", f"smallest of {_BATCHES}", source="gridtune"),
         "in_time": Measure("jobs", "max", "jobs with C ≤ d", source=f"{_PAPER}, section 2.2.2"),
         "tardiness_max": Measure("s", "min", "largest max(0, C − d)", source=_BAKER),
-        "tardiness_p95": Measure("s", "min", "95 % quantile of max(0, C − d)"),
+        "tardiness_p95": Measure("s", "min", "95 % quantile of max(0, C − d)", source="gridtune"),
         "response_mean": Measure("s", "min", "mean of C − s", source=f"{_BAKER} (flowtime)"),
         "overruled_share": Measure(
-            "1", "none", "jobs that an assisting learner sent elsewhere than the selector, over jobs"
+            "1",
+            "none",
+            "jobs that an assisting learner sent elsewhere than the selector, over jobs",
+            source="gridtune",
         ),
         "aroc": Measure(
             "1",
@@ -79,11 +84,16 @@ DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
             "binning”, AAAI 2015 (expected calibration error)",
         ),
         "moves": Measure(
-            "moves", "none", "times that a waiting job was moved to another machine, learning jobs too"
+            "moves",
+            "none",
+            "times that a waiting job was moved to another machine, learning jobs too",
+            source="gridtune",
         ),
-        "restarts": Measure("jobs", "none", "jobs restarted after failures, learning jobs too"),
-        "jobs": Measure("jobs", "none", "jobs of all batches"),
-        "batches": Measure("batches", "none", "batches"),
+        "restarts": Measure(
+            "jobs", "none", "jobs restarted after failures, learning jobs too", source="gridtune"
+        ),
+        "jobs": Measure("jobs", "none", "jobs of all batches", source="gridtune"),
+        "batches": Measure("batches", "none", "batches", source="gridtune"),
     }
 )
 RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(

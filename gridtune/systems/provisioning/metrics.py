@@ -53,13 +53,19 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             source=f"{_SINGH}, figures 6 and 7, which show the ratio in percent",
         ),
         "workflow_makespan_no_worse": Measure(
-            "1", "max", "1 if the makespan is at most that of best effort, else 0"
+            "1", "max", "1 if the makespan is at most that of best effort, else 0", source="gridtune"
         ),
         "cost_within_tenth": Measure(
-            "1", "max", "1 if the allocation cost is at most 1.1 × that of best effort, else 0"
+            "1",
+            "max",
+            "1 if the allocation cost is at most 1.1 × that of best effort, else 0",
+            source="gridtune",
         ),
         "both_no_worse": Measure(
-            "1", "max", "1 if neither makespan nor cost is above that of best effort, else 0"
+            "1",
+            "max",
+            "1 if neither makespan nor cost is above that of best effort, else 0",
+            source="gridtune",
         ),
         "feasible": Measure(
             "1", "max", "1 if a plan was found that holds all tasks, else 0", source=f"{_SINGH}, section 2"
@@ -98,8 +104,8 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
             "share of the site that the log's jobs hold, over the times at which workflows are submitted",
             source=f"{_SINGH}, section 5",
         ),
-        "jobs": Measure("jobs", "none", "jobs of the log; 0 where slots are random"),
-        "tasks": Measure("tasks", "none", "tasks of the workflow"),
+        "jobs": Measure("jobs", "none", "jobs of the log; 0 where slots are random", source="gridtune"),
+        "tasks": Measure("tasks", "none", "tasks of the workflow", source="gridtune"),
     }
 )
 

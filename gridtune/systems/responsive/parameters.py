@@ -116,7 +116,9 @@ class ResponsiveParameters(LogParameters):
     site: Literal["rigid", "elastic"] = Field(
         "rigid", description="elastic: decisions also set the size of the pool"
     )
-    floor: Count = Field(30, description="elastic: smallest size of the pool")
+    floor: Count | None = Field(
+        None, description="elastic: smallest size of the pool; default: 30, or all cores of a smaller site"
+    )
     largest: Count | None = Field(
         None, description="elastic: largest size of the pool; default: twice the cores"
     )

@@ -48,6 +48,10 @@ __all__ = ["ResponsiveSystem"]
 WEEK = 7 * 86_400
 
 
+#: Smallest size of an elastic pool, unless it is given or the site has fewer cores.
+_FLOOR = 30
+
+
 class ResponsiveSystem(System):
     """One queue of sequential jobs on identical cores, and a policy that chooses which of them runs next.
 
@@ -90,7 +94,7 @@ class ResponsiveSystem(System):
                 update={"pretraining_sweeps": 1, "sweeps": 1, "iterations": 1, "probes": 2}
             )
             _run_learner(
-                jobs, jobs, parameters_model(max(2, cell.floor), small), small, np.random.default_rng(0)
+                jobs, jobs, parameters_model(max(2, cell.floor or 2), small), small, np.random.default_rng(0)
             )
 
     def run(
@@ -210,7 +214,7 @@ def parameters_model(cores: int, parameters: ResponsiveParameters) -> SiteModel:
     return SiteModel(
         cores=cores,
         elastic=parameters.site == "elastic",
-        floor=parameters.floor if "floor" in parameters.model_fields_set else min(parameters.floor, cores),
+        floor=parameters.floor or min(_FLOOR, cores),
         largest=parameters.largest or 2 * cores,
         step=parameters.step,
         period=parameters.period,

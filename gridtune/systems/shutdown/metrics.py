@@ -54,8 +54,10 @@ _WASTE = "P_idle·idle + P_on·switching on + P_off·switching off node-minutes"
 _LATE_ALL = "wait/walltime ≥ τ; a job that never started waits until the end of the day"
 
 
-def _energy(direction: Direction, formula: str, over_days: str, **options: Any) -> ShutdownMeasure:
-    return ShutdownMeasure("W·min", direction, formula, over_days, **options)
+def _energy(
+    direction: Direction, formula: str, over_days: str, source: str = "gridtune", **options: Any
+) -> ShutdownMeasure:
+    return ShutdownMeasure("W·min", direction, formula, over_days, source=source, **options)
 
 
 def _measures() -> dict[str, ShutdownMeasure]:
@@ -137,6 +139,7 @@ def _measures() -> dict[str, ShutdownMeasure]:
             "min",
             "mean over days of the day's mean max(0, wait/walltime − τ), jobs that never started included",
             "mean",
+            source="gridtune",
         ),
         "wait_mean": ShutdownMeasure(
             "s",
@@ -166,7 +169,9 @@ def _measures() -> dict[str, ShutdownMeasure]:
             _SECONDS,
             source=delay,
         ),
-        "qos_violations_all": ShutdownMeasure("jobs", "min", f"jobs with {_LATE_ALL}", "sum"),
+        "qos_violations_all": ShutdownMeasure(
+            "jobs", "min", f"jobs with {_LATE_ALL}", "sum", source="gridtune"
+        ),
         "qos_delay_all_mean": ShutdownMeasure(
             "s",
             "min",
@@ -174,6 +179,7 @@ def _measures() -> dict[str, ShutdownMeasure]:
             "mean",
             "qos_delay_all_minutes",
             _SECONDS,
+            source="gridtune",
         ),
         "utilisation": ShutdownMeasure(
             "1",
@@ -188,11 +194,17 @@ def _measures() -> dict[str, ShutdownMeasure]:
         "score_per_day": ShutdownMeasure(
             "1", "max", "mean over days of the sum of rewards", "mean", "score", source=reward
         ),
-        "jobs": ShutdownMeasure("jobs", "none", "jobs submitted by the end of the day", "sum"),
-        "jobs_started": ShutdownMeasure("jobs", "max", "jobs started", "sum"),
-        "jobs_finished": ShutdownMeasure("jobs", "max", "jobs that ended within their day", "sum"),
-        "jobs_rejected": ShutdownMeasure("jobs", "none", "jobs wider than the cluster", "sum"),
-        "days": ShutdownMeasure("days", "none", "days simulated", "sum"),
+        "jobs": ShutdownMeasure(
+            "jobs", "none", "jobs submitted by the end of the day", "sum", source="gridtune"
+        ),
+        "jobs_started": ShutdownMeasure("jobs", "max", "jobs started", "sum", source="gridtune"),
+        "jobs_finished": ShutdownMeasure(
+            "jobs", "max", "jobs that ended within their day", "sum", source="gridtune"
+        ),
+        "jobs_rejected": ShutdownMeasure(
+            "jobs", "none", "jobs wider than the cluster", "sum", source="gridtune"
+        ),
+        "days": ShutdownMeasure("days", "none", "days simulated", "sum", source="gridtune"),
     }
 
 

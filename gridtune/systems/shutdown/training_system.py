@@ -106,10 +106,12 @@ class TrainingSystem(System):
     metrics: ClassVar[Mapping[str, MetricInfo]] = {
         **_MEASURES,
         **{f"greedy_{name}": measure for name, measure in _MEASURES.items()},
-        "return_mean": Measure("1", "max", "mean sum of rewards over the train days of the last update"),
-        "updates": Measure("updates", "none", "number of updates"),
-        "days": Measure("days", "none", "train days, held-out ones included"),
-        "jobs": Measure("jobs", "none", "jobs of these days"),
+        "return_mean": Measure(
+            "1", "max", "mean sum of rewards over the train days of the last update", source="gridtune"
+        ),
+        "updates": Measure("updates", "none", "number of updates", source="gridtune"),
+        "days": Measure("days", "none", "train days, held-out ones included", source="gridtune"),
+        "jobs": Measure("jobs", "none", "jobs of these days", source="gridtune"),
     }
 
     def __init__(self) -> None:
