@@ -150,6 +150,5 @@ def test_the_same_command_goes_on_after_any_kill(kills: list[tuple[float, float]
     assert sorted(table["cell_id"].to_pylist()) == sorted(names)
     assert set(table["state"].to_pylist()) == {"done"}
     assert not list(out.glob(".tune*"))
-    if kills is ONCE:
-        end(agents)  # they would take a minute to notice
+    end(agents)  # they would take a minute to notice
     wait_for("the end of Ray's agents", lambda: not alive(agents))
