@@ -26,7 +26,7 @@ class Parameters(SystemParameters):
 
 class BrokenReport(System):
     name, version, Parameters = "broken_report", "1", Parameters
-    metrics = {"loss": Measure("s", "min", "x")}
+    metrics = {"loss": Measure("s", "min", "x", source="gridtune")}
 
     def run(self, parameters, **options):
         return Outcome({"loss": parameters.x})
