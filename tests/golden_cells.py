@@ -1,6 +1,6 @@
 """A fixed set of cells of every system, with the ids and results they are known to have.
 
-`python -m tests.golden_cells` writes the file anew: only after raising the `version` of each system whose
+`python -m tests.golden_cells` writes the file again: only after raising the `version` of each system whose
 results changed.
 """
 

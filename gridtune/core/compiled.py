@@ -51,6 +51,8 @@ def _source(module: str) -> tuple[str, tuple[str, ...]]:
     text = Path(spec.origin).read_text(encoding="utf-8")
     imported: list[str] = []
     for package, names, plain in _IMPORT.findall(text):
+        if package.startswith("."):
+            package = importlib.util.resolve_name(package, spec.parent)  # noqa: PLW2901
         # What is imported from a package may be a module of its own.
         inner = [f"{package}.{name}" for name in re.findall(r"\w+", names)] if package else []
         imported += [plain or package, *inner]

@@ -248,12 +248,12 @@ class SystemConformance:
     def test_leaves_its_workloads_as_they_were(self) -> None:
         """A run changes no column of the logs that it reads: other cells read them too."""
         self.first  # noqa: B018 (reads the logs)
-        held = {key: log.columns for key, log in self._workloads.loaded.items()}
-        before = {key: {name: column.copy() for name, column in log.items()} for key, log in held.items()}
+        logs = {key: log.columns for key, log in self._workloads.loaded.items()}
+        before = {key: {name: column.copy() for name, column in log.items()} for key, log in logs.items()}
         self.cell()
         for key, columns in before.items():
             for name, column in columns.items():
-                np.testing.assert_array_equal(held[key][name], column, err_msg=f"{key}: {name}")
+                np.testing.assert_array_equal(logs[key][name], column, err_msg=f"{key}: {name}")
 
     def test_preparing_is_harmless(self) -> None:
         """Preparing for nothing, or twice for the same cells, raises nothing."""

@@ -45,6 +45,17 @@ def test_a_stamp_tells_an_edit_of_a_module_and_of_what_it_imports(package: Path)
     assert len(stamps) == 4
 
 
+@pytest.mark.parametrize(
+    "line", ["from .inner import helper", "from .inner.helper import x", "from . import inner"]
+)
+def test_relative_imports_count_too(package: Path, line: str) -> None:
+    (package / "outer.py").write_text(f"{line}\n")
+    before = stamp("stamped.outer")
+    name = "__init__.py" if line == "from . import inner" else "helper.py"
+    (package / "inner" / name).write_text("x = 2\n")
+    assert stamp("stamped.outer") != before
+
+
 def test_an_edit_elsewhere_compiles_nothing_again(package: Path) -> None:
     before = stamp("stamped.outer")
     (package / "other.py").write_text("x = 2\n")
