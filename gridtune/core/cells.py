@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
-from gridtune.core.refusals import parameter_hint, refusal_hint
+from gridtune.core.refusals import parameter_hint, refusal_hint, refusal_text
 from gridtune.core.system import Streams, System, SystemParameters
 from gridtune.errors import SweepError
 
@@ -233,7 +233,7 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
         faults = refused.errors()
         # An error about several parameters together has no location.
         places = [f"{'.'.join(map(str, fault['loc']))}: " if fault["loc"] else "" for fault in faults]
-        messages = [fault["msg"].removeprefix("Value error, ") for fault in faults]
+        messages = [refusal_text(fault, fault["input"]) for fault in faults]
         reasons = "; ".join(place + message for place, message in zip(places, messages, strict=True))
         hints = (
             parameter_hint(system, str(fault["loc"][0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -281,7 +282,7 @@ class SearchSpace(_Part):
         Python files that register policies or systems; relative to the space's file.
     """
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    name: str
     description: str = ""
     system: str = "batch"
     fixed: dict[str, Any] = Field(default_factory=dict)
@@ -305,18 +306,15 @@ class SearchSpace(_Part):
             {"metric": objective} if isinstance(objective, str) else objective for objective in objectives
         ]
 
-    @model_validator(mode="after")
-    def _resource_ascends(self) -> SearchSpace:
-        asha = self.strategy.asha
-        if asha is not None:
-            rungs = getattr(self.dimensions.get(asha.resource), "grid", None) or ()
-            numbers = all(isinstance(value, int | float) for value in rungs)
-            if len(rungs) < 2 or not numbers or list(rungs) != sorted(rungs):
-                raise ValueError(
-                    f"strategy.asha.resource must name a dimension that is an ascending list of at least two "
-                    f"numbers, but {asha.resource!r} is {list(rungs) or 'none'}"
-                )
-        return self
+    @field_validator("name")
+    @classmethod
+    def _names_a_folder(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", value):
+            raise ValueError(
+                "a name has only letters, digits, '.', '_' and '-', and begins with a letter or digit "
+                f"(a folder is called by it), but got {value!r}"
+            )
+        return value
 
     @property
     def source(self) -> LinedYaml:

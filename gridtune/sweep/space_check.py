@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint
+from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint, refusal_text
 from gridtune.core.system import System, SystemParameters, get_system, system_names
 from gridtune.errors import GridtuneError, SpaceError
 from gridtune.registry import name_hint
@@ -61,7 +61,7 @@ def check_space(space: SearchSpace) -> System:
     System
         The system searched.
     """
-    load_plugins(read_plugins(space))
+    _load_plugins(space)
     if space.system not in system_names():
         message = f"no system is named {space.system!r}"
         raise space.fault(message, "system", hint=name_hint(space.system, system_names()))
@@ -69,6 +69,7 @@ def check_space(space: SearchSpace) -> System:
     _check_names(space, system)
     _check_conditions(space)
     _check_values(space, system)
+    _check_resource(space)
     for index, objective in enumerate(space.objective):
         if objective.metric not in system.metrics:
             message = f"{system.name} has no metric {objective.metric!r}"
@@ -79,6 +80,34 @@ def check_space(space: SearchSpace) -> System:
             hint = f"say which: {{metric: {objective.metric}, direction: min}}"
             raise space.fault(message, "objective", index, hint=hint)
     return system
+
+
+def _load_plugins(space: SearchSpace) -> None:
+    folder = space.base or Path.cwd()
+    for index, path in enumerate(space.plugins):
+        file = folder / path
+        if not file.is_file():
+            near = [other.name for other in file.parent.glob("*.py")] if file.parent.is_dir() else []
+            hint = name_hint(file.name, sorted(near)) if near else "paths are relative to the space's file"
+            raise space.fault(f"there is no plug-in file {file}", "plugins", index, hint=hint)
+    load_plugins(read_plugins(space))
+
+
+def _check_resource(space: SearchSpace) -> None:
+    """Refuse successive halving over anything but an ascending list of numbers."""
+    asha = space.strategy.asha
+    if asha is None:
+        return
+    place = ("strategy", "asha", "resource")
+    dimension = space.dimensions.get(asha.resource)
+    if dimension is None:
+        hint = name_hint(asha.resource, space.dimensions)
+        raise space.fault(f"no dimension is named {asha.resource!r}", *place, hint=hint)
+    rungs = list(dimension.grid or ())
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in rungs)
+    if len(rungs) < 2 or not numbers or rungs != sorted(rungs):
+        message = f"the values of {asha.resource!r} must be a list of two or more ascending numbers"
+        raise space.fault(message, *place, hint=f"such as {asha.resource}: [1000, 3000, 9000]")
 
 
 def _check_names(space: SearchSpace, system: System) -> None:
@@ -140,7 +169,7 @@ def _check_values(space: SearchSpace, system: System) -> None:
             for error in refused.errors():
                 if error["loc"][:1] == (name,):
                     raise space.fault(
-                        _error_message(error, value), *place, hint=refusal_hint(error, value)
+                        refusal_text(error, value), *place, hint=refusal_hint(error, value)
                     ) from None
 
 
@@ -171,13 +200,6 @@ def _place_of_value(space: SearchSpace, name: str, index: int) -> tuple[str | in
     return ("dimensions", name, *kind, index)
 
 
-def _error_message(error: Any, value: Any) -> str:
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "value_error":
-        return message
-    return f"{message[:1].lower()}{message[1:]}, but got {value!r}"
-
-
 def check_configuration(
     space: SearchSpace, system: System, parameters: Mapping[str, Any]
 ) -> SystemParameters:
@@ -194,7 +216,7 @@ def check_configuration(
         error = refused.errors()[0]
         name = str(error["loc"][0]) if error["loc"] else ""
         configuration = ", ".join(f"{key}={value}" for key, value in parameters.items())
-        reason = _error_message(error, parameters.get(name))
+        reason = refusal_text(error, parameters.get(name))
         message = f"{system.name} refuses the configuration {configuration}: {reason}"
         hint = "give a dimension that applies only sometimes its `when`"
         if error["type"] == "missing":
@@ -242,7 +264,7 @@ def _refusal(system: System, parameters: Mapping[str, Any]) -> str | None:
         system.Parameters.model_validate(dict(parameters))
     except ValidationError as refused:
         error = refused.errors()[0]
-        return _error_message(error, error["input"])
+        return refusal_text(error, error["input"])
     except GridtuneError as refused:
         return refused.message
     return None

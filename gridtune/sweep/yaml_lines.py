@@ -18,6 +18,9 @@ from gridtune.errors import SpaceError
 
 __all__ = ["LinedYaml", "read_yaml"]
 
+#: Values a document may have when its aliases are spelt out.
+_MOST_VALUES = 100_000
+
 #: Keys and list positions that lead from the document's root to a value.
 YamlPath = tuple[str | int, ...]
 
@@ -72,13 +75,12 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
         node = loader.get_single_node()
         if node is None:
             raise SpaceError("the file is empty", path=path)
+        _check_size(node, path)
         lines: dict[YamlPath, int] = {}
         _walk(node, (), lines, path)
         content = loader.construct_document(node)
     except yaml.MarkedYAMLError as fault:
-        mark = fault.problem_mark or fault.context_mark
-        problem = ", ".join(part for part in (fault.context, fault.problem) if part)
-        raise SpaceError(f"not YAML: {problem}", path=path, line=mark.line + 1 if mark else None) from None
+        raise _marked_error(fault, path) from None
     except RecursionError:
         raise SpaceError("an anchor holds itself, or the nesting has no end", path=path) from None
     except yaml.YAMLError as fault:
@@ -86,6 +88,38 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
     finally:
         loader.dispose()
     return LinedYaml(content, lines, path)
+
+
+def _marked_error(fault: yaml.MarkedYAMLError, path: Path | None) -> SpaceError:
+    mark = fault.problem_mark or fault.context_mark
+    problem = ", ".join(part for part in (fault.context, fault.problem) if part)
+    message, hint = f"not YAML: {problem}", None
+    if "could not determine a constructor for the tag" in problem:
+        tag = problem.rpartition("tag ")[2].strip("'").replace("tag:yaml.org,2002:", "!!")
+        message, hint = f"the tag {tag} is not read", "write plain values: words, numbers, lists, mappings"
+    elif "\\t" in problem:
+        hint = "YAML is indented by spaces, never by tabs"
+    return SpaceError(message, path=path, line=mark.line + 1 if mark else None, hint=hint)
+
+
+def _check_size(root: yaml.Node, path: Path | None) -> None:
+    """Refuse a document whose aliases, spelt out, make too many values; each node is counted once."""
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        if id(node) not in sizes:
+            if isinstance(node, yaml.MappingNode):
+                parts = [part for pair in node.value for part in pair]
+            else:
+                parts = node.value if isinstance(node, yaml.SequenceNode) else []
+            sizes[id(node)] = 1 + sum(map(size, parts))
+            if sizes[id(node)] > _MOST_VALUES:
+                message = f"spelt out, its aliases make more than {_MOST_VALUES:,} values"
+                line = node.start_mark.line + 1
+                raise SpaceError(message, path=path, line=line, hint="write what is meant without `*aliases`")
+        return sizes[id(node)]
+
+    size(root)
 
 
 def _walk(node: yaml.Node, place: YamlPath, lines: dict[YamlPath, int], path: Path | None) -> None:

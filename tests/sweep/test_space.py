@@ -62,7 +62,7 @@ FAULTS = {
         "exactly",
     ),
     "one value": (changed("word: [a, b]", "word: a"), 8, "dimensions.word", "under `fixed`"),
-    "no value": (changed("word: [a, b]", "word: []"), 8, "dimensions.word.grid", "at least 1"),
+    "no value": (changed("word: [a, b]", "word: []"), 8, "dimensions.word.grid", "at least 1 value"),
     "value twice": (changed("[a, b]", "[a, a]"), 8, "dimensions.word.grid", "twice"),
     "reversed range": (changed("[0, 6]", "[6, 0]"), 7, "dimensions.x.uniform", "`low < high`"),
     "logarithm of zero": (changed("[1e-3, 1]", "[0, 1]"), 12, "dimensions.rate.loguniform", "low > 0"),
