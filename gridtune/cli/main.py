@@ -20,31 +20,46 @@ EXIT_FAILED_CELLS = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
-#: Command to the module that holds it under its own name, and its line in the help, which is thus shown
-#: without importing it.
-_COMMANDS = {
-    "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
-    "run": ("gridtune.cli.run", "Run one cell of a registered system."),
-    "sweep": ("gridtune.cli.sweep", "Run a search space on Ray; rank, plot and track it."),
-    "systems": ("gridtune.cli.systems", "List the systems: metrics, search spaces, published figures."),
-    "traces": ("gridtune.cli.traces", "Find, look at, convert, make and fetch workloads."),
-    "ui": ("gridtune.cli.ui", "Open the MLflow UI on the right store."),
-    "report": ("gridtune.cli.report", "Tables and figures of a sweep that has been run."),
+#: Commands by what they are for: each with the module that defines it, and its line in the help, which is
+#: shown without importing it. `module:name` is for a command whose name means something else in Python.
+_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Prepare": {
+        "list": (
+            "gridtune.cli.listing:list_command",
+            "List systems, queue orders, metrics, spaces or traces.",
+        ),
+        "systems": ("gridtune.cli.systems", "Show one system: metrics, search spaces, published figures."),
+        "traces": ("gridtune.cli.traces", "Find, look at, convert, make and fetch workloads."),
+    },
+    "Run": {
+        "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
+        "run": ("gridtune.cli.run", "Run one cell of a registered system."),
+        "sweep": ("gridtune.cli.sweep", "Run a search space on Ray; rank, plot and track it."),
+    },
+    "Look at results": {
+        "report": ("gridtune.cli.report", "Tables and figures of a sweep that has been run."),
+        "ui": ("gridtune.cli.ui", "Open the MLflow UI on the right store."),
+    },
+    "Set up": {
+        "completion": ("gridtune.cli.completion", "Print the script that completes commands in your shell."),
+    },
 }
+_COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called or their own help is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order a newcomer meets them."""
+        """Return the commands in the order of the help."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command."""
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(importlib.import_module(_COMMANDS[cmd_name][0]), cmd_name)
+        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute or cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -58,8 +73,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their one line, importing none."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+        width = max(map(len, _COMMANDS))
+        for group, commands in _GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in commands.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

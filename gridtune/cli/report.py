@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
+from gridtune.cli.completing import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
 
 __all__ = ["report"]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("results", type=click.Path(path_type=Path))
+@click.argument("results", type=click.Path(path_type=Path), shell_complete=complete_sweeps)
 @click.option("--objective", metavar="METRIC", help="Rank by another metric than the sweep's own.")
 @click.option(
     "--baseline",

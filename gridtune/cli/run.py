@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridtune.cli.completing import complete_parameters, complete_systems
+
 if TYPE_CHECKING:
     from gridtune.core.system import System
     from gridtune.sweep.runner import CellRun
@@ -42,8 +44,8 @@ class SystemCommand(click.Command):
 
 
 @click.command(cls=SystemCommand, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("system")
-@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
+@click.argument("system", shell_complete=complete_systems)
+@click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete_parameters)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The cell's seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option(

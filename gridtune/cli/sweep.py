@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridtune.cli.completing import complete_spaces
 from gridtune.cli.main import EXIT_FAILED_CELLS
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ _SHOWN = 5
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("space", type=click.Path(path_type=Path), metavar="SPACE.yaml")
+@click.argument(
+    "space", type=click.Path(path_type=Path), metavar="SPACE.yaml", shell_complete=complete_spaces
+)
 @click.option("--address", help="A running Ray cluster to join. [default: RAY_ADDRESS, else a local one]")
 @click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
 @click.option("--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")

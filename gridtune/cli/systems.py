@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridtune.cli.completing import complete_systems
+from gridtune.cli.listing import BETTER, metric_facts
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from gridtune.core.system import System
 
-__all__ = ["systems"]
+__all__ = ["list_systems", "systems"]
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_systems)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def systems(name: str | None, as_json: bool) -> None:
-    """List the installed systems, or show the metrics, search spaces and published figures of one.
+    """Show the metrics, search spaces and published figures of a system; without a name, list all systems.
 
     Systems come with gridtune or with any other package that announces one. `gridtune run SYSTEM --help`
     lists a system's parameters.
@@ -32,12 +35,19 @@ def systems(name: str | None, as_json: bool) -> None:
       gridtune systems shutdown
       gridtune systems shutdown --json
     """
-    from gridtune.core.system import SYSTEMS, get_system
+    from gridtune.core.system import get_system
 
-    if name is not None:
-        description = _describe(get_system(name))
-        _print(description, _tables_of_one(description), as_json)
+    if name is None:
+        list_systems(as_json)
         return
+    description = _describe(get_system(name))
+    _print(description, _tables_of_one(description), as_json)
+
+
+def list_systems(as_json: bool) -> None:
+    """Print a line for each installed system, or all that is known of them as JSON."""
+    from gridtune.core.system import SYSTEMS
+
     descriptions = {name: _describe(system) for name, system in sorted(SYSTEMS.items())}
     _print(descriptions, [_table_of_all(descriptions)], as_json)
 
@@ -60,15 +70,7 @@ def _describe(system: System) -> dict[str, Any]:
         "version": system.version,
         "package": type(system).__module__.partition(".")[0],
         "description": (inspect.getdoc(system) or "").partition("\n\n")[0].replace("\n", " "),
-        "metrics": {
-            name: {
-                "unit": metric.unit,
-                "direction": metric.direction,
-                "formula": metric.formula,
-                "source": metric.source,
-            }
-            for name, metric in system.metrics.items()
-        },
+        "metrics": metric_facts(system),
         "renamed_metrics": {old: new.name for old, new in system.renamed_metrics.items()},
         "environments": [f"gridtune/{name}" for name in system.environments],
         "search_spaces": [f"{system.name}/{path.stem}" for path in bundled_spaces(system)],
@@ -105,9 +107,8 @@ def _tables_of_one(system: dict[str, Any]) -> Iterable[Table]:
 
     title = f"{system['name']}, version {system['version']}, of {system['package']}"
     metrics = new_table(f"{title}: metrics", "name", "unit", "better", "formula", "source")
-    better = {"min": "less", "max": "more", "none": ""}
     for name, metric in system["metrics"].items():
-        row = (metric["unit"], better[metric["direction"]], metric["formula"], metric["source"])
+        row = (metric["unit"], BETTER[metric["direction"]], metric["formula"], metric["source"])
         metrics.add_row(name, *row)
     yield metrics
     if system["search_spaces"]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gridtune.workload.catalogue import CatalogueEntry
     from gridtune.workload.workload import Workload
 
-__all__ = ["traces"]
+__all__ = ["print_traces", "traces"]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,6 +41,11 @@ def list_traces(as_json: bool) -> None:
     The column "here" says whether a public log is on this machine: in the cache, or in the folder that
     GRIDTUNE_TRACE_DIR names.
     """
+    print_traces(as_json)
+
+
+def print_traces(as_json: bool) -> None:
+    """Print bundled traces, public logs, generators and formats."""
     from gridtune.workload.catalogue import CATALOGUE, bundled_traces
     from gridtune.workload.formats import format_names, get_format
     from gridtune.workload.generators import find_generator, generator_names

@@ -1,0 +1,135 @@
+"""`gridtune list`, the groups of the help, and what the shell completes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gridtune.batch.policies import queue_order_names
+from gridtune.cli.main import cli
+from gridtune.core.system import get_system, system_names
+
+
+def output_of(*arguments: str) -> str:
+    result = CliRunner().invoke(cli, ["list", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_metrics_of_a_system_come_with_unit_and_direction() -> None:
+    rows = {row["name"]: row for row in json.loads(output_of("metrics", "--system", "batch", "--json"))}
+    metrics = get_system("batch").metrics
+    assert rows.keys() == metrics.keys()
+    assert rows["utilisation"]["direction"] == metrics["utilisation"].direction == "max"
+    assert rows["wait_mean"]["unit"] == "s"
+    assert "wait_mean" in output_of("metrics", "--system", "batch")
+
+
+def test_metrics_of_all_systems_are_listed() -> None:
+    assert {row["system"] for row in json.loads(output_of("metrics", "--json"))} == set(system_names())
+
+
+def test_orders_are_listed_with_their_parameters() -> None:
+    rows = {row["name"]: row for row in json.loads(output_of("orders", "--json"))}
+    assert list(rows) == queue_order_names()
+    assert rows["wfp3"]["parameters"] == {"exponent": 3}
+    assert "Shortest job first" in output_of("orders")
+
+
+def test_spaces_here_are_listed_with_their_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "search_spaces").mkdir()
+    space = "name: a\ndescription: What is best?\ndimensions: {order: [fcfs]}\nobjective: wait_mean\n"
+    (tmp_path / "search_spaces" / "a.yaml").write_text(space)
+    (tmp_path / "search_spaces" / "broken.yaml").write_text("name: [")
+    rows = {row["name"]: row for row in json.loads(output_of("spaces", "--system", "batch", "--json"))}
+    assert rows["search_spaces/a.yaml"]["description"] == "What is best?"
+    assert rows["search_spaces/a.yaml"]["strategy"] == "grid"
+    assert "not YAML" in rows["search_spaces/broken.yaml"]["description"]
+    others = json.loads(output_of("spaces", "--system", "dispatch", "--json"))
+    assert [row["name"] for row in others] == ["search_spaces/broken.yaml"]
+
+
+def test_systems_and_traces_are_those_of_their_own_commands() -> None:
+    runner = CliRunner()
+    assert output_of("systems", "--json") == runner.invoke(cli, ["systems", "--json"]).output
+    assert output_of("traces", "--json") == runner.invoke(cli, ["traces", "list", "--json"]).output
+
+
+def test_a_system_goes_with_metrics_and_spaces_only() -> None:
+    result = CliRunner().invoke(cli, ["list", "orders", "--system", "batch"])
+    assert result.exit_code == 2
+    assert "--system goes with metrics and spaces" in result.output
+
+
+def test_every_command_is_in_a_group_of_the_help() -> None:
+    text = CliRunner().invoke(cli, ["--help"]).output
+    lines = text[text.index("Prepare:") :].splitlines()
+    commands = [line.split()[0] for line in lines if line.startswith("  ") and line.split()]
+    assert commands == cli.list_commands(None)  # type: ignore[arg-type]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom gridtune.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'numpy', 'pyarrow', 'pydantic', 'ray', 'mlflow', 'numba'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["gridtune", "sys"], ["systems"]),
+        (["gridtune", "run", "bat"], ["batch"]),
+        (["gridtune", "run", "batch", "back"], ["backfill="]),
+        (["gridtune", "run", "batch", "order=fcfs", "or"], []),
+        # As bash splits them.
+        (["gridtune", "run", "batch", "order", "=", "sj"], ["sjf"]),
+        (["gridtune", "run", "batch", "walltime", "="], ["log", "exact", "noise"]),
+        (["gridtune", "run", "batch", "kill", "=", ""], ["true", "false"]),
+        (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
+        (["gridtune", "list", "metrics", "--system", "disp"], ["dispatch"]),
+        (["gridtune", "completion", "z"], ["zsh"]),
+        (["gridtune", "report", "results/o"], ["results/one"]),
+    ],
+)
+def test_bash_completes(words: list[str], expected: list[str], tmp_path: Path) -> None:
+    (tmp_path / "results" / "one").mkdir(parents=True)
+    (tmp_path / "results" / "one" / "journal.jsonl").touch()
+    program = tmp_path / "gridtune"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gridtune "$@"\n')
+    program.chmod(0o755)
+    script = f"""
+        source <({program} completion bash)
+        compopt() {{ :; }}   # needs a terminal
+        COMP_WORDS=({" ".join(f"'{word}'" for word in words)}) COMP_CWORD={len(words) - 1}
+        _gridtune_completion {program}
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    assert sorted(done.stdout.split()) == sorted(expected), done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_script(shell: str) -> None:
+    result = CliRunner().invoke(cli, ["completion", shell], catch_exceptions=False)
+    assert "_GRIDTUNE_COMPLETE" in result.output
