@@ -7,7 +7,7 @@ returns the path.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -203,11 +203,16 @@ _RELATIVE = ("relative", "relative_low", "relative_high")
 
 
 def _maybe_logarithmic(set_scale: Any, values: Sequence[float | None]) -> bool:
-    finite = [value for value in values if value is not None and not math.isnan(value)]
-    if finite and min(finite) > 0 and max(finite) / min(finite) > LOGARITHMIC_FROM:
+    if is_logarithmic(values):
         set_scale("log")
         return True
     return False
+
+
+def is_logarithmic(values: Iterable[float | None]) -> bool:
+    """Return whether values reach so far that only a logarithmic axis shows them all."""
+    finite = [value for value in values if value is not None and not math.isnan(value)]
+    return bool(finite) and min(finite) > 0 and max(finite) / min(finite) > LOGARITHMIC_FROM
 
 
 def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from gridtune.errors import SweepError
 from gridtune.report.facts import SweepFacts, has_configuration
+from gridtune.report.front import Front, front_table, fronts_of
 from gridtune.report.labels import (
     PARAMETER_PREFIX,
     configuration_label,
@@ -21,7 +23,7 @@ from gridtune.report.labels import (
 )
 from gridtune.report.overall import rank_overall
 from gridtune.report.ranking import configuration_parameters, has_values, rank, ranking_head, strata
-from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown
+from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown, table_csv
 from gridtune.sweep.results import in_table
 
 __all__ = ["Best", "Summary", "summarise", "write_report"]
@@ -30,6 +32,8 @@ __all__ = ["Best", "Summary", "summarise", "write_report"]
 _POINTS_OF_A_CURVE = 3
 #: Figures over pairs of parameters are drawn for this many pairs at most.
 _MOST_PAIRS = 3
+#: Fronts of this many strata are drawn at most.
+_MOST_FRONTS = 8
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,11 @@ class Summary:
     overall: Mapping[str, pa.Table]
     curves: Mapping[str, pa.Table]
 
+    @cached_property
+    def fronts(self) -> list[Front]:
+        """The Pareto fronts of several objectives: over all strata, if there are several, and of each."""
+        return fronts_of(self.rankings, self.overall)
+
     @property
     def best(self) -> list[Best]:
         """The best configuration of each stratum by the first objective, where one has a rank."""
@@ -118,6 +127,7 @@ class Summary:
             if objective in self.overall:
                 parts.append(ranking_markdown(self.overall[objective]))
             parts.append(ranking_markdown(ranking))
+        parts += [f"{front}\n" for front in self.fronts]
         if not self.rankings:
             parts.append("No cell has a result.\n")
         return "\n".join(parts)
@@ -192,7 +202,8 @@ def write_report(summary: Summary, directory: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        `ranking.md`, a CSV and an HTML page per table, and the figures in `plots/`.
+        `ranking.md`, a CSV and an HTML page per table, with several objectives `front.csv`, and the
+        figures in `plots/`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = [_written(directory / "ranking.md", summary.markdown)]
@@ -201,7 +212,17 @@ def write_report(summary: Summary, directory: Path) -> list[Path]:
         files.append(
             _written(directory / f"{name}.html", ranking_html(table, f"{summary.facts.name}: {name}"))
         )
+    for prefix, fronts in _fronts(summary):
+        files.append(_written(directory / f"{prefix}front.csv", table_csv(front_table(fronts))))
     return [*files, *_figures(summary, directory / "plots")]
+
+
+def _fronts(summary: Summary) -> Iterator[tuple[str, list[Front]]]:
+    """Yield the fronts that share a table and a figure, with what the files' names start with."""
+    for prefix, overall in (("overall-", True), ("", False)):
+        fronts = [front for front in summary.fronts if front.overall == overall]
+        if fronts:
+            yield prefix, fronts
 
 
 def _written(path: Path, text: str) -> Path:
@@ -210,9 +231,12 @@ def _written(path: Path, text: str) -> Path:
 
 
 def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
+    from gridtune.report.front_plots import plot_fronts  # noqa: PLC0415
     from gridtune.report.heat_map import plot_heat_map  # noqa: PLC0415
     from gridtune.report.plots import plot_against, plot_ranking  # noqa: PLC0415
 
+    for prefix, fronts in _fronts(summary):
+        yield plot_fronts(fronts[:_MOST_FRONTS], directory / f"{prefix}front.png")
     for objective, ranking in summary.rankings.items():
         if not has_values(ranking.to_pylist()):
             continue

@@ -195,8 +195,13 @@ def _escaped(text: str) -> str:
 
 def ranking_csv(ranking: pa.Table) -> str:
     """Return a ranking with all its columns as CSV, numbers in full."""
+    return table_csv(ranking)
+
+
+def table_csv(table: pa.Table) -> str:
+    """Return a table as CSV, numbers in full."""
     buffer = io.BytesIO()
-    pa_csv.write_csv(ranking, buffer)
+    pa_csv.write_csv(table, buffer)
     return buffer.getvalue().decode()
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from gridtune.errors import MetricError
 
-__all__ = ["REFERENCE", "Scale", "hypervolume", "igd_plus", "merge_fronts"]
+__all__ = ["REFERENCE", "Scale", "hypervolume", "igd_plus", "merge_fronts", "nondominated"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -118,6 +118,18 @@ def igd_plus(front: npt.ArrayLike, true_front: npt.ArrayLike, scale: Scale) -> f
     return float(moocore.igd_plus(points, ref=truth))
 
 
+def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return which points no other point dominates; equal points are kept together.
+
+    Parameters
+    ----------
+    points
+        Shape (points, objectives), finite.
+    """
+    costs = np.asarray(points, dtype=np.float64)
+    return np.asarray(moocore.is_nondominated(costs, keep_weakly=True), dtype=np.bool_)
+
+
 def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[Floats, npt.NDArray[np.int64]]:
     """Return the points that no point of any front dominates, and the front of each.
 
@@ -138,7 +150,7 @@ def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[Floats, npt.NDArray[n
     merged = np.concatenate([front.reshape(-1, 2) for front in points])
     order = np.lexsort((owner, merged[:, 1], merged[:, 0]))
     merged, owner = merged[order], owner[order]
-    best = moocore.is_nondominated(merged, keep_weakly=True)
+    best = nondominated(merged)
     return merged[best], owner[best]
 
 

@@ -35,6 +35,8 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30) -> No
         print_ranking(ranking, console=console, limit=limit)
         if objective in summary.overall:
             print_ranking(summary.overall[objective], console=console, limit=limit)
+    for front in summary.fronts:
+        console.print(str(front), markup=False, soft_wrap=True)
     for error in study.errors:
         console.print(error, style="red", markup=False)
     lines = []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gridtune.report.facts import SweepFacts
+from gridtune.report.front import Front
 from gridtune.report.summary import Best, Summary
 from gridtune.sweep.observing import SweepResult
 from gridtune.sweep.run import RESULTS_NAME
@@ -102,6 +103,7 @@ class Study:
             "earlier": self.earlier,
             **{state: self.counts.get(state, 0) for state in ("done", "failed", "timed_out", "lost")},
             "best": {best.stratum: _best_dict(best) for best in self.summary.best},
+            "fronts": {front.stratum: _front_dict(front) for front in self.summary.fronts},
             "directory": str(self.directory),
             "report": str(self.report_folder),
             "results": str(self.directory / RESULTS_NAME),
@@ -124,6 +126,16 @@ class Study:
 def _best_dict(best: Best) -> dict[str, Any]:
     names = ("configuration_id", "mean", "ci_low", "ci_high", "relative", "verdict")
     return {"configuration": best.label, **{name: best.row[name] for name in names}}
+
+
+def _front_dict(front: Front) -> dict[str, Any]:
+    objectives = [head.objective for head in front.heads]
+    return {
+        "size": front.size,
+        "configurations": len(front.rows),
+        "hypervolume": front.hypervolume,
+        "reference_point": dict(zip(objectives, front.reference, strict=True)),
+    }
 
 
 def _error_lines(error: str) -> str:
