@@ -1,5 +1,7 @@
 """The journal: every finished cell, one line of JSON each, only ever appended to.
 
+An adaptive strategy's proposals are lines of their own, each written before its cells run.
+
 It is the truth about a sweep. MLflow, tables and progress derive from it; what is left to run is the
 space's cells without the journal's. A process killed at any moment leaves at worst one torn last line,
 which the next one to open the journal cuts off.
@@ -12,7 +14,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import IO, Any, Self
@@ -22,8 +24,10 @@ from gridtune.errors import SweepError
 
 __all__ = ["JOURNAL_SCHEMA", "Journal", "read_journal"]
 
-#: Version of the lines' form; a journal of a newer one is not touched.
-JOURNAL_SCHEMA = 1
+#: Version of the lines' form; a journal of a newer one is not touched. 2 added proposals.
+JOURNAL_SCHEMA = 2
+#: The key that makes a line a proposal.
+_PROPOSAL = "proposal"
 #: Seconds between two calls that force lines onto the disk. Only a power cut can lose what is between;
 #: killing the process cannot.
 _SYNC_SECONDS = 1.0
@@ -37,11 +41,12 @@ def read_journal(path: Path) -> dict[str, CellResult]:
     return _read(path)[0]
 
 
-def _read(path: Path) -> tuple[dict[str, CellResult], int]:
-    """Return the results and how many bytes of the file are sound lines."""
+def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], int]:
+    """Return the results, the proposals and how many bytes of the file are sound lines."""
     results: dict[str, CellResult] = {}
+    proposals: list[Mapping[str, Any]] = []
     if not path.exists():
-        return results, 0
+        return results, proposals, 0
     content = path.read_bytes()
     sound = content.rfind(b"\n") + 1
     for number, line in enumerate(content[:sound].split(b"\n")[:-1], start=1):
@@ -57,12 +62,15 @@ def _read(path: Path) -> tuple[dict[str, CellResult], int]:
         if number == 1:
             _check_header(record, path)
             continue
+        if isinstance(record, Mapping) and _PROPOSAL in record:
+            proposals.append(record[_PROPOSAL])
+            continue
         try:
             result = CellResult.from_record(record)
         except (TypeError, ValueError, AttributeError) as fault:
             raise SweepError(f"the line is no cell's result: {fault}", path=path, line=number) from None
         results[result.cell_id] = result
-    return results, sound
+    return results, proposals, sound
 
 
 def _check_header(record: Any, path: Path) -> None:
@@ -97,7 +105,7 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_suffix(".lock"))
         try:
-            self._results, sound = _read(path)
+            self._results, self._proposals, sound = _read(path)
             self._file = path.open("ab")
             if self._file.tell() > sound:
                 self._file.truncate(sound)
@@ -112,6 +120,17 @@ class Journal:
     def results(self) -> Mapping[str, CellResult]:
         """The last result of each cell, by id."""
         return MappingProxyType(self._results)
+
+    @property
+    def proposals(self) -> Sequence[Mapping[str, Any]]:
+        """What adaptive strategies have proposed, in the order it was written."""
+        return tuple(self._proposals)
+
+    def append_proposals(self, proposals: Iterable[Mapping[str, Any]]) -> None:
+        """Write what an adaptive strategy proposes, before its cells run."""
+        batch = list(proposals)
+        self._write([{_PROPOSAL: proposal} for proposal in batch])
+        self._proposals.extend(batch)
 
     def append(self, results: Iterable[CellResult]) -> None:
         """Write results; a cell's later result counts."""

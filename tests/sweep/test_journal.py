@@ -35,6 +35,19 @@ def test_what_is_appended_is_read(tmp_path: Path, results: list[CellResult]) -> 
     assert [result.metrics["loss"] for result in stored.values()] == [0, 1, 2, 3, 4, 5]
 
 
+def test_proposals_are_kept_beside_results(tmp_path: Path, results: list[CellResult]) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append_proposals([{"number": 0, "point": {"x": 0.1}}])
+        journal.append(results[:1])
+        journal.append_proposals([{"number": 1, "point": {"x": None}}])
+        assert [proposal["number"] for proposal in journal.proposals] == [0, 1]
+    path.write_bytes(path.read_bytes() + b'{"proposal":{"number":2,')
+    with Journal(path) as journal:
+        assert journal.proposals == ({"number": 0, "point": {"x": 0.1}}, {"number": 1, "point": {"x": None}})
+        assert list(journal.results) == [results[0].cell_id]
+
+
 def test_the_later_line_counts(tmp_path: Path, results: list[CellResult]) -> None:
     path = tmp_path / "journal.jsonl"
     again = CellResult.from_record({**results[0].as_record(), "state": "failed", "error": "later"})
