@@ -25,7 +25,7 @@ from gridtune.core.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
 from gridtune.workload.workload import Workload
 
-__all__ = ["simulate"]
+__all__ = ["check_runnable", "simulate"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -207,11 +207,31 @@ def _draw_lots(
     return np.zeros(len(workload))
 
 
+def check_runnable(workload: Workload, processors: int | None = None) -> None:
+    """Raise an error if `simulate` would refuse the workload on this machine; nothing is simulated.
+
+    Parameters
+    ----------
+    workload
+        The jobs, cleaned and selected.
+    processors
+        The machine's size; by default the workload's own.
+
+    Raises
+    ------
+    SimulationError
+        If the machine's size is unknown, or a job cannot be run on it.
+    """
+    _check_jobs(workload, _machine_size(workload, processors))
+
+
 def _machine_size(workload: Workload, processors: int | None) -> int:
     size = workload.machine_processors if processors is None else processors
     if size is None:
         raise SimulationError(
-            f"{workload.name} does not say how large its machine is", hint="pass processors= (--processors N)"
+            f"{workload.name} does not say how large its machine is",
+            field="processors",
+            hint="pass processors= (--processors N)",
         )
     if isinstance(size, bool) or int(size) != size or not 1 <= size < 2**31:
         raise SimulationError(f"processors must be a whole number from 1 to 2³¹ - 1, got {size!r}")
@@ -227,7 +247,7 @@ def _check_jobs(workload: Workload, machine: int) -> None:
     """Raise an error for a workload that the kernels cannot run; it names the first such job."""
     width = workload.processors
 
-    def refuse(bad: npt.NDArray[np.bool_], what: str, hint: str) -> None:
+    def refuse(bad: npt.NDArray[np.bool_], what: str, hint: str, field: str | None = None) -> None:
         if bad.any():
             row = int(np.argmax(bad))
             shown = {"processors": int(width[row]), "run time": int(workload.run_time[row])}
@@ -235,6 +255,7 @@ def _check_jobs(workload: Workload, machine: int) -> None:
                 f"{int(bad.sum())} of {len(workload)} jobs {what}; the first is job "
                 f"{int(workload.job_id[row])} (row {row}): {shown}",
                 path=workload.source,
+                field=field,
                 hint=hint,
             )
 
@@ -248,6 +269,7 @@ def _check_jobs(workload: Workload, machine: int) -> None:
         width > machine,
         f"are wider than the machine's {machine} processors",
         "give the machine's size, or clean with drop_wider or clamp_wider",
+        "processors",
     )
     latest = int(workload.submit_time.max(initial=0))
     work = float(workload.run_time.astype(np.float64).sum()) + float(workload.requested_time.max(initial=0))

@@ -224,6 +224,15 @@ class System(ABC):
         """
         return {}
 
+    def preflight(self, parameters: Any, load: WorkloadLoader) -> None:
+        """Raise a `GridtuneError` if a cell with these parameters could only fail.
+
+        Called in the driver before workers start, for a few configurations on each workload: is the machine
+        large enough, has the log what is needed, is what must be installed there? Its `field` may name the
+        parameter to blame. Nothing is simulated. By default nothing is checked.
+        """
+        return
+
     def prepare(self, parameters: Iterable[Any]) -> None:
         """Compile what cells with these parameters need, so that the first of them starts warm."""
         return

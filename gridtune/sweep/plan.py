@@ -8,7 +8,7 @@ from typing import Any
 
 from gridtune.core.cells import Cell, Replicate, cell_id_of, configuration_id_of
 from gridtune.core.system import System, SystemParameters
-from gridtune.errors import GridtuneError, SpaceError, TraceError
+from gridtune.errors import GridtuneError, SpaceError, TraceError, WorkloadError
 from gridtune.sweep.dimensions import active_part, grid_points, position, random_points, sobol_points
 from gridtune.sweep.space import Replicates, SearchSpace
 from gridtune.sweep.space_check import check_configuration, faulty_value
@@ -263,13 +263,19 @@ class Planner:
     def _traces(self, parameters: SystemParameters, stratum: Stratum) -> dict[str, str]:
         try:
             return self.workloads.checksums(self.system.traces(parameters))
-        except TraceError as fault:
+        except (TraceError, WorkloadError) as fault:
             place: tuple[str | int, ...] = ("dimensions", "trace")
             if "trace" in self.space.fixed:
                 place = ("fixed", "trace")
             elif "trace" in stratum.parameters:
                 place = ("workloads", self.strata.index(stratum), "trace")
-            raise self.space.fault(fault.message, *place, hint=fault.hint) from None
+            message = fault.message
+            if isinstance(fault, WorkloadError):
+                # What is wrong inside a log is found in the log; where the space names it comes first.
+                at = "" if fault.line is None else f":{fault.line}"
+                column = "" if fault.field is None else f", field {fault.field}"
+                message = f"the log cannot be used: {fault.path or 'in memory'}{at}{column}: {message}"
+            raise self.space.fault(message, *place, hint=fault.hint) from None
 
     def _check_windows(self, traces: Iterable[str], stratum: Stratum) -> None:
         """Refuse more windows than jobs: the cells of those without a job could only fail."""

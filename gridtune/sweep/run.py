@@ -17,6 +17,7 @@ from gridtune.sweep.halving import HalvingQueue
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.plan import Planner
+from gridtune.sweep.preflight import check_room, preflight
 from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import results_table, write_table
 from gridtune.sweep.space import SearchSpace
@@ -40,7 +41,10 @@ def default_directory(space: SearchSpace) -> Path:
 def space_cells(space: SearchSpace | Mapping[str, Any] | str | Path) -> list[Cell]:
     """Return the cells of a space that are known up front, without running anything."""
     checked = as_space(space)
-    return Planner(checked, check_space(checked), Workloads(checked.base)).cells()
+    planner = Planner(checked, check_space(checked), Workloads(checked.base))
+    cells = planner.cells()
+    preflight(planner)
+    return cells
 
 
 def run_space(
@@ -101,6 +105,8 @@ def run_space(
     tell("reading traces", 0)
     planner = Planner(known_space, system, Workloads(known_space.base))
     cells = planner.cells()
+    preflight(planner)
+    check_room(folder)
     with Journal(folder / JOURNAL_NAME) as journal:
         renaming = Renaming(system)
         stored = {cell_id: renaming.result(result) for cell_id, result in journal.results.items()}

@@ -221,6 +221,7 @@ def check_configuration(
         hint = "give a dimension that applies only sometimes its `when`"
         if error["type"] == "missing":
             message, hint = f"{system.name} needs the parameter {name!r}", "put it under `fixed`"
+            raise space.fault(message, "fixed", name, hint=hint) from None
         raise space.fault(message, "dimensions", *([name] if name else []), hint=hint) from None
     except GridtuneError as refused:
         raise space.fault(refused.message, "dimensions", hint=refused.hint) from None

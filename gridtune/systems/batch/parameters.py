@@ -56,7 +56,7 @@ class BatchParameters(LogParameters):
     noise: Annotated[float, Field(ge=0)] = Field(
         0.0, description="with walltime=noise: standard deviation of the walltime's logarithm", examples=[0.5]
     )
-    half_life: Annotated[float, Field(gt=0)] | None = Field(
+    half_life: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="fair-share orders: seconds after which past use counts half", examples=[86400]
     )
 
@@ -66,10 +66,12 @@ class BatchParameters(LogParameters):
     window: Window | None = Field(
         None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
     )
-    load: Annotated[float, Field(gt=0)] = Field(
+    load: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         1.0, description="factor on the load: times between submissions are divided by it", examples=[1.2]
     )
-    run_scale: Annotated[float, Field(gt=0)] = Field(1.0, description="factor on run times and walltimes")
+    run_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        1.0, description="factor on run times and walltimes"
+    )
     copy_probability: Annotated[float, Field(ge=0, le=1)] = Field(
         0.0, description="probability with which a job is submitted a second time, `copy_shift` later"
     )

@@ -13,7 +13,7 @@ from cachetools import LRUCache
 
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.policies import get_queue_order
-from gridtune.batch.replay import simulate
+from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.schedule import validate_schedule
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
@@ -52,6 +52,10 @@ class BatchSystem(System):
         scores = {name: get_queue_order(name).score for name in names}
         own = {name: score for name, score in scores.items() if not score.__module__.startswith("gridtune.")}
         return {name: _source_checksum(score) for name, score in own.items()}
+
+    def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
+        """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
+        check_runnable(self._selected(parameters, load), parameters.processors)
 
     def prepare(self, parameters: Iterable[BatchParameters]) -> None:
         """Compile the kernels by replaying three jobs under each combination of rules."""

@@ -70,6 +70,12 @@ class ProvisioningSystem(System):
         except OSError as error:
             raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
 
+    def preflight(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> None:
+        """Refuse a log or a workflow that cannot be used, and tasks wider than the site."""
+        traced = parameters.trace is not None
+        widest = self._site(parameters, load).processors if traced else max(parameters.slot_sites)
+        self._workflow(parameters, widest)
+
     def prepare(self, parameters: Iterable[ProvisioningParameters]) -> None:
         """Compile the site, the planners and the searches, on a few jobs and tasks."""
         workflow = generate_workflow(tasks=3, depth=2, processors=1, max_processors=2)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
+from gridtune.core.extras import require_module
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -80,6 +81,12 @@ class ResponsiveSystem(System):
         """Return the reference of the log, with its cleaning rules where some are named."""
         return (str(replace(parameters.reference, days=parameters.weeks)),)
 
+    def preflight(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> None:
+        """Refuse a site of unknown size, a selection without jobs, and a network where torch is missing."""
+        if parameters.policy in LEARNED and LEARNED[parameters.policy][1] == "ffnn":
+            require_module("torch", user=f"policy={parameters.policy}", extra="agents")
+        _cores(parameters, self._selected(parameters, load))
+
     def prepare(self, parameters: Iterable[ResponsiveParameters]) -> None:
         """Compile the site and the learners that the cells need, on a handful of jobs."""
         count = np.arange(12)
@@ -102,11 +109,7 @@ class ResponsiveSystem(System):
     ) -> Outcome:
         """Train the policy if it learns, simulate the part to report on, and measure it."""
         workload = self._selected(parameters, load)
-        cores = parameters.cores or workload.machine_processors
-        if cores is None:
-            raise SimulationError(
-                "the log does not give the machine's size", field="cores", hint="pass cores="
-            )
+        cores = _cores(parameters, workload)
         first, last = split_log(workload, parameters, streams)
         training, jobs = site_jobs(first, last, parameters)
         model = parameters_model(cores, parameters)
@@ -151,6 +154,13 @@ class ResponsiveSystem(System):
         from gridtune.systems.responsive.report.trade_offs import write_trade_offs  # noqa: PLC0415
 
         return [*write_comparison(sweep), *write_trade_offs(sweep), *write_curves(sweep)]
+
+
+def _cores(parameters: ResponsiveParameters, workload: Workload) -> int:
+    cores = parameters.cores or workload.machine_processors
+    if cores is None:
+        raise SimulationError("the log does not give the machine's size", field="cores", hint="pass cores=")
+    return cores
 
 
 def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from cachetools import LRUCache
 
+from gridtune.core.extras import require_module
 from gridtune.core.measure import MetricInfo
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -94,6 +95,12 @@ class ShutdownSystem(System):
         days, platform = Days(("none",), first, minutes, *[no_jobs] * 6), Platform()
         outcome, _ = replay(days, platform)
         least_waste_of_starts(days, outcome, platform)
+
+    def preflight(self, parameters: ShutdownParameters, load: WorkloadLoader) -> None:
+        """Refuse a log without days to simulate, and a learned policy where torch is missing."""
+        if parameters.policy == "ppo":
+            require_module("torch", user="policy=ppo", extra="agents")
+        self._days(parameters, load)
 
     def run(
         self, parameters: ShutdownParameters, *, streams: Streams, load: WorkloadLoader, tables: bool

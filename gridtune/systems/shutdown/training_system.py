@@ -18,6 +18,7 @@ import numpy as np
 from cachetools import LRUCache
 from pydantic import Field, model_validator
 
+from gridtune.core.extras import require_module
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import (
     Outcome,
@@ -121,9 +122,22 @@ class TrainingSystem(System):
         """Return the one reference: the days."""
         return (str(WorkloadReference(parameters.trace, days=True)),)
 
+    def preflight(self, parameters: TrainingParameters, load: WorkloadLoader) -> None:
+        """Refuse to train without torch, or on a log without train days."""
+        require_module("torch", user="training", extra="agents")
+        self._train_days(parameters, load)
+
     def prepare(self, parameters: Iterable[TrainingParameters]) -> None:
         """Load torch."""
         import gridtune.systems.shutdown.learners.training  # noqa: F401, PLC0415 (torch)
+
+    def _train_days(self, parameters: TrainingParameters, load: WorkloadLoader) -> Days:
+        """Return the days to train on; the last few selections are cached."""
+        workload = load(*self.traces(parameters))
+        key = (workload.checksum, parameters.first)
+        if key not in self._selections:
+            self._selections[key] = _select_train_days(workload, parameters.first)
+        return self._selections[key]
 
     def run(
         self, parameters: TrainingParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -133,10 +147,7 @@ class TrainingSystem(System):
         from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
 
         p, workload = parameters, load(*self.traces(parameters))
-        key = (workload.checksum, p.first)
-        if key not in self._selections:
-            self._selections[key] = _train_days(workload, p.first)
-        days = self._selections[key]
+        days = self._train_days(p, load)
         seed = int(streams("training").integers(2**31))
         folder, until = _folder(p, seed, workload.checksum), p.until or p.schedule
         curve = _curve(folder)
@@ -184,7 +195,7 @@ def _outcome(curve: list[dict[str, Any]], days: Days) -> Outcome:
     return Outcome({**metrics, "return_mean": float(last["return_mean"]), **counts}, notes)
 
 
-def _train_days(workload: Workload, first: int | None) -> Days:
+def _select_train_days(workload: Workload, first: int | None) -> Days:
     days = build_days(workload)
     train = np.flatnonzero(days.subset("train"))
     return days.take(train if first is None else train[:first])

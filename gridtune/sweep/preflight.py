@@ -1,0 +1,80 @@
+"""What can be found wrong with a sweep before it starts: log, machine, extras, room on the disk."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gridtune.core.system import SystemParameters
+from gridtune.errors import GridtuneError, SpaceError, SweepError
+from gridtune.sweep.plan import Planner, Stratum
+
+__all__ = ["check_room", "preflight"]
+
+#: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
+_LEAST_FREE = 50 * 2**20
+
+
+def preflight(planner: Planner) -> None:
+    """Ask the system whether it can run the space's configurations on its workloads.
+
+    Every listed value and both ends of every range are tried once on each workload, in few configurations;
+    nothing is simulated.
+
+    Raises
+    ------
+    SpaceError
+        If it cannot, at the place of the space that is to blame.
+    """
+    for stratum in planner.strata:
+        for point in planner.corners() or [{}]:
+            stated = {**planner.space.fixed, **stratum.parameters, **point}
+            try:
+                parameters = planner.system.Parameters.model_validate(stated)
+            except ValidationError:
+                continue  # the cells are checked one by one, with better words
+            _ask(planner, stratum, parameters)
+
+
+def _ask(planner: Planner, stratum: Stratum, parameters: SystemParameters) -> None:
+    system, space = planner.system, planner.space
+    try:
+        system.preflight(parameters, planner.workloads.load)
+    except SpaceError:
+        raise
+    except GridtuneError as fault:
+        message = f"{system.name} cannot run {stratum.label}: {fault.message}"
+        raise space.fault(message, *_place(planner, stratum, fault.field), hint=fault.hint) from None
+
+
+def _place(planner: Planner, stratum: Stratum, field: str | None) -> tuple[str | int, ...]:
+    """Return where the space sets a parameter or, where it does not, names the workload."""
+    space = planner.space
+    for name in (field, "trace"):
+        if name in stratum.parameters:
+            return ("workloads", planner.strata.index(stratum), str(name))
+        if name in space.dimensions:
+            return ("dimensions", str(name))
+        if name in space.fixed:
+            return ("fixed", str(name))
+    return ()
+
+
+def check_room(folder: Path) -> None:
+    """Refuse a folder on a disk that is all but full.
+
+    Raises
+    ------
+    SweepError
+        With the folder and what is free.
+    """
+    existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if free < _LEAST_FREE:
+        raise SweepError(
+            f"only {free / 2**20:.0f} MB are free on this disk, a sweep needs {_LEAST_FREE / 2**20:.0f}",
+            path=folder,
+            hint="make room, or give a folder on another disk with --out",
+        )

@@ -1,0 +1,70 @@
+"""What is found before anything runs: logs, machines, missing packages, full disks."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections import namedtuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridtune.core.extras import require_module
+from gridtune.errors import SpaceError, SweepError
+from gridtune.sweep import run_space, space_cells
+from gridtune.sweep.preflight import check_room
+
+Usage = namedtuple("Usage", "total used free")
+
+SMALL_MACHINE = {
+    "name": "small",
+    "fixed": {"trace": "quickstart"},
+    "dimensions": {"processors": [256, 4]},
+    "objective": "wait_mean",
+}
+
+
+def test_a_machine_that_is_too_small_is_found_before_anything_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    with pytest.raises(SpaceError, match="wider than the machine's 4 processors") as caught:
+        run_space(SMALL_MACHINE, directory=folder)
+    assert caught.value.field == "dimensions.processors"
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+def test_a_cleaning_rule_that_mends_it_is_taken_into_account() -> None:
+    fixed = {"trace": "quickstart", "clean": "drop_never_started,drop_wider"}
+    assert len(space_cells({**SMALL_MACHINE, "fixed": fixed})) == 2
+
+
+@pytest.mark.parametrize(
+    ("system", "parameters", "user"),
+    [
+        ("shutdown", {"trace": "taurus_days", "policy": "ppo", "checkpoint": "taurus"}, "policy=ppo"),
+        ("shutdown_training", {"trace": "taurus_days"}, "training"),
+    ],
+)
+def test_a_missing_package_is_named_with_what_brings_it(
+    system: str, parameters: Mapping[str, Any], user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "torch" else there(name, *more)
+    )
+    space = {"name": "a", "system": system, "fixed": parameters, "objective": "energy_waste_per_day"}
+    with pytest.raises(SpaceError, match=rf"{user} needs torch") as caught:
+        space_cells(space)
+    assert caught.value.hint == "pip install 'gridtune[agents]'"
+
+
+def test_what_is_installed_is_not_complained_about() -> None:
+    require_module("json", user="a test", extra="none")
+
+
+def test_a_full_disk_is_found_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(2**40, 2**40 - 2**20, 2**20))
+    with pytest.raises(SweepError, match=r"only 1 MB are free") as caught:
+        check_room(tmp_path / "not" / "there" / "yet")
+    assert "--out" in str(caught.value)
