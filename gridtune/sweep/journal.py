@@ -1,6 +1,7 @@
 """The journal: every finished cell, one line of JSON each, only ever appended to.
 
-An adaptive strategy's proposals are lines of their own, each written before its cells run.
+An adaptive strategy's proposals are lines of their own, each written before its cells run. The form of the
+lines, with their checks, is in `journal_lines`.
 
 It is the truth about a sweep. MLflow, tables and progress derive from it; what is left to run is the
 space's cells without the journal's. A process killed at any moment leaves at worst one torn last line,
@@ -10,6 +11,7 @@ which the next one to open the journal cuts off.
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import socket
@@ -21,10 +23,18 @@ from typing import IO, Any, Self
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
+from gridtune.sweep.journal_lines import (
+    AlteredLineError,
+    cell_of_line,
+    parse_line,
+    record_line,
+    result_line,
+    result_of_record,
+)
 
 __all__ = ["JOURNAL_SCHEMA", "Journal", "read_journal"]
 
-#: Version of the lines' form; a journal of a newer one is not touched. 2 added proposals.
+#: Version of the lines' form; a journal of a newer one is not touched. 2 added proposals and checks.
 JOURNAL_SCHEMA = 2
 #: The key that makes a line a proposal.
 _PROPOSAL = "proposal"
@@ -41,49 +51,70 @@ def read_journal(path: Path) -> dict[str, CellResult]:
     return _read(path)[0]
 
 
-def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], int]:
-    """Return the results, the proposals and how many bytes of the file are sound lines."""
-    results: dict[str, CellResult] = {}
-    proposals: list[Mapping[str, Any]] = []
+def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], int, int]:
+    """Return results, proposals, the form of the last lines, and how many bytes are whole lines."""
     if not path.exists():
-        return results, proposals, 0
+        return {}, [], 0, 0
     content = path.read_bytes()
     sound = content.rfind(b"\n") + 1
-    for number, line in enumerate(content[:sound].split(b"\n")[:-1], start=1):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            raise SweepError(
-                "the line is not JSON: something else has written into the journal",
-                path=path,
-                line=number,
-                hint="remove the line to run its cell again, or start in another directory",
-            ) from None
-        if number == 1:
-            _check_header(record, path)
-            continue
-        if isinstance(record, Mapping) and _PROPOSAL in record:
-            proposals.append(record[_PROPOSAL])
-            continue
-        try:
-            result = CellResult.from_record(record)
-        except (TypeError, ValueError, AttributeError) as fault:
-            raise SweepError(f"the line is no cell's result: {fault}", path=path, line=number) from None
-        results[result.cell_id] = result
-    return results, proposals, sound
+    # Looking for garbage among a million new objects takes longer than making them, and there is none.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return *_parse(content[:sound].split(b"\n")[:-1], path), sound
+    finally:
+        if collecting:
+            gc.enable()
 
 
-def _check_header(record: Any, path: Path) -> None:
+def _parse(lines: Sequence[bytes], path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], int]:
+    results: dict[str, CellResult] = {}
+    proposals: list[Mapping[str, Any]] = []
+    schema = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = parse_line(line, checked=schema > 1)
+            if number == 1 or "journal" in record:
+                schema = _schema(record, path, number)
+            elif _PROPOSAL in record:
+                proposals.append(record[_PROPOSAL])
+            else:
+                result = result_of_record(record)
+                results[result.cell_id] = result
+        except (ValueError, TypeError, AttributeError) as fault:
+            raise _faulty_line(path, number, line, fault) from None
+    return results, proposals, schema
+
+
+def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> SweepError:
+    """Return the error for a line that was not written by a sweep, or not like this."""
+    reason = f"the line is no cell's result: {fault}"
+    if isinstance(fault, AlteredLineError):
+        reason = str(fault)
+    elif isinstance(fault, json.JSONDecodeError):
+        reason = "the line is not JSON: something else has written into the journal"
+    cell = cell_of_line(line)
+    return SweepError(
+        reason if cell is None else f"{reason}; it is of {cell}",
+        path=path,
+        line=number,
+        hint="put the line back from a copy, or remove it and start the sweep again: it runs the cell again",
+    )
+
+
+def _schema(record: Any, path: Path, line: int) -> int:
+    """Return the form that the lines after a header have."""
     schema = record.get("schema") if isinstance(record, Mapping) else None
     if not isinstance(schema, int) or record.get("journal") != "gridtune":
-        raise SweepError("this is no journal of a sweep", path=path, line=1)
+        raise SweepError("this is no journal of a sweep", path=path, line=line)
     if schema > JOURNAL_SCHEMA:
         raise SweepError(
             f"the journal is of schema {schema}, this gridtune knows up to {JOURNAL_SCHEMA}",
             path=path,
-            line=1,
+            line=line,
             hint="use the gridtune that wrote it, or start in another directory",
         )
+    return schema
 
 
 class Journal:
@@ -105,12 +136,13 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_suffix(".lock"))
         try:
-            self._results, self._proposals, sound = _read(path)
+            self._results, self._proposals, schema, sound = _read(path)
             self._file = path.open("ab")
             if self._file.tell() > sound:
                 self._file.truncate(sound)
-            if sound == 0:
-                self._write([{"journal": "gridtune", "schema": JOURNAL_SCHEMA}])
+            if schema < JOURNAL_SCHEMA:
+                # Lines are never written again: in an old journal, a header of today goes before ours.
+                self._write([record_line({"journal": "gridtune", "schema": JOURNAL_SCHEMA})])
             self._sync()
         except BaseException:
             self._lock.close()
@@ -129,21 +161,20 @@ class Journal:
     def append_proposals(self, proposals: Iterable[Mapping[str, Any]]) -> None:
         """Write what an adaptive strategy proposes, before its cells run."""
         batch = list(proposals)
-        self._write([{_PROPOSAL: proposal} for proposal in batch])
+        self._write([record_line({_PROPOSAL: proposal}) for proposal in batch])
         self._proposals.extend(batch)
 
     def append(self, results: Iterable[CellResult]) -> None:
         """Write results; a cell's later result counts."""
         batch = list(results)
-        self._write([result.as_record() for result in batch])
+        self._write(map(result_line, batch))
         self._results.update({result.cell_id: result for result in batch})
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             self._sync()
 
-    def _write(self, records: Iterable[Mapping[str, Any]]) -> None:
-        lines = [json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n" for record in records]
+    def _write(self, lines: Iterable[bytes]) -> None:
         # One write to the operating system for all of them: what it has taken survives our death.
-        self._file.write("".join(lines).encode())
+        self._file.write(b"".join(lines))
         self._file.flush()
 
     def _sync(self) -> None:

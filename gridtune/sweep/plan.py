@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridtune.core.cells import Cell, Replicate, cell_id_of, configuration_id_of
+from gridtune.core.cells import Cell, Replicate, configuration_id_of, id_of_identity, identity_of
 from gridtune.core.system import System, SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, TraceError, WorkloadError
 from gridtune.sweep.dimensions import active_part, grid_points, position, random_points, sobol_points
@@ -242,8 +242,16 @@ class Planner:
         configuration_id = configuration_id_of(self.system, parameters, traces)
         for replicate in self.replicates:
             full = check_configuration(self.space, self.system, {**configured, **replicate.parameters})
-            cell_id = cell_id_of(self.system, full, replicate.seed, traces)
-            yield Cell(cell_id, configuration_id, stratum.label, configuration, replicate, traces)
+            identity = identity_of(self.system, full, replicate.seed, traces)
+            yield Cell(
+                id_of_identity(identity),
+                configuration_id,
+                stratum.label,
+                configuration,
+                replicate,
+                traces,
+                identity,
+            )
 
     def corners(self) -> list[dict[str, Any]]:
         """Return points that together take every listed value and every end of a range once."""

@@ -15,8 +15,9 @@ from gridtune.core.cells import (
     Cell,
     CellResult,
     Replicate,
-    cell_id_of,
     configuration_id_of,
+    id_of_identity,
+    identity_of,
     replicate_streams,
     validated,
 )
@@ -87,13 +88,15 @@ def run_cell(
     workloads = Workloads(base) if workloads is None else workloads
     traces = workloads.checksums(simulated.traces(checked))
     simulated.prepare([checked])
+    identity = identity_of(simulated, checked, seed, traces)
     cell = Cell(
-        cell_id=cell_id_of(simulated, checked, seed, traces),
+        cell_id=id_of_identity(identity),
         configuration_id=configuration_id_of(simulated, checked, traces),
         workload=", ".join(traces),
         configuration=dict(parameters),
         replicate=Replicate(f"seed {seed}", seed),
         traces=traces,
+        identity=identity,
     )
     began = time.perf_counter()
     streams = replicate_streams(seed, traces)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from gridtune.core.cells import canonical_json, content_id, id_of_identity
 from gridtune.errors import SweepError
 from gridtune.sweep import CellResult, Journal, read_journal, space_cells
+from gridtune.sweep.journal_lines import record_line
 from tests.sweep.spaces import toy_space
 
 
@@ -86,8 +91,108 @@ def test_a_line_of_something_else_is_named(tmp_path: Path, results: list[CellRes
     with pytest.raises(SweepError, match="not JSON") as caught:
         read_journal(path)
     assert caught.value.line == 2
-    path.write_text(lines[0] + '{"state": "done"}\n')
+    path.write_bytes(lines[0].encode() + record_line({"state": "done"}))
     with pytest.raises(SweepError, match="no cell's result"):
+        read_journal(path)
+
+
+def altered(path: Path, number: int, old: str, new: str) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    assert old in lines[number - 1]
+    lines[number - 1] = lines[number - 1].replace(old, new, 1)
+    path.write_text("".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"loss":1.0', '"loss":7.0'),
+        ('"state":"done"', '"state":"lost"'),
+        ('"seed":1', '"seed":2'),
+        ('"check":"', '"check":"0'),
+        (',"check"', ',"chock"'),
+        ('"loss":1.0', '"loss":1,0'),
+    ],
+)
+def test_an_altered_line_is_found_and_its_cell_is_named(
+    tmp_path: Path, results: list[CellResult], old: str, new: str
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append(results[:3])
+    altered(path, 3, old, new)
+    for read in (read_journal, Journal):
+        with pytest.raises(SweepError, match="has been altered") as caught:
+            read(path)
+        assert (caught.value.path, caught.value.line) == (path, 3)
+        assert results[1].cell_id in caught.value.message
+        assert "remove it" in str(caught.value.hint)
+    assert "x=0.0" in caught.value.message or new == '"loss":1,0'
+    # What the hint says works.
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2] + lines[3:]))
+    assert list(read_journal(path)) == [results[0].cell_id, results[2].cell_id]
+
+
+def test_a_line_says_what_its_id_is_a_hash_of(tmp_path: Path, results: list[CellResult]) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append(results[:2])
+    identity = json.loads(path.read_text().splitlines()[2])["identity"]
+    assert identity["system"] == "toy"
+    assert identity["version"] == "1"
+    assert identity["seed"] == 1
+    assert content_id(identity) == results[1].cell_id
+    assert read_journal(path)[results[1].cell_id].identity == canonical_json(identity)
+    # A line that was altered with care, its checksum too.
+    record = {**json.loads(path.read_text().splitlines()[2]), "identity": {**identity, "version": "2"}}
+    del record["check"]
+    path.write_bytes(path.read_bytes() + record_line(record))
+    with pytest.raises(SweepError, match="not that of its identity"):
+        read_journal(path)
+
+
+def test_values_come_back_as_they_were(tmp_path: Path, results: list[CellResult]) -> None:
+    path = tmp_path / "journal.jsonl"
+    metrics = {"loss": 0.1 + 0.2, "gain": math.inf, "size": math.nan}
+    notes = {"configuration_id": "no", "list": [1, {"ü": None}], "count": np.int64(3)}
+    parameters = {**results[0].parameters, "part": "1/2"}
+    one = replace(results[0], metrics=metrics, notes=notes, parameters=parameters, seconds=0.25, worker="a:1")
+    with Journal(path) as journal:
+        journal.append([one])
+    assert read_journal(path)[one.cell_id].as_record() == one.as_record()
+
+
+def test_a_parameter_may_be_named_like_a_key_of_the_line(tmp_path: Path, results: list[CellResult]) -> None:
+    path = tmp_path / "journal.jsonl"
+    identity = canonical_json({"parameters": {"a": 1, "configuration_id": "x", "identity": "y"}, "seed": 1})
+    odd = replace(results[0], identity=identity, cell_id=id_of_identity(identity))
+    with Journal(path) as journal:
+        journal.append([odd])
+    assert read_journal(path)[odd.cell_id].identity == identity
+
+
+def test_a_journal_of_an_earlier_gridtune_is_read_and_gone_on_with(
+    tmp_path: Path, results: list[CellResult]
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    records = [result.as_record() for result in results[:2]]
+    for record in records:
+        del record["identity"]
+    lines = [json.dumps(record) for record in ({"journal": "gridtune", "schema": 1}, *records)]
+    path.write_text("\n".join(lines) + "\n")
+    before = path.read_bytes()
+    assert [result.identity for result in read_journal(path).values()] == ["", ""]
+    with Journal(path) as journal:
+        journal.append(results[2:3])
+    with Journal(path) as journal:
+        journal.append(results[3:4])
+    assert path.read_bytes().startswith(before)
+    assert list(read_journal(path)) == [result.cell_id for result in results[:4]]
+    # The old lines have no checks; from the new header on, each has one.
+    assert path.read_text().count('"schema":2') == 1
+    altered(path, 6, ',"check"', ',"chock"')
+    with pytest.raises(SweepError, match="it has no checksum"):
         read_journal(path)
 
 
