@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from gridtune.core.cells import CellResult
+from gridtune.sweep.best_so_far import BestSoFar
 from gridtune.sweep.observing import SweepPlan, SweepResult
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-__all__ = ["BestSoFar", "Progress"]
+__all__ = ["Progress"]
 
 #: Seconds between two plain lines, at least.
 _LINE_SECONDS = 5.0
@@ -25,53 +25,6 @@ _REFRESHES_PER_SECOND = 4
 #: Seconds of results that a guess at the time left needs.
 _SURE_SECONDS = 2.0
 _BAR_WIDTH = 40
-
-
-class BestSoFar:
-    """The leading configuration of each workload, judged by the replicates that most have finished.
-
-    Parameters
-    ----------
-    plan
-        The sweep's.
-    """
-
-    def __init__(self, plan: SweepPlan) -> None:
-        self._metric = plan.space.objective[0].metric
-        self._sign = 1 if plan.directions[0] == "min" else -1
-        self._varied = list(plan.space.dimensions)
-        self._sums: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        self._labels: dict[str, str] = {}
-        self.add(plan.finished)
-
-    def add(self, results: Sequence[CellResult]) -> None:
-        """Take results in."""
-        for result in results:
-            value = result.metrics.get(self._metric, math.nan)
-            if result.state == "done" and not math.isnan(value):
-                self._sums[result.workload][result.configuration_id].append(value)
-                self._labels[result.configuration_id] = self._label(result.configuration)
-
-    def _label(self, configuration: Mapping[str, Any]) -> str:
-        varied = {name: configuration[name] for name in self._varied if name in configuration}
-        return " · ".join(
-            value if isinstance(value, str) else f"{name}={_short(value)}" for name, value in varied.items()
-        )
-
-    def lines(self) -> list[str]:
-        """Return a line for each workload."""
-        lines = []
-        for workload, sums in sorted(self._sums.items()):
-            most = max(map(len, sums.values()))
-            means = {name: sum(values) / most for name, values in sums.items() if len(values) == most}
-            best = min(means, key=lambda name: self._sign * means[name])
-            label = self._labels[best] or "the only configuration"
-            lines.append(f"best so far on {workload}: {label}, {self._metric} {_short(means[best])}")
-        return lines
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _clock(seconds: float) -> str:

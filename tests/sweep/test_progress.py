@@ -5,16 +5,15 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from gridtune.sweep import CellResult, Progress, SweepPlan, SweepResult, as_space, results_table, space_cells
-from gridtune.sweep.progress import BestSoFar
+from gridtune.sweep.best_so_far import BestSoFar
 from tests.sweep.spaces import toy_space
 
 
@@ -76,7 +75,7 @@ def test_nothing_is_shown_to_nobody() -> None:
         progress.finished(results)
 
 
-def test_the_best_is_judged_on_the_replicates_most_have() -> None:
+def test_the_best_is_judged_on_common_replicates() -> None:
     plan, results = plan_and_results("max")
     best = BestSoFar(plan)
     best.add(results)
@@ -86,7 +85,24 @@ def test_the_best_is_judged_on_the_replicates_most_have() -> None:
         {**results[0].as_record(), "configuration_id": "x", "metrics": {"loss": 99}}
     )
     best.add([lucky])
-    assert best.lines() == ["best so far on toy: x=0 · a, loss 4.1"]
+    (line,) = best.lines()
+    assert line.startswith("best so far on toy: x=0 · a, loss 4.1 (")
+    assert line.endswith("1 just begun)")
+
+
+def test_an_easy_replicate_is_no_lead() -> None:
+    plan, results = plan_and_results()
+    template = results[0].as_record()
+
+    def result(configuration: str, x: int, replicate: str, loss: float) -> CellResult:
+        changes = {"configuration_id": configuration, "replicate": replicate, "metrics": {"loss": loss}}
+        return CellResult.from_record({**template, "configuration": {"x": x}, **changes})
+
+    best = BestSoFar(replace(plan, finished=[]))
+    # Both have one replicate more than the other: only the hard one is common, where 1 is better.
+    best.add([result("one", 1, "hard", 10.0), result("one", 1, "harder", 20.0)])
+    best.add([result("two", 2, "hard", 11.0), result("two", 2, "easy", 0.1)])
+    assert best.lines() == ["best so far on toy: x=1, loss 10"]
 
 
 def test_the_screen_is_drawn_between_results_never_amid_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,15 +111,16 @@ def test_the_screen_is_drawn_between_results_never_amid_them(monkeypatch: pytest
     progress.started(replace(plan, finished=[]))
     drawn: list[object] = []
     thread = threading.Thread(target=lambda: drawn.append(progress.screen()))
-    label = BestSoFar._label
+    add = BestSoFar.add
 
-    def slow_label(best: BestSoFar, configuration: Mapping[str, Any]) -> str:
-        # A new configuration's value is there, its label is not: a screen drawn now would have none to show.
+    def slow_add(best: BestSoFar, results: Sequence[CellResult]) -> None:
+        # Half of it is there: a screen drawn now would show nonsense.
         thread.start()
         thread.join(0.1)
-        return label(best, configuration)
+        assert not drawn
+        add(best, results)
 
-    monkeypatch.setattr(BestSoFar, "_label", slow_label)
+    monkeypatch.setattr(BestSoFar, "add", slow_add)
     progress.finished(results[:1])
     thread.join(10)
     assert len(drawn) == 1
