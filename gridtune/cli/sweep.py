@@ -61,7 +61,7 @@ def sweep(
       gridtune sweep search_spaces/quickstart.yaml
       gridtune sweep my_space.yaml --dry-run
       gridtune sweep my_space.yaml --workers 8 --out results/tuesday
-      gridtune sweep my_space.yaml --address ray://head:10001 --tracking-uri http://mlflow:5000
+      gridtune sweep my_space.yaml --address head:6379 --tracking-uri http://mlflow:5000
       gridtune sweep my_space.yaml --retry-failed
 
     Every key of a search space is explained in docs/search_spaces.md.

@@ -31,6 +31,7 @@ from gridtune.sweep.journal_lines import (
     result_line,
     result_of_record,
 )
+from gridtune.sweep.room import AppendOnlyFile, OnFull
 
 __all__ = ["JOURNAL_SCHEMA", "Journal", "read_journal"]
 
@@ -124,6 +125,8 @@ class Journal:
     ----------
     path
         The file; made with its folder if it is missing. A lock file is beside it.
+    on_full
+        Is called with a sentence when the disk is full; writing waits until there is room.
 
     Raises
     ------
@@ -131,14 +134,14 @@ class Journal:
         If another live process has it open. A dead one's lock is gone with it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_full: OnFull | None = None) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_suffix(".lock"))
         try:
             self._results, self._proposals, schema, sound = _read(path)
-            self._file = path.open("ab")
-            if self._file.tell() > sound:
+            self._file = AppendOnlyFile(path, on_full)
+            if self._file.size > sound:
                 self._file.truncate(sound)
             if schema < JOURNAL_SCHEMA:
                 # Lines are never written again: in an old journal, a header of today goes before ours.
@@ -174,17 +177,15 @@ class Journal:
 
     def _write(self, lines: Iterable[bytes]) -> None:
         # One write to the operating system for all of them: what it has taken survives our death.
-        self._file.write(b"".join(lines))
-        self._file.flush()
+        self._file.append(b"".join(lines))
 
     def _sync(self) -> None:
-        os.fsync(self._file.fileno())
+        self._file.sync()
         self._synced = time.monotonic()
 
     def close(self) -> None:
         """Force everything onto the disk and give the journal up."""
         if not self._file.closed:
-            self._sync()
             self._file.close()
             self._lock.close()
 

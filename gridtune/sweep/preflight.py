@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from gridtune.core.system import SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.sweep.plan import Planner, Stratum
 
-__all__ = ["check_room", "preflight"]
+__all__ = ["check_address", "check_room", "preflight"]
 
 #: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
 _LEAST_FREE = 50 * 2**20
@@ -60,6 +61,25 @@ def _place(planner: Planner, stratum: Stratum, field: str | None) -> tuple[str |
         if name in space.fixed:
             return ("fixed", str(name))
     return ()
+
+
+def check_address(address: str | None) -> None:
+    """Refuse the address of Ray Client, over which Tune would not run in this process.
+
+    Raises
+    ------
+    SweepError
+        For `ray://HOST:PORT`, given or in `RAY_ADDRESS`.
+    """
+    address = address or os.environ.get("RAY_ADDRESS") or ""
+    if address.startswith("ray://"):
+        host = address.removeprefix("ray://").partition(":")[0]
+        raise SweepError(
+            f"a sweep cannot be driven over Ray Client ({address}): Tune would run on the cluster's head, "
+            "but the journal and the results are written by this process",
+            hint=f"send it as a job (scripts/submit SPACE --address http://{host}:8265), or run this command "
+            f"on a machine of the cluster with --address {host}:6379",
+        )
 
 
 def check_room(folder: Path) -> None:

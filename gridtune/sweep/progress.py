@@ -78,6 +78,12 @@ class Progress:
         if self._live is not None:
             self._live.stop()
             self._live = None
+        if kind is KeyboardInterrupt and self._plan is not None:
+            left = self._total - sum(self._states.values())
+            self._say(
+                f"interrupted: {self._states['done']:,} of {self._total:,} cells are done and kept in "
+                f"{self._plan.directory}; the same command runs the {left:,} that are left"
+            )
 
     def stage(self, what: str, busy: int) -> None:
         """Show what the sweep is busy with, and with how many workers."""

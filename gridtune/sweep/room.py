@@ -85,8 +85,13 @@ class AppendOnlyFile:
         when_there_is_room(partial(os.fsync, self._descriptor), self._path, self._on_full)
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
+        """Force everything onto the disk, as far as it has room, and close the file, if that is not done."""
         if not self.closed:
+            try:
+                os.fsync(self._descriptor)
+            except OSError as fault:
+                if fault.errno not in _FULL:
+                    raise
             os.close(self._descriptor)
             self._descriptor = -1
 

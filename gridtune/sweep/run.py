@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gridtune.core.cells import Cell, CellResult
+from gridtune.errors import GridtuneWarning
 from gridtune.sweep.adaptive import AdaptiveQueue, directions_of
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.folder import check_writable
@@ -17,9 +19,10 @@ from gridtune.sweep.halving import HalvingQueue
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.plan import Planner
-from gridtune.sweep.preflight import check_room, preflight
+from gridtune.sweep.preflight import check_address, check_room, preflight
 from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import results_table, write_table
+from gridtune.sweep.room import when_there_is_room
 from gridtune.sweep.space import SearchSpace
 from gridtune.sweep.space_check import as_space, check_space, read_plugins
 from gridtune.sweep.workloads import Workloads
@@ -97,6 +100,7 @@ def run_space(
         started or reached, or workers keep dying.
     """
     began = time.monotonic()
+    check_address(address)
     known_space = as_space(space)
     system = check_space(known_space)
     folder = Path(directory) if directory is not None else default_directory(known_space)
@@ -107,7 +111,12 @@ def run_space(
     cells = planner.cells()
     preflight(planner)
     check_room(folder)
-    with Journal(folder / JOURNAL_NAME) as journal:
+
+    def on_full(message: str) -> None:
+        warnings.warn(message, GridtuneWarning, stacklevel=2)
+        tell(message, 0)
+
+    with Journal(folder / JOURNAL_NAME, on_full) as journal:
         renaming = Renaming(system)
         stored = {cell_id: renaming.result(result) for cell_id, result in journal.results.items()}
         finished = {
@@ -138,9 +147,10 @@ def run_space(
         results = _in_order(planner, cells, queue, finished)
         earlier = len(journal.results.keys() - {result.cell_id for result in results})
     table = results_table(results)
-    write_table(table, folder / RESULTS_NAME)
+    path = folder / RESULTS_NAME
+    when_there_is_room(lambda: write_table(table, path), path, on_full)
     seconds = time.monotonic() - began
-    result = SweepResult(plan, results, table, folder / RESULTS_NAME, ran, seconds, earlier, renaming.message)
+    result = SweepResult(plan, results, table, path, ran, seconds, earlier, renaming.message)
     for observer in observers:
         observer.ended(result)
     return result

@@ -68,3 +68,16 @@ def test_a_full_disk_is_found_before_anything_runs(tmp_path: Path, monkeypatch: 
     with pytest.raises(SweepError, match=r"only 1 MB are free") as caught:
         check_room(tmp_path / "not" / "there" / "yet")
     assert "--out" in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_ray_client_is_refused_with_the_reason(
+    given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "ray://head:10001"
+    if not given:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(SweepError, match="Tune would run on the cluster's head") as caught:
+        run_space(SMALL_MACHINE, directory=tmp_path / "out", address=address if given else None)
+    assert "--address head:6379" in str(caught.value)
+    assert not (tmp_path / "out").exists()
