@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -38,7 +37,9 @@ def complete_sweeps(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the folders of sweeps in results/ that begin so, and have the shell add folders."""
-    folders = sorted(str(path.parent) for path in Path("results").glob("*/journal.jsonl"))
+    from gridtune.sweep.folder import sweep_folders
+
+    folders = map(str, sweep_folders())
     items = [CompletionItem(folder) for folder in folders if folder.startswith(incomplete)]
     return [CompletionItem(incomplete, type="dir"), *items]
 

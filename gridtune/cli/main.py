@@ -35,9 +35,12 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
         "run": ("gridtune.cli.run", "Run one cell of a registered system."),
         "sweep": ("gridtune.cli.sweep", "Run a search space on Ray; rank, plot and track it."),
+        "rerun": ("gridtune.cli.rerun", "Run a sweep's cell again and compare it, bit by bit."),
     },
     "Look at results": {
         "report": ("gridtune.cli.report", "Tables and figures of a sweep that has been run."),
+        "compare": ("gridtune.cli.compare", "Compare two sweeps, or two configurations of one."),
+        "export": ("gridtune.cli.export", "Write the best configuration as YAML or JSON."),
         "ui": ("gridtune.cli.ui", "Open the MLflow UI on the right store."),
     },
     "Set up": {

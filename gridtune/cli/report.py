@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from gridtune.cli.completing import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.values import read_parameters
 
 __all__ = ["report"]
 
@@ -60,7 +60,7 @@ def report(
     study = report_study(
         results,
         objective=objective,
-        baseline=_parameters(baseline) if baseline else None,
+        baseline=read_parameters(baseline, "--baseline") if baseline else None,
         tracking=track or tracking_uri is not None,
         tracking_uri=tracking_uri,
     )
@@ -74,20 +74,3 @@ def report(
     untracked = study.tracking is not None and not study.tracking.complete
     if untracked or study.report_error is not None:
         sys.exit(EXIT_FAILED_CELLS)
-
-
-def _parameters(arguments: tuple[str, ...]) -> dict[str, Any]:
-    """Return the parameters of NAME=VALUE arguments, the values read as YAML reads them."""
-    import yaml
-
-    parameters = {}
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(f"{argument!r} is not NAME=VALUE", param_hint="--baseline")
-        try:
-            parameters[name] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            message = f"{argument!r}: the value is not YAML; quote a word that has brackets, colons or hashes"
-            raise click.BadParameter(message, param_hint="--baseline") from None
-    return parameters

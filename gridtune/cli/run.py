@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ import click
 from gridtune.cli.completing import complete_parameters, complete_systems
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from gridtune.core.system import System
     from gridtune.sweep.runner import CellRun
 
-__all__ = ["run"]
+__all__ = ["check_out", "run", "write_tables"]
 
 #: Items of a note that are shown.
 _SHOWN = 5
@@ -46,6 +49,13 @@ class SystemCommand(click.Command):
 @click.command(cls=SystemCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("system", shell_complete=complete_systems)
 @click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete_parameters)
+@click.option(
+    "--parameters",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Take parameters from a YAML or JSON file, such as `gridtune export` writes; KEY=VALUE goes before.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The cell's seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option(
@@ -65,6 +75,7 @@ class SystemCommand(click.Command):
 def run(
     system: str,
     parameters: tuple[str, ...],
+    file: Path | None,
     seed: int,
     as_json: bool,
     out: Path | None,
@@ -81,6 +92,7 @@ def run(
       gridtune run batch trace=quickstart order=sjf backfill=easy
       gridtune run batch trace=my.swf.gz processors=128 walltime=noise noise=0.5 --seed 3
       gridtune run batch trace=kth-sp2 window=3/10 --json
+      gridtune run batch --parameters best.yaml load=1.2
     """
     from gridtune.core.system import get_system
     from gridtune.sweep.plugins import load_plugins, read_plugin
@@ -89,19 +101,53 @@ def run(
     load_plugins(map(read_plugin, plugins))
     simulated = get_system(system)
     if out is not None:
-        _check_out(out)
-    done = run_cell(system, _parse(simulated, parameters), seed=seed, tables=out is not None)
+        check_out(out)
+    given, base = ({}, None) if file is None else _read_parameters(file, simulated)
+    cell = _parse(simulated, parameters, given)
+    done = run_cell(system, cell, seed=seed, tables=out is not None, base=base)
     # Told before the tables are written: the run may have taken hours, and a disk can be full.
     if as_json:
         click.echo(json.dumps(_report(simulated, done), allow_nan=False))
     else:
         _print(simulated, done)
     if out is not None:
-        _write(done, out)
+        write_tables(done.outcome.tables, out)
 
 
-def _parse(system: System, arguments: tuple[str, ...]) -> dict[str, Any]:
-    """Return parameters from KEY=VALUE texts, each checked by itself."""
+def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path | None]:
+    """Return the parameters in a file, and the folder that relative paths in them are relative to."""
+    from gridtune.core.refusals import parameter_hint
+    from gridtune.errors import SweepError
+    from gridtune.sweep.yaml_lines import read_yaml
+
+    try:
+        # YAML's readers read JSON, too.
+        document = read_yaml(file.read_text(encoding="utf-8"), file)
+    except (OSError, UnicodeDecodeError) as fault:
+        raise SweepError(f"cannot be read: {fault}", path=file) from None
+    content, base = document.content, None
+    place: tuple[str, ...] = ()
+    if isinstance(content, dict) and isinstance(content.get("parameters"), dict):
+        if content.get("system", system.name) != system.name:
+            raise SweepError(
+                f"the parameters are those of the system {content['system']!r}",
+                path=file,
+                line=document.line(("system",)),
+                hint=f"gridtune run {content['system']} --parameters {file}",
+            )
+        base = (content.get("provenance") or {}).get("base")
+        content, place = content["parameters"], ("parameters",)
+    if not isinstance(content, dict):
+        raise SweepError("a file of parameters is a mapping of names to values", path=file)
+    for name in content:
+        if name not in system.Parameters.model_fields:
+            message, hint = f"{system.name} has no parameter {name!r}", parameter_hint(system, name)
+            raise SweepError(message, path=file, line=document.line((*place, name)), hint=hint)
+    return content, file.resolve().parent if base is None else Path(base)
+
+
+def _parse(system: System, arguments: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters from KEY=VALUE texts, each checked by itself, over those that are given already."""
     from gridtune.core.refusals import parameter_hint
     from gridtune.errors import SweepError
 
@@ -118,16 +164,18 @@ def _parse(system: System, arguments: tuple[str, ...]) -> dict[str, Any]:
         # An empty word or `none` for a parameter that can be left out says that it is.
         left_out = fields[name].default is None and value in {"", "none", "null"}
         parameters[name] = None if left_out else value
-    missing = [name for name, field in fields.items() if field.is_required() and name not in parameters]
+    missing = [
+        name for name, field in fields.items() if field.is_required() and name not in {**given, **parameters}
+    ]
     if missing:
         raise SweepError(
             f"{system.name} needs {', '.join(missing)}",
             hint=f"such as {missing[0]}={(fields[missing[0]].examples or ['…'])[0]}",
         )
-    return parameters
+    return {**given, **parameters}
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path) -> None:
     """Refuse, before the cell is run, what no table can be written to."""
     from gridtune.errors import SweepError
     from gridtune.sweep.folder import check_writable
@@ -143,12 +191,11 @@ def _is_file(out: Path) -> bool:
     return out.suffix == ".parquet"
 
 
-def _write(done: CellRun, out: Path) -> None:
+def write_tables(tables: Mapping[str, pa.Table], out: Path) -> None:
     """Write the tables; a file's name that was given for several of them is the folder's, without suffix."""
     from gridtune.errors import SweepError
     from gridtune.sweep.results import write_table
 
-    tables = done.outcome.tables
     if not tables:
         raise SweepError(f"the cell has no tables, so nothing is written to {out}")
     if _is_file(out) and len(tables) == 1:

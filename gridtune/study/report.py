@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,19 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from gridtune.core.system import System, get_system, system_names
-from gridtune.errors import GridtuneError, SweepError
+from gridtune.core.system import get_system
+from gridtune.errors import SweepError
 from gridtune.report.derived import add_derived
-from gridtune.report.facts import FACTS_FILE, SweepFacts
+from gridtune.report.facts import FACTS_FILE
 from gridtune.report.material import ReportMaterial
 from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
 from gridtune.report.summary import Summary, summarise, write_report
+from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
-from gridtune.sweep.journal import read_journal
-from gridtune.sweep.plugins import load_plugins, read_plugin
-from gridtune.sweep.renaming import Renaming
-from gridtune.sweep.results import read_table, results_of
-from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
+from gridtune.sweep.run import RESULTS_NAME
 from gridtune.sweep.runner import error_text
 
 if TYPE_CHECKING:
@@ -69,13 +65,8 @@ def report_study(
         If there are no results, no cell has the metric, no configuration is the baseline, or another report
         than the sweep's own is to be tracked.
     """
-    path = _table_path(Path(results))
-    folder = path.parent
-    own = SweepFacts.read(folder)
-    renaming = Renaming(_system_of(own))
-    own = own.renamed(renaming)
-    table = renaming.table(read_table(path))
-    journal = {key: renaming.result(result) for key, result in read_journal(folder / JOURNAL_NAME).items()}
+    sweep = read_sweep(results)
+    folder, own, table = sweep.directory, sweep.facts, sweep.table
     facts = own.for_report(table, objective=objective, baseline=baseline)
     other = own.folder_of(facts)
     if other and tracking:
@@ -83,16 +74,16 @@ def report_study(
             "the store holds the sweep's own report, not one of another objective or baseline",
             hint="track without --objective and --baseline",
         )
-    cells = results_of(table, journal)
-    earlier = len(journal) - len(cells)
+    cells = sweep.results
+    earlier = len(sweep.journal) - len(cells)
     if other:
         summary = summarise(table, facts)
         files = write_report(summary, folder / other)
         add_derived(folder, files)
         study = Study(folder, facts, cells, table, summary, files, report=folder / other)
-        return replace(study, earlier=earlier, renaming=renaming.message)
+        return replace(study, earlier=earlier, renaming=sweep.renaming.message)
     study = write_study(folder, summarise(table, facts), cells, table)
-    study = replace(study, earlier=earlier, renaming=renaming.message)
+    study = replace(study, earlier=earlier, renaming=sweep.renaming.message)
     schedules = read_schedules(folder / SCHEDULES)
     add_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
     if not tracking:
@@ -108,25 +99,6 @@ def report_study(
     finally:
         outcome = tracker.close(status)
     return replace(study, tracking=outcome)
-
-
-def _table_path(path: Path) -> Path:
-    table = path / RESULTS_NAME if path.is_dir() else path
-    if table.is_file():
-        return table
-    if path.is_dir() and (path / JOURNAL_NAME).exists():
-        hint = "start the same sweep again: it runs only the missing cells"
-        raise SweepError(f"the sweep has no {RESULTS_NAME} yet", path=path, hint=hint)
-    raise SweepError("no results of a sweep are there", path=path, hint="give a sweep's folder: results/NAME")
-
-
-def _system_of(facts: SweepFacts) -> System | None:
-    """Return the system of a sweep, with its plug-ins loaded; None where it is no longer there."""
-    for path in facts.plugins:
-        # The stored results can be ranked without the plug-in that made them.
-        with contextlib.suppress(GridtuneError):
-            load_plugins([read_plugin(Path(path))])
-    return get_system(facts.system) if facts.system in system_names() else None
 
 
 def write_study(folder: Path, summary: Summary, results: Sequence[CellResult], table: pa.Table) -> Study:

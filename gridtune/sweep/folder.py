@@ -1,4 +1,4 @@
-"""A check that a folder can be written into, before hours are spent on what goes there."""
+"""Folders of sweeps: which there are, and a check that one can be written into."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 
 from gridtune.errors import SweepError
 
-__all__ = ["check_writable"]
+__all__ = ["check_writable", "sweep_folders"]
+
+#: Where sweeps are by default, a folder each.
+RESULTS = Path("results")
 
 
 def check_writable(folder: Path) -> None:
@@ -37,3 +40,8 @@ def check_writable(folder: Path) -> None:
             # What somebody else has put something into meanwhile stays.
             with contextlib.suppress(OSError):
                 directory.rmdir()
+
+
+def sweep_folders(root: Path = RESULTS) -> list[Path]:
+    """Return the folders in `root` that hold a sweep's journal, sorted by name."""
+    return sorted(path.parent for path in root.glob("*/journal.jsonl"))

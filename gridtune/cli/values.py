@@ -1,0 +1,42 @@
+"""NAME=VALUE arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+__all__ = ["read_parameters"]
+
+
+def read_parameters(arguments: Iterable[str], option: str) -> dict[str, Any]:
+    """Return the parameters of NAME=VALUE arguments, the values read as YAML reads them.
+
+    Parameters
+    ----------
+    arguments
+        Each a NAME=VALUE.
+    option
+        What they were given to, for messages.
+
+    Raises
+    ------
+    click.BadParameter
+        If one is no NAME=VALUE, or a name is given twice.
+    """
+    import yaml
+
+    parameters: dict[str, Any] = {}
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{argument!r} is not NAME=VALUE", param_hint=option)
+        if name in parameters:
+            raise click.BadParameter(f"{name} is given twice", param_hint=option)
+        try:
+            parameters[name] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            message = f"{argument!r}: the value is not YAML; quote a word that has brackets, colons or hashes"
+            raise click.BadParameter(message, param_hint=option) from None
+    return parameters

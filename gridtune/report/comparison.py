@@ -1,0 +1,385 @@
+"""Two sweeps, or two configurations of one, compared replicate by replicate.
+
+The statistics are those of a ranking: paired differences to a baseline, which is the first side here, tested
+for all comparisons of a workload together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gridtune.errors import SweepError
+from gridtune.report.facts import ObjectiveFacts, SweepFacts
+from gridtune.report.labels import PARAMETER_PREFIX
+from gridtune.report.overall import rank_overall
+from gridtune.report.ranking import configuration_parameters, rank, strata
+
+if TYPE_CHECKING:
+    from gridtune.core.system import System
+
+__all__ = ["Comparison", "Side", "compare"]
+
+#: The parameter that tells the two sides apart.
+_SIDE = "compared side"
+#: Columns of a ranking that a comparison has.
+_STATISTICS = ("diff", "diff_low", "diff_high", "relative", "relative_low", "relative_high", "p_value")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    facts
+        Of its sweep.
+    table
+        One row per cell of the sweep.
+    selection
+        Parameters that a configuration must have to be compared; empty for all.
+    """
+
+    name: str
+    facts: SweepFacts
+    table: pa.Table
+    selection: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The second side compared with the first.
+
+    Attributes
+    ----------
+    first, second
+        Names of the sides.
+    objective
+        What was compared.
+    parameters
+        Those that tell the compared configurations apart.
+    rows
+        One for each workload and configuration that both sides have: `workload`, the parameters, `n`
+        (common replicates), `first_mean`, `second_mean`, `diff` (second minus first) with its interval
+        `diff_low`, `diff_high`, the same as fractions of the first's mean in `relative*`, `p_value` and
+        `verdict` ("better": the second is).
+    overall
+        The same over all workloads, by relative differences alone; empty for one workload.
+    differs
+        Parameter to its values on the two sides, where it has one on each and they differ.
+    notes
+        What a reader should know: replicates or configurations that only one side has.
+    """
+
+    first: str
+    second: str
+    objective: ObjectiveFacts
+    parameters: Sequence[str]
+    rows: Sequence[Mapping[str, Any]]
+    overall: Sequence[Mapping[str, Any]]
+    differs: Mapping[str, tuple[Any, Any]]
+    notes: Sequence[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `--json` prints."""
+        objective = self.objective
+        return {
+            "first": self.first,
+            "second": self.second,
+            "objective": {
+                "metric": objective.metric,
+                "direction": objective.direction,
+                "unit": objective.unit,
+            },
+            "differs": {name: list(values) for name, values in self.differs.items()},
+            "comparisons": [dict(row) for row in self.rows],
+            "overall": [dict(row) for row in self.overall],
+            "notes": list(self.notes),
+        }
+
+    def table(self) -> pa.Table:
+        """Return the comparisons as a table, a row each."""
+        return pa.Table.from_pylist([dict(row) for row in self.rows])
+
+
+def compare(first: Side, second: Side, system: System | None, *, objective: str | None = None) -> Comparison:
+    """Compare two sides on the workloads, configurations and replicates that both have.
+
+    Configurations are compared if they have the same parameters but for those that a side's selection names
+    and those with one value on each side. A parameter that a side does not set has its default.
+
+    Parameters
+    ----------
+    first, second
+        The sides; the second is compared with the first.
+    system
+        The system of both; None where it is not installed, then a parameter that a side lacks is null.
+    objective
+        The metric; by default the first side's own.
+
+    Raises
+    ------
+    GridtuneError
+        If there is nothing that can be compared; the message says why.
+    """
+    goal = _goal(first, second, objective)
+    tables = [_selected(side) for side in (first, second)]
+    defaults = _defaults(system)
+    apart = _apart(tables, {*first.selection, *second.selection}, defaults)
+    sides = [_cells(table, goal.metric, apart, defaults) for table in tables]
+    pairs, notes = _common(sides, (first.name, second.name))
+    if not pairs:
+        message = f"no configuration is both in {first.name} and in {second.name}"
+        hint = "name one of each: --configuration NAME=VALUE --configuration NAME=VALUE"
+        raise SweepError(message, hint=hint)
+    combined = _combined(sides, pairs, apart, goal.metric, tables)
+    settings: dict[str, Any] = {
+        "objective": goal.metric,
+        "direction": goal.direction,
+        "baseline": {_SIDE: 0},
+        "unit": goal.unit,
+    }
+    overall = rank_overall(combined, **settings)
+    if first.facts.system_version != second.facts.system_version:
+        versions = f"{first.facts.system_version} and {second.facts.system_version}"
+        notes.append(f"the cells were run under versions {versions} of the system {first.facts.system}")
+    return Comparison(
+        first=first.name,
+        second=second.name,
+        objective=goal,
+        parameters=apart,
+        rows=list(_rows(rank(combined, **settings), apart)),
+        overall=[] if overall is None else list(_rows(overall, apart)),
+        differs=_differing(tables, apart, defaults),
+        notes=notes,
+    )
+
+
+def _goal(first: Side, second: Side, objective: str | None) -> ObjectiveFacts:
+    if first.facts.system != second.facts.system:
+        message = f"{first.name} is a sweep of {first.facts.system}, {second.name} of {second.facts.system}"
+        raise SweepError(f"{message}: their configurations cannot be paired")
+    facts = first.facts if objective is None else first.facts.with_objective(objective)
+    goal = facts.objectives[0]
+    for side in (first, second):
+        if f"metric.{goal.metric}" not in side.table.column_names:
+            raise SweepError(f"no cell of {side.name} has the metric {goal.metric!r}")
+    return goal
+
+
+def _selected(side: Side) -> list[dict[str, Any]]:
+    """Return the rows of the configurations that are meant."""
+    wanted = side.facts.with_baseline(side.selection, side.table).baseline if side.selection else {}
+    if not side.table.num_rows:
+        raise SweepError(f"{side.name} has no cells")
+    rows: list[dict[str, Any]] = side.table.to_pylist()
+    return [
+        row for row in rows if all(row[PARAMETER_PREFIX + name] == value for name, value in wanted.items())
+    ]
+
+
+def _defaults(system: System | None) -> dict[str, Any]:
+    if system is None:
+        return {}
+    fields = system.Parameters.model_fields
+    return {name: None if field.is_required() else field.default for name, field in fields.items()}
+
+
+def _value(row: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> Any:
+    return row.get(PARAMETER_PREFIX + name, defaults.get(name))
+
+
+def _apart(
+    tables: Sequence[Sequence[Mapping[str, Any]]], selected: Iterable[str], defaults: Mapping[str, Any]
+) -> list[str]:
+    """Return the parameters that tell configurations of one side apart: in the order of the tables."""
+    names: dict[str, None] = {}
+    for rows in tables:
+        table = pa.Table.from_pylist(list(rows))
+        varying = configuration_parameters(table, ["workload"])
+        names |= dict.fromkeys(name for name in varying if len(table[PARAMETER_PREFIX + name].unique()) > 1)
+    return [name for name in names if name not in set(selected)]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """A side's cells: by workload and configuration, by replicate."""
+
+    rows: Mapping[tuple[str, tuple[Any, ...]], Mapping[tuple[str, int], Mapping[str, Any]]]
+    checksums: Mapping[str, str]
+
+
+def _cells(
+    table: Sequence[Mapping[str, Any]], metric: str, apart: Sequence[str], defaults: Mapping[str, Any]
+) -> _Cells:
+    rows: dict[tuple[str, tuple[Any, ...]], dict[tuple[str, int], Mapping[str, Any]]] = {}
+    checksums: dict[str, str] = {}
+    for row in table:
+        configuration = tuple(_value(row, name, defaults) for name in apart)
+        replicates = rows.setdefault((row["workload"], configuration), {})
+        before = replicates.setdefault((row["replicate"], row["seed"]), row)
+        if before["configuration_id"] != row["configuration_id"]:
+            raise SweepError(
+                "several configurations of a side cannot be told apart by their parameters",
+                hint="name more of their parameters with --configuration",
+            )
+        checksums[row["workload"]] = row["trace_checksum"]
+    return _Cells(rows, checksums)
+
+
+#: Workload and configuration on both sides, to the replicates that both have.
+_Pairs = dict[tuple[tuple[str, tuple[Any, ...]], tuple[str, tuple[Any, ...]]], list[tuple[str, int]]]
+
+
+def _common(sides: Sequence[_Cells], names: tuple[str, str]) -> tuple[_Pairs, list[str]]:
+    """Return what both sides have, and what is to be said of the rest."""
+    workloads = _workloads(sides, names)
+    pairs: _Pairs = {}
+    notes = []
+    single = incomplete = 0
+    for key, replicates in sides[0].rows.items():
+        if key[0] not in workloads:
+            continue
+        other = (workloads[key[0]], key[1])
+        if other not in sides[1].rows:
+            single += 1
+            continue
+        both = [replicate for replicate in replicates if replicate in sides[1].rows[other]]
+        if not both:
+            texts = (_replicates_text(side, place) for side, place in zip(sides, (key, other), strict=True))
+            has, have = (f"{name} has {text}" for name, text in zip(names, texts, strict=True))
+            raise SweepError(f"on {key[0]} the two have no replicate in common: {has}, {have}")
+        incomplete += len(both) < max(len(replicates), len(sides[1].rows[other]))
+        pairs[key, other] = both
+    single += sum(
+        place[0] in workloads.values() and place not in {other for _, other in pairs}
+        for place in sides[1].rows
+    )
+    left = [set(side.checksums) - set(taken) for side, taken in zip(sides, _both(workloads), strict=True)]
+    if any(left):
+        listed = ", ".join(sorted(left[0] | left[1]))
+        notes.append(f"only one of the two has the workload {listed}")
+    if single:
+        notes.append(f"{single} configurations are in one of the two only, and left out")
+    if incomplete:
+        notes.append(f"{incomplete} comparisons leave out replicates that only one of the two has")
+    return pairs, notes
+
+
+def _both(workloads: Mapping[str, str]) -> tuple[Iterable[str], Iterable[str]]:
+    return workloads.keys(), workloads.values()
+
+
+def _replicates_text(side: _Cells, place: tuple[str, tuple[Any, ...]]) -> str:
+    labels = [label for label, _ in side.rows[place]]
+    return labels[0] if len(labels) == 1 else f"{labels[0]} … {labels[-1]}"
+
+
+def _workloads(sides: Sequence[_Cells], names: tuple[str, str]) -> dict[str, str]:
+    """Return the first side's workloads that the second has: by name or else by content."""
+    first, second = (side.checksums for side in sides)
+    found = {}
+    for name, checksum in first.items():
+        if name in second:
+            if second[name] != checksum:
+                contents = f"{checksum[:12]} in {names[0]}, {second[name][:12]} in {names[1]}"
+                raise SweepError(f"{name} is not the same log on both sides: its SHA-256 is {contents}")
+            found[name] = name
+            continue
+        same = [other for other, content in second.items() if content == checksum and other not in first]
+        if len(same) == 1:
+            found[name] = same[0]
+    if not found:
+        lists = [", ".join(sorted(side.checksums)) for side in sides]
+        raise SweepError(
+            f"the two have no workload in common: {names[0]} has {lists[0]}, {names[1]} has {lists[1]}"
+        )
+    return found
+
+
+def _combined(
+    sides: Sequence[_Cells],
+    pairs: _Pairs,
+    apart: Sequence[str],
+    metric: str,
+    tables: Sequence[Sequence[Mapping[str, Any]]],
+) -> pa.Table:
+    """Return one table of cells of both sides, as a ranking reads it."""
+    column = f"metric.{metric}"
+    rows = []
+    for places, replicates in pairs.items():
+        for number, (side, place) in enumerate(zip(sides, places, strict=True)):
+            for replicate in replicates:
+                cell = side.rows[place][replicate]
+                rows.append(
+                    {
+                        "workload": places[0][0],
+                        "configuration_id": f"{number}:{cell['configuration_id']}",
+                        "replicate": f"{replicate[0]}, {replicate[1]}",
+                        "state": cell["state"],
+                        column: math.nan if cell[column] is None else cell[column],
+                        **{
+                            PARAMETER_PREFIX + name: text
+                            for name, text in zip(apart, map(_plain, place[1]), strict=True)
+                        },
+                        PARAMETER_PREFIX + _SIDE: number,
+                    }
+                )
+    return pa.Table.from_pylist(rows)
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def _rows(ranking: pa.Table, apart: Sequence[str]) -> Iterable[dict[str, Any]]:
+    """Yield a row for each comparison, from the two rows that a ranking has of it."""
+    for workload, rows in strata(ranking):
+        of = {(row[PARAMETER_PREFIX + _SIDE], *_key(row, apart)): row for row in rows}
+        for row in rows:
+            if row[PARAMETER_PREFIX + _SIDE] == 0:
+                continue
+            base = of[0, *_key(row, apart)]
+            yield {
+                "workload": workload,
+                **{name: row.get(PARAMETER_PREFIX + name) for name in apart},
+                "n": row["pairs"],
+                "first_mean": base["mean"],
+                "second_mean": row["mean"],
+                **{name: row[name] for name in _STATISTICS},
+                "verdict": row["verdict"],
+            }
+
+
+def _key(row: Mapping[str, Any], apart: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(row.get(PARAMETER_PREFIX + name) for name in apart)
+
+
+def _differing(
+    tables: Sequence[Sequence[Mapping[str, Any]]], apart: Sequence[str], defaults: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """Return the parameters with one value on each side, and another on the other."""
+    names = dict.fromkeys(
+        name.removeprefix(PARAMETER_PREFIX)
+        for rows in tables
+        for name in rows[0]
+        if name.startswith(PARAMETER_PREFIX)
+    )
+    found = {}
+    for name in names:
+        # The path of a log may differ; its content was compared.
+        if name in apart or name == "trace":
+            continue
+        values = [
+            {repr(_value(row, name, defaults)): _value(row, name, defaults) for row in rows}
+            for rows in tables
+        ]
+        if all(len(side) == 1 for side in values) and values[0].keys() != values[1].keys():
+            found[name] = (next(iter(values[0].values())), next(iter(values[1].values())))
+    return found

@@ -1,0 +1,130 @@
+"""`StoredSweep`: a sweep as it lies in its folder, read without running anything."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gridtune.core.cells import Cell, CellResult
+from gridtune.core.system import System, get_system, system_names
+from gridtune.errors import GridtuneError, SweepError
+from gridtune.report.facts import SweepFacts
+from gridtune.report.labels import PARAMETER_PREFIX
+from gridtune.sweep.journal import read_journal
+from gridtune.sweep.plan import Planner
+from gridtune.sweep.plugins import load_plugins, read_plugin
+from gridtune.sweep.renaming import Renaming
+from gridtune.sweep.results import read_table, results_of
+from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
+from gridtune.sweep.space import parse_space
+from gridtune.sweep.workloads import Workloads
+
+__all__ = ["StoredSweep", "read_sweep"]
+
+
+@dataclass(frozen=True)
+class StoredSweep:
+    """A sweep as it lies in its folder, under the names that metrics and parameters have now.
+
+    Attributes
+    ----------
+    directory
+        The folder.
+    facts
+        What the sweep is about.
+    system
+        The system; None where it is no longer installed.
+    table
+        One row per cell, as `gridtune.sweep.results_table` makes it.
+    journal
+        Every result of the journal by cell id; empty where there is none.
+    renaming
+        The old names that were met.
+    """
+
+    directory: Path
+    facts: SweepFacts
+    system: System | None
+    table: pa.Table
+    journal: Mapping[str, CellResult]
+    renaming: Renaming
+
+    @cached_property
+    def results(self) -> list[CellResult]:
+        """The results of the table's cells that the journal has, as the table describes them."""
+        return results_of(self.table, self.journal)
+
+    @property
+    def base(self) -> Path | None:
+        """The folder that relative trace paths are relative to."""
+        return None if self.facts.base is None else Path(self.facts.base)
+
+    def cells_of(self, configuration_id: str) -> list[Cell]:
+        """Return the cells of one of the table's configurations, planned again from the search space.
+
+        It needs no journal: the parameters that a replicate adds (its window) are not in the table.
+
+        Raises
+        ------
+        GridtuneError
+            If the space cannot be planned here: a trace or a plug-in is missing, say.
+        """
+        rows = self.table.filter(pc.equal(self.table["configuration_id"], configuration_id))
+        if self.system is None or not rows.num_rows:
+            raise SweepError("the configuration cannot be planned again", path=self.directory)
+        space = parse_space(self.facts.space, path=None if self.base is None else self.base / "space.yaml")
+        planner = Planner(space, self.system, Workloads(self.base))
+        row = rows.slice(0, 1).to_pylist()[0]
+        names = (name for name in space.dimensions if row.get(PARAMETER_PREFIX + name) is not None)
+        cells = planner.cells([{name: row[PARAMETER_PREFIX + name] for name in names}])
+        wanted = set(rows["cell_id"].to_pylist())
+        return [cell for cell in cells if cell.cell_id in wanted]
+
+
+def read_sweep(results: str | Path) -> StoredSweep:
+    """Return the sweep in a folder.
+
+    Parameters
+    ----------
+    results
+        The folder, or the `results.parquet` in it.
+
+    Raises
+    ------
+    SweepError
+        If no sweep has ended there.
+    """
+    path = _table_path(Path(results))
+    folder = path.parent
+    own = SweepFacts.read(folder)
+    system = _system_of(own)
+    renaming = Renaming(system)
+    facts = own.renamed(renaming)
+    table = renaming.table(read_table(path))
+    journal = {key: renaming.result(result) for key, result in read_journal(folder / JOURNAL_NAME).items()}
+    return StoredSweep(folder, facts, system, table, journal, renaming)
+
+
+def _table_path(path: Path) -> Path:
+    table = path / RESULTS_NAME if path.is_dir() else path
+    if table.is_file():
+        return table
+    if path.is_dir() and (path / JOURNAL_NAME).exists():
+        hint = "start the same sweep again: it runs only the missing cells"
+        raise SweepError(f"the sweep has no {RESULTS_NAME} yet", path=path, hint=hint)
+    raise SweepError("no results of a sweep are there", path=path, hint="give a sweep's folder: results/NAME")
+
+
+def _system_of(facts: SweepFacts) -> System | None:
+    """Return the system of a sweep, with its plug-ins loaded; None where it is no longer there."""
+    for path in facts.plugins:
+        # The stored results can be ranked without the plug-in that made them.
+        with contextlib.suppress(GridtuneError):
+            load_plugins([read_plugin(Path(path))])
+    return get_system(facts.system) if facts.system in system_names() else None

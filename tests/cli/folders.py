@@ -1,0 +1,48 @@
+"""Folders of sweeps that have been run, made in this process without Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gridtune.report.facts import SweepFacts
+from gridtune.sweep import Journal, SweepPlan, WorkloadFacts, as_space
+from gridtune.sweep.adaptive import directions_of
+from gridtune.sweep.plan import Planner
+from gridtune.sweep.results import results_table, write_table
+from gridtune.sweep.runner import run_one
+from gridtune.sweep.space_check import check_space
+from gridtune.sweep.workloads import Workloads
+
+
+def finished_sweep(folder: Path, space: Mapping[str, Any] | Path) -> Path:
+    """Run a space's cells here, and leave the folder as a finished sweep does."""
+    checked = as_space(space)
+    system = check_space(checked)
+    workloads = Workloads(checked.base)
+    cells = Planner(checked, system, workloads).cells()
+    results = [run_one(cell, system, workloads.load) for cell in cells]
+    with Journal(folder / "journal.jsonl") as journal:
+        journal.append(results)
+    facts = [
+        WorkloadFacts(name, log.name, log.checksum, len(log), log.machine_processors, log.source)
+        for name, log in workloads.loaded.items()
+    ]
+    plan = SweepPlan(checked, folder, directions_of(checked, system), len(results), results, facts)
+    SweepFacts.of(plan).write(folder)
+    write_table(results_table(results), folder / "results.parquet")
+    return folder
+
+
+def quickstart(**changes: Any) -> dict[str, Any]:
+    """Return a small search space of the batch system."""
+    space: dict[str, Any] = {
+        "name": "small",
+        "fixed": {"trace": "quickstart"},
+        "dimensions": {"order": ["fcfs", "sjf", "saf"], "backfill": ["none", "easy"]},
+        "replicates": {"windows": 10},
+        "objective": "bounded_slowdown_mean",
+        "baseline": {"order": "fcfs"},
+    }
+    return {key: value for key, value in {**space, **changes}.items() if value is not None}

@@ -1,0 +1,123 @@
+"""`gridtune rerun`: a cell again, from its id or an MLflow run, compared to the last bit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from gridtune.cli.main import main
+from gridtune.core.cells import CellResult
+from gridtune.study import report_study
+from gridtune.sweep import Journal, read_journal
+from gridtune.tracking.store import connect
+from tests.cli.folders import finished_sweep, quickstart
+from tests.sweep.spaces import toy_space
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["rerun", *map(str, arguments)])
+    return int(ended.value.code or 0)
+
+
+def append(folder: Path, result: CellResult, **changes: Any) -> None:
+    with Journal(folder / "journal.jsonl") as journal:
+        journal.append([replace(result, **changes)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    space = quickstart(dimensions={"order": ["fcfs", "saf"]}, replicates={"windows": 2})
+    return finished_sweep(tmp_path / "results" / "small", space)
+
+
+def test_a_cell_is_identical_and_leaves_its_schedule(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = next(iter(read_journal(folder / "journal.jsonl").values()))
+    monkeypatch.chdir(tmp_path)  # the sweep is found in results/
+    assert run(result.cell_id[:8], "--json", "--out", "schedule.parquet") == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert cell["identical"]
+    assert cell["metrics"] == result.metrics
+    assert pq.read_table("schedule.parquet").num_rows == 2500
+
+
+def test_another_number_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = next(iter(read_journal(folder / "journal.jsonl").values()))
+    value = result.metrics["wait_mean"] * (1 + 1e-15)
+    append(folder, result, metrics={**result.metrics, "wait_mean": value})
+    assert run(result.cell_id, folder) == 1
+    printed = capsys.readouterr().out
+    assert "1 of 70 metrics differ" in printed
+    assert f"wait_mean: {value!r} then, {result.metrics['wait_mean']!r} now" in printed
+
+
+def test_a_changed_log_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text("".join(f"{n} {n} -1 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n" for n in range(1, 21)))
+    space = quickstart(
+        fixed={"trace": str(log), "processors": 4}, dimensions={"order": ["fcfs"]}, replicates={"seeds": 1}
+    )
+    folder = finished_sweep(tmp_path / "small", space)
+    (cell_id,) = read_journal(folder / "journal.jsonl")
+    assert run(cell_id, folder) == 0
+    log.write_text(log.read_text().replace(" 10 1 ", " 15 1 "))
+    assert run(cell_id, folder) == 1
+    assert f"another cell now: the content of {log} is not what it was" in capsys.readouterr().out
+
+
+def test_a_failed_cell_fails_again_or_says_that_it_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = toy_space(dimensions={"x": [1], "kind": ["good", "raises"]}, replicates={"seeds": 1})
+    folder = finished_sweep(tmp_path / "toys", space)
+    results = {
+        result.configuration["kind"]: result for result in read_journal(folder / "journal.jsonl").values()
+    }
+    assert run(results["raises"].cell_id, folder) == 1
+    assert "failed (it was failed, too)" in capsys.readouterr().out
+    append(folder, results["good"], state="lost", metrics={})
+    assert run(results["good"].cell_id, folder) == 1
+    assert "done now" in capsys.readouterr().out
+
+
+def test_an_unclear_beginning_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = next(iter(read_journal(folder / "journal.jsonl").values()))
+    append(folder, result, cell_id=f"{result.cell_id[:10]}{'0' * 10}")
+    assert run(result.cell_id[:9], folder) == 2
+    assert f"2 cells' ids begin with {result.cell_id[:9]!r}" in capsys.readouterr().err
+    assert run(result.cell_id[:2], folder) == 2
+    assert "too short" in capsys.readouterr().err
+    assert run("0123456789", folder) == 2
+    assert "no cell's id begins with '0123456789'" in capsys.readouterr().err
+
+
+@pytest.mark.integration
+def test_a_run_of_mlflow_is_run_again_without_the_folder(
+    folder: Path, store_uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report_study(folder, tracking=True, tracking_uri=store_uri)
+    ids = {
+        row["cell_id"]
+        for row in pq.read_table(folder / "results.parquet").to_pylist()
+        if row["param.order"] == "saf"
+    }
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    client = connect(store_uri)
+    (experiment,) = (found for found in client.search_experiments() if found.name == "small")
+    runs = client.search_runs([experiment.experiment_id])
+    children = {found.data.params.get("order"): found.info.run_id for found in runs}
+    capsys.readouterr()
+    assert run(children["saf"], "--tracking-uri", store_uri, "--json") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["identical"]
+    assert {cell["cell_id"] for cell in content["cells"]} == ids
+    assert run(children[None], "--tracking-uri", store_uri) == 2
+    assert "is not that of a configuration" in capsys.readouterr().err
