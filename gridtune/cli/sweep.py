@@ -126,11 +126,14 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
     baseline = "the baseline and " if summary["cells"] else ""
     configurations = f"{_count(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
     heading = f"up to {_count(summary['most_cells'], 'cell')}: {baseline}{configurations}, {replicates} each"
-    asha = space.strategy.asha
-    if asha is None:
+    stopping = space.strategy.stopping
+    if stopping is None:
         return heading
-    rungs = len(space.dimensions[asha.resource].grid or ())
-    return f"{heading}, one in {asha.reduction} going on to the next of {rungs} values of {asha.resource}"
+    steps = "replicate after replicate"
+    if stopping.resource is not None:
+        values = len(space.dimensions[stopping.resource].grid or ())
+        steps = f"for one after another of {values} values of {stopping.resource}"
+    return f"{heading}, {steps}; most are stopped early"
 
 
 def _count(number: int, what: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from gridtune.errors import SweepError
 
 __all__ = [
+    "RAY_ENVIRONMENT",
     "environment",
     "local_processors",
     "processors_here",
@@ -25,7 +26,7 @@ __all__ = [
 
 #: One thread per worker: many workers each with a thread pool wait for one another. Ray and Tune: no
 #: statistics sent home, no console output, loggers and snapshots of their own (the journal is the truth).
-_ENVIRONMENT = {
+RAY_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -92,7 +93,7 @@ def ray_session(
         If the cluster cannot be reached or started, or has no room for one worker.
     """
     address = address or os.environ.get("RAY_ADDRESS") or None
-    with environment(_ENVIRONMENT):
+    with environment(RAY_ENVIRONMENT):
         # Some of it is read when Ray is imported.
         import ray  # noqa: PLC0415
 

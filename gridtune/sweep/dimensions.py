@@ -14,6 +14,7 @@ from gridtune.errors import SpaceError
 from gridtune.sweep.space import Dimension
 
 __all__ = [
+    "Point",
     "active_part",
     "grid_points",
     "in_order",

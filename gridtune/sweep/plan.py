@@ -112,16 +112,13 @@ def _strategy_points(space: SearchSpace) -> list[dict[str, Any]]:
 
 def most_cells(space: SearchSpace) -> int:
     """Return how many cells an adaptive strategy comes to at most; 0 for another strategy, which knows."""
-    adaptive, asha = space.strategy.adaptive, space.strategy.asha
+    adaptive, stopping = space.strategy.adaptive, space.strategy.stopping
     if adaptive is None:
         return 0
-    baseline = len(space_points(space))
-    begun = configurations = adaptive.trials + baseline
-    if asha is not None:
-        for _ in (space.dimensions[asha.resource].grid or ())[1:]:
-            # The baseline may stand at any rung, where it is one more of those that can go on.
-            begun = begun // asha.reduction + baseline
-            configurations += begun
+    steps = 1
+    if stopping is not None and stopping.resource is not None:
+        steps = len(space.dimensions[stopping.resource].grid or ())
+    configurations = adaptive.trials * steps + len(space_points(space))
     return configurations * len(space.workloads or ({},)) * space.replicates.count
 
 

@@ -12,10 +12,9 @@ from typing import Any
 
 from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import GridtuneWarning
-from gridtune.sweep.adaptive import AdaptiveQueue, directions_of
+from gridtune.sweep.adaptive import AdaptiveQueue, differing_text, directions_of
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.folder import check_writable
-from gridtune.sweep.halving import HalvingQueue
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.plan import Planner
@@ -125,7 +124,9 @@ def run_space(
             if result.state == "done" or not retry_failed
         }
         wanted = workers or known_space.resources.workers or 0
-        queue, before = _queue(planner, cells, finished, stored, wanted, shuffle)
+        queue, before = _queue(planner, cells, finished, journal, wanted, shuffle)
+        if isinstance(queue, AdaptiveQueue) and queue.search.differing:
+            tell(differing_text(queue.search.differing), 0)
         plan = _plan(planner, folder, queue, before)
         for observer in observers:
             observer.started(plan)
@@ -160,18 +161,21 @@ def _queue(
     planner: Planner,
     cells: Sequence[Cell],
     finished: Mapping[str, CellResult],
-    tried: Mapping[str, CellResult],
+    journal: Journal,
     workers: int,
     shuffle: int | None,
 ) -> tuple[BlockQueue, list[CellResult]]:
-    """Return what is to be run, and the results there are already.
-
-    An adaptive strategy takes up every configuration it has tried, those of cells to be run again among them.
-    """
+    """Return what is to be run, and the results there are already."""
     timeout = planner.space.timeout
     if planner.space.strategy.adaptive is not None:
-        kind = AdaptiveQueue if planner.space.strategy.asha is None else HalvingQueue
-        adaptive = kind(planner, finished, tried=tried.values(), workers=workers, timeout=timeout)
+        adaptive = AdaptiveQueue(
+            planner,
+            finished,
+            recorded=journal.proposals,
+            record=journal.append_proposals,
+            workers=workers,
+            timeout=timeout,
+        )
         return adaptive, _results_of(adaptive.cells(), finished)
     missing = [cell for cell in cells if cell.cell_id not in finished]
     if shuffle is None:

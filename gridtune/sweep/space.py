@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
@@ -21,6 +19,7 @@ from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.bundled import find_space
 from gridtune.sweep.space_errors import space_error
+from gridtune.sweep.strategies import SpacePart, Strategy
 from gridtune.sweep.yaml_lines import LinedYaml, read_yaml
 
 __all__ = [
@@ -41,11 +40,7 @@ _LARGEST_ENUMERATION = 10_000
 Number = int | float
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Dimension(_Part):
+class Dimension(SpacePart):
     """The values one parameter can take: exactly one of the five kinds, and when it applies.
 
     Attributes
@@ -128,7 +123,7 @@ class Dimension(_Part):
         return self.grid or self.choice or self.uniform or self.loguniform or self.integer or ()
 
 
-class Replicates(_Part):
+class Replicates(SpacePart):
     """How often, and on what, every configuration is repeated: exactly one of seeds, windows, shakes.
 
     Attributes
@@ -161,96 +156,21 @@ class Replicates(_Part):
         return self.seeds or self.windows or self.shakes or 1
 
 
-class Objective(_Part):
+class Objective(SpacePart):
     """A metric to rank by; its direction is the metric's own unless said otherwise."""
 
     metric: str
     direction: Literal["min", "max"] | None = None
 
 
-class Sampling(_Part):
-    """How many points a sampling strategy draws, from which seed."""
-
-    samples: Annotated[int, Field(gt=0)]
-    seed: Annotated[int, Field(ge=0)] = 0
-
-
-class Adaptive(_Part):
-    """How many configurations an adaptive strategy tries, from which seed, with which sampler."""
-
-    trials: Annotated[int, Field(gt=0)]
-    seed: Annotated[int, Field(ge=0)] = 0
-    sampler: Literal["tpe", "nsgaii", "random"] = "tpe"
-
-
-class Halving(Adaptive):
-    """Successive halving: as `Adaptive`, and what is spent on a configuration.
-
-    Attributes
-    ----------
-    trials
-        Configurations that are begun.
-    resource
-        A dimension with an ascending grid of numbers: what is spent, from the lowest rung to the highest.
-    reduction
-        The inverse of the share of configurations that go on to the next rung.
-    """
-
-    resource: str
-    reduction: Annotated[int, Field(ge=2)] = 3
-    sampler: Literal["tpe", "nsgaii", "random"] = "random"
-
-
-class Strategy(_Part):
-    """Which configurations are run: exactly one of the five."""
-
-    grid: dict[str, Any] | None = None
-    random: Sampling | None = None
-    sobol: Sampling | None = None
-    optuna: Adaptive | None = None
-    asha: Halving | None = None
-
-    @property
-    def adaptive(self) -> Adaptive | None:
-        """The options of a strategy that chooses by what was found before, else None."""
-        return self.optuna or self.asha
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare_word(cls, value: Any) -> Any:
-        if value == "grid":
-            return {"grid": {}}
-        if isinstance(value, str) and value in cls.model_fields:
-            raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
-        if isinstance(value, str):
-            raise ValueError(f"no strategy is named {value!r}: {name_hint(value, cls.model_fields)}")
-        return value
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Strategy:
-        kinds = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(kinds) != 1:
-            raise ValueError(
-                f"exactly one of {', '.join(type(self).model_fields)} is needed, but got {kinds or 'none'}"
-            )
-        if self.grid:
-            raise ValueError(f"grid takes no options, but got {sorted(self.grid)}")
-        return self
-
-    @property
-    def kind(self) -> str:
-        """Which of the five it is."""
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
-
-
-class Resources(_Part):
+class Resources(SpacePart):
     """What the sweep may use: workers at once (default: all processors) and processors for each."""
 
     workers: Annotated[int, Field(gt=0)] | None = None
     cpus: Annotated[float, Field(gt=0)] = 1.0
 
 
-class SearchSpace(_Part):
+class SearchSpace(SpacePart):
     """A search space: everything one sweep is determined by.
 
     Attributes

@@ -15,6 +15,8 @@ from gridtune.registry import name_hint
 from gridtune.sweep.dimensions import in_order
 from gridtune.sweep.plugins import Plugin, load_plugins, read_plugin
 from gridtune.sweep.space import SearchSpace, parse_space, read_space
+from gridtune.sweep.tuning.samplers import check_sampler
+from gridtune.sweep.tuning.schedulers import check_stopping
 
 __all__ = [
     "as_space",
@@ -69,7 +71,8 @@ def check_space(space: SearchSpace) -> System:
     _check_names(space, system)
     _check_conditions(space)
     _check_values(space, system)
-    _check_resource(space)
+    check_stopping(space)
+    check_sampler(space)
     for index, objective in enumerate(space.objective):
         if objective.metric not in system.metrics:
             message = f"{system.name} has no metric {objective.metric!r}"
@@ -91,23 +94,6 @@ def _load_plugins(space: SearchSpace) -> None:
             hint = name_hint(file.name, sorted(near)) if near else "paths are relative to the space's file"
             raise space.fault(f"there is no plug-in file {file}", "plugins", index, hint=hint)
     load_plugins(read_plugins(space))
-
-
-def _check_resource(space: SearchSpace) -> None:
-    """Refuse successive halving over anything but an ascending list of numbers."""
-    asha = space.strategy.asha
-    if asha is None:
-        return
-    place = ("strategy", "asha", "resource")
-    dimension = space.dimensions.get(asha.resource)
-    if dimension is None:
-        hint = name_hint(asha.resource, space.dimensions)
-        raise space.fault(f"no dimension is named {asha.resource!r}", *place, hint=hint)
-    rungs = list(dimension.grid or ())
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in rungs)
-    if len(rungs) < 2 or not numbers or rungs != sorted(rungs):
-        message = f"the values of {asha.resource!r} must be a list of two or more ascending numbers"
-        raise space.fault(message, *place, hint=f"such as {asha.resource}: [1000, 3000, 9000]")
 
 
 def _check_names(space: SearchSpace, system: System) -> None:

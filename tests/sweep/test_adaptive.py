@@ -1,7 +1,9 @@
-"""Adaptive strategies: each configuration once, finished ones told to the sampler, also after a restart."""
+"""Adaptive strategies: the same configurations with any number of workers, any order of results, any kill."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,8 @@ import pytest
 from gridtune.errors import SpaceError
 from gridtune.sweep import CellResult, as_space
 from gridtune.sweep.adaptive import AdaptiveQueue
+from gridtune.sweep.blocks import Block
 from gridtune.sweep.plan import Planner
-from gridtune.sweep.run import _queue
 from gridtune.sweep.space_check import check_space
 from gridtune.sweep.workloads import Workloads
 from tests.sweep.spaces import toy_space
@@ -22,8 +24,29 @@ SPACE: dict[str, Any] = {
         "word": {"choice": ["a", "b"]},
         "depth": {"integer": [1, 9], "when": {"word": "b"}},
     },
-    "strategy": {"optuna": {"trials": 30, "seed": 1}},
+    "strategy": {"optuna": {"trials": 30, "seed": 1, "parallel": 4}},
     "baseline": {"x": 9, "word": "a"},
+}
+RESOURCE: dict[str, Any] = {
+    "dimensions": {"x": {"uniform": [0, 10]}, "word": {"choice": ["a", "b"]}, "depth": [1, 3, 9]},
+    "strategy": {"asha": {"trials": 27, "resource": "depth", "seed": 1, "parallel": 4}},
+    "baseline": {},
+}
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "optuna": {},
+    "asha": {**RESOURCE},
+    "hyperband": {
+        **RESOURCE,
+        "strategy": {"hyperband": {"trials": 30, "resource": "depth", "seed": 1, "parallel": 4}},
+    },
+    "median": {
+        "replicates": {"seeds": 5},
+        "strategy": {"median": {"trials": 20, "seed": 1, "parallel": 3, "sampler": "tpe"}},
+    },
+    "asha over replicates": {
+        "replicates": {"seeds": 6},
+        "strategy": {"asha": {"trials": 20, "seed": 1, "parallel": 3, "reduction": 2}},
+    },
 }
 
 
@@ -32,139 +55,336 @@ def planner_of(**changes: Any) -> Planner:
     return Planner(space, check_space(space), Workloads())
 
 
-def value_of(result_or_configuration: Any) -> float:
-    return float((result_or_configuration["x"] - 3) ** 2)
+def loss_of(configuration: Mapping[str, Any], seed: int = 0) -> float:
+    return float((configuration["x"] - 3) ** 2 + seed / 7)
 
 
-def drive(queue: AdaptiveQueue, limit: int = 10_000) -> list[CellResult]:
-    """Run blocks one after another as a perfect worker would, up to a number of cells."""
-    finished_cells: list[CellResult] = []
-    while queue.left and len(finished_cells) < limit:
-        block = queue.take()
-        assert block is not None
-        results = [
-            CellResult.of(cell, "done", metrics={"loss": value_of(cell.configuration)}, seconds=0.1)
-            for cell in block.cells
-        ]
-        queue.report(block.number, results)
-        queue.note(results)
-        finished_cells += results
-    return finished_cells
+def results_of(block: Block, failing: str = "") -> list[CellResult]:
+    return [
+        CellResult.of(cell, "failed", error="no")
+        if cell.configuration["word"] == failing
+        else CellResult.of(
+            cell, "done", metrics={"loss": loss_of(cell.configuration, cell.seed)}, seconds=0.1
+        )
+        for cell in block.cells
+    ]
 
 
-def points(results: list[CellResult]) -> list[tuple[Any, ...]]:
-    return [tuple(result.configuration.items()) for result in results]
+class Journal:
+    """What a sweep leaves behind: results and proposals."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, CellResult] = {}
+        self.proposals: list[Mapping[str, Any]] = []
+
+    def queue(self, planner: Planner, workers: int = 1) -> AdaptiveQueue:
+        recorded = list(self.proposals)
+        return AdaptiveQueue(
+            planner, self.results, recorded=recorded, record=self.proposals.extend, workers=workers
+        )
+
+    def drive(
+        self, queue: AdaptiveQueue, *, workers: int = 1, seed: int = 0, limit: int = 10_000, failing: str = ""
+    ) -> list[CellResult]:
+        """Run up to so many cells with workers whose speed is drawn at random."""
+        draw = random.Random(seed)
+        busy: list[Block] = []
+        finished: list[CellResult] = []
+        while queue.left and len(finished) < limit:
+            while len(busy) < workers and (block := queue.take()) is not None:
+                busy.append(block)
+            block = busy.pop(draw.randrange(len(busy)))
+            results = results_of(block, failing)
+            queue.report(block.number, results)
+            self.results.update({result.cell_id: result for result in results})
+            queue.note(results)
+            finished += results
+        return finished
 
 
-def test_it_runs_the_baseline_and_so_many_configurations_once() -> None:
-    results = drive(AdaptiveQueue(planner_of(), {}, workers=1))
-    assert len(results) == 2 * 31
-    assert len({result.cell_id for result in results}) == len(results)
-    assert results[0].configuration["x"] == 9
+def ran(changes: Mapping[str, Any], **options: Any) -> tuple[Journal, list[str]]:
+    journal = Journal()
+    queue = journal.queue(planner_of(**changes))
+    journal.drive(queue, **options)
+    return journal, [cell.cell_id for cell in queue.cells()]
 
 
-def test_it_learns() -> None:
-    changes = {"strategy": {"optuna": {"trials": 80, "seed": 1}}, "replicates": {"seeds": 1}}
-    results = drive(AdaptiveQueue(planner_of(**changes), {}, workers=1))
-    finished_cells = [value_of(result.configuration) for result in results[1:]]
-    assert np.median(finished_cells[-40:]) < np.median(finished_cells[:10]) / 3
+@pytest.mark.parametrize("changes", STRATEGIES.values(), ids=STRATEGIES)
+@pytest.mark.parametrize(("workers", "seed"), [(2, 0), (3, 1), (7, 2)])
+def test_cells_depend_on_no_number_or_speed_of_workers(
+    changes: dict[str, Any], workers: int, seed: int
+) -> None:
+    alone, cells = ran(changes)
+    together, same = ran(changes, workers=workers, seed=seed)
+    assert cells == same
+    assert set(alone.results) == set(together.results) == set(cells)
+    assert alone.proposals == together.proposals
 
 
-@pytest.mark.parametrize("stop", [1, 7, 20, 45])
-def test_after_a_restart_it_goes_on_with_what_it_knows(stop: int) -> None:
-    first = drive(AdaptiveQueue(planner_of(), {}, workers=1), limit=stop)[:stop]
-    stored = {result.cell_id: result for result in first}
-    queue = AdaptiveQueue(planner_of(), stored, workers=1)
-    second = drive(queue)
-    assert not {result.cell_id for result in second} & set(stored)
-    assert len(first) + len(second) == 2 * 31
-    assert {cell.cell_id for cell in queue.cells()} == set(stored) | {result.cell_id for result in second}
-    if stop == 45:
-        # It does not draw its first random points a second time, but builds on those it was told.
-        late = [value_of(result.configuration) for result in second]
-        assert np.median(late) < 9
+@pytest.mark.parametrize("changes", STRATEGIES.values(), ids=STRATEGIES)
+@pytest.mark.parametrize("stops", [[1], [7, 8, 20], [3, 60]])
+def test_after_kills_the_same_cells_run_and_each_once(changes: dict[str, Any], stops: list[int]) -> None:
+    undisturbed, cells = ran(changes)
+    journal, runs = Journal(), 0
+    for turn, stop in enumerate([*stops, 10_000]):
+        # A killed sweep loses the blocks under way, and has its proposals.
+        queue = journal.queue(planner_of(**changes))
+        runs += len(journal.drive(queue, workers=1 + turn, seed=turn, limit=stop))
+    assert [cell.cell_id for cell in queue.cells()] == cells
+    assert runs == len(cells) == len(journal.results)
+    assert journal.proposals == undisturbed.proposals
+    assert queue.search.differing == 0
 
 
-def test_after_a_restart_it_does_not_draw_the_same_points_again() -> None:
-    changes = {"strategy": {"optuna": {"trials": 30, "seed": 1, "sampler": "random"}}}
-    first = drive(AdaptiveQueue(planner_of(**changes), {}, workers=1), limit=52)
-    queue = AdaptiveQueue(planner_of(**changes), {result.cell_id: result for result in first}, workers=1)
-    drive(queue)
-    suggested = [trial for trial in queue._study.trials if "fixed_params" not in trial.system_attrs]
-    assert len(suggested) == 5  # and none in vain
-
-
-def test_when_all_is_done_nothing_is_left() -> None:
-    results = drive(AdaptiveQueue(planner_of(), {}, workers=1))
-    again = AdaptiveQueue(planner_of(), {result.cell_id: result for result in results}, workers=1)
+@pytest.mark.parametrize("changes", STRATEGIES.values(), ids=STRATEGIES)
+def test_a_finished_search_is_replayed_from_its_journal(changes: dict[str, Any]) -> None:
+    journal, cells = ran(changes, workers=3)
+    again = journal.queue(planner_of(**changes), workers=2)
+    assert [cell.cell_id for cell in again.cells()] == cells
     assert again.left == 0
     assert again.take() is None
 
 
+def test_a_proposal_needs_only_those_that_are_parallel_before_it() -> None:
+    """With four at once the fifth is made when the first has ended, whatever the others do."""
+    journal = Journal()
+    queue = journal.queue(planner_of(baseline={}))
+    blocks = [queue.take() for _ in range(4)]
+    assert len(journal.proposals) == 4
+    assert queue.take() is None
+    for late in (2, 1):
+        block = blocks[late]
+        assert block is not None
+        queue.report(block.number, results_of(block))
+        queue.note(results_of(block))
+        assert len(journal.proposals) == 4
+    assert blocks[0] is not None
+    queue.note(results_of(blocks[0]))
+    assert len(journal.proposals) == 7
+
+
+def test_it_runs_the_baseline_and_so_many_configurations_once() -> None:
+    journal = Journal()
+    results = journal.drive(journal.queue(planner_of()))
+    assert len(results) == 2 * 31
+    assert len(journal.results) == len(results)
+    assert results[0].configuration["x"] == 9
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
+def test_it_learns(sampler: str) -> None:
+    strategy = {"optuna": {"trials": 80, "seed": 1, "sampler": sampler}}
+    dimensions = {"x": {"uniform": [0, 10]}, "rate": {"uniform": [0, 1]}, "word": {"choice": ["a", "b"]}}
+    changes = {"strategy": strategy, "replicates": {"seeds": 1}, "baseline": {}, "dimensions": dimensions}
+    journal = Journal()
+    losses = [loss_of(result.configuration) for result in journal.drive(journal.queue(planner_of(**changes)))]
+    assert np.median(losses[-40:]) < np.median(losses[:10]) / 3
+
+
+def test_proposals_of_the_journal_win_over_another_optuna() -> None:
+    journal, _ = ran({})
+    moved = {**journal.proposals[5], "point": {"x": 1.25, "word": "a"}}
+    planner = planner_of()
+    moved["configurations"] = [planner.cells([moved["point"]])[0].configuration_id]
+    journal.proposals[5:] = [moved]
+    queue = journal.queue(planner)
+    journal.drive(queue)
+    assert 1.25 in [trial.point["x"] for trial in queue.search.trials]
+    assert queue.search.differing == 1
+    assert len(queue.search.trials) == 31
+
+
+def test_more_trials_go_on_from_those_there_are() -> None:
+    few, cells = ran({"strategy": {"optuna": {"trials": 20, "seed": 1, "parallel": 4}}})
+    assert few.queue(planner_of()).cells()[: len(cells)] != []
+    queue = few.queue(planner_of())
+    few.drive(queue)
+    assert [cell.cell_id for cell in queue.cells()] == ran({})[1]
+
+
+def test_another_search_begins_with_its_own_proposals_and_uses_cells_that_are_there() -> None:
+    journal, cells = ran({})
+    seeded = {"strategy": {"optuna": {"trials": 30, "seed": 2, "parallel": 4}}}
+    queue = journal.queue(planner_of(**seeded))
+    journal.drive(queue)
+    other = [cell.cell_id for cell in queue.cells()]
+    assert set(other) & set(cells) == {cell.cell_id for cell in planner_of().cells()}  # the baseline's
+    # The first search is still in the journal.
+    assert journal.queue(planner_of()).left == 0
+
+
+def test_proposals_whose_cells_are_now_others_are_dropped() -> None:
+    journal, _ = ran({})
+    changed = planner_of(fixed={"nap": 0.5})
+    queue = journal.queue(changed)
+    assert len(queue.search.trials) == 4
+
+
 def test_a_finite_space_is_exhausted_and_not_repeated() -> None:
     changes = {"dimensions": {"x": [1, 2, 3], "word": ["a", "b"]}, "baseline": {}}
-    results = drive(AdaptiveQueue(planner_of(**changes), {}, workers=1))
-    assert len(set(points(results))) == 6
-    assert len(results) == 12
+    journal, cells = ran(changes)
+    assert len(cells) == len(journal.results) == 12
 
 
-def test_results_of_another_space_are_not_taken_for_its_own() -> None:
-    other = drive(AdaptiveQueue(planner_of(fixed={"nap": 0.0}), {}, workers=1), limit=10)
-    narrowed = {**SPACE["dimensions"], "x": {"uniform": [0, 0.5]}}
-    queue = AdaptiveQueue(
-        planner_of(dimensions=narrowed, baseline={"x": 0.1, "word": "a"}),
-        {result.cell_id: result for result in other},
-        workers=1,
-    )
-    inside = {result.cell_id for result in other if result.configuration["x"] <= 0.5}
-    assert {cell.cell_id for cell in queue.cells()} - {c.cell_id for c in queue._planner.cells()} == inside
+@pytest.mark.parametrize("name", ["optuna", "asha", "median"])
+def test_the_search_goes_on_when_configurations_fail(name: str) -> None:
+    journal, cells = ran(STRATEGIES[name], failing="b")
+    trials = journal.queue(planner_of(**STRATEGIES[name])).search.trials
+    assert {trial.status for trial in trials} == {"TERMINATED", "ERROR"}
+    assert all(trial.finished_steps == 1 for trial in trials if trial.status == "ERROR")
+    assert ran(STRATEGIES[name], failing="b", workers=5)[1] == cells
 
 
-def test_a_failed_configuration_is_told_as_failed_and_the_search_goes_on() -> None:
-    queue = AdaptiveQueue(planner_of(), {}, workers=1)
-    while queue.left:
-        block = queue.take()
-        assert block is not None
-        results = [
-            CellResult.of(cell, "failed", error="no", seconds=0.1)
-            if cell.configuration["word"] == "b"
-            else CellResult.of(cell, "done", metrics={"loss": value_of(cell.configuration)}, seconds=0.1)
-            for cell in block.cells
-        ]
-        queue.report(block.number, results)
-        queue.note(results)
-    states = [trial.state.name for trial in queue._study.trials]
-    assert {"COMPLETE", "FAIL"} == set(states)
-    assert len(states) == 31
+def test_failed_cells_that_are_to_be_retried_run_again_and_no_others() -> None:
+    journal, cells = ran({})
+    failed = cells[10:12]
+    for cell_id in failed:
+        del journal.results[cell_id]
+    queue = journal.queue(planner_of())
+    assert [result.cell_id for result in journal.drive(queue)] == failed
+    assert [cell.cell_id for cell in queue.cells()] == cells
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "nsgaii", "random"])
-def test_every_sampler_runs_and_two_objectives_do(sampler: str) -> None:
+SAMPLERS = ["tpe", "cmaes", "nsgaii", "nsgaiii", "random", "sobol"]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler_takes_conditional_dimensions_and_resumes(sampler: str) -> None:
+    changes = {"strategy": {"optuna": {"trials": 24, "seed": 1, "sampler": sampler, "parallel": 3}}}
+    _, cells = ran(changes)
+    journal = Journal()
+    journal.drive(journal.queue(planner_of(**changes)), limit=25)
+    queue = journal.queue(planner_of(**changes))
+    journal.drive(queue, workers=3)
+    assert [cell.cell_id for cell in queue.cells()] == cells
+    assert queue.search.differing == 0
+    points = [trial.point for trial in queue.search.trials]
+    assert all(("depth" in point) == (point["word"] == "b") for point in points)
+
+
+def test_gaussian_processes_are_a_sampler() -> None:
+    pytest.importorskip("torch")
+    changes = {"strategy": {"optuna": {"trials": 14, "seed": 1, "sampler": "gp", "parallel": 2}}}
+    assert ran(changes)[1] == ran(changes, workers=2)[1]
+
+
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "cmaes"])
+def test_several_objectives_are_told(sampler: str) -> None:
     changes = {
-        "strategy": {"optuna": {"trials": 4, "seed": 1, "sampler": sampler}},
-        "objective": ["loss", {"metric": "size", "direction": "max"}],
+        "strategy": {"optuna": {"trials": 6, "seed": 1, "sampler": sampler, "parallel": 1}},
+        "objective": ["loss", "gain"],
     }
-    queue = AdaptiveQueue(planner_of(**changes), {}, workers=2)
+    journal = Journal()
+    queue = journal.queue(planner_of(**changes))
     while queue.left:
         block = queue.take()
         assert block is not None
-        results = [CellResult.of(cell, "done", metrics={"loss": 1.0, "size": 2.0}) for cell in block.cells]
+        results = [CellResult.of(cell, "done", metrics={"loss": 1.0, "gain": 2.0}) for cell in block.cells]
         queue.report(block.number, results)
         queue.note(results)
-    assert [trial.values for trial in queue._study.trials] == [[1.0, 2.0]] * 5
+    study = queue.search._proposer._sampler._study  # type: ignore[union-attr]
+    assert [trial.values for trial in study.trials] == [[1.0, 2.0]] * 7
 
 
-def test_a_failed_configuration_that_is_to_be_retried_is_run_again_and_no_other() -> None:
-    first = drive(AdaptiveQueue(planner_of(), {}, workers=1))
-    failed = {result.cell_id for result in first[10:12]}
-    stored = {result.cell_id: result for result in first if result.cell_id not in failed}
-    tried = {result.cell_id: result for result in first}
-    queue, before = _queue(planner_of(), [], stored, tried, 1, None)
-    assert isinstance(queue, AdaptiveQueue)
-    assert len(before) == len(stored)
-    assert {result.cell_id for result in drive(queue)} == failed
-    assert {cell.cell_id for cell in queue.cells()} == {result.cell_id for result in first}
-    assert {trial.state.name for trial in queue._study.trials} == {"COMPLETE"}
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        (
+            {"strategy": {"optuna": {"trials": 5, "sampler": "cmaes"}}},
+            "optuna.sampler",
+            "one objective",
+        ),
+        (
+            {"strategy": {"optuna": {"trials": 5, "population": 5}}},
+            "optuna.population",
+            "no population",
+        ),
+        ({"strategy": {"median": {"trials": 5}}, "replicates": {"seeds": 1}}, "median", "only one"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(SpaceError, match=words) as fault:
+        planner_of(**{"objective": ["loss", "gain"], **changes})
+    assert fault.value.field == f"strategy.{field}"
+
+
+def test_a_sampler_whose_package_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridtune.sweep.tuning.samplers.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SpaceError, match="gp needs scipy and torch, which is not installed") as fault:
+        planner_of(strategy={"optuna": {"trials": 5, "sampler": "gp"}})
+    assert fault.value.hint == "pip install scipy torch"
+
+
+# Early stopping.
+
+
+def losses_by_depth(journal: Journal) -> dict[int, list[float]]:
+    losses: dict[int, list[float]] = {}
+    for result in journal.results.values():
+        if result.seed == 0:
+            depth = int(result.configuration["depth"])
+            losses.setdefault(depth, []).append(loss_of(result.configuration))
+    return losses
+
+
+@pytest.mark.parametrize("name", ["asha", "hyperband"])
+def test_good_configurations_get_more_of_the_resource(name: str) -> None:
+    journal, _ = ran(STRATEGIES[name])
+    losses = losses_by_depth(journal)
+    assert len(losses[1]) > len(losses[3]) > len(losses[9]) > 0
+    assert np.median(losses[9]) < np.median(losses[1])
+    assert len(losses[1]) >= 27
+
+
+def test_a_larger_value_is_better_where_the_objective_says_so() -> None:
+    changes = {**RESOURCE, "objective": [{"metric": "loss", "direction": "max"}]}
+    losses = losses_by_depth(ran(changes)[0])
+    assert np.median(losses[9]) > np.median(losses[1])
+
+
+def test_over_replicates_bad_configurations_have_fewer() -> None:
+    for name in ("median", "asha over replicates"):
+        journal, _ = ran(STRATEGIES[name])
+        trials = journal.queue(planner_of(**STRATEGIES[name])).search.trials[1:]
+        most = max(trial.finished_steps for trial in trials)
+        kept = [loss_of(trial.point) for trial in trials if trial.finished_steps == most]
+        stopped = [loss_of(trial.point) for trial in trials if trial.finished_steps < most]
+        assert most == len(trials[0].steps)
+        assert stopped
+        assert np.median(kept) < np.median(stopped)
+
+
+def test_the_baseline_is_never_stopped() -> None:
+    changes = {**STRATEGIES["median"], "baseline": {"x": 10, "word": "a"}}
+    journal, _ = ran(changes)
+    results = [result for result in journal.results.values() if result.configuration["x"] == 10]
+    assert len(results) == 5
+
+
+@pytest.mark.parametrize(
+    "dimensions",
+    [
+        {"x": [1, 2]},
+        {"x": [1, 2], "depth": [3, 1]},
+        {"x": [1, 2], "depth": {"integer": [1, 9]}},
+        {"x": [1, 2], "depth": {"grid": [1, 3], "when": {"x": 1}}},
+        {"x": {"grid": [1, 2], "when": {"depth": 1}}, "depth": [1, 3]},
+    ],
+)
+@pytest.mark.parametrize("kind", ["asha", "hyperband", "median"])
+def test_the_resource_is_an_ascending_list_of_every_configuration(
+    dimensions: dict[str, Any], kind: str
+) -> None:
+    with pytest.raises(SpaceError, match=r"ascending|no dimension|condition"):
+        planner_of(dimensions=dimensions, strategy={kind: {"trials": 9, "resource": "depth"}}, baseline={})
+
+
+def test_a_baseline_off_the_rungs_is_refused() -> None:
+    with pytest.raises(SpaceError, match="depth never is 2"):
+        planner_of(**{**RESOURCE, "baseline": {"x": 1, "word": "a", "depth": 2}}).cells()
+
+
+# Baselines.
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,167 @@
+"""The strategies of a search space: which configurations are run, as its YAML file says it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gridtune.registry import name_hint
+
+__all__ = [
+    "Adaptive",
+    "Halving",
+    "HyperBand",
+    "MedianStopping",
+    "Sampling",
+    "SpacePart",
+    "Stopping",
+    "Strategy",
+]
+
+#: Optuna's samplers, as search spaces name them.
+SamplerName = Literal["tpe", "cmaes", "gp", "nsgaii", "nsgaiii", "random", "sobol"]
+
+
+class SpacePart(BaseModel):
+    """A part of a search space: no unknown keys, and never changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Sampling(SpacePart):
+    """How many points a sampling strategy draws, from which seed."""
+
+    samples: Annotated[int, Field(gt=0)]
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class Adaptive(SpacePart):
+    """How many configurations an adaptive strategy tries, and how it chooses them.
+
+    Attributes
+    ----------
+    trials
+        Configurations that are tried.
+    seed
+        What the sampler's random numbers derive from.
+    sampler
+        Which of Optuna's samplers chooses.
+    parallel
+        Configurations that are tried at once: each is chosen by the results of all but the latest of these,
+        with any number of workers.
+    population
+        Size of the population of a sampler that has one; None for Optuna's.
+    """
+
+    trials: Annotated[int, Field(gt=0)]
+    seed: Annotated[int, Field(ge=0)] = 0
+    sampler: SamplerName = "tpe"
+    parallel: Annotated[int, Field(gt=0)] = 8
+    population: Annotated[int, Field(ge=2)] | None = None
+
+
+class Stopping(Adaptive):
+    """An adaptive strategy whose configurations can be stopped early, by one of Tune's schedulers.
+
+    Attributes
+    ----------
+    resource
+        A dimension with an ascending grid of numbers, such as training steps: a configuration is run with one
+        after the other. None: it is run on one replicate after the other.
+    """
+
+    resource: str | None = None
+    sampler: SamplerName = "random"
+
+
+class Halving(Stopping):
+    """Asynchronous successive halving.
+
+    Attributes
+    ----------
+    reduction
+        At each rung the best 1/reduction of those that were there go on.
+    grace
+        Replicates before the first rung; the others are at `reduction` times, `reduction²` times as many.
+        With a resource every value of it is a rung.
+    """
+
+    reduction: Annotated[int, Field(ge=2)] = 3
+    grace: Annotated[int, Field(gt=0)] = 1
+
+
+class HyperBand(Stopping):
+    """Successive halving in brackets that differ in how early they begin to stop configurations.
+
+    Attributes
+    ----------
+    reduction
+        At each rung of a bracket the best 1/reduction go on, once all of them are there.
+    """
+
+    reduction: Annotated[int, Field(ge=2)] = 3
+
+
+class MedianStopping(Stopping):
+    """Stops a configuration whose best value so far is worse than the median of the others' means so far.
+
+    Attributes
+    ----------
+    grace
+        Steps (replicates or values of the resource) that each configuration has.
+    samples
+        Other configurations that there must be at a step.
+    """
+
+    grace: Annotated[int, Field(gt=0)] = 1
+    samples: Annotated[int, Field(gt=0)] = 3
+
+
+class Strategy(SpacePart):
+    """Which configurations are run: exactly one of these."""
+
+    grid: dict[str, Any] | None = None
+    random: Sampling | None = None
+    sobol: Sampling | None = None
+    optuna: Adaptive | None = None
+    asha: Halving | None = None
+    hyperband: HyperBand | None = None
+    median: MedianStopping | None = None
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """The options of a strategy that chooses by what was found before, else None."""
+        return self.optuna or self.stopping
+
+    @property
+    def stopping(self) -> Stopping | None:
+        """The options of a strategy that stops configurations early, else None."""
+        return self.asha or self.hyperband or self.median
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_word(cls, value: Any) -> Any:
+        if value == "grid":
+            return {"grid": {}}
+        if isinstance(value, str) and value in cls.model_fields:
+            raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
+        if isinstance(value, str):
+            raise ValueError(f"no strategy is named {value!r}: {name_hint(value, cls.model_fields)}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Strategy:
+        kinds = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            raise ValueError(
+                f"exactly one of {', '.join(type(self).model_fields)} is needed, but got {kinds or 'none'}"
+            )
+        if self.grid:
+            raise ValueError(f"grid takes no options, but got {sorted(self.grid)}")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Which of them it is."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)

@@ -1,0 +1,208 @@
+"""`Proposer`: which configuration an adaptive strategy tries next.
+
+Its proposals depend on the seed and on what it has been told, in the order of the calls, and on nothing else.
+A resumed sweep makes the same calls again and gives the proposals of its journal; Optuna is not asked, nor
+imported, before the journal ends. Then the sampler is brought to where it was by the same calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gridtune.core.cells import canonical_json
+from gridtune.sweep.dimensions import Point, grid_points, position, suggested_point
+from gridtune.sweep.space import Dimension
+from gridtune.sweep.strategies import Adaptive
+from gridtune.sweep.tuning.samplers import new_study
+
+__all__ = ["Evaluation", "Proposer"]
+
+#: Suggestions in a row that were tried before, after which an untried point is drawn evenly.
+_PATIENCE = 20
+#: Points up to which a finite space is spelt out to know when it is exhausted.
+_LARGEST_FINITE = 10_000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What came of a proposal.
+
+    Attributes
+    ----------
+    values
+        The mean of each objective; None if a cell has none.
+    step
+        The last step that was reached, from 1.
+    stopped
+        Whether a scheduler stopped it there.
+    """
+
+    values: Sequence[float] | None
+    step: int = 1
+    stopped: bool = False
+
+
+class Proposer:
+    """Proposes points, one after another.
+
+    Parameters
+    ----------
+    dimensions
+        The dimensions to choose from.
+    options
+        Sampler and seed.
+    directions
+        "min" or "max" for each objective.
+    key
+        What identifies a point's configuration: points with the same key are proposed once.
+    """
+
+    def __init__(
+        self,
+        dimensions: Mapping[str, Dimension],
+        options: Adaptive,
+        directions: Sequence[str],
+        key: Callable[[Point], str],
+    ) -> None:
+        self._dimensions, self._options, self._directions, self._key = dimensions, options, directions, key
+        self._finite = _all_points(dimensions)
+        self._sampler: _Sampler | None = None
+        #: The calls that the sampler has not had yet.
+        self._calls: list[Callable[[_Sampler], None]] = []
+        #: How many proposals of the journal the sampler would not make.
+        self.differing = 0
+
+    @property
+    def size(self) -> float:
+        """How many points there are; infinity where they cannot be listed."""
+        return math.inf if self._finite is None else len(self._finite)
+
+    def give(self, point: Point) -> None:
+        """Take a point that the strategy did not choose, such as the baseline, as the next proposal."""
+        self._call(lambda sampler: sampler.take(point))
+
+    def repeat(self, point: Point) -> None:
+        """Take a point of the journal as the next proposal."""
+
+        def repeat(sampler: _Sampler) -> None:
+            self.differing += not sampler.repeat(point)
+
+        self._call(repeat)
+
+    def tell(self, number: int, evaluation: Evaluation) -> None:
+        """Take what came of a proposal."""
+        self._call(lambda sampler: sampler.tell(number, evaluation))
+
+    def propose(self) -> Point | None:
+        """Return the next proposal; None if every point of the space has been proposed."""
+        if self._sampler is None:
+            dimensions, options, directions = self._dimensions, self._options, self._directions
+            self._sampler = _Sampler(dimensions, options, directions, self._key, self._finite)
+            for call in self._calls:
+                call(self._sampler)
+            self._calls.clear()
+        return self._sampler.draw()
+
+    def _call(self, call: Callable[[_Sampler], None]) -> None:
+        if self._sampler is None:
+            self._calls.append(call)
+        else:
+            call(self._sampler)
+
+
+class _Sampler:
+    """An Optuna study, and which of its trials is which proposal."""
+
+    def __init__(
+        self,
+        dimensions: Mapping[str, Dimension],
+        options: Adaptive,
+        directions: Sequence[str],
+        key: Callable[[Point], str],
+        finite: Sequence[Point] | None,
+    ) -> None:
+        self._dimensions, self._options, self._key = dimensions, options, key
+        self._finite = finite or ()
+        self._study = new_study(options, directions)
+        self._trials: list[Any] = []
+        self._number_of: dict[str, int] = {}
+        self._evaluations: dict[int, Evaluation] = {}
+
+    def draw(self) -> Point | None:
+        """Return a point that has not been proposed; None if there is none."""
+        for _ in range(_PATIENCE):
+            trial = self._study.ask()
+            point = suggested_point(self._dimensions, trial)
+            if self._key(point) not in self._number_of:
+                self._add(point, trial)
+                return point
+            known = self._evaluations.get(self._number_of[self._key(point)], Evaluation(None))
+            self._finish(trial, known)
+        untried = [point for point in self._finite if self._key(point) not in self._number_of]
+        if not untried:
+            return None
+        drawn = np.random.default_rng([self._options.seed, len(self._trials)]).integers(len(untried))
+        self.take(untried[int(drawn)])
+        return untried[int(drawn)]
+
+    def repeat(self, point: Point) -> bool:
+        """Enter a point that was proposed before as the next proposal; return whether it is again."""
+        drawn = self.draw()
+        if drawn is not None and canonical_json(drawn) == canonical_json(point):
+            return True
+        if drawn is not None:
+            self._finish(self._trials.pop(), Evaluation(None))
+            del self._number_of[self._key(drawn)]
+        self.take(point)
+        return False
+
+    def take(self, point: Point) -> None:
+        """Enter a point as the next proposal."""
+        self._study.enqueue_trial(self._stored(point))
+        trial = self._study.ask()
+        suggested_point(self._dimensions, trial)
+        self._add(point, trial)
+
+    def _stored(self, point: Point) -> dict[str, Any]:
+        """Return a point as Optuna has it: listed values by their position."""
+        listed = {name: dimension.grid or dimension.choice for name, dimension in self._dimensions.items()}
+        return {
+            name: value if listed[name] is None else position(listed[name] or (), value)
+            for name, value in point.items()
+        }
+
+    def _add(self, point: Point, trial: Any) -> None:
+        self._number_of[self._key(point)] = len(self._trials)
+        self._trials.append(trial)
+
+    def tell(self, number: int, evaluation: Evaluation) -> None:
+        """Take what came of a proposal."""
+        self._evaluations[number] = evaluation
+        self._finish(self._trials[number], evaluation)
+
+    def _finish(self, trial: Any, evaluation: Evaluation) -> None:
+        from optuna.trial import TrialState  # noqa: PLC0415
+
+        values = evaluation.values
+        if values is None:
+            self._study.tell(trial, state=TrialState.FAIL)
+        elif evaluation.stopped:
+            if len(values) == 1:
+                trial.report(values[0], evaluation.step)
+            self._study.tell(trial, state=TrialState.PRUNED)
+        else:
+            self._study.tell(trial, list(values))
+
+
+def _all_points(dimensions: Mapping[str, Dimension]) -> list[Point] | None:
+    """Return every point of a finite space, or None."""
+    values = [dimension.values for dimension in dimensions.values()]
+    if any(numbers is None for numbers in values):
+        return None
+    size = math.prod(len(numbers or ()) for numbers in values)
+    return grid_points(dimensions) if size <= _LARGEST_FINITE else None
