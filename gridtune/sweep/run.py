@@ -126,7 +126,7 @@ def run_space(
         wanted = workers or known_space.resources.workers or 0
         queue, before = _queue(planner, cells, finished, journal, wanted, shuffle)
         if isinstance(queue, AdaptiveQueue) and queue.search.differing:
-            tell(differing_text(queue.search.differing), 0)
+            warnings.warn(differing_text(queue.search.differing), GridtuneWarning, stacklevel=2)
         plan = _plan(planner, folder, queue, before)
         for observer in observers:
             observer.started(plan)
