@@ -16,6 +16,7 @@ from gridtune.report.tables import report_console
 from gridtune.study.printing import print_errors, print_study
 from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, write_study
 from gridtune.study.study import Study
+from gridtune.sweep.driver_status import StatusFile
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
 from gridtune.sweep.run import run_space
@@ -103,13 +104,19 @@ class _FactsWriter:
 
 def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, **options: Any) -> Study:
     writer = _FactsWriter()
-    observers: list[SweepObserver] = [writer, *([tracker] if tracker else []), progress]
-    status = "FAILED"
+    said = StatusFile()
+    observers: list[SweepObserver] = [writer, said, *([tracker] if tracker else []), progress]
+
+    def stage(what: str, busy: int) -> None:
+        said.stage(what, busy)
+        progress.stage(what, busy)
+
+    status, end = "FAILED", ""
     try:
-        sweep = run_space(space, observers=observers, stage=progress.stage, **options)
+        sweep = run_space(space, observers=observers, stage=stage, **options)
         if writer.facts is None:
             raise SweepError("the sweep has not said what it is about")
-        progress.stage("writing the report", 0)
+        stage("writing the report", 0)
         summary = summarise(sweep.table, writer.facts)
         if tracker:
             # The runs are sent while the figures are drawn.
@@ -120,15 +127,19 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
         # What an earlier space of the same name left would pass for this one's.
         replace_derived(study.directory, files)
         if tracker:
-            progress.stage("tracking", 0)
+            stage("tracking", 0)
             tracker.store(artefacts(study, schedules))
-        status = "FINISHED" if study.complete else "FAILED"
+        status, end = "FINISHED" if study.complete else "FAILED", "finished"
     except (KeyboardInterrupt, SystemExit):
-        status = "KILLED"
+        status, end = "KILLED", "interrupted"
+        raise
+    except BaseException as fault:
+        end = str(fault) or type(fault).__name__
         raise
     finally:
         # Whatever happened, no run of the tracking store is left as running.
         outcome = tracker.close(status) if tracker else None
+        said.close(end)
     return replace(
         study, files=files, tracking=outcome, sweep=sweep, earlier=sweep.earlier, renaming=sweep.renaming
     )

@@ -1,0 +1,206 @@
+"""`gridtune status`: what sweeps are doing, from any shell that sees their folders."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gridtune.cli.completing import complete_sweeps
+from gridtune.cli.main import EXIT_FAILED_CELLS
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from gridtune.study.status import SweepStatus
+
+__all__ = ["status"]
+
+_WATCH_SECONDS = 2.0
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("sweep", required=False, metavar="[FOLDER|SPACE]", shell_complete=complete_sweeps)
+@click.option("--watch", is_flag=True, help="Look again every two seconds until nothing runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+def status(sweep: str | None, watch: bool, as_json: bool) -> None:
+    """See what a sweep is doing: cells done, failed and left, whether its driver lives, the best so far.
+
+    Give its folder, its search space or its name; without any, all sweeps in results/ are listed. Nothing
+    is disturbed by looking, and it is true after the driver was killed, too: it comes from the journal and
+    its lock.
+
+    Of a single sweep, the exit code is 0 if it runs or every cell is done, and 1 otherwise.
+
+    \b
+    Examples:
+      gridtune status
+      gridtune status results/quickstart --watch
+      gridtune status search_spaces/quickstart.yaml --json
+    """
+    from gridtune.study.status import sweep_status
+    from gridtune.sweep.folder import sweep_folders
+
+    if watch and as_json:
+        raise click.UsageError("--watch and --json exclude each other.")
+    folder = None if sweep is None else _folder(sweep)
+
+    def look() -> list[SweepStatus]:
+        return _all(sweep_folders()) if folder is None else [sweep_status(folder)]
+
+    statuses = look()
+    if as_json:
+        rows = [one.as_dict() for one in statuses]
+        click.echo(json.dumps(rows if folder is None else rows[0], ensure_ascii=False))
+    else:
+        statuses = _show(statuses, look, _listing if folder is None else _screen, watch=watch)
+    if folder is not None and statuses[0].state != "running" and not statuses[0].complete:
+        sys.exit(EXIT_FAILED_CELLS)
+
+
+def _folder(text: str) -> Path:
+    """Return the folder of a sweep, of a search space or of a sweep's name in results/."""
+    from gridtune.errors import SweepError
+    from gridtune.registry import name_hint
+    from gridtune.sweep.bundled import find_space
+    from gridtune.sweep.folder import RESULTS, sweep_folders
+    from gridtune.sweep.run import default_directory
+    from gridtune.sweep.space import read_space
+
+    path = Path(text)
+    if path.is_dir() or (RESULTS / text).is_dir():
+        return path if path.is_dir() else RESULTS / text
+    if path.suffix not in {".yaml", ".yml"} and not find_space(path).is_file():
+        names = [folder.name for folder in sweep_folders()]
+        raise SweepError(f"no sweep is named {text!r} in results/", hint=name_hint(text, names))
+    return default_directory(read_space(path))
+
+
+def _all(folders: list[Path]) -> list[SweepStatus]:
+    from gridtune.errors import GridtuneError
+    from gridtune.study.status import SweepStatus, sweep_status
+
+    found = []
+    for folder in folders:
+        try:
+            found.append(sweep_status(folder, best=False))
+        except GridtuneError as fault:
+            found.append(SweepStatus(folder, folder.name, "unknown", None, error=str(fault)))
+    return found
+
+
+def _show(
+    statuses: list[SweepStatus],
+    look: Callable[[], list[SweepStatus]],
+    layout: Callable[[list[SweepStatus]], RenderableType],
+    *,
+    watch: bool,
+) -> list[SweepStatus]:
+    """Show statuses, and with `watch` go on until nothing runs; return the last."""
+    from rich.live import Live
+
+    from gridtune.report.tables import report_console
+
+    console = report_console()
+    if not watch or not console.is_terminal:
+        console.print(layout(statuses), soft_wrap=True)
+        while watch and _any_runs(statuses):
+            time.sleep(_WATCH_SECONDS)
+            before, statuses = statuses, look()
+            if statuses != before:
+                console.print(layout(statuses), soft_wrap=True)
+        return statuses
+    with Live(layout(statuses), console=console, auto_refresh=False) as live:
+        while _any_runs(statuses):
+            time.sleep(_WATCH_SECONDS)
+            statuses = look()
+            live.update(layout(statuses), refresh=True)
+    return statuses
+
+
+def _any_runs(statuses: list[SweepStatus]) -> bool:
+    return any(one.state == "running" for one in statuses)
+
+
+def _listing(statuses: list[SweepStatus]) -> RenderableType:
+    from gridtune.cli.tables import new_table
+
+    if not statuses:
+        return "no sweep in results/"
+    numbers = ("done", "failed", "left")
+    table = new_table(
+        "Sweeps in results/", "name", "state", *numbers, "last result", "time left", right=numbers
+    )
+    for one in statuses:
+        failed = sum(count for state, count in one.counts.items() if state != "done")
+        left = "?" if one.left is None else f"{one.left:,}"
+        last = "" if one.last_result is None else _when(one.last_result)
+        table.add_row(
+            one.folder.name,
+            one.state,
+            f"{one.counts.get('done', 0):,}",
+            f"{failed:,}",
+            left,
+            last,
+            _left(one),
+        )
+    return table
+
+
+def _screen(statuses: list[SweepStatus]) -> RenderableType:
+    (one,) = statuses
+    total = "an unknown number of" if one.total is None else f"{one.total:,}"
+    states = {state: count for state, count in one.counts.items() if count or state == "done"}
+    counts = ", ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in states.items())
+    left = "" if one.left is None else f", {one.left:,} left"
+    lines = [f"{one.name}: {_state_text(one)}", f"  {counts}{left}, of {total} cells"]
+    if one.last_result is not None:
+        lines.append(f"  last result {_when(one.last_result)}")
+    if _left(one):
+        what = "left" if one.state == "running" else "to run what is left, at the same pace"
+        lines.append(f"  about {_left(one)} {what}")
+    lines += [f"  {line}" for line in one.best]
+    if one.state in {"interrupted", "stopped", "died"}:
+        lines.append("  the same command as before goes on with what is left")
+    return "\n".join(lines)
+
+
+def _state_text(one: SweepStatus) -> str:
+    who = "" if one.process is None else f"process {one.process} on {one.host}"
+    if one.state == "running":
+        busy = f", {one.busy} worker{'s' if one.busy > 1 else ''} busy" if one.busy else ""
+        since = "" if one.began is None else f" for {_clock(time.time() - one.began)}"
+        doing = "" if one.stage == "running" else f": {one.stage or 'starting'}"
+        return f"running{since}{doing}{busy} ({who})"
+    if one.state == "died":
+        doing = f" while {one.stage}" if one.stage else ""
+        sign = "" if one.last_sign is None else f"; last sign of life {_when(one.last_sign)}"
+        return f"not running: its driver ({who or 'unknown'}) died{doing}{sign}"
+    if one.state == "stopped":
+        return f"not running: its driver stopped: {one.error}"
+    if one.state == "unknown":
+        return f"not known: its driver is {who}, which cannot be seen from here"
+    return one.state
+
+
+def _when(moment: float) -> str:
+    """Return how long ago a moment was, and when, in local time."""
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return f"{_clock(max(0.0, time.time() - moment))} ago ({text})"
+
+
+def _left(one: SweepStatus) -> str:
+    return "" if one.seconds_left is None else _clock(one.seconds_left)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    clock = f"{hours}:{minutes:02}:{rest:02}" if hours or days else f"{minutes}:{rest:02}"
+    return f"{days} d {clock}" if days else clock

@@ -1,0 +1,196 @@
+"""`sweep_status`: what a sweep is doing, seen from another process, also after its driver has died."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from gridtune.core.cells import CellResult
+from gridtune.errors import GridtuneError, SweepError
+from gridtune.report.facts import FACTS_FILE, SweepFacts
+from gridtune.sweep.best_so_far import BestSoFar
+from gridtune.sweep.driver_status import DriverStatus, LockOwner, cells_since, lock_owner
+from gridtune.sweep.journal import read_journal
+from gridtune.sweep.observing import SweepPlan
+from gridtune.sweep.run import JOURNAL_NAME
+from gridtune.sweep.space import parse_space
+
+__all__ = ["SweepState", "SweepStatus", "sweep_status"]
+
+#: running: a driver lives. finished: every cell has a result and the driver has ended. interrupted: it was
+#: told to end. stopped: it ended with an error. died: it was killed. unknown: it is on a host that cannot be
+#: seen from here.
+SweepState = Literal["running", "finished", "interrupted", "stopped", "died", "unknown"]
+
+#: Seconds of results that a guess at the time left needs.
+_SURE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """What a sweep is doing.
+
+    Attributes
+    ----------
+    folder
+        Where it is.
+    name
+        Of its search space.
+    state
+        In a word.
+    total
+        Cells it is to have; for an adaptive strategy as many as it comes to. None if it never got so far.
+    counts
+        Cells by state: done, failed, timed_out, lost.
+    process, host
+        Of the driver that lives or was the last; None if there was none.
+    stage
+        What the driver is, or was, busy with.
+    busy
+        Workers that run cells.
+    began
+        When the driver began, in seconds since 1970, as all times here; None if it does not say.
+    last_result
+        When the last result was written; None without any.
+    last_sign
+        When the driver last wrote anything; None if it does not say.
+    seconds_left
+        About how long the cells that are left take, at the pace of this driver; None if that is not known.
+    best
+        A line for each workload: the leading configuration of those that can be compared.
+    error
+        What the driver ended with.
+    """
+
+    folder: Path
+    name: str
+    state: SweepState
+    total: int | None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    process: int | None = None
+    host: str | None = None
+    stage: str = ""
+    busy: int = 0
+    began: float | None = None
+    last_result: float | None = None
+    last_sign: float | None = None
+    seconds_left: float | None = None
+    best: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def left(self) -> int | None:
+        """Cells without a result; None if their number is not known."""
+        return None if self.total is None else max(0, self.total - sum(self.counts.values()))
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is finished and every cell is done."""
+        return self.state == "finished" and self.counts.get("done", 0) == self.total
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `--json` prints."""
+        content = {**asdict(self), "folder": str(self.folder), "left": self.left, "complete": self.complete}
+        return {**content, "best": list(self.best)}
+
+
+def sweep_status(folder: Path, *, best: bool = True) -> SweepStatus:
+    """Return what the sweep in a folder is doing, from its journal, its lock and what its driver says.
+
+    Parameters
+    ----------
+    folder
+        The sweep's.
+    best
+        Look for the leading configurations, for which the whole journal is read.
+
+    Raises
+    ------
+    SweepError
+        If there is no sweep in the folder, or its journal is faulty.
+    """
+    journal = folder / JOURNAL_NAME
+    if not journal.exists():
+        raise SweepError("no sweep is there", path=folder, hint="give a sweep's folder: results/NAME")
+    driver, owner = DriverStatus.read(folder), lock_owner(folder)
+    facts = SweepFacts.read(folder) if (folder / FACTS_FILE).exists() else None
+    if (
+        owner is not None
+        and driver is not None
+        and (driver.process, driver.host) != (owner.process, owner.host)
+    ):
+        # A driver that has just begun, or one of an earlier gridtune, has not said anything yet.
+        driver = None
+    if driver is not None and driver.counts and not best:
+        results: dict[str, CellResult] = {}
+        counts = driver.counts
+    else:
+        results = _own_results(journal, driver)
+        counts = dict(Counter(result.state for result in results.values()))
+    total = driver.total if driver is not None else facts.cells if facts is not None else None
+    written = journal.stat().st_mtime if counts else None
+    status = SweepStatus(
+        folder=folder,
+        name=driver.name if driver is not None else facts.name if facts is not None else folder.name,
+        state=_state(driver, owner, total, sum(counts.values())),
+        total=total,
+        counts={state: counts.get(state, 0) for state in ("done", "failed", "timed_out", "lost")},
+        process=None if owner is None else owner.process,
+        host=None if owner is None else owner.host,
+        stage="" if driver is None or driver.ended is not None else driver.stage,
+        busy=0 if driver is None or driver.ended is not None else driver.busy,
+        began=None if driver is None else driver.began,
+        last_result=written,
+        last_sign=None if driver is None else max(driver.updated, written or 0.0),
+        best=_best(facts, results) if best and facts is not None else (),
+        error=None if driver is None or driver.ended in {"finished", "interrupted"} else driver.ended,
+    )
+    return replace(status, seconds_left=_seconds_left(driver, status))
+
+
+def _own_results(journal: Path, driver: DriverStatus | None) -> dict[str, CellResult]:
+    """Return the journal's results of this sweep: it may also have those of an earlier space."""
+    results = read_journal(journal)
+    if driver is None or not driver.ignored:
+        return results
+    others = set(driver.ignored) - cells_since(journal, driver.journal_bytes)
+    return {cell_id: result for cell_id, result in results.items() if cell_id not in others}
+
+
+def _state(
+    driver: DriverStatus | None, owner: LockOwner | None, total: int | None, finished: int
+) -> SweepState:
+    if owner is not None and owner.alive:
+        return "running"
+    if driver is not None and driver.ended is None and driver.alive:
+        # It has given the journal up and writes the report.
+        return "running"
+    if driver is not None and driver.ended is not None:
+        words: dict[str, SweepState] = {"finished": "finished", "interrupted": "interrupted"}
+        return words.get(driver.ended, "stopped")
+    if owner is not None and owner.alive is None:
+        return "unknown"
+    # Without a word from its driver: one of an earlier gridtune, or of Python's `run_space`.
+    return "finished" if driver is None and total is not None and finished >= total else "died"
+
+
+def _seconds_left(driver: DriverStatus | None, status: SweepStatus) -> float | None:
+    if driver is None or driver.running_since is None or status.last_result is None or not status.left:
+        return None
+    ran = sum(status.counts.values()) - driver.before
+    seconds = status.last_result - driver.running_since
+    return status.left * seconds / ran if ran > 0 and seconds >= _SURE_SECONDS else None
+
+
+def _best(facts: SweepFacts, results: Mapping[str, CellResult]) -> tuple[str, ...]:
+    directions = [objective.direction for objective in facts.objectives]
+    try:
+        space = parse_space(facts.space)
+    except GridtuneError:
+        # A space of an earlier gridtune may have keys that are gone.
+        return ()
+    plan = SweepPlan(space, Path(), directions, facts.cells, list(results.values()), [])
+    return tuple(BestSoFar(plan).lines())

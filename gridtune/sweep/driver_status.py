@@ -1,0 +1,250 @@
+"""What the driver of a sweep says of itself, in a small file beside the journal, for `gridtune status`.
+
+The journal says which cells have results, and the lock whether a driver lives. This file adds what neither
+has: how many cells there are to be, which of the journal's are of this sweep, what the driver is busy with,
+and how it ended. It is replaced in one step and only ever holds what stays true when the driver is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from gridtune.core.cells import CellResult
+from gridtune.sweep.observing import SweepPlan, SweepResult
+
+__all__ = ["STATUS_FILE", "DriverStatus", "LockOwner", "StatusFile", "cells_since", "lock_owner"]
+
+STATUS_FILE = "status.json"
+_JOURNAL, _LOCK = "journal.jsonl", "journal.lock"
+_SCHEMA = 1
+#: Seconds between two writings of the file while nothing but the number of busy workers changes.
+_REST_SECONDS = 2.0
+_CELL_ID = re.compile(rb'^\{"cell_id":"([^"]+)"')
+_OWNER = re.compile(r"process (\d+) on (\S+)")
+
+
+@dataclass(frozen=True)
+class DriverStatus:
+    """What the driver of a sweep has said of itself.
+
+    Attributes
+    ----------
+    name
+        The sweep's.
+    process, host
+        Of the driver.
+    clock
+        When the operating system says that the process was started, in its own unit, which tells it from a
+        later one of the same number. None where the system does not say.
+    began
+        When it began, as seconds since 1970, as all times here.
+    total
+        Cells of the sweep.
+    journal_bytes
+        Length of the journal when the sweep began: results after it are of this sweep.
+    ignored
+        Ids of cells that the journal had before and that are not finished cells of this sweep.
+    stage
+        What the driver is busy with.
+    busy
+        Workers that run cells.
+    running_since
+        When the first cells were given to workers; None before.
+    before
+        Cells that were finished before this driver began.
+    updated
+        When this was written.
+    counts
+        Cells by state at the end; empty before.
+    ended
+        "finished", "interrupted" or what went wrong; None while the driver runs, and if it was killed.
+    """
+
+    name: str
+    process: int
+    host: str
+    clock: int | None
+    began: float
+    total: int
+    journal_bytes: int
+    ignored: tuple[str, ...] = ()
+    stage: str = ""
+    busy: int = 0
+    running_since: float | None = None
+    before: int = 0
+    updated: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
+    ended: str | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the driver is a process of this host that still runs."""
+        here = self.host == socket.gethostname() and _exists(self.process)
+        return here and _clock(self.process) == self.clock
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Return what a sweep's driver has said; None if there is nothing, or not in this form."""
+        try:
+            content = json.loads((folder / STATUS_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if not isinstance(content, dict) or content.pop("schema", None) != _SCHEMA:
+            return None
+        try:
+            return cls(**{**content, "ignored": tuple(content["ignored"])})
+        except (TypeError, KeyError):
+            return None
+
+
+class StatusFile:
+    """Writes what the driver says of itself; a `SweepObserver` that also takes the stages of a sweep."""
+
+    def __init__(self) -> None:
+        self._folder = Path()
+        self._content: dict[str, Any] = {}
+        self._stage, self._busy = "", 0
+        self._running_since: float | None = None
+        self._began = time.time()
+        self._written = 0.0
+
+    def stage(self, what: str, busy: int) -> None:
+        """Take what the sweep is busy with, and with how many workers."""
+        changed = what != self._stage
+        self._stage, self._busy = what, busy
+        if busy and self._running_since is None:
+            self._running_since = time.time()
+        if changed or time.time() - self._written > _REST_SECONDS:
+            self._write()
+
+    def started(self, plan: SweepPlan) -> None:
+        """Take the plan."""
+        self._folder = plan.directory
+        finished = {result.cell_id for result in plan.finished}
+        journal = self._folder / _JOURNAL
+        self._content = {
+            "name": plan.space.name,
+            "process": os.getpid(),
+            "host": socket.gethostname(),
+            "clock": _clock(os.getpid()),
+            "began": self._began,
+            "total": plan.total,
+            "journal_bytes": journal.stat().st_size if journal.exists() else 0,
+            "ignored": sorted(cells_since(journal, 0) - finished),
+            "before": len(finished),
+        }
+        self._write()
+
+    def finished(self, results: Sequence[CellResult]) -> None:
+        """Do nothing: the journal has them."""
+
+    def ended(self, result: SweepResult) -> None:
+        """Take the totals."""
+        self._content |= {"total": len(result.results), "counts": dict(result.counts)}
+        self._write()
+
+    def close(self, how: str) -> None:
+        """Say how the driver ended: "finished", "interrupted" or what went wrong."""
+        if self._content:
+            self._content["ended"] = how
+            self._write()
+
+    def _write(self) -> None:
+        if not self._content:
+            return
+        self._written = time.time()
+        state = {"stage": self._stage, "busy": self._busy, "running_since": self._running_since}
+        content = {"schema": _SCHEMA, **self._content, **state, "updated": self._written}
+        draft = self._folder / f".{STATUS_FILE}.draft"
+        # A full disk must not end a sweep for the sake of this file.
+        with contextlib.suppress(OSError):
+            draft.write_text(json.dumps(content), encoding="utf-8")
+            draft.replace(self._folder / STATUS_FILE)
+
+
+def cells_since(journal: Path, position: int) -> set[str]:
+    """Return the ids of the cells with a line in the journal after a position in bytes."""
+    found: set[str] = set()
+    if not journal.exists():
+        return found
+    with journal.open("rb") as file:
+        file.seek(position)
+        for line in file:
+            match = _CELL_ID.match(line)
+            if match is not None and line.endswith(b"\n"):
+                found.add(match[1].decode())
+    return found
+
+
+@dataclass(frozen=True)
+class LockOwner:
+    """The process that has a sweep's journal open, or was the last to have it.
+
+    Attributes
+    ----------
+    process, host
+        Of it.
+    alive
+        Whether it still has it. None if that cannot be seen from here: it is on another host, and its lock
+        does not reach us.
+    """
+
+    process: int
+    host: str
+    alive: bool | None
+
+
+def lock_owner(folder: Path) -> LockOwner | None:
+    """Return who has or had the journal of a sweep's folder; None if nobody ever had."""
+    path = folder / _LOCK
+    try:
+        file = path.open(encoding="utf-8")
+    except OSError:
+        return None
+    with file:
+        match = _OWNER.match(file.read())
+        if match is None:
+            return None
+        process, host = int(match[1]), match[2]
+        here = host == socket.gethostname()
+        if here and not _exists(process):
+            return LockOwner(process, host, alive=False)
+        try:
+            # Shared and given back at once: the number of a dead process may be another's by now.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return LockOwner(process, host, alive=True)
+        except OSError:
+            return LockOwner(process, host, alive=None)
+        fcntl.flock(file, fcntl.LOCK_UN)
+        return LockOwner(process, host, alive=False if here else None)
+
+
+def _exists(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _clock(process: int) -> int | None:
+    """Return when a process was started, in clock ticks since the machine was; None without /proc."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    # A process that has ended and that nobody has waited for yet still has an entry.
+    return None if fields[0] == "Z" else int(fields[19])
