@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.arguments import require, require_number
 from gridtune.batch.estimates import estimate_walltimes
 from gridtune.batch.policies import Backfilling, QueueOrder, get_backfilling, get_queue_order
 from gridtune.batch.simulator.accounts import Facts, score_inputs
@@ -93,6 +94,11 @@ def simulate(
     >>> gt.simulate(log, order="sjf", backfill="easy")
     Schedule('poisson', 100 jobs, 4 processors)
     """
+    require(workload, Workload, "workload", error=SimulationError, hint="read_workload(PATH) reads a log")
+    require_number(noise, "noise", error=SimulationError)
+    if rng is not None:
+        hint = "pass numpy.random.default_rng(7)"
+        require(rng, np.random.Generator, "rng", error=SimulationError, hint=hint)
     switches = {"extra": extra, "strict": strict, "frozen": frozen}
     rule = get_backfilling(backfill, **switches, pass_per_event=pass_per_event, compression=compression)
     queue = get_queue_order(order)
@@ -233,8 +239,9 @@ def _machine_size(workload: Workload, processors: int | None) -> int:
             field="processors",
             hint="pass processors= (--processors N)",
         )
-    if isinstance(size, bool) or int(size) != size or not 1 <= size < 2**31:
-        raise SimulationError(f"processors must be a whole number from 1 to 2³¹ - 1, got {size!r}")
+    require_number(size, "processors", whole=True, least=1, error=SimulationError)
+    if size >= 2**31:
+        raise SimulationError(f"processors must be less than 2³¹, but got {size}")
     return int(size)
 
 

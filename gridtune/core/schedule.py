@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.arguments import require
 from gridtune.errors import ScheduleError
 from gridtune.workload.workload import Workload
 
@@ -164,6 +165,7 @@ def validate_schedule(schedule: Schedule) -> None:
         and the kill rule say, or if the machine is ever oversubscribed; the message names the job or the
         instant.
     """
+    require(schedule, Schedule, "schedule", error=ScheduleError)
     workload = schedule.workload
     if not len(schedule) == len(workload) == len(schedule.end_time) == len(schedule.state):
         raise ScheduleError(f"{len(schedule)} starts for {len(workload)} jobs")

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from gridtune.arguments import require
 from gridtune.core.measure import MetricInfo
 from gridtune.errors import SweepError
 from gridtune.registry import Registry
@@ -276,7 +277,8 @@ SYSTEMS: Registry[System] = Registry("system", "gridtune.systems", SweepError, c
 
 def register_system(system: System) -> System:
     """Add a system under its name; a name is never overwritten."""
-    SYSTEMS.register(system.name, _instance(system), module=type(system).__module__)
+    system = _instance(system)
+    SYSTEMS.register(system.name, system, module=type(system).__module__)
     return system
 
 
@@ -288,7 +290,7 @@ def get_system(name: str) -> System:
     SweepError
         If there is none; the hint guesses which was meant.
     """
-    return SYSTEMS.find(name)
+    return SYSTEMS.find(require(name, str, "a system", error=SweepError, hint="its name, such as 'batch'"))
 
 
 def system_names() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridtune.errors import SweepError
 from gridtune.report.derived import replace_derived
@@ -73,6 +73,8 @@ def run_sweep(
     GridtuneError
         As `run_space`; a tracking store that is away raises nothing.
     """
+    if output not in get_args(Output):
+        raise SweepError(f"output must be one of {', '.join(get_args(Output))}, but got {output!r}")
     checked = as_space(space)
     console = report_console() if output == "screen" else None
     tracker = make_tracker(tracking_uri, console) if tracking else None

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gridtune.arguments import require_number
 from gridtune.core.cells import Cell, CellResult
-from gridtune.errors import GridtuneWarning
+from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.sweep.adaptive import AdaptiveQueue, differing_text, directions_of
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.folder import check_writable
@@ -99,6 +100,8 @@ def run_space(
         started or reached, or workers keep dying.
     """
     began = time.monotonic()
+    if workers is not None:
+        require_number(workers, "workers", whole=True, least=1, error=SweepError)
     check_address(address)
     known_space = as_space(space)
     system = check_space(known_space)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gridtune.arguments import require, require_number
 from gridtune.core.cells import (
     Cell,
     CellResult,
@@ -22,7 +23,7 @@ from gridtune.core.cells import (
     validated,
 )
 from gridtune.core.system import Outcome, System, WorkloadLoader, get_system
-from gridtune.errors import GridtuneError
+from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.workloads import Workloads
 
 __all__ = ["CellRun", "error_text", "run_cell", "run_one", "worker_name"]
@@ -83,6 +84,9 @@ def run_cell(
     GridtuneError
         If the system or a parameter is unknown, a trace is not found, or the run fails.
     """
+    hint = 'such as {"trace": "quickstart"}'
+    require(parameters, Mapping, "parameters", error=SweepError, hint=hint)  # type: ignore[type-abstract]
+    require_number(seed, "seed", whole=True, least=0, error=SweepError)
     simulated = get_system(system)
     checked = validated(simulated, parameters)
     workloads = Workloads(base) if workloads is None else workloads

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gridtune.arguments import require_path
 from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint, refusal_text
 from gridtune.core.system import System, SystemParameters, get_system, system_names
 from gridtune.errors import GridtuneError, SpaceError
@@ -36,6 +37,7 @@ def load_space(path: str | Path) -> SearchSpace:
     SpaceError
         If anything about it is wrong; with file, line, key and, for a misspelt word, the one meant.
     """
+    require_path(path, "a search space's file", error=SpaceError)
     space = read_space(path)
     check_space(space)
     return space
@@ -45,6 +47,10 @@ def as_space(space: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpace
     """Return a checked space from a path, a mapping of the same keys or a space."""
     if isinstance(space, str | Path):
         return load_space(space)
+    given: Any = space
+    if not isinstance(given, SearchSpace | Mapping):
+        kinds = "a path to a YAML file, a mapping of the same keys or a SearchSpace"
+        raise SpaceError(f"a search space is {kinds}, but got {type(given).__name__}")
     parsed = space if isinstance(space, SearchSpace) else parse_space(space)
     check_space(parsed)
     return parsed

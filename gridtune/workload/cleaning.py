@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.arguments import require
 from gridtune.errors import WorkloadError
 from gridtune.registry import Registry
 from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
@@ -184,6 +185,7 @@ def clean(
     tuple of Workload and CleaningReport
         The cleaned workload, whose `cleaning` adds up what was done to it, and this run's report.
     """
+    require(workload, Workload, "workload", error=WorkloadError, hint="read_workload(PATH) reads a log")
     size = workload.machine_processors if processors is None else processors
     jobs, report = apply_rules(Jobs(workload.columns, size), rules)
     done = dict(workload.cleaning)

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from gridtune.arguments import require, require_path
 from gridtune.errors import GridtuneWarning, WorkloadError
+from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, Format, find_format, format_names, get_format
 from gridtune.workload.formats.archive import is_archive, logs_in_archive, logs_in_folder, natural_order
 from gridtune.workload.formats.compression import LogStream, open_for_writing, open_log, split_compression
@@ -33,7 +35,8 @@ def read_workload(
     Parameters
     ----------
     path
-        The file; `.gz` and `.xz` are decompressed while reading.
+        The file; `.gz` and `.xz` are decompressed while reading. Or the name of a bundled log, or of one that
+        has been fetched (`gridtune traces list`).
     format
         The name of the format (see `format_names`); by default, the file's suffix decides.
     max_bytes
@@ -54,7 +57,10 @@ def read_workload(
     WorkloadError
         Naming file, line and field.
     """
+    require_path(path, "path", error=WorkloadError)
     file = Path(path)
+    if not file.suffix and not file.exists():
+        file = resolve_trace(str(path))
     if is_archive(file):
         raise WorkloadError("is an archive of logs", path=file, hint="read_workloads reads it")
     with open_log(file, max_bytes) as stream:
@@ -105,6 +111,8 @@ def write_workload(workload: Workload, path: str | os.PathLike[str], *, format: 
     The file appears complete or not at all; equal workloads give equal bytes. A `GridtuneWarning` names
     fields that the format cannot hold.
     """
+    require(workload, Workload, "workload", error=WorkloadError)
+    require_path(path, "path", error=WorkloadError)
     file = Path(path)
     file_format, _ = _format_of(file, format)
     lost = file_format.cannot_hold(workload)

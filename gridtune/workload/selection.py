@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.arguments import is_number
 from gridtune.errors import WorkloadError
 from gridtune.workload.validity import LARGEST_TIME
 
@@ -94,7 +94,7 @@ def shaken_submits(submit_time: IntArray, amount: int, rng: np.random.Generator)
     shaking", MASCOTS 2007.
     """
     _check_generator(rng)
-    if int(amount) != amount or amount < 0:
+    if not is_number(amount) or int(amount) != amount or amount < 0:
         raise WorkloadError(f"the amount to shake by is a whole number of seconds >= 0, but got {amount}")
     if len(submit_time) == 0:
         return submit_time
@@ -103,7 +103,7 @@ def shaken_submits(submit_time: IntArray, amount: int, rng: np.random.Generator)
 
 
 def _check_factor(factor: float) -> None:
-    if not (math.isfinite(factor) and factor > 0):
+    if not (is_number(factor) and factor > 0):
         raise WorkloadError(f"a scaling factor must be a finite number above 0, but got {factor}")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.arguments import require_number
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
 from gridtune.workload import selection
@@ -232,8 +233,7 @@ class Workload:
 
     def first(self, jobs: int) -> Workload:
         """Return the first `jobs` jobs; all of them where the log has fewer."""
-        if jobs < 1:
-            raise WorkloadError(f"the number of jobs must be at least 1, but got {jobs}")
+        require_number(jobs, "the number of jobs", whole=True, least=1, error=WorkloadError)
         return self.take(slice(0, jobs))
 
     def window(self, start: float, end: float) -> Workload:
@@ -248,6 +248,7 @@ class Workload:
                 path=self.source,
                 hint="apply the cleaning rule 'sort_submits' first",
             )
+        require_number(count, "the number of windows", whole=True, error=WorkloadError)
         cuts = selection.cut_points(len(self), count)
         return [
             self.take(slice(start, end), name=f"{self.name}/window-{i}-of-{count}")

@@ -116,7 +116,7 @@ def test_noise_is_the_standard_deviation_of_the_logarithm():
     [
         ([(0, 1, 1, 5)], None, {"processors": 4}, "wider than the machine's 4"),
         ([(0, 1, 1, 1)], None, {}, "how large its machine is"),
-        ([(0, 1, 1, 1)], 4, {"processors": 0}, "whole number from 1"),
+        ([(0, 1, 1, 1)], 4, {"processors": 0}, "whole number of at least 1"),
         ([(0, -1, 1, 1)], 4, {}, "no run time"),
         ([(5, 1, 1, 1), (4, 1, 1, 1)], 4, {}, "not in submit order"),
         ([(0, 1, 1, 1)], 4, {"walltime": "guess"}, "no such walltimes"),

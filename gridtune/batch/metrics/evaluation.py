@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gridtune.arguments import require
 from gridtune.batch.metrics.columns import JobColumns
 from gridtune.batch.metrics.registry import METRICS, get_metric
 from gridtune.core.schedule import Schedule
+from gridtune.errors import MetricError
 
 __all__ = ["evaluate"]
 
@@ -48,6 +50,7 @@ def evaluate(
     --------
     ``evaluate(schedule, warmup=0.1, cooldown=0.1, only=["wait_mean", "bounded_slowdown_p95"])``
     """
+    require(schedule, Schedule, "schedule", error=MetricError, hint="simulate(workload) makes one")
     jobs = JobColumns.trimmed(schedule, warmup, cooldown)
     selected = METRICS.values() if only is None else [get_metric(name) for name in only]
     return {metric.name: float(metric.function(jobs)) for metric in selected}

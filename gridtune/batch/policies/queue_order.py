@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gridtune.arguments import require
 from gridtune.batch.policies.job_view import CHANGING_FIELDS, JobView
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
@@ -79,6 +80,8 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
     ...     '''Narrow jobs first; an hour of waiting counts like `weight` processors less.'''
     ...     return job.processors - weight * job.wait / 3600
     """
+    hint = "write the name: @queue_order('mine')"
+    require(name, str, "the name of a queue order", error=PolicyError, hint=hint)
 
     def register(function: Callable[..., float]) -> Callable[..., float]:
         if name in ORDERS.imported and _same_source(ORDERS.imported[name].score, function):
@@ -106,6 +109,7 @@ def get_queue_order(reference: str | QueueOrder) -> QueueOrder:
     """
     if isinstance(reference, QueueOrder):
         return reference
+    require(reference, str, "a queue order", error=PolicyError, hint="the name it is registered by")
     name, _, rest = reference.strip().partition("(")
     name = name.strip()
     order = ORDERS.find(name)
