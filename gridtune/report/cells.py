@@ -15,7 +15,10 @@ from gridtune.errors import MetricError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX
 
-__all__ = ["Configuration", "baselines", "collect", "value_matrix"]
+__all__ = ["Configuration", "baselines", "collect", "replicate_kind", "value_matrix"]
+
+#: First words of the labels that `gridtune.sweep.plan.space_replicates` gives.
+_KINDS = {"window", "seed", "shake"}
 
 
 @dataclass
@@ -64,6 +67,12 @@ def value_matrix(configurations: Sequence[Configuration]) -> npt.NDArray[np.floa
     # A replicate without a finite value cannot enter a mean; it counts as missing, and `n` says so.
     values[~np.isfinite(values)] = math.nan
     return values
+
+
+def replicate_kind(table: pa.Table) -> str:
+    """Return what the replicates are by their labels: "window", "seed", "shake", or else "replicate"."""
+    kinds = {label.partition(" ")[0] for label in table["replicate"].unique().to_pylist()}
+    return kinds.pop() if len(kinds) == 1 and kinds <= _KINDS else "replicate"
 
 
 def baselines(

@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.errors import MetricError
-from gridtune.report.cells import Configuration, baselines, collect, value_matrix
+from gridtune.report.cells import Configuration, baselines, collect, replicate_kind, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, value_text
-from gridtune.statistics.inference import bootstrap_interval, interquartile_mean, paired_difference
-from gridtune.statistics.joint import joint_sign_flip_p_values
+from gridtune.report.placing import comparable_means, means_of, placed, plain
+from gridtune.statistics.inference import interquartile_mean, paired_difference
+from gridtune.statistics.joint import joint_paired_p_values
+from gridtune.statistics.means import mean_interval
 
 __all__ = ["LEVEL", "RankingHead", "Verdict", "configuration_parameters", "rank", "ranking_head", "strata"]
 
@@ -88,6 +90,9 @@ class RankingHead:
         What splits the ranking into strata.
     overall
         Whether it runs over all strata, by relative differences alone.
+    replicate
+        What a replicate is: "window" (of a log), "seed", "shake" (a copy of a log with submissions moved at
+        random), or "replicate" where the sweep does not say.
     """
 
     objective: str
@@ -96,6 +101,7 @@ class RankingHead:
     baseline: Mapping[str, Any] = field(default_factory=dict)
     group_by: tuple[str, ...] = ()
     overall: bool = False
+    replicate: str = "replicate"
 
     @property
     def axis(self) -> str:
@@ -142,11 +148,12 @@ def rank(
     pyarrow.Table
         One row per configuration and stratum, the best first: the stratum's columns, `rank` (null
         where replicates are missing: a mean over other replicates cannot be compared; equal means
-        share a rank), `configuration_id`, `is_baseline`, the parameters, `n` (replicates with a
-        value), `planned`, `complete`, `failures`, `mean`, `iqm`, `ci_low` and `ci_high` (95 % bootstrap
-        interval of the mean), `pairs` (replicates shared with the baseline), `diff`, `diff_low`,
-        `diff_high` (configuration minus baseline), the same as fractions of the baseline's mean in
-        `relative*`, `p_value` (sign-flip test of all the stratum's configurations together) and `verdict`.
+        share a rank; those without come last, in order of their difference to the best on the replicates
+        that both have), `configuration_id`, `is_baseline`, the parameters, `n` (replicates with a value),
+        `planned`, `complete`, `failures`, `mean`, `iqm`, `ci_low` and `ci_high` (95 % interval of the
+        mean), `pairs` (replicates shared with the baseline), `diff`, `diff_low`, `diff_high`
+        (configuration minus baseline), the same as fractions of the baseline's mean in `relative*`,
+        `p_value` (sign-flip test of all the stratum's configurations together) and `verdict`.
 
     Raises
     ------
@@ -187,6 +194,7 @@ def prepare(
         unit=unit,
         baseline=dict(baseline or {}),
         group_by=tuple(column.removeprefix(PARAMETER_PREFIX) for column in columns),
+        replicate=replicate_kind(table),
     )
     return head, columns, configuration_parameters(table, columns, keep=head.baseline)
 
@@ -277,16 +285,14 @@ def _rank_stratum(
     bases = baselines(configurations, head.baseline, dict(zip(head.group_by, stratum, strict=True)))
     # Row -1 is all NaN: what those without a baseline are compared with.
     padded = np.vstack([values, np.full(planned, math.nan)])
-    interval = bootstrap_interval(values, rng=np.random.default_rng(SEED), confidence=LEVEL)
+    interval = mean_interval(values, confidence=LEVEL)
     paired = paired_difference(values, padded[bases], rng=np.random.default_rng(SEED), confidence=LEVEL)
     own = bases == np.arange(len(configurations))
     compared = (bases >= 0) & ~own
     counts = np.isfinite(values).sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        means = np.nansum(values, axis=1) / np.where(counts, counts, math.nan)
     statistics = {
         "n": counts,
-        "mean": means,
+        "mean": means_of(values),
         "iqm": interquartile_mean(values),
         "ci_low": interval.low,
         "ci_high": interval.high,
@@ -295,8 +301,8 @@ def _rank_stratum(
             name: np.where(compared, getattr(paired, attribute), math.nan)
             for name, attribute in _PAIRED.items()
         },
-        "p_value": joint_sign_flip_p_values(
-            np.where(compared[:, None], values - padded[bases], math.nan), rng=np.random.default_rng(SEED)
+        "p_value": joint_paired_p_values(
+            np.where(compared[:, None], values, math.nan), padded[bases], rng=np.random.default_rng(SEED)
         ),
     }
     rows = [
@@ -313,45 +319,23 @@ def _rank_stratum(
     ]
     for row in rows:
         row["verdict"] = verdict_of(row, head.direction).value
-    return placed(rows, head.direction, "mean")
+    return placed(rows, head.direction, "mean", comparable_means(values, head.direction))
 
 
-def plain(value: Any) -> Any:
-    """Return a NumPy number as Python's, NaN as None."""
-    number = value.item() if hasattr(value, "item") else value
-    return None if isinstance(number, float) and math.isnan(number) else number
+def verdict_of(row: Mapping[str, Any], direction: str) -> Verdict:
+    """Return what a row's difference proves: its interval and its p-value must both exclude chance.
 
-
-def verdict_of(row: Mapping[str, Any], direction: str, of: str = "diff") -> Verdict:
-    """Return what a row's difference proves: its interval and its p-value must both exclude chance."""
+    The interval is that of the relative difference, which tables show; where it has none (a baseline around
+    zero), that of the difference.
+    """
     if row["is_baseline"]:
         return Verdict.BASELINE
-    if row[of] is None:
+    of = "diff" if row["relative_low"] is None else "relative"
+    low, high, p_value = row.get(f"{of}_low"), row.get(f"{of}_high"), row["p_value"]
+    if row.get("diff") is None and row["relative"] is None:
         return Verdict.NONE
-    low, high, p_value = row[f"{of}_low"], row[f"{of}_high"], row["p_value"]
     if low == high == 0:
         return Verdict.EQUAL
-    if low is None or p_value is None or p_value > 1 - LEVEL or low <= 0 <= high:
+    if low is None or high is None or p_value is None or p_value > 1 - LEVEL or low <= 0 <= high:
         return Verdict.UNSURE
     return Verdict.BETTER if (high < 0) == (direction == "min") else Verdict.WORSE
-
-
-def placed(rows: list[dict[str, Any]], direction: str, by: str) -> list[dict[str, Any]]:
-    """Return the rows in order, the complete ones with their rank; equal values share one."""
-    sign = 1 if direction == "min" else -1
-
-    def key(row: Mapping[str, Any]) -> tuple[bool, bool, float, str]:
-        nothing = row[by] is None
-        value = 0.0 if nothing else sign * row[by]
-        return (nothing or not row["complete"], nothing, value, row["configuration_id"] or "")
-
-    ordered = sorted(rows, key=key)
-    place, last = 0, None
-    for index, row in enumerate(ordered, start=1):
-        if not row["complete"] or row[by] is None:
-            row["rank"] = None
-            continue
-        if row[by] != last:
-            place, last = index, row[by]
-        row["rank"] = place
-    return ordered

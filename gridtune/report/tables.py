@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gridtune.report.labels import number_text, percent_text, value_text, varying_parameters
+from gridtune.report.overall import FEWEST_LOGS
 from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ranking_head, strata
 
 __all__ = ["print_ranking", "ranking_csv", "ranking_html", "ranking_markdown", "report_console"]
@@ -30,7 +31,28 @@ _MARKS = {
 }
 #: Columns of text that a report has where no terminal says otherwise.
 WIDTH = 120
-INCOMPLETE_NOTE = "* not every replicate has a result: listed without a rank"
+INCOMPLETE_NOTE = (
+    "* not every replicate has a result: without a rank, in order of the difference to the best "
+    "on the replicates that both have"
+)
+#: What replicates are, for headings, and what follows from it for their intervals.
+_REPLICATES = {
+    "window": (
+        "windows of this log",
+        "intervals and verdicts are over the windows of one log, which follow each "
+        "other; they do not say what holds on another log",
+    ),
+    "seed": (
+        "seeds",
+        "intervals and verdicts are over seeds on the same input; they do not say what holds on another",
+    ),
+    "shake": (
+        "shaken copies of this log",
+        "intervals and verdicts are over copies of one log that share its jobs; "
+        "they do not say what holds on other jobs",
+    ),
+    "replicate": ("replicates", ""),
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +77,9 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
         columns.append(
             _Column("95 % paired", False, [_interval(row, *_RELATIVE, percent_text) for row in rows])
         )
+        if head.overall and any(row["by_log_low"] is not None for row in rows):
+            by_log = [_interval(row, "by_log_low", "by_log_high", percent_text) for row in rows]
+            columns.append(_Column("95 % by log", False, by_log))
         columns.append(_Column("verdict", True, [row["verdict"] for row in rows]))
     if any(row["failures"] for row in rows):
         columns.append(_Column("failed", False, [str(row["failures"] or "") for row in rows]))
@@ -76,8 +101,20 @@ def _interval(row: dict[str, Any], low: str, high: str, write: Any) -> str:
 def _heading(name: str, rows: Sequence[dict[str, Any]], head: RankingHead) -> str:
     planned = max((row["planned"] for row in rows), default=0)
     if head.overall:
-        return f"overall: mean relative difference of {head.objective}, {head.better} is better"
-    return f"{name + ': ' if name else ''}{head.axis}, {head.better} is better, {planned} replicates"
+        over = f" over {_counted(_logs(rows), 'log')}" if _logs(rows) else ""
+        return f"overall: mean relative difference of {head.objective}{over}, {head.better} is better"
+    unit = _REPLICATES[head.replicate][0]
+    over = _counted(planned, head.replicate) if planned == 1 else f"{planned} {unit}"
+    return f"{name + ': ' if name else ''}{head.axis}, {head.better} is better, {over}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _logs(rows: Iterable[dict[str, Any]]) -> int:
+    """Return how many logs an overall ranking is over; 0 if it does not say."""
+    return max((row["logs"] for row in rows), default=0)
 
 
 def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: int | None = 30) -> None:
@@ -113,7 +150,7 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
             table.add_row(*cells, style="bold" if row["is_baseline"] else "")
         console.print(Text(_heading(name, every, head), style="bold"))
         console.print(table)
-        for note in _notes(every, rows):
+        for note in _notes(every, rows, head):
             console.print(Text(note, style="dim"))
         console.print()
 
@@ -140,7 +177,9 @@ def _shown(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, 
     return [row for index, row in enumerate(rows) if index < limit or row["is_baseline"]]
 
 
-def _notes(every: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]]) -> Iterable[str]:
+def _notes(
+    every: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]], head: RankingHead
+) -> Iterable[str]:
     if len(shown) < len(every):
         yield f"{len(every) - len(shown)} more configurations are in the saved table"
     if not has_values(every):
@@ -158,6 +197,25 @@ def _notes(every: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]]) -> 
         pairs = max(row["pairs"] for row in every)
         if pairs < enough:
             yield f"with {pairs} replicates that test can prove nothing: {enough} would do"
+        if note := _scope(every, head):
+            yield note
+
+
+def _scope(rows: Sequence[dict[str, Any]], head: RankingHead) -> str:
+    """Say what intervals and verdicts are over, and so what they cannot say."""
+    if not head.overall:
+        return _REPLICATES[head.replicate][1]
+    logs = _logs(rows)
+    if logs >= FEWEST_LOGS:
+        return (
+            f"95 % by log: each of the {logs} logs is one observation; where it includes 0, the verdict, "
+            "which is for these logs, may not hold on another"
+        )
+    these = "this log" if logs == 1 else f"these {logs} logs"
+    return (
+        f"intervals and verdicts are for {these}; what holds on another takes an interval by log, "
+        f"and that at least {FEWEST_LOGS} logs"
+    )
 
 
 def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
@@ -184,7 +242,7 @@ def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
             if row["is_baseline"]:
                 cells = [f"**{cell}**" if cell else "" for cell in cells]
             lines.append("| " + " | ".join(cells) + " |")
-        notes = list(_notes(every, rows))
+        notes = list(_notes(every, rows, head))
         parts.append("\n".join([*lines, *(["", *(_escaped(note) for note in notes)] if notes else [])]))
     return "\n\n".join(parts) + "\n"
 
@@ -221,7 +279,7 @@ def ranking_html(ranking: pa.Table, title: str) -> str:
             parts += [f"<td{_align(column)}>{html.escape(column.cells[index])}</td>" for column in columns]
             parts.append("</tr>")
         parts.append("</tbody></table>")
-        parts += [f"<p>{html.escape(note)}</p>" for note in _notes(rows, rows)]
+        parts += [f"<p>{html.escape(note)}</p>" for note in _notes(rows, rows, head)]
     return "\n".join([*parts, "</body></html>\n"])
 
 

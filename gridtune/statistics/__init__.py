@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from gridtune.statistics.inference import (
-    Interval,
     PairedDifference,
     bootstrap_interval,
     interquartile_mean,
     paired_difference,
     probability_of_improvement,
 )
+from gridtune.statistics.joint import joint_paired_p_values, joint_sign_flip_p_values
+from gridtune.statistics.means import mean_interval
+from gridtune.statistics.samples import Interval
 from gridtune.statistics.significance import adjust_p_values, sign_flip_p_value
 
 __all__ = [
@@ -18,6 +20,9 @@ __all__ = [
     "adjust_p_values",
     "bootstrap_interval",
     "interquartile_mean",
+    "joint_paired_p_values",
+    "joint_sign_flip_p_values",
+    "mean_interval",
     "paired_difference",
     "probability_of_improvement",
     "sign_flip_p_value",

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
+from gridtune.statistics.means import check_confidence, reach, t_quantile
 from gridtune.statistics.resampling import (
     Method,
     Resampling,
@@ -27,24 +28,16 @@ from gridtune.statistics.resampling import (
     middle_half,
     statistic_weights,
 )
-from gridtune.statistics.samples import FloatArray, FloatOrArray, read_pairs, read_samples
+from gridtune.statistics.samples import FloatArray, FloatOrArray, Interval, read_pairs, read_samples
 from gridtune.statistics.significance import flipped_as_far
 
 __all__ = [
-    "Interval",
     "PairedDifference",
     "bootstrap_interval",
     "interquartile_mean",
     "paired_difference",
     "probability_of_improvement",
 ]
-
-
-class Interval(NamedTuple):
-    """A confidence interval."""
-
-    low: FloatOrArray
-    high: FloatOrArray
 
 
 @dataclass(frozen=True)
@@ -149,7 +142,7 @@ def bootstrap_interval(
     Sources: Efron, "Better bootstrap confidence intervals", JASA 82, 1987 (percentile, BCa); Hesterberg,
     "What teachers should know about the bootstrap", The American Statistician 69, 2015 (expanded).
     """
-    _check_confidence(confidence)
+    check_confidence(confidence)
     values = read_samples(samples)
     resampling = Resampling.drawn_from(rng, resamples)
     low = np.full(len(values.rows), np.nan)
@@ -178,7 +171,7 @@ def paired_difference(
     *,
     rng: np.random.Generator,
     confidence: float = 0.95,
-    method: Method = "expanded",
+    method: Method | Literal["adjusted"] = "adjusted",
     resamples: int = 10_000,
 ) -> PairedDifference:
     """Compare two configurations, or many with one, on the same replicates.
@@ -191,15 +184,21 @@ def paired_difference(
     a, b
         Shapes (..., n), broadcast against each other: `b` may be one baseline for many
         configurations. A replicate counts where neither is NaN.
-    rng, confidence, method, resamples
+    rng, confidence, resamples
         As in `bootstrap_interval`.
+    method
+        "adjusted", for skewed replicates: the difference's interval is that of `mean_interval`; the
+        relative one reaches on each side as far as the wider of the expanded bootstrap and Student's
+        interval of the logarithm of the ratio of the means (where values are not positive, that of
+        `mean_interval` of the residuals around the ratio). The others are those of `bootstrap_interval`,
+        for both.
 
     Returns
     -------
     PairedDifference
         Fields of shape (...). Intervals are NaN for fewer than two pairs, everything is for none.
     """
-    _check_confidence(confidence)
+    check_confidence(confidence)
     first, second = read_pairs(a, b)
     resampling = Resampling.drawn_from(rng, resamples)
     mean, low, high, relative, relative_low, relative_high, p_value = (
@@ -214,14 +213,24 @@ def paired_difference(
             continue
         weights = statistic_weights("mean", n)
         drawn, drawn_base = (resampling.distribution(weights, rows) for rows in (differences, base))
-        ends = partial(bounds, n=n, confidence=confidence, method=method)
-        low[index], high[index] = ends(drawn, mean[index], partial(_means_without_one, differences))
+        ends = partial(
+            bounds, n=n, confidence=confidence, method="expanded" if method == "adjusted" else method
+        )
+        if method == "adjusted":
+            below, above = reach(differences - mean[index, None], confidence)
+            low[index], high[index] = mean[index] - below, mean[index] + above
+        else:
+            low[index], high[index] = ends(drawn, mean[index], partial(_means_without_one, differences))
         _close_on_constant(low, high, index, differences)
         relative_low[index], relative_high[index] = ends(
             _over(drawn, drawn_base),
             relative[index],
             partial(_ratios_without_one, differences, base),
         )
+        if method == "adjusted":
+            closed = _ratio_ends(differences, base, confidence)
+            relative_low[index] = np.fmin(relative_low[index], closed[0])
+            relative_high[index] = np.fmax(relative_high[index], closed[1])
         # A ratio whose denominator may be 0 has no finite interval.
         unsettled = drawn_base.min(axis=1) * drawn_base.max(axis=1) <= 0
         relative_low[index[unsettled]] = relative_high[index[unsettled]] = np.nan
@@ -285,6 +294,30 @@ def _over(values: FloatArray, base: FloatArray) -> FloatArray:
     return np.divide(values, size, out=np.full_like(values, np.nan), where=size > 0)
 
 
+def _ratio_ends(
+    differences: FloatArray, base: FloatArray, confidence: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return an interval of the relative difference in closed form.
+
+    Where all values are positive it is Student's, of log(mean a / mean b); the logarithm's standard error is
+    that of the residuals aᵢ / mean a − bᵢ / mean b (delta method). Elsewhere it is that of the residuals
+    around the ratio (Cochran, "Sampling Techniques", 1977, section 6.3), as for `mean_interval`.
+    """
+    n = base.shape[1]
+    mean = base.mean(axis=1)
+    relative = _over(differences.mean(axis=1), mean)
+    residuals = differences - (relative * np.sign(mean))[:, None] * base
+    below, above = (_over(end, mean) for end in reach(residuals, confidence))
+    low, high = relative - below, relative + above
+    positive = (base > 0).all(axis=1) & (differences + base > 0).all(axis=1)
+    b, a = base[positive], (differences + base)[positive]
+    residuals = a / a.mean(axis=1, keepdims=True) - b / b.mean(axis=1, keepdims=True)
+    factor = np.exp(t_quantile(n, confidence) * residuals.std(axis=1, ddof=1) / np.sqrt(n))
+    low[positive] = (1 + relative[positive]) / factor - 1
+    high[positive] = (1 + relative[positive]) * factor - 1
+    return low, high
+
+
 def _means_without_one(rows: FloatArray) -> FloatArray:
     return (rows.sum(axis=1, keepdims=True) - rows) / (rows.shape[1] - 1)
 
@@ -299,8 +332,3 @@ def _close_on_constant(
     """Set the interval of replicates that all agree to their common value, without rounding."""
     constant = rows.min(axis=1) == rows.max(axis=1)
     low[index[constant]] = high[index[constant]] = rows[constant, 0]
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise MetricError(f"`0 < confidence < 1` must hold, but got {confidence}", hint="0.95 is 95 %")

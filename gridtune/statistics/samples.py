@@ -5,17 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
 
-__all__ = ["FloatArray", "FloatOrArray", "Samples", "read_pairs", "read_samples"]
+__all__ = ["FloatArray", "FloatOrArray", "Interval", "Samples", "read_pairs", "read_samples"]
 
 FloatArray = npt.NDArray[np.float64]
 #: A number for one sample, an array of the leading axes' shape for many.
 FloatOrArray = float | FloatArray
+
+
+class Interval(NamedTuple):
+    """A confidence interval."""
+
+    low: FloatOrArray
+    high: FloatOrArray
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ EFFECTS: dict[Any, float] = {
     "easy": 1.0,
     "conservative": 1.06,
 }
-MACHINES = {"ctc-sp2": 338, "kth-sp2": 100}
+MACHINES = {"ctc-sp2": 338, "kth-sp2": 100, "nasa-ipsc": 128}
 
 
 def sweep_table(

@@ -12,6 +12,7 @@ import pytest
 from gridtune.errors import MetricError
 from gridtune.report.overall import rank_overall
 from gridtune.report.ranking import Verdict, rank, ranking_head, strata
+from gridtune.statistics import mean_interval
 
 from .synthetic import sweep_table
 
@@ -115,6 +116,47 @@ def test_what_does_the_same_as_the_baseline_is_equal() -> None:
 def test_five_replicates_prove_nothing_however_large_the_difference() -> None:
     table = cells({("a",): [10, 11, 12, 13, 14], ("b",): [1, 2, 3, 4, 5.5]}, ["order"])
     assert by(ranked(table, {"order": "a"}), "order")["b"]["verdict"] == Verdict.UNSURE
+
+
+def test_eighteen_times_worse_on_every_replicate_is_sure() -> None:
+    # The mean is mostly that of one replicate, as where a window of a log holds a long queue.
+    base = [2.0, 900, 4, 7, 30, 3, 12, 5, 60, 2.5]
+    factors = [18.0, 19, 5, 26, 12, 9, 30, 15, 22, 7]
+    worse = [value * factor for value, factor in zip(base, factors, strict=True)]
+    noise = {
+        (f"n{i}",): [value * (1 + 0.3 * math.sin(7 * i + k)) for k, value in enumerate(base)]
+        for i in range(19)
+    }
+    row = by(ranked(cells({("a",): base, ("b",): worse, **noise}, ["order"]), {"order": "a"}), "order")["b"]
+    assert row["p_value"] <= 0.01
+    assert row["relative_low"] > 1
+    assert row["verdict"] == Verdict.WORSE
+
+
+def test_a_disaster_against_a_small_gain_everywhere_else_is_not_sure() -> None:
+    base = [100.0 + 3 * k for k in range(10)]
+    mostly_better = [value * 0.9 for value in base]
+    mostly_better[3] = 20 * base[3]
+    row = by(ranked(cells({("a",): base, ("b",): mostly_better}, ["order"]), {"order": "a"}), "order")["b"]
+    assert row["diff"] > 0
+    assert row["verdict"] == Verdict.UNSURE
+
+
+def test_configurations_with_fewer_replicates_are_ordered_on_those_they_share() -> None:
+    # A race stopped b and c after two easy replicates: on those, a (the best) is 10, c is 11 and b is 12.
+    table = cells(
+        {("a",): [9, 11, 90], ("b",): [11, 13, None], ("c",): [11, 11, None], ("d",): [9, 12, 91]}, ["order"]
+    )
+    rows = ranked(table, {"order": "d"})
+    assert [(row["param.order"], row["rank"]) for row in rows] == [
+        ("a", 1),
+        ("d", 2),
+        ("c", None),
+        ("b", None),
+    ]
+    lacking = cells({("a",): [10, 20, 90], ("b",): [None, None, 70], ("c",): [12, None, None]}, ["order"])
+    # On what they share with a: b is 20 better, c is 2 worse, although its mean is far lower.
+    assert [row["param.order"] for row in ranked(lacking, {"order": "a"})] == ["a", "b", "c"]
 
 
 def test_many_comparisons_ask_for_more_evidence() -> None:
@@ -279,6 +321,40 @@ class TestOverall:
         assert row["relative"] == pytest.approx((-0.1 - 0.6) / 2)
         # Half of the shaky log's own standard error: the steady one must not drown it.
         assert row["relative_high"] - row["relative_low"] > 2 * 0.5 * 0.15
+
+    def test_two_logs_give_no_interval_by_log(self) -> None:
+        logs = {"one": {"a": [10, 20, 30], "b": [9, 18, 28]}, "two": {"a": [5, 6, 7], "b": [4, 5, 6]}}
+        ranking = rank_overall(self.table(logs), **self.settings)
+        assert ranking is not None
+        row = ranking.to_pylist()[0]
+        assert (row["logs"], row["by_log_low"], row["by_log_high"]) == (2, None, None)
+
+    def test_the_interval_by_log_takes_each_log_as_one_observation(self) -> None:
+        ratios = {"one": 0.5, "two": 0.6, "three": 0.9, "four": 1.4}
+        base = [10.0 + k for k in range(10)]
+        noise = [1, 1.01, 0.99, 1.02, 0.98, 1, 1, 1.01, 0.99, 1]
+        logs = {
+            name: {"a": base, "b": [ratio * x * y for x, y in zip(base, noise, strict=True)]}
+            for name, ratio in ratios.items()
+        }
+        ranking = rank_overall(self.table(logs), **self.settings)
+        assert ranking is not None
+        row = ranking.to_pylist()[0]
+        per_log = [row["relative"] for row in rank(self.table(logs), **self.settings).to_pylist()]
+        expected = mean_interval([value for value in per_log if value is not None])
+        assert row["logs"] == 4
+        assert (row["by_log_low"], row["by_log_high"]) == pytest.approx(expected)
+        # Sure on these logs, and not at all on another.
+        assert row["relative_high"] < 0 < row["by_log_high"]
+        assert row["verdict"] == Verdict.BETTER
+
+    def test_workloads_of_the_same_log_are_one_observation(self) -> None:
+        logs = {name: {"a": [10, 20, 30], "b": [9, 18, 28]} for name in ("one", "two", "three", "four")}
+        table = self.table(logs)
+        checksums = ["x" if name in {"one", "two"} else name for name in table["workload"].to_pylist()]
+        ranking = rank_overall(table.append_column("trace_checksum", pa.array(checksums)), **self.settings)
+        assert ranking is not None
+        assert ranking.to_pylist()[0]["logs"] == 3
 
     def test_what_failed_somewhere_has_no_rank(self) -> None:
         table = self.table(

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from gridtune.report.labels import configuration_label, number_text, percent_text
+from gridtune.report.overall import rank_overall
 from gridtune.report.ranking import rank
 from gridtune.report.tables import print_ranking, ranking_csv, ranking_html, ranking_markdown
 
@@ -70,6 +71,33 @@ def test_a_short_table_still_has_the_baseline_and_says_what_is_left_out() -> Non
 def test_too_few_replicates_for_any_proof_are_told() -> None:
     assert "can prove nothing: 6 would do" in printed(ranking(replicates=5))
     assert "can prove nothing" not in printed(ranking(replicates=10))
+
+
+def test_a_table_says_what_its_intervals_are_over() -> None:
+    table = sweep_table({"order": ["fcfs", "sjf"]}, replicates=7)
+    settings: dict[str, Any] = {"objective": "wait_mean", "direction": "min", "baseline": {"order": "fcfs"}}
+    windows = printed(rank(table, **settings))
+    assert "7 windows of this log" in windows
+    assert "do not say what holds on another log" in windows.replace("\n", " ")
+    labels = pa.array([f"seed {label[7]}" for label in table["replicate"].to_pylist()])
+    seeds = table.set_column(table.column_names.index("replicate"), "replicate", labels)
+    assert "7 seeds\n" in printed(rank(seeds, **settings))
+    overall = rank_overall(table, **settings)
+    assert overall is not None
+    text = printed(overall)
+    assert "over 2 logs" in text
+    assert "takes an interval by log" in text
+    assert "95 % by log" not in text
+
+
+def test_three_logs_have_an_interval_by_log() -> None:
+    logs = ["ctc-sp2", "kth-sp2", "nasa-ipsc"]
+    table = sweep_table({"order": ["fcfs", "sjf"]}, replicates=7, workloads=logs)
+    overall = rank_overall(table, objective="wait_mean", direction="min", baseline={"order": "fcfs"})
+    assert overall is not None
+    text = printed(overall)
+    assert "over 3 logs" in text
+    assert "95 % by log" in text.splitlines()[2]
 
 
 def test_the_csv_holds_every_number_in_full() -> None:

@@ -1,4 +1,4 @@
-"""The table of coverages in docs/metrics.md, measured again."""
+"""The tables of coverages in docs/metrics.md, measured again."""
 
 from __future__ import annotations
 
@@ -8,31 +8,42 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridtune.statistics import bootstrap_interval
+from benchmarks.coverage import SIZES, mean_coverage, pair_coverage
+from benchmarks.populations import PAIRS, SINGLE
 
-SAMPLES = 2_000
-MEANS = {"normal": 0.0, "skewed (exponential)": 1.0}
-ROW = re.compile(r"^\| (normal|skewed \(exponential\)) \| (\w+) \|((?: \d+ % \|)+)$", re.MULTILINE)
-
-
-def covered(kind: str, n: int, method: str, rng: np.random.Generator) -> float:
-    """Return the percentage of samples of n whose nominal 95 % interval covers the true mean."""
-    draw = rng.standard_normal if kind == "normal" else rng.standard_exponential
-    hits = 0
-    # Samples of one call share their resampling indices; many calls keep that from showing.
-    for samples in np.split(draw((SAMPLES, n)), 40):
-        low, high = bootstrap_interval(samples, rng=rng, method=method, resamples=1_000)
-        hits += int(np.sum((low <= MEANS[kind]) & (high >= MEANS[kind])))
-    return 100 * hits / SAMPLES
+ROW = re.compile(r"^\| ([^|]+) \| ([\w]+) \|((?: \d+ % \|){6})$", re.MULTILINE)
+#: Sizes that are measured again; the others take as long and show no more.
+AGAIN = (5, 10, 20)
 
 
-def test_the_page_states_the_measured_coverages(repository: Path) -> None:
+def stated(repository: Path, first: str) -> dict[tuple[str, str], dict[int, float]]:
+    """Return the percentages of the table whose first column is called so, by row and replicates."""
     page = (repository / "docs" / "metrics.md").read_text(encoding="utf-8")
-    sizes = [int(n) for n in re.findall(r" n = (\d+) \|", page)]
-    rows = ROW.findall(page)
-    assert (len(rows), sizes) == (6, [3, 5, 10, 20, 30])
+    table = page[page.index(f"| {first} |") :].split("\n\n")[0]
+    assert [int(n) for n in re.findall(r" n = (\d+) \|", table)] == list(SIZES)
+    return {
+        (name, kind): dict(zip(SIZES, map(float, re.findall(r"(\d+) %", row)), strict=True))
+        for name, kind, row in ROW.findall(table)
+    }
+
+
+def test_the_page_states_how_often_intervals_of_means_cover(repository: Path) -> None:
+    rows = stated(repository, "replicates are")
+    assert set(rows) == {(name, method) for name in SINGLE for method in ("mean_interval", "expanded")}
     rng = np.random.default_rng(20_240_229)
-    for kind, method, cells in rows:
-        stated = [float(value) for value in re.findall(r"(\d+) %", cells)]
+    for (name, method), row in rows.items():
+        measured = [mean_coverage(name, method, n, rng)[0] for n in AGAIN]
         # The standard error of a percentage is 0.5 to 1 here.
-        assert [covered(kind, n, method, rng) for n in sizes] == pytest.approx(stated, abs=2.5)
+        assert measured == pytest.approx([row[n] for n in AGAIN], abs=3), (name, method)
+
+
+def test_the_page_states_how_often_intervals_of_differences_cover(repository: Path) -> None:
+    rows = stated(repository, "pairs are")
+    drawn = {(name, kind) for name in PAIRS for kind in ("difference", "relative")}
+    assert drawn <= set(rows)
+    rng = np.random.default_rng(20_240_229)
+    for name, pair in PAIRS.items():
+        for n in AGAIN:
+            measured = pair_coverage(pair, "adjusted", n, rng)
+            for kind, (covered, _) in measured.items():
+                assert covered == pytest.approx(rows[name, kind][n], abs=3), (name, kind, n)

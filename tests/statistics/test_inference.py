@@ -15,6 +15,7 @@ from gridtune.statistics.inference import (
     paired_difference,
     probability_of_improvement,
 )
+from gridtune.statistics.means import mean_interval
 from gridtune.statistics.resampling import bounds
 from gridtune.statistics.significance import adjust_p_values, sign_flip_p_value
 
@@ -203,7 +204,9 @@ class TestBootstrapInterval:
 
 class TestPairedDifference:
     def test_by_hand(self) -> None:
-        result = paired_difference([3.0, 5.0, NAN, 7.0, 1.0], [2.0, 2.0, 2.0, NAN, 2.0], rng=seeded())
+        result = paired_difference(
+            [3.0, 5.0, NAN, 7.0, 1.0], [2.0, 2.0, 2.0, NAN, 2.0], rng=seeded(), method="expanded"
+        )
         # Pairs: 3 − 2, 5 − 2, 1 − 2.
         assert result.n == 3
         assert result.difference == pytest.approx(1.0)
@@ -229,6 +232,29 @@ class TestPairedDifference:
         interval = bootstrap_interval(a - b, rng=seeded(3), method="bca")
         np.testing.assert_allclose(result.low, interval.low)
         np.testing.assert_allclose(result.high, interval.high)
+
+    def test_the_adjusted_interval_is_that_of_the_mean(self) -> None:
+        a, b = seeded(1).lognormal(0, 1, size=(2, 5, 9))
+        result = paired_difference(a, b, rng=seeded())
+        np.testing.assert_allclose((result.low, result.high), mean_interval(a - b))
+
+    def test_the_adjusted_ratio_reaches_as_far_as_students_on_the_log_scale(self) -> None:
+        base = seeded(1).lognormal(3, 1, size=10)
+        a = base * seeded(2).lognormal(0.5, 0.4, size=10)
+        result = paired_difference(a, base, rng=seeded())
+        drawn = paired_difference(a, base, rng=seeded(), method="expanded")
+        # The delta method: the variance of a logarithm of a mean is that of the mean over its square.
+        cov = np.cov(a, base) / np.outer([a.mean(), base.mean()], [a.mean(), base.mean()]) / 10
+        deviation = math.sqrt(cov[0, 0] + cov[1, 1] - 2 * cov[0, 1])
+        log = math.log(a.mean() / base.mean()) + np.array(stats.t.interval(0.95, 9)) * deviation
+        assert result.relative_low == pytest.approx(min(drawn.relative_low, math.exp(log[0]) - 1))
+        assert result.relative_high == pytest.approx(max(drawn.relative_high, math.exp(log[1]) - 1))
+        assert result.relative_low > -1
+
+    def test_the_adjusted_ratio_of_values_that_may_be_zero(self) -> None:
+        result = paired_difference([0.0, 5.0, 7.0, 1.0], [2.0] * 4, rng=seeded())
+        assert result.relative_low == pytest.approx(result.low / 2)
+        assert result.relative_high == pytest.approx(result.high / 2)
 
     def test_one_baseline_for_many(self) -> None:
         many, baseline = seeded(1).exponential(size=(6, 10)), seeded(2).exponential(size=10)

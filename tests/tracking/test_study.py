@@ -116,7 +116,7 @@ def test_a_report_is_made_again_from_the_folder_alone(study: Study) -> None:
 def test_the_command_prints_the_table_and_json(study: Study) -> None:
     runner = CliRunner()
     text = runner.invoke(report, [str(study.directory)], catch_exceptions=False).output
-    assert "wait_mean (s), smaller is better, 6 replicates" in text
+    assert "wait_mean (s), smaller is better, 6 windows of this log" in text
     assert "utilisation, larger is better" in text
     content = json.loads(
         runner.invoke(report, [str(study.directory), "--json"], catch_exceptions=False).output

@@ -1,0 +1,252 @@
+"""How often intervals cover the true value, and how often the verdict of a ranking is wrong or found.
+
+python -m benchmarks.coverage means         # intervals of a mean, beside other methods
+python -m benchmarks.coverage pairs         # of paired and relative differences, on real logs too
+python -m benchmarks.coverage verdicts      # A/A sweeps and sweeps with a difference, through `rank`
+python -m benchmarks.coverage windows       # how alike neighbouring windows of a log are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.measure import arguments, print_table
+from benchmarks.populations import PAIRS, SINGLE, WINDOWS, Pair, window_pairs, window_values
+from gridtune.report.ranking import rank
+from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
+from gridtune.statistics.inference import Interval
+from gridtune.statistics.means import t_quantile
+from gridtune.statistics.samples import FloatArray
+
+SIZES = (5, 6, 8, 10, 20, 30)
+#: Samples are drawn in so many parts: those of one call share their resampling indices.
+PARTS = 40
+RESAMPLES = 1_000
+
+
+def student(samples: FloatArray) -> Interval:
+    """Return Student's interval of the mean."""
+    n = samples.shape[1]
+    mean, half = samples.mean(axis=1), t_quantile(n, 0.95) * samples.std(axis=1, ddof=1) / np.sqrt(n)
+    return Interval(mean - half, mean + half)
+
+
+def studentised(samples: FloatArray, rng: np.random.Generator) -> Interval:
+    """Return the studentised bootstrap interval (bootstrap-t; Efron and Tibshirani, 1993, section 12.5)."""
+    n = samples.shape[1]
+    drawn = samples[:, rng.integers(n, size=(RESAMPLES, n))]
+    mean, error = samples.mean(axis=1), samples.std(axis=1, ddof=1)
+    errors = drawn.std(axis=2, ddof=1)
+    t = (drawn.mean(axis=2) - mean[:, None]) / np.where(errors > 1e-12 * error[:, None], errors, np.nan)
+    low, high = np.nanquantile(t, [0.025, 0.975], axis=1)
+    return Interval(mean - high * error, mean - low * error)
+
+
+def mean_methods(rng: np.random.Generator) -> dict[str, Callable[[FloatArray], Interval]]:
+    """Return the intervals of a mean that are compared, the default first."""
+
+    def bootstrap(method: str) -> Callable[[FloatArray], Interval]:
+        return lambda samples: bootstrap_interval(samples, rng=rng, method=method, resamples=RESAMPLES)
+
+    return {
+        "mean_interval": mean_interval,
+        "expanded": bootstrap("expanded"),
+        "Student": student,
+        "BCa": bootstrap("bca"),
+        "studentised": lambda samples: studentised(samples, rng),
+    }
+
+
+def mean_coverage(
+    name: str, method: str, n: int, rng: np.random.Generator, samples: int = 2_000
+) -> tuple[float, float]:
+    """Return the percentage of samples whose interval covers the true mean, and the median width."""
+    draw, mean = SINGLE[name]
+    interval = mean_methods(rng)[method]
+    parts = [interval(draw(rng, (samples // PARTS, n))) for _ in range(PARTS)]
+    low, high = (np.concatenate(ends) for ends in zip(*parts, strict=True))
+    return 100 * float(np.mean((low <= mean) & (high >= mean))), float(np.median(high - low))
+
+
+def pair_coverage(
+    pair: Pair, method: str, n: int, rng: np.random.Generator, samples: int = 2_000
+) -> dict[str, tuple[float, float]]:
+    """Return the same for a paired difference, and for the relative one."""
+    found: dict[str, list[tuple[FloatArray, FloatArray]]] = {"difference": [], "relative": []}
+    for _ in range(PARTS):
+        a, b = pair.draw(rng, (samples // PARTS, n))
+        result = paired_difference(a, b, rng=rng, method=method, resamples=RESAMPLES)
+        found["difference"].append((result.low, result.high))
+        found["relative"].append((result.relative_low, result.relative_high))
+    coverage = {}
+    for kind, ends in found.items():
+        low, high = (np.concatenate(end) for end in zip(*ends, strict=True))
+        true = getattr(pair, kind)
+        covered = 100 * float(np.mean((low <= true) & (high >= true)))
+        coverage[kind] = covered, float(np.nanmedian(high - low))
+    return coverage
+
+
+def means(samples: int) -> None:
+    rng = np.random.default_rng(1)
+    rows = []
+    for name in SINGLE:
+        for method in mean_methods(rng):
+            measured = [mean_coverage(name, method, n, rng, samples) for n in SIZES]
+            width = measured[SIZES.index(10)][1] / mean_coverage(name, "Student", 10, rng, samples)[1]
+            rows.append([name, method, *(f"{covered:.0f} %" for covered, _ in measured), f"{width:.2f}"])
+    header = ["replicates are", "interval", *(f"n = {n}" for n in SIZES), "width / Student's at n = 10"]
+    print_table(f"Coverage of the mean, nominally 95 %, {samples:,} samples each", header, rows)
+
+
+def pairs(samples: int) -> None:
+    rng = np.random.default_rng(2)
+    for kind in ("difference", "relative"):
+        rows = []
+        for name, pair in {**PAIRS, **window_pairs()}.items():
+            widths = {}
+            for method in ("adjusted", "expanded"):
+                measured = [pair_coverage(pair, method, n, rng, samples)[kind] for n in SIZES]
+                widths[method] = measured[SIZES.index(10)][1]
+                covered = (f"{percent:.0f} %" for percent, _ in measured)
+                rows.append([name, method, *covered, ""])
+            rows[-2][-1] = f"{widths['adjusted'] / widths['expanded']:.2f}"
+        header = ["pairs are", "interval", *(f"n = {n}" for n in SIZES), "width / expanded at n = 10"]
+        print_table(f"Coverage of the {kind}, nominally 95 %, {samples:,} samples each", header, rows)
+
+
+def cells(values: FloatArray) -> pa.Table:
+    """Return a table of cells of configurations × replicates; the first is the baseline."""
+    count, n = values.shape
+    configuration = np.repeat(np.arange(count), n)
+    return pa.table(
+        {
+            "configuration_id": [f"{number:03d}" for number in configuration],
+            "workload": ["log"] * values.size,
+            "replicate": [f"window {number + 1}/{n}" for number in range(n)] * count,
+            "state": ["done"] * values.size,
+            "param.number": configuration,
+            "metric.objective": values.ravel(),
+        }
+    )
+
+
+def verdicts_of(values: FloatArray) -> list[str]:
+    """Return the verdict of each configuration but the baseline, as the report gives them."""
+    ranking = rank(cells(values), objective="objective", direction="min", baseline={"number": 0})
+    rows = sorted(ranking.to_pylist(), key=lambda row: row["configuration_id"])
+    return [row["verdict"] for row in rows[1:]]
+
+
+Sweep = Callable[[np.random.Generator, int, int], FloatArray]
+
+
+def sweeps() -> dict[str, Sweep]:
+    """Return how values of configurations × replicates are drawn where nothing differs."""
+
+    def skewed(hardship: float, noise: float) -> Sweep:
+        return lambda rng, count, n: rng.lognormal(0, hardship, n) * rng.lognormal(0, noise, (count, n))
+
+    drawn: dict[str, Sweep] = {
+        "normal": lambda rng, count, n: 20 + rng.normal(0, 2, n) + rng.normal(0, 1, (count, n)),
+        "Student's t, 2 df": lambda rng, count, n: 100 + rng.standard_t(2, (count, n)),
+        "exponential": lambda rng, count, n: rng.standard_exponential((count, n)),
+        "lognormal(0.3) around lognormal(1)": skewed(1, 0.3),
+        "lognormal(1) around lognormal(1)": skewed(1, 1),
+        "lognormal(1.5) around lognormal(1.5)": skewed(1.5, 1.5),
+    }
+    for log in WINDOWS:
+        values = window_values(log)
+        if values:
+            drawn[f"{log}: slowdowns, policies shuffled in each window"] = _shuffled(
+                np.array(list(values.values()))
+            )
+    return drawn
+
+
+def _shuffled(values: FloatArray) -> Sweep:
+    """Return A/A sweeps of real values: in each window drawn, each configuration gets a policy at random."""
+
+    def draw(rng: np.random.Generator, count: int, n: int) -> FloatArray:
+        windows = rng.integers(values.shape[1], size=n)
+        return values[rng.integers(len(values), size=(count, n)), windows]
+
+    return draw
+
+
+def wrong_sweeps(draw: Sweep, rng: np.random.Generator, count: int, n: int, repeats: int) -> float:
+    """Return the percentage of A/A sweeps with at least one verdict of better or worse."""
+    wrong = sum(
+        not {"better", "worse"}.isdisjoint(verdicts_of(draw(rng, count + 1, n))) for _ in range(repeats)
+    )
+    return 100 * wrong / repeats
+
+
+#: Factors on 5 of 20 configurations, by the sweep they are found in.
+EFFECTS: Mapping[str, Iterable[float]] = {
+    "normal": (1.1, 1.2),
+    "lognormal(0.3) around lognormal(1)": (1.5, 2, 18),
+    "lognormal(1) around lognormal(1)": (3, 6, 18),
+    "lognormal(1.5) around lognormal(1.5)": (6, 18),
+}
+
+
+def verdicts(repeats: int) -> None:
+    rng = np.random.default_rng(3)
+    drawn = sweeps()
+    rows = [
+        [name, *(f"{wrong_sweeps(draw, rng, 20, n, repeats):.1f} %" for n in (6, 10, 20))]
+        for name, draw in drawn.items()
+    ]
+    header = ["values", "n = 6", "n = 10", "n = 20"]
+    print_table(f"A/A sweeps with any difference reported: {repeats:,} of 20 configurations", header, rows)
+    rows = []
+    for name, effects in EFFECTS.items():
+        for effect in effects:
+            found = []
+            for _ in range(repeats // 5):
+                values = drawn[name](rng, 21, 10)
+                values[1:6] *= effect
+                found += [verdict == "worse" for verdict in verdicts_of(values)[:5]]
+            rows.append([name, f"× {effect}", f"{100 * np.mean(found):.0f} %"])
+    title = f"Differences found at n = 10: 5 of 20 configurations differ, {repeats // 5:,} sweeps"
+    print_table(title, ["values", "true ratio", "verdict worse"], rows)
+
+
+def windows() -> None:
+    rows = []
+    for log in WINDOWS:
+        values = window_values(log)
+        for name in list(values)[1:]:
+            ratios = np.log(values[name] / values["fcfs easy"])
+            slowdowns = np.log(values[name])
+            rows.append([log, name, *(f"{_lag_one(sample):+.2f}" for sample in (slowdowns, ratios))])
+    header = ["log", "policy", "log slowdown", "log of the ratio to fcfs easy"]
+    print_table("Correlation of neighbouring windows", header, rows)
+
+
+def _lag_one(sample: FloatArray) -> float:
+    centred = sample - sample.mean()
+    return float((centred[1:] * centred[:-1]).sum() / (centred**2).sum())
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("what", nargs="+", choices=["means", "pairs", "verdicts", "windows"])
+    parser.add_argument("--samples", type=int, default=4_000, help="samples of each coverage (4,000)")
+    parser.add_argument("--sweeps", type=int, default=1_000, help="A/A sweeps of each kind (1,000)")
+    options = parser.parse_args()
+    for what in options.what:
+        if what in {"means", "pairs"}:
+            {"means": means, "pairs": pairs}[what](options.samples)
+        elif what == "verdicts":
+            verdicts(options.sweeps)
+        else:
+            windows()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""How many replicates a sweep would need to be sure of a difference, from the replicates that it has."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gridtune.errors import MetricError
+from gridtune.report.cells import baselines, collect, value_matrix
+from gridtune.report.labels import PARAMETER_PREFIX, column_of, percent_text, value_text, varying_parameters
+from gridtune.report.placing import plain
+from gridtune.report.ranking import LEVEL, configuration_parameters, ranking_head
+from gridtune.statistics.power import (
+    MOST_REPLICATES,
+    PairedSpread,
+    detectable_effect,
+    fewest_replicates,
+    paired_spread,
+    replicates_needed,
+    spread_range,
+)
+
+__all__ = ["EFFECTS", "POWER", "SIZES", "PowerHead", "power_head", "power_table", "print_power"]
+
+#: Relative differences that replicates are counted for, beside the observed one.
+EFFECTS = (0.01, 0.05, 0.1)
+#: Numbers of replicates whose smallest detectable difference is given.
+SIZES = (5, 10, 20, 40)
+#: Probability with which a difference is to be found.
+POWER = 0.8
+_HEAD = b"gridtune.power"
+
+
+@dataclass(frozen=True)
+class PowerHead:
+    """What a table of replicates needed is about; it travels in the table's metadata.
+
+    Attributes
+    ----------
+    objective, direction, group_by, replicate
+        As of the ranking it belongs to (`RankingHead`).
+    effects
+        Relative improvements that replicates are counted for: 0.05 is 5 % less where less is better.
+    sizes
+        Numbers of replicates whose smallest detectable improvement is given.
+    comparisons
+        Stratum's name to its number of comparisons, by which the level of each is divided.
+    pairs
+        Fewest pairs that a row rests on.
+    """
+
+    objective: str
+    direction: str
+    group_by: tuple[str, ...]
+    replicate: str
+    effects: tuple[float, ...]
+    sizes: tuple[int, ...]
+    comparisons: Mapping[str, int] = field(default_factory=dict)
+    pairs: int = 0
+
+
+def power_table(
+    table: pa.Table,
+    ranking: pa.Table,
+    *,
+    effects: Sequence[float] = EFFECTS,
+    sizes: Sequence[int] = SIZES,
+) -> pa.Table:
+    """Return how many replicates each comparison of a ranking needs.
+
+    The spread between replicates is that of the pairs at hand (`gridtune.statistics.power.paired_spread`),
+    the power that of a paired t test whose level, 5 %, is divided by the comparisons of the stratum. The
+    joint test of a ranking is milder, so this errs on the side of more replicates.
+
+    Parameters
+    ----------
+    table
+        One row per cell.
+    ranking
+        Its ranking, as `gridtune.report.ranking.rank` makes it.
+    effects
+        Relative improvements on the baseline, each between 0 and 1.
+    sizes
+        Numbers of replicates.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per configuration with a baseline and at least two pairs, in the ranking's order: the
+        stratum's columns, `configuration_id`, the parameters, `pairs`, `relative`, `deviation` (between
+        replicates, see `PairedSpread`), `needed_observed` and `needed_EFFECT` (replicates; null for more
+        than a million) and `detectable_N` (the smallest improvement that N replicates show, as a fraction;
+        null where they can show none).
+
+    Raises
+    ------
+    MetricError
+        If an effect or a size makes no sense.
+    """
+    for effect in effects:
+        if not 0 < effect < 1:
+            raise MetricError(f"an effect lies between 0 and 1, but got {effect}", hint="0.05 is 5 %")
+    if any(size < 2 for size in sizes):
+        raise MetricError("a paired difference needs 2 replicates or more")
+    head = ranking_head(ranking)
+    columns = [column for name in head.group_by if (column := column_of(table, name))]
+    parameters = configuration_parameters(table, columns, keep=head.baseline)
+    order = {row["configuration_id"]: place for place, row in enumerate(ranking.to_pylist())}
+    rows: list[dict[str, Any]] = []
+    comparisons: dict[str, int] = {}
+    for stratum, configurations in collect(table, head.objective, columns, parameters).items():
+        names = dict(zip(head.group_by, stratum, strict=True))
+        values = value_matrix(configurations)
+        bases = baselines(configurations, head.baseline, names)
+        compared = np.flatnonzero((bases >= 0) & (bases != np.arange(len(configurations))))
+        spread = paired_spread(values[compared], values[bases[compared]])
+        comparisons[_stratum_text(stratum)] = len(compared)
+        statistics = _statistics(spread, head.direction, effects, sizes)
+        found = [
+            names
+            | {PARAMETER_PREFIX + name: value for name, value in configurations[place].parameters.items()}
+            | {"configuration_id": configurations[place].configuration_id}
+            | {name: plain(column[index]) for name, column in statistics.items()}
+            for index, place in enumerate(compared)
+            if spread.pairs[index] > 1
+        ]
+        rows += sorted(found, key=lambda row: order[row["configuration_id"]])
+    power = PowerHead(
+        head.objective,
+        head.direction,
+        head.group_by,
+        head.replicate,
+        tuple(effects),
+        tuple(sizes),
+        comparisons,
+        min((row["pairs"] for row in rows), default=0),
+    )
+    kept = [*head.group_by, "configuration_id", *(PARAMETER_PREFIX + name for name in parameters)]
+    fields = [ranking.schema.field(name) for name in kept]
+    fields += [pa.field("pairs", pa.int64()), *(pa.field(n, pa.float64()) for n in ("relative", "deviation"))]
+    fields += [pa.field(name, pa.int64()) for name in _needed(effects)]
+    fields += [pa.field(f"detectable_{size}", pa.float64()) for size in sizes]
+    schema = pa.schema(fields, metadata={_HEAD: json.dumps(asdict(power)).encode()})
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _needed(effects: Sequence[float]) -> list[str]:
+    return ["needed_observed", *(f"needed_{effect:g}" for effect in effects)]
+
+
+def _stratum_text(stratum: Sequence[Any]) -> str:
+    return ", ".join(map(value_text, stratum))
+
+
+def _statistics(
+    spread: PairedSpread, direction: str, effects: Sequence[float], sizes: Sequence[int]
+) -> dict[str, Any]:
+    level = (1 - LEVEL) / max(1, len(spread.pairs))
+    sign = -1 if direction == "min" else 1
+    wanted = [spread.effect, *(spread.on_scale(sign * effect) for effect in effects)]
+    counts = [replicates_needed(effect, spread.deviation, level=level, power=POWER) for effect in wanted]
+    # The sign-flip test is of all comparisons together: its fewest replicates do not depend on their number.
+    least = [
+        [math.nan] * len(spread.pairs)
+        if size < fewest_replicates(1 - LEVEL)
+        else spread.as_relative(sign * detectable_effect(size, spread.deviation, level=level, power=POWER))
+        for size in sizes
+    ]
+    return {
+        "pairs": spread.pairs,
+        "relative": spread.as_relative(spread.effect),
+        "deviation": spread.deviation,
+        **{
+            name: [int(n) if math.isfinite(n) else None for n in count]
+            for name, count in zip(_needed(effects), counts, strict=True)
+        },
+        **{f"detectable_{size}": values for size, values in zip(sizes, least, strict=True)},
+    }
+
+
+def power_head(power: pa.Table) -> PowerHead:
+    """Return what a table of replicates needed is about."""
+    stored = (power.schema.metadata or {}).get(_HEAD)
+    if stored is None:
+        raise MetricError("this table is not one of replicates needed", hint="make one with power_table")
+    values = json.loads(stored)
+    return PowerHead(**{**values, **{name: tuple(values[name]) for name in ("group_by", "effects", "sizes")}})
+
+
+def print_power(power: pa.Table, console: Console, *, limit: int | None = 30) -> None:
+    """Print a table of replicates needed, a part for each stratum.
+
+    Parameters
+    ----------
+    power
+        As `power_table` makes it.
+    console
+        Where to.
+    limit
+        Rows of a stratum at most; None for all.
+    """
+    head = power_head(power)
+    varying = varying_parameters(power, without=head.group_by)
+    groups: dict[str, list[dict[str, Any]]] = {name: [] for name in head.comparisons}
+    for row in power.to_pylist():
+        groups[_stratum_text([row[name] for name in head.group_by])].append(row)
+    for name, rows in groups.items():
+        title = f"{name + ': ' if name else ''}{head.objective}, {head.replicate}s needed"
+        console.print(Text(title, style="bold"))
+        if not rows:
+            console.print(Text("nothing is compared on two replicates or more", style="dim"))
+            continue
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        for title, left in _titles(head, varying):
+            table.add_column(title, justify="left" if left else "right", no_wrap=not left)
+        for row in rows[:limit]:
+            table.add_row(*map(Text, _texts(row, head, varying)))
+        console.print(table)
+    for note in _notes(head):
+        console.print(Text(note, style="dim"))
+    console.print()
+
+
+def _titles(head: PowerHead, varying: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    yield from ((name, True) for name in varying)
+    yield from ((name, False) for name in ("n", "to baseline", "for this"))
+    yield from ((f"for {_percent(effect)}", False) for effect in head.effects)
+    yield from ((f"n = {size} shows", False) for size in head.sizes)
+
+
+def _texts(row: Mapping[str, Any], head: PowerHead, varying: Sequence[str]) -> Iterator[str]:
+    yield from (value_text(row[PARAMETER_PREFIX + name]) for name in varying)
+    yield str(row["pairs"])
+    yield percent_text(row["relative"])
+    for name in _needed(head.effects):
+        yield f"> {MOST_REPLICATES:,}" if row[name] is None else f"{row[name]:,}"
+    yield from (percent_text(row[f"detectable_{size}"]) for size in head.sizes)
+
+
+def _notes(head: PowerHead) -> Iterator[str]:
+    noun = head.replicate
+    most = max(head.comparisons.values(), default=0)
+    yield (
+        f"for X %: {noun}s with which an improvement of X % is found in {_percent(POWER)} of sweeps; "
+        f"n = N shows: the smallest improvement that N {noun}s show as often "
+        f"(a t test at {_percent(1 - LEVEL)}{f' / {most} comparisons' if most > 1 else ''})"
+    )
+    if head.pairs > 1:
+        low, high = spread_range(head.pairs)
+        yield (
+            f"the spread is estimated from {head.pairs} {noun}s: {low:.1f} to {high:.1f} times as many may "
+            "be needed, and more where a few of them make most of the mean"
+        )
+    fewest = fewest_replicates(1 - LEVEL)
+    if any(size < fewest for size in head.sizes):
+        yield f"fewer than {fewest} {noun}s cannot show any difference at {_percent(1 - LEVEL)}"
+
+
+def _percent(share: float) -> str:
+    """Write a share as a percentage without a sign."""
+    return f"{100 * share:g} %"

@@ -1,0 +1,68 @@
+"""Intervals of means: against the definition solved by root finding, and how often they cover."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import optimize, stats
+
+from gridtune.errors import MetricError
+from gridtune.statistics import mean_interval
+
+NAN = math.nan
+
+
+def hall(sample: npt.NDArray[np.float64], confidence: float = 0.95) -> tuple[float, float]:
+    """Return Hall's interval by solving for the means whose transformed statistic is Student's quantile."""
+    n, deviation, skewness = len(sample), sample.std(), float(stats.skew(sample))
+
+    def transformed(mean: float) -> float:
+        t = (sample.mean() - mean) / deviation
+        return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / (6 * n)
+
+    end = stats.t.ppf((1 + confidence) / 2, n - 1) / math.sqrt(n - 1)
+    span = 1e3 * np.ptp(sample)
+
+    def solved(value: float) -> float:
+        limits = sample.mean() - span, sample.mean() + span
+        return float(optimize.brentq(lambda mean: transformed(mean) - value, *limits))
+
+    return solved(end), solved(-end)
+
+
+@pytest.mark.parametrize("n", [3, 6, 10, 40])
+def test_each_end_is_the_outer_one_of_students_and_halls(n: int) -> None:
+    for seed in range(20):
+        sample = np.random.default_rng(seed).lognormal(0, 1, n)
+        student = stats.t.interval(0.95, n - 1, sample.mean(), sample.std(ddof=1) / math.sqrt(n))
+        corrected = hall(sample)
+        low, high = mean_interval(sample)
+        assert low == pytest.approx(min(student[0], corrected[0]), rel=1e-6)
+        assert high == pytest.approx(max(student[1], corrected[1]), rel=1e-6)
+
+
+def test_it_is_students_where_the_sample_is_symmetric() -> None:
+    sample = [-3.0, -1.0, 0.0, 1.0, 3.0]
+    expected = stats.t.interval(0.95, 4, 0, np.std(sample, ddof=1) / math.sqrt(5))
+    assert mean_interval(sample) == pytest.approx(expected, rel=1e-9)
+
+
+def test_rows_of_different_sizes_order_and_scale() -> None:
+    rows = np.random.default_rng(3).lognormal(0, 1, (4, 8))
+    rows[1, 3:] = NAN
+    together = mean_interval(rows)
+    assert together.low[1] == mean_interval(rows[1, :3]).low
+    assert together.high[2] == mean_interval(rows[2, ::-1]).high
+    np.testing.assert_allclose(mean_interval(rows * 1e200).high, together.high * 1e200)
+    np.testing.assert_allclose(mean_interval(-rows).low, -together.high)
+
+
+def test_nothing_one_and_equal_values() -> None:
+    assert all(map(math.isnan, mean_interval([NAN, NAN])))
+    assert all(map(math.isnan, mean_interval([2.0])))
+    assert mean_interval([0.1] * 7) == (0.1, 0.1)
+    with pytest.raises(MetricError, match="confidence"):
+        mean_interval([1.0, 2.0], confidence=1.0)
