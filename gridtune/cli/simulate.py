@@ -107,12 +107,14 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
     if options["out"] is not None:
         _write(schedule, options["out"])
     if options["plot"] is not None:
-        from gridtune.report.schedule_plots import LoadCurves, plot_load
+        from gridtune.core.schedule_plots import LoadCurves, plot_load
 
         curves = LoadCurves.of_table(schedule.to_table(), schedule.processors)
         plot_load({schedule.settings["order"]: curves}, options["plot"], title=workload.name)
     if options["gantt"] is not None:
-        _draw_gantt(schedule, options["gantt"])
+        from gridtune.core.schedule_plots import plot_gantt
+
+        plot_gantt(schedule.to_table(), schedule.processors, options["gantt"], title=workload.name)
     if as_json:
         click.echo(json.dumps(_report(schedule, cleaning, metrics, seconds), indent=2))
         return
@@ -175,19 +177,6 @@ def _write(schedule: Schedule, path: Path) -> None:
     partial = path.with_name(f".{path.name}.partial")
     pq.write_table(schedule.to_table(), partial, compression="zstd")
     partial.replace(path)
-
-
-def _draw_gantt(schedule: Schedule, path: Path) -> None:
-    import numpy as np
-
-    from gridtune.batch.allocation import allocate_processors
-    from gridtune.report.schedule_plots import plot_gantt
-
-    jobs_shown = [
-        np.concatenate([np.arange(first, last + 1) for first, last in ranges])
-        for ranges in allocate_processors(schedule)
-    ]
-    plot_gantt(schedule, jobs_shown, path, title=schedule.workload.name)
 
 
 def _report(

@@ -6,19 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.arguments import require
+from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
-__all__ = ["JobState", "Schedule", "StepFunction", "step_function", "validate_schedule"]
+    from gridtune.core.style import Picture
+
+__all__ = ["JobState", "Schedule", "validate_schedule"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -28,54 +33,6 @@ class JobState(IntEnum):
 
     COMPLETED = 0
     KILLED = 1  # at its walltime
-
-
-@dataclass(frozen=True)
-class StepFunction:
-    """A right-continuous step function of time.
-
-    Attributes
-    ----------
-    times
-        Shape (k,), int64 seconds, strictly increasing: where the value changes.
-    values
-        Shape (k,), int64: the value from `times[i]` until `times[i + 1]`; 0 before the first.
-    """
-
-    times: IntArray
-    values: IntArray
-
-    def integral(self, start: int, end: int) -> int:
-        """Return the integral over [start, end), exact in integers."""
-        if end <= start or len(self.times) == 0:
-            return 0
-        edges = np.concatenate([self.times, [max(end, int(self.times[-1]))]])
-        widths = np.clip(np.diff(np.clip(edges, start, end)), 0, None)
-        return int((widths * self.values).sum())
-
-    def mean(self, start: int, end: int) -> float:
-        """Return the time average over [start, end); NaN when that is empty."""
-        return self.integral(start, end) / (end - start) if end > start else float("nan")
-
-    def at(self, times: npt.ArrayLike) -> IntArray:
-        """Return the values at the given times."""
-        index = np.searchsorted(self.times, np.asarray(times, dtype=np.int64), side="right") - 1
-        if len(self.times) == 0:
-            return np.zeros_like(index)
-        return np.where(index >= 0, self.values[np.maximum(index, 0)], 0)
-
-
-def step_function(up: IntArray, down: IntArray, weight: IntArray) -> StepFunction:
-    """Return the sum of `weight[i]` over the intervals [up[i], down[i])."""
-    times = np.concatenate([up, down])
-    changes = np.concatenate([weight, -weight])
-    order = np.argsort(times, kind="stable")
-    times, changes = times[order], changes[order]
-    values = np.cumsum(changes, dtype=np.int64)
-    last = np.flatnonzero(np.diff(times, append=times[-1:] + 1) != 0) if len(times) else np.array([], int)
-    times, values = times[last], values[last]
-    keep = np.diff(values, prepend=0) != 0
-    return StepFunction(times[keep], values[keep])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +99,42 @@ class Schedule:
             "state": pa.DictionaryArray.from_arrays(pa.array(self.state), names),
         }
         return pa.table({name: pa.array(column) for name, column in columns.items()})
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the schedule as a data frame, a row per job; columns as of `to_table`."""
+        return self.to_table().to_pandas()
+
+    def plot(self, kind: Literal["load", "gantt"] = "load") -> Picture:
+        """Draw the schedule; a notebook shows the picture, `save(PATH)` writes it.
+
+        Parameters
+        ----------
+        kind
+            "load": processors in use and jobs waiting over time. "gantt": which job ran on which processors;
+            of up to 5,000 jobs.
+
+        Raises
+        ------
+        ScheduleError
+            If there is no job, there are too many for a Gantt chart, or there is no such kind.
+        """
+        from gridtune.core.schedule_plots import LoadCurves, plot_gantt, plot_load  # noqa: PLC0415 (matplotlib)
+        from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
+
+        table, name = self.to_table(), self.workload.name
+        if kind == "gantt":
+            return Picture.of(lambda path: plot_gantt(table, self.processors, path, title=name))
+        if kind != "load":
+            raise ScheduleError(f"no such kind of figure: {kind!r}", hint="one of load, gantt")
+        curves = {name: LoadCurves.of_table(table, self.processors)}
+        return Picture.of(lambda path: plot_load(curves, path, title=name))
+
+    def _repr_html_(self) -> str:
+        facts = {**self.settings, "processors": self.processors, "jobs": f"{len(self):,}"}
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in facts.items()
+        )
+        return f"<table><caption>{escape(self.workload.name)}</caption>{rows}</table>"
 
     @cached_property
     def use(self) -> StepFunction:

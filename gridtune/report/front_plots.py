@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from gridtune.report import style
+from gridtune.core import style
 from gridtune.report.front import Front
 from gridtune.report.plots import is_logarithmic
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, TwoSlopeNorm
 
-from gridtune.report import style
+from gridtune.core import style
 from gridtune.report.labels import distinct, number_text, percent_text, value_text, varying_parameters
 from gridtune.report.plots import FARTHEST
 from gridtune.report.ranking import RankingHead, ranking_head, strata

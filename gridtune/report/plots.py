@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from gridtune.core import style
 from gridtune.errors import MetricError
-from gridtune.report import style
 from gridtune.report.labels import (
     configuration_label,
     percent_text,

@@ -146,7 +146,7 @@ def _role(row: Mapping[str, Any], varying: Sequence[str]) -> str:
 def _write(
     stratum: str, cells: Mapping[str, CellResult], system: str, workloads: Workloads, directory: Path
 ) -> ScheduleFiles:
-    from gridtune.report.schedule_plots import LoadCurves, plot_load  # noqa: PLC0415
+    from gridtune.core.schedule_plots import LoadCurves, plot_load  # noqa: PLC0415
 
     slug = re.sub(r"[^\w.=-]+", "-", stratum).strip("-") or "all"
     tables, curves, replicate = {}, {}, ""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gridtune as gt
-from gridtune.batch.allocation import allocate_processors
+from gridtune.core.allocation import allocate_processors
 from gridtune.core.schedule import JobState, Schedule
 from gridtune.errors import PolicyError, ScheduleError, SimulationError
 from tests.batch.logs import make_log
@@ -170,7 +170,7 @@ def test_processor_numbers_never_overlap():
         for submit in np.sort(rng.integers(0, 800, 200))
     ]
     schedule = gt.simulate(make_log(rows, 8))
-    allocation = allocate_processors(schedule)
+    allocation = allocate_processors(schedule.to_table(), schedule.processors)
     ends: dict[int, int] = {}
     for job in np.lexsort((np.arange(200), schedule.start_time)):
         mine = [number for first, last in allocation[job] for number in range(first, last + 1)]

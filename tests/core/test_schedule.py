@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridtune.core.schedule import JobState, Schedule, step_function, validate_schedule
+import gridtune as gt
+from gridtune.core.schedule import JobState, Schedule, validate_schedule
+from gridtune.core.step_function import step_function
 from gridtune.errors import ScheduleError
 from gridtune.workload import Workload
 
@@ -105,3 +108,27 @@ def test_machines_that_are_too_small() -> None:
 def test_a_schedule_of_other_length() -> None:
     with pytest.raises(ScheduleError, match="3 starts for 4 jobs"):
         validate_schedule(replace(schedule(), start_time=np.array([0, 10, 5])))
+
+
+def test_a_schedule_opens_in_pandas_and_as_a_picture(tmp_path: Path) -> None:
+    columns = {
+        "job_id": [1, 2, 3],
+        "submit_time": [0, 10, 20],
+        "run_time": [100, 100, 100],
+        "requested_processors": [2, 1, 4],
+    }
+    made = gt.simulate(gt.Workload(columns, name="<three>"), processors=4)
+    frame = made.to_pandas()
+    assert frame["start_time"].tolist() == made.start_time.tolist()
+    assert set(frame["state"]) == {"completed"}
+    for kind in ("load", "gantt"):
+        picture = made.plot(kind)  # type: ignore[arg-type]
+        assert picture._repr_png_().startswith(b"\x89PNG")
+        assert picture.save(tmp_path / "new" / f"{kind}.png").read_bytes() == picture.png
+        assert "save(PATH)" in repr(picture)
+    assert made.plot("load").png != made.plot("gantt").png
+    with pytest.raises(ScheduleError, match="no such kind of figure: 'pie'"):
+        made.plot("pie")  # type: ignore[arg-type]
+    html = made._repr_html_()
+    assert "&lt;three&gt;" in html
+    assert "<td>fcfs</td>" in html

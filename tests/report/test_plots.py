@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gridtune.core.schedule import Schedule, StepFunction
+from gridtune.core.schedule import Schedule
+from gridtune.core.schedule_plots import LoadCurves, plot_gantt, plot_load, span_means
+from gridtune.core.step_function import StepFunction
 from gridtune.errors import MetricError, ScheduleError
-from gridtune.report import heat_map, plots, schedule_plots
+from gridtune.report import heat_map, plots
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.heat_map import plot_heat_map
 from gridtune.report.overall import rank_overall
 from gridtune.report.plots import plot_against, plot_ranking
 from gridtune.report.ranking import rank
-from gridtune.report.schedule_plots import LoadCurves, plot_gantt, plot_load, span_means
 from gridtune.report.summary import summarise, write_report
 from gridtune.workload.workload import Workload
 from tests.tracking.synthetic import sweep_facts
@@ -117,25 +118,18 @@ def test_means_over_spans_equal_the_step_functions_own() -> None:
 
 
 def test_load_and_gantt_are_drawn(tmp_path: Path) -> None:
-    one = schedule()
-    curves = {"a": LoadCurves.of(one), "b": LoadCurves.of(schedule(10))}
+    tables = {"a": schedule().to_table(), "b": schedule(10).to_table()}
+    curves = {name: LoadCurves.of_table(table, 8) for name, table in tables.items()}
     assert plot_load(curves, tmp_path / "load.png", title="log").read_bytes()[:8] == PNG
-    ids = [np.array([0, 1]) + 2 * (job % 4) for job in range(len(one))]
-    assert plot_gantt(one, ids, tmp_path / "gantt.png").read_bytes()[:8] == PNG
+    assert plot_gantt(tables["a"], 8, tmp_path / "gantt.png").read_bytes()[:8] == PNG
 
 
 def test_nothing_to_draw_is_an_error_that_says_so(tmp_path: Path) -> None:
-    empty = schedule(0)
+    empty = schedule(0).to_table()
     with pytest.raises(ScheduleError, match="no job to draw"):
-        LoadCurves.of(empty)
+        LoadCurves.of_table(empty, 8)
     with pytest.raises(ScheduleError, match="0 jobs"):
-        plot_gantt(empty, [], tmp_path / "x.png")
-    with pytest.raises(ScheduleError, match="processors of 1 jobs for 20"):
-        plot_gantt(schedule(), [np.array([0])], tmp_path / "x.png")
-
-
-def test_processors_in_a_row_are_one_bar() -> None:
-    assert schedule_plots._runs(np.array([0, 1, 2, 5, 7, 8])) == [(0, 3), (5, 1), (7, 2)]
+        plot_gantt(empty, 8, tmp_path / "x.png")
 
 
 def with_mean_waits(table: pa.Table, values: list[float | None]) -> pa.Table:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 from gridtune.core.system import FinishedSweep
-from gridtune.report.style import PALETTE, figure, head, save
+from gridtune.core.style import PALETTE, figure, head, save
 
 __all__ = ["write"]
 

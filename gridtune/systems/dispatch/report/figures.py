@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gridtune.core.style import BASELINE, MARKERS, PALETTE, figure, head, save
 from gridtune.core.system import FinishedSweep
-from gridtune.report.style import BASELINE, MARKERS, PALETTE, figure, head, save
 from gridtune.systems.dispatch.report.rows import Method, medians
 
 __all__ = ["write_figures"]

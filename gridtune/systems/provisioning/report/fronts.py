@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.report.style import MARKERS, PALETTE, UNSURE, figure, head, save
+from gridtune.core.style import MARKERS, PALETTE, UNSURE, figure, head, save
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.statistics.pareto import merge_fronts
 from gridtune.systems.provisioning.metrics import HOUR

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridtune.report.style import BASELINE, MARKERS, PALETTE, figure, group_thousands, head, save
+from gridtune.core.style import BASELINE, MARKERS, PALETTE, figure, group_thousands, head, save
 from gridtune.systems.provisioning.report.rows import COSTS, Row, by_value, varying
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.report.style import figure, head, save, series_colours
+from gridtune.core.style import figure, head, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
 from gridtune.systems.responsive.report.alike import groups_alike, wrapped

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.report.style import MARKERS, figure, group_thousands, head, save, series_colours
+from gridtune.core.style import MARKERS, figure, group_thousands, head, save, series_colours
 from gridtune.systems.responsive.report.alike import groups_alike, wrapped
 from gridtune.systems.responsive.report.rows import NATIVE, Row, rows_of, site_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.report.style import figure, head, save
+from gridtune.core.style import figure, head, save
 from gridtune.systems.shutdown.report.policy_runs import PolicyRun
 
 __all__ = ["plot_delayed_runs", "plot_slowdown"]

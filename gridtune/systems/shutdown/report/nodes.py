@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gridtune.report.style import figure, head, save
+from gridtune.core.style import figure, head, save
 from gridtune.systems.shutdown.report.policy_runs import GROUPS, PolicyRun
 
 __all__ = ["plot_nodes", "plot_reservations"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gridtune.report.style import MARKERS, PALETTE
+from gridtune.core.style import MARKERS, PALETTE
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from gridtune.report.style import PALETTE, figure, group_thousands, head, save
+from gridtune.core.style import PALETTE, figure, group_thousands, head, save
 from gridtune.systems.shutdown.report.policy_runs import GROUPS, Column, PolicyRun
 from gridtune.systems.shutdown.simulator.days import SEQUENTIAL_GAP
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from matplotlib.collections import PolyCollection
 
-from gridtune.core.schedule import Schedule, StepFunction, step_function
+from gridtune.core import style
+from gridtune.core.allocation import allocate_processors
+from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
-from gridtune.report import style
 
 __all__ = ["LoadCurves", "plot_gantt", "plot_load"]
 
@@ -84,11 +85,6 @@ class LoadCurves:
             end=int(end.max()),
         )
 
-    @classmethod
-    def of(cls, schedule: Schedule) -> Self:
-        """Return the curves of a schedule."""
-        return cls.of_table(schedule.to_table(), schedule.processors)
-
 
 def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") -> Path:
     """Draw utilisation and queue length over time, schedules of one workload over each other.
@@ -109,7 +105,7 @@ def plot_load(curves: Mapping[str, LoadCurves], path: Path, *, title: str = "") 
     """
     start = min(curve.start for curve in curves.values())
     end = max(curve.end for curve in curves.values())
-    unit = next(curve for curve in _UNITS if end - start >= 2 * curve.seconds or curve.seconds == 1)
+    unit = _unit_for(end - start)
     edges = np.unique(np.linspace(start, max(end, start + 1), SPANS + 1).astype(np.int64))
     clock = (edges - start) / unit.seconds
     colours = style.series_colours(list(curves))
@@ -146,15 +142,15 @@ def span_means(function: StepFunction, edges: IntArray) -> FloatArray:
     return means
 
 
-def plot_gantt(schedule: Schedule, processor_ids: Sequence[IntArray], path: Path, *, title: str = "") -> Path:
-    """Draw which job ran on which processors.
+def plot_gantt(jobs: pa.Table, processors: int, path: Path, *, title: str = "") -> Path:
+    """Draw which job ran on which processors: the lowest that were free when it started.
 
     Parameters
     ----------
-    schedule
-        When each job started and ended.
-    processor_ids
-        For each job the numbers of its processors, from 0.
+    jobs
+        A row per job (see `Schedule.to_table`).
+    processors
+        The machine's size.
     path
         Where the figure goes.
     title
@@ -168,53 +164,44 @@ def plot_gantt(schedule: Schedule, processor_ids: Sequence[IntArray], path: Path
     Raises
     ------
     ScheduleError
-        If there is no job, there are more than 5,000, or the processors are not given for each job.
+        If there is no job, or there are more than 5,000.
     """
-    count = len(schedule)
+    count = jobs.num_rows
     if not 0 < count <= MOST_BARS:
         raise ScheduleError(
             f"a Gantt chart of {count:,} jobs cannot be drawn",
             hint=f"select between 1 and {MOST_BARS:,} jobs, by Workload.window or Workload.first",
         )
-    if len(processor_ids) != count:
-        raise ScheduleError(f"processors of {len(processor_ids)} jobs for {count} jobs")
-    origin = int(schedule.workload.submit_time.min())
-    span = int(schedule.end_time.max()) - origin
-    unit = next(candidate for candidate in _UNITS if span >= 2 * candidate.seconds or candidate.seconds == 1)
-    starts = (schedule.start_time - origin) / unit.seconds
-    widths = schedule.run_time / unit.seconds
+    submit, start, end = (jobs[f"{name}_time"].to_numpy() for name in ("submit", "start", "end"))
+    origin = int(submit.min())
+    unit = _unit_for(int(end.max()) - origin)
+    span = max(int(end.max()) - origin, 1) / unit.seconds
     bars, colours = [], []
     with style.figure(11, 5.6) as (drawing, axes):
-        for job, processors in enumerate(processor_ids):
-            runs = _runs(np.sort(processors))
-            left, width = float(starts[job]), float(widths[job])
-            for first, length in runs:
-                corners = [(left, first - 0.5), (left + width, first - 0.5)]
-                bars.append([*corners, *((x, y + length) for x, y in reversed(corners))])
+        for job, ranges in enumerate(allocate_processors(jobs, processors)):
+            left, right = ((int(time[job]) - origin) / unit.seconds for time in (start, end))
+            for first, last in ranges:
+                low, high = first - 0.5, last + 0.5
+                bars.append([(left, low), (right, low), (right, high), (left, high)])
                 colours.append(style.PALETTE[job % 6])
-            if count <= MOST_NUMBERED and runs:
-                first, length = max(runs, key=lambda run: run[1])
-                if length < 0.03 * schedule.processors or width < 0.015 * span / unit.seconds:
-                    continue
-                middle = left + width / 2, first + (length - 1) / 2
-                number = str(int(schedule.workload.job_id[job]))
+            first, last = max(ranges, key=lambda pair: pair[1] - pair[0], default=(0, 0))
+            legible = last - first + 1 >= 0.03 * processors and right - left >= 0.015 * span
+            if count <= MOST_NUMBERED and ranges and legible:
+                middle, number = ((left + right) / 2, (first + last) / 2), str(jobs["job_id"][job])
                 axes.annotate(number, middle, ha="center", va="center", color="white", fontsize=8)
         axes.add_collection(
             PolyCollection(bars, facecolors=colours, edgecolors="white", linewidths=0.7, alpha=0.88)
         )
         axes.grid(False, axis="y")
-        axes.set_xlim(0, max(span, 1) / unit.seconds)
-        axes.set_ylim(-0.5, schedule.processors - 0.5)
+        axes.set_xlim(0, span)
+        axes.set_ylim(-0.5, processors - 0.5)
         axes.yaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel(f"{unit.name} since the first submission")
         axes.set_ylabel("processor")
-        style.head(axes, title or schedule.workload.name)
+        style.head(axes, title)
         return style.save(drawing, path)
 
 
-def _runs(processors: IntArray) -> list[tuple[int, int]]:
-    """Return (first, length) of each run of consecutive numbers."""
-    if len(processors) == 0:
-        return []
-    breaks = np.flatnonzero(np.diff(processors) > 1) + 1
-    return [(int(part[0]), len(part)) for part in np.split(processors, breaks)]
+def _unit_for(span: int) -> _TimeUnit:
+    """Return the largest unit that a span of so many seconds has two of."""
+    return next(unit for unit in _UNITS if span >= 2 * unit.seconds or unit.seconds == 1)

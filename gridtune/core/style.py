@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import struct
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ __all__ = [
     "PALETTE",
     "UNSURE",
     "WORSE",
+    "Picture",
     "figure",
     "group_thousands",
     "head",
@@ -93,6 +97,41 @@ def save(drawing: Figure, path: Path) -> Path:
     # Without the software's name and date the same data gives the same bytes.
     drawing.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
     return path
+
+
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """A figure as PNG: a notebook shows it, `save` writes it.
+
+    Attributes
+    ----------
+    png
+        The file's content.
+    """
+
+    png: bytes
+
+    @classmethod
+    def of(cls, draw: Callable[[Path], object]) -> Picture:
+        """Return what a function draws into the file it is given."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "figure.png"
+            draw(path)
+            return cls(path.read_bytes())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture, and return its path."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.png)
+        return path
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+    def __repr__(self) -> str:
+        width, height = struct.unpack(">II", self.png[16:24])
+        return f"Picture({width} × {height}; save(PATH) writes it)"
 
 
 def series_colours(names: Sequence[str]) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
+import pyarrow as pa
 
-from gridtune.core.schedule import Schedule
 from gridtune.errors import ScheduleError
 
 __all__ = ["Allocation", "allocate_processors"]
@@ -15,23 +15,30 @@ __all__ = ["Allocation", "allocate_processors"]
 Allocation = list[list[tuple[int, int]]]
 
 
-def allocate_processors(schedule: Schedule) -> Allocation:
+def allocate_processors(jobs: pa.Table, processors: int) -> Allocation:
     """Return the processors of each job of a schedule: always the lowest free numbers.
 
     Completions come before starts at an instant, as in the simulation.
+
+    Parameters
+    ----------
+    jobs
+        A row per job: `processors`, `start_time` and `end_time` (see `Schedule.to_table`).
+    processors
+        The machine's size.
 
     Raises
     ------
     ScheduleError
         If the schedule needs more processors than the machine has.
     """
-    width = schedule.workload.processors.tolist()
+    width = jobs["processors"].to_pylist()
+    start, end = jobs["start_time"].to_numpy(), jobs["end_time"].to_pylist()
     allocation: Allocation = [[] for _ in width]
-    free = [(0, schedule.processors - 1)]  # disjoint ranges, ascending
+    free = [(0, processors - 1)]  # disjoint ranges, ascending
     running: list[tuple[int, int]] = []
-    ends = schedule.end_time.tolist()
-    for job in np.lexsort((np.arange(len(width)), schedule.start_time)).tolist():
-        now = int(schedule.start_time[job])
+    for job in np.lexsort((np.arange(len(width)), start)).tolist():
+        now = int(start[job])
         while running and running[0][0] <= now:
             free = _merge(free, allocation[heapq.heappop(running)[1]])
         needed = width[job]
@@ -44,7 +51,7 @@ def allocate_processors(schedule: Schedule) -> Allocation:
             needed -= taken
             if first + taken <= last:
                 free.insert(0, (first + taken, last))
-        heapq.heappush(running, (ends[job], job))
+        heapq.heappush(running, (end[job], job))
     return allocation
 
 
