@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-from gridtune.core.system import FinishedSweep
 from gridtune.core.style import PALETTE, figure, head, save
+from gridtune.core.system import FinishedSweep
 
 __all__ = ["write"]
 
