@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,30 +20,66 @@ _SETTINGS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELE
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("experiment", required=False, metavar="[SPACE]")
 @click.option("--tracking-uri", help="The store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=5000, show_default=True, type=click.IntRange(1, 65535), help="Port.")
-def ui(tracking_uri: str | None, host: str, port: int) -> None:
+@click.option("--no-browser", is_flag=True, help="Print the address, open no browser.")
+def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, no_browser: bool) -> None:
     """Open the MLflow UI on the store that sweeps here are tracked in; end it with Ctrl-C.
+
+    It opens on the ranking of the latest sweep, or of the latest sweep of the search space named SPACE.
 
     \b
     Examples:
       gridtune ui
-      gridtune ui --port 5001
+      gridtune ui quickstart
+      gridtune ui --port 5001 --no-browser
       gridtune ui --tracking-uri sqlite:////data/project/mlflow.db
       gridtune ui --host 0.0.0.0      (for other computers: no password protects it)
     """
     from gridtune.tracking.store import tracking_uri as resolve
+    from gridtune.tracking.store import without_secrets
 
     uri = resolve(tracking_uri)
     if uri.startswith(("http://", "https://")):
-        click.echo(f"the store is a server with its own UI: {uri}")
+        server = without_secrets(uri).rstrip("/")
+        click.echo(f"the store is a server with its own UI: {_address(uri, server, experiment)}")
         return
     command = _command(uri, host, port)
-    click.echo(f"{uri}\nhttp://{host}:{port}/#/experiments   (Ctrl-C ends it)")
+    server = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+    address = _address(uri, server, experiment)
+    click.echo(f"{without_secrets(uri)}\n{address}   (Ctrl-C ends it)")
     sys.stdout.flush()
+    if not no_browser and _has_display():
+        # It waits for the server, opens the page and ends.
+        subprocess.Popen([sys.executable, "-m", "gridtune.cli.browser", f"{server}/health", address])
     # The server takes this process's place: what ends this command ends the server, and nothing is left.
-    os.execve(command[0], command, os.environ | _SETTINGS)
+    # The store's URI may hold a password, so it is not among the arguments that every user can see.
+    settings = _SETTINGS | {"MLFLOW_BACKEND_STORE_URI": uri}
+    os.execve(command[0], command, os.environ | settings)
+
+
+def _address(uri: str, server: str, experiment: str | None) -> str:
+    """Return the page to open: a ranking, or the list of experiments where there is none."""
+    from gridtune.tracking.store import open_store
+    from gridtune.tracking.views import experiments_address, latest_experiment, runs_address
+
+    found = latest_experiment(open_store(uri), experiment)
+    if found is not None:
+        return runs_address(server, found.experiment_id)
+    if experiment is not None:
+        raise TrackingError(
+            f"the store has no ranking of a search space {experiment!r}",
+            hint="give the name in the space's file, or leave it out for the latest sweep",
+        )
+    return experiments_address(server)
+
+
+def _has_display() -> bool:
+    if sys.platform in {"darwin", "win32"}:
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _command(uri: str, host: str, port: int) -> list[str]:
@@ -58,20 +95,10 @@ def _command(uri: str, host: str, port: int) -> list[str]:
     _check_port(host, port)
     artefacts = artifact_root(uri) or Path.cwd() / "mlartifacts"
     return [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--backend-store-uri",
-        uri,
-        "--artifacts-destination",
-        str(artefacts),
-        "--host",
-        host,
-        "--port",
-        str(port),
-        "--workers",
-        "1",
+        *(sys.executable, "-m", "mlflow", "server"),
+        *("--artifacts-destination", str(artefacts)),
+        *("--host", host, "--port", str(port)),
+        *("--workers", "1"),
     ]
 
 

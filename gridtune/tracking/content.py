@@ -8,18 +8,29 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gridtune.core.cells import CellResult
 from gridtune.report.labels import configuration_label, value_text
+from gridtune.tracking.records import Dataset
 
-__all__ = ["COMPANIONS", "ConfigurationContent", "configuration_content", "tracked_metrics"]
+__all__ = [
+    "COMPANIONS",
+    "REPLICATES",
+    "ConfigurationContent",
+    "configuration_content",
+    "datasets_of",
+    "tracked_metrics",
+]
 
 #: Metrics that stand beside the objectives in every run, where a system has them. All other metrics are
 #: in the table of results: a store with hundreds of metric names is slow and its UI unreadable.
 COMPANIONS = ("wait_mean", "bounded_slowdown_mean", "utilisation", "makespan")
+#: What the name of a metric's history over the replicates ends in; the plain name is the mean's.
+REPLICATES = ".replicates"
 #: What MLflow takes at most, with room to spare.
-_LONGEST_VALUE = 5000
+_LONGEST_VALUE, _LONGEST_NAME, _LONGEST_DIGEST = 5000, 240, 16
 _FORBIDDEN = re.compile(r"[^\w\-. :/]")
 
 
@@ -37,10 +48,13 @@ class ConfigurationContent:
         As text.
     history
         (metric, value, replicate's number) of every finished replicate.
+    values
+        Metric to its value over the replicates: the mean under the metric's plain name, and where there is
+        a ranking its other statistics and the place.
+    datasets
+        The traces that were simulated.
     status
         FINISHED, FAILED (a replicate failed) or KILLED (one has no result).
-    aggregates
-        Metric to value over the replicates, with the place in the ranking.
     """
 
     key: str
@@ -48,20 +62,22 @@ class ConfigurationContent:
     tags: Mapping[str, str]
     parameters: Mapping[str, str]
     history: Sequence[tuple[str, float, int]]
-    status: str
-    aggregates: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float]
+    datasets: Sequence[Dataset] = ()
+    status: str = "FINISHED"
+    digest: str = field(init=False)
 
-    @property
-    def digest(self) -> str:
-        """Hash of all that is logged, by which a run that has it already is known."""
+    def __post_init__(self) -> None:
         content = [
             self.name,
             sorted(self.tags.items()),
             self.history,
+            sorted(self.values.items()),
+            self.datasets,
             self.status,
-            sorted(self.aggregates.items()),
         ]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
+        # By it, a run is recognised that says all this.
+        object.__setattr__(self, "digest", hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20])
 
 
 def tracked_metrics(objectives: Iterable[str]) -> tuple[str, ...]:
@@ -74,9 +90,22 @@ def clean_name(name: str) -> str:
     return _FORBIDDEN.sub("_", name)
 
 
-def clean_text(text: str) -> str:
+def clean_text(text: str, longest: int = _LONGEST_VALUE) -> str:
     """Return a text no longer than MLflow takes."""
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 2] + " …"
+    return text if len(text) <= longest else text[: longest - 2] + " …"
+
+
+def datasets_of(traces: Mapping[str, str]) -> tuple[Dataset, ...]:
+    """Return traces, reference to SHA-256, as inputs of a run."""
+    return tuple(
+        Dataset(
+            name=clean_text(Path(reference).name or reference, _LONGEST_NAME),
+            digest=checksum[:_LONGEST_DIGEST],
+            source=json.dumps({"uri": reference}),
+            profile=json.dumps({"sha256": checksum}),
+        )
+        for reference, checksum in traces.items()
+    )
 
 
 def configuration_content(
@@ -85,6 +114,7 @@ def configuration_content(
     planned: int,
     varying: Sequence[str],
     metrics: Sequence[str],
+    workloads: int = 1,
     ranked: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> ConfigurationContent:
     """Return what the run of a configuration says.
@@ -98,58 +128,69 @@ def configuration_content(
     varying
         The parameters that name it among the others.
     metrics
-        Those to log per replicate.
+        Those to log.
+    workloads
+        How many the sweep has; of several, the run's name says which.
     ranked
         Objective to the configuration's row in the ranking, where there is one.
     """
     ordered = sorted(results, key=lambda result: (result.seed, result.replicate))
     first = ordered[0]
+    done = [result for result in ordered if result.state == "done"]
     label = configuration_label(first.configuration, varying)
-    failed = [result for result in ordered if result.state != "done"]
-    tags = {
-        "gridtune.kind": "configuration",
-        "workload": first.workload,
-        "label": label,
-        "trace": first.trace,
-        "trace_sha256": ", ".join(first.traces.values()),
-        "gridtune.cells": json.dumps({result.replicate: result.cell_id for result in ordered}),
-        "replicates": f"{len(ordered) - len(failed)}/{planned}",
-    }
-    if failed:
-        tags["failed"] = str(len(failed))
-        tags["error"] = f"{failed[0].replicate}: {failed[0].state}: {failed[0].error or ''}"
-    rows = ranked or {}
-    for row in list(rows.values())[:1]:
+    tags = {"gridtune.kind": "configuration", "replicates": f"{len(done)}/{planned}"}
+    if first.workload:
+        tags["workload"] = first.workload
+    failed = next((result for result in ordered if result.state != "done"), None)
+    if failed is not None:
+        tags["failed"] = str(len(ordered) - len(done))
+        tags["error"] = f"{failed.replicate}: {failed.state}: {failed.error or ''}"
+    for row in list((ranked or {}).values())[:1]:
         tags["verdict"] = row["verdict"] or "no baseline"
-    status = "FAILED" if failed else "FINISHED" if len(ordered) >= planned else "KILLED"
+    columns = {
+        name: [(value, result.seed) for result in done if math.isfinite(value := _metric(result, name))]
+        for name in metrics
+    }
+    means = {
+        name: math.fsum(value for value, _ in column) / len(column)
+        for name, column in columns.items()
+        if column
+    }
     return ConfigurationContent(
         key=first.configuration_id,
-        name=f"{first.workload}: {label}" if first.workload else label,
+        # What tells it from the others comes first: the UI cuts long names.
+        name=clean_text(f"{label} ({first.workload})" if workloads > 1 else label, _LONGEST_NAME),
         tags={name: clean_text(value) for name, value in tags.items()},
         parameters={
             clean_name(name): clean_text(value_text(value)) for name, value in first.configuration.items()
         },
         history=[
-            (clean_name(name), result.metrics[name], result.seed)
-            for result in ordered
-            if result.state == "done"
-            for name in metrics
-            if math.isfinite(result.metrics.get(name, math.nan))
+            (clean_name(name) + REPLICATES, value, seed)
+            for name, column in columns.items()
+            for value, seed in column
         ],
-        status=status,
-        aggregates=_aggregates(rows),
+        values={clean_name(name): value for name, value in (means | _ranked_values(ranked or {})).items()},
+        datasets=datasets_of(first.traces),
+        status="FAILED" if failed is not None else "FINISHED" if len(ordered) >= planned else "KILLED",
     )
 
 
-def _aggregates(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    aggregates: dict[str, float | None] = {}
+def _metric(result: CellResult, name: str) -> float:
+    return float(result.metrics.get(name, math.nan))
+
+
+def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    values: dict[str, float | None] = {}
     for number, (objective, row) in enumerate(ranked.items()):
-        for name in ("mean", "iqm", "ci_low", "ci_high"):
-            aggregates[clean_name(f"{objective}.{name}")] = row[name]
+        values[objective] = row["mean"]
+        for name in ("iqm", "ci_low", "ci_high"):
+            values[f"{objective}.{name}"] = row[name]
         # In per cent, because the UI rounds to a few digits.
-        aggregates[clean_name(f"{objective}.to_baseline_percent")] = (
+        values[f"{objective}.to_baseline_percent"] = (
             None if row["relative"] is None else 100 * row["relative"]
         )
         if number == 0:
-            aggregates["rank"] = row["rank"]
-    return {name: float(value) for name, value in aggregates.items() if value is not None}
+            values["rank"] = row["rank"]
+    return {
+        name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)
+    }

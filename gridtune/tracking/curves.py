@@ -1,7 +1,7 @@
 """Learning curves of cells that train something: one nested run for each, with the history of its metrics.
 
 A cell that has one says so in its notes: `learning_curve` is a mapping of columns of equal length, of which
-`update` counts the steps.
+`update` counts the steps; `checkpoint` is the file of the trained policy.
 """
 
 from __future__ import annotations
@@ -9,20 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from gridtune.core.cells import CellResult
 
-if TYPE_CHECKING:
-    from mlflow.tracking import MlflowClient
+__all__ = ["CHECKPOINT_NOTE", "CURVE_NOTE", "LearningCurve", "curves_of"]
 
-__all__ = ["CURVE_NOTE", "LearningCurve", "curves_of", "log_curve"]
-
-CURVE_NOTE = "learning_curve"
-CELL_TAG = "gridtune.cell"
+CURVE_NOTE, CHECKPOINT_NOTE = "learning_curve", "checkpoint"
 _STEPS = "update"
-#: What one request may carry: a store takes 1,000.
-_METRICS = 800
 
 
 @dataclass(frozen=True)
@@ -35,17 +30,25 @@ class LearningCurve:
         The cell's, and what its run is called.
     points
         (metric, value, step).
+    checkpoint
+        The trained policy's file; None where it is not on this machine.
     """
 
     cell_id: str
     name: str
     points: Sequence[tuple[str, float, int]]
+    checkpoint: Path | None = None
 
 
 def curves_of(results: Sequence[CellResult], name: str) -> list[LearningCurve]:
     """Return the learning curves of a configuration's finished cells."""
     return [
-        LearningCurve(result.cell_id, f"{name}: {result.replicate}", _points(result.notes[CURVE_NOTE]))
+        LearningCurve(
+            result.cell_id,
+            f"{name}: {result.replicate}",
+            _points(result.notes[CURVE_NOTE]),
+            _checkpoint(result.notes.get(CHECKPOINT_NOTE)),
+        )
         for result in results
         if result.state == "done" and CURVE_NOTE in result.notes
     ]
@@ -62,31 +65,6 @@ def _points(columns: Mapping[str, Sequence[Any]]) -> list[tuple[str, float, int]
     ]
 
 
-def log_curve(
-    client: MlflowClient, experiment_id: str, parent_id: str, curve: LearningCurve, at: int
-) -> None:
-    """Log a curve as a run below its configuration's; where it has ended, there is nothing to do.
-
-    Parameters
-    ----------
-    client
-        Of the store.
-    experiment_id, parent_id
-        The experiment, and the configuration's run.
-    curve
-        What to log.
-    at
-        Time of every point, in milliseconds: the same each time, so that a store keeps a point once.
-    """
-    from mlflow.entities import Metric  # noqa: PLC0415
-
-    query = f"tags.`{CELL_TAG}` = '{curve.cell_id}' and tags.`mlflow.parentRunId` = '{parent_id}'"
-    runs: list[Any] = client.search_runs([experiment_id], query, max_results=1)
-    if runs and runs[0].info.status == "FINISHED":
-        return
-    tags = {"mlflow.parentRunId": parent_id, CELL_TAG: curve.cell_id, "gridtune.kind": "training"}
-    run = runs[0] if runs else client.create_run(experiment_id, run_name=curve.name, tags=tags)
-    points = [Metric(name, value, at, step) for name, value, step in curve.points]
-    for first in range(0, len(points), _METRICS):
-        client.log_batch(run.info.run_id, metrics=points[first : first + _METRICS])
-    client.set_terminated(run.info.run_id, "FINISHED")
+def _checkpoint(path: Any) -> Path | None:
+    # A cell that another machine computed left its checkpoint there.
+    return Path(path) if isinstance(path, str) and Path(path).is_file() else None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import gridtune
 
-__all__ = ["code_tags", "git_state"]
+__all__ = ["code_tags", "git_state", "user_tags"]
 
 
 def code_tags(system: str, version: str) -> dict[str, str]:
@@ -28,8 +28,6 @@ def code_tags(system: str, version: str) -> dict[str, str]:
         "gridtune.system_version": version,
         "gridtune.host": socket.gethostname(),
         "gridtune.python": platform.python_version(),
-        "mlflow.user": _user(),
-        "mlflow.source.type": "LOCAL",
     }
     commit, dirty = git_state(Path(gridtune.__file__).parent)
     if commit:
@@ -39,6 +37,15 @@ def code_tags(system: str, version: str) -> dict[str, str]:
             "mlflow.source.git.commit": commit,
         }
     return tags
+
+
+def user_tags(name: str) -> dict[str, str]:
+    """Return the tags of every run of a sweep, which the UI has columns for: who ran what."""
+    return {
+        "mlflow.user": _user(),
+        "mlflow.source.name": f"gridtune {name}",
+        "mlflow.source.type": "LOCAL",
+    }
 
 
 def git_state(package: Path) -> tuple[str | None, bool]:

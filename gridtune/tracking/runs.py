@@ -1,46 +1,27 @@
 """The runs of one sweep in a tracking store: found again by their tags, made where they are missing.
 
 Everything here may be done twice without harm. Runs are looked up by tags before they are made; a
-metric's point is the same each time (its time is its run's start, its step the replicate's number), and a
-store keeps equal points once; a run that says all it should is left alone.
+metric's point is the same each time, and a store keeps equal points once; a run that says all it should is
+left alone.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from gridtune.errors import TrackingError
 from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text
-from gridtune.tracking.curves import LearningCurve, log_curve
+from gridtune.tracking.curves import LearningCurve
+from gridtune.tracking.records import RUNNING, Dataset, Experiment, Point, RunChange, RunStore, StoredRun
 
-if TYPE_CHECKING:
-    from mlflow.entities import Run
-    from mlflow.tracking import MlflowClient
+__all__ = ["SweepRuns"]
 
-__all__ = ["SweepRuns", "now_milliseconds"]
-
-SWEEP_TAG, KEY_TAG, DIGEST_TAG = "gridtune.sweep", "gridtune.configuration", "gridtune.logged"
-STEP_TAG = "gridtune.step"
-#: What one request may carry: a store takes 1,000 metrics and 100 parameters or tags.
-_METRICS, _OTHERS = 800, 100
-_RUNNING = "RUNNING"
+SWEEP_TAG, KEY_TAG, LOGGED_TAG = "gridtune.sweep", "gridtune.configuration", "gridtune.logged"
+CELL_TAG = "gridtune.cell"
+_PARENT = "mlflow.parentRunId"
 #: Makes the UI show runs and their metrics first, not language models' conversations.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
-
-
-@dataclass
-class _Child:
-    """What is known of a configuration's run."""
-
-    run_id: str
-    start: int
-    status: str
-    parameters: Mapping[str, str]
-    tags: dict[str, str]
 
 
 class SweepRuns:
@@ -55,221 +36,241 @@ class SweepRuns:
     name
         What the parent run is called when it is made.
     tags
-        Of every run: the code, the host.
+        Of every run.
     artifacts
         Where a new experiment's artefacts go; None where the server decides.
     """
 
     def __init__(
-        self,
-        experiment: str,
-        sweep_id: str,
-        *,
-        name: str,
-        tags: Mapping[str, str],
-        artifacts: Path | None,
+        self, experiment: str, sweep_id: str, *, name: str, tags: Mapping[str, str], artifacts: Path | None
     ) -> None:
-        self.experiment = experiment
+        self._name = experiment
         self.sweep_id = sweep_id
-        self._name = name
+        self._parent_name = name
         self._tags = dict(tags)
         self._artifacts = artifacts
-        self.experiment_id = ""
-        self.parent_id = ""
-        self._children: dict[str, _Child] = {}
+        self._experiment: Experiment | None = None
+        self._parent: StoredRun | None = None
+        self._children: dict[str, StoredRun] = {}
         #: Whether a run may have been made without an answer reaching us.
         self._unsure = True
 
-    def open(self, client: MlflowClient, tags: Mapping[str, str], parameters: Mapping[str, str]) -> None:
-        """Find or make the experiment and the parent run; set it running."""
-        from mlflow.entities import Param  # noqa: PLC0415
+    @property
+    def experiment_id(self) -> str:
+        """The experiment's id, "" before it is opened."""
+        return self._experiment.experiment_id if self._experiment is not None else ""
 
-        self.experiment_id = self._experiment(client)
-        parent = self._find_parent(client)
-        if parent is None:
-            parent = client.create_run(
-                self.experiment_id,
-                run_name=self._name,
-                tags={**self._tags, **_cleaned(tags), SWEEP_TAG: self.sweep_id, "gridtune.kind": "sweep"},
-            )
-        else:
-            client.log_batch(parent.info.run_id, tags=_tags({**self._tags, **_cleaned(tags)}))
-            if parent.info.status != _RUNNING:
-                client.update_run(parent.info.run_id, status=_RUNNING)
-        self.parent_id = parent.info.run_id
-        # What a run's parameters say first is what they say; those of an extended space are in its file.
-        new = {name: value for name, value in parameters.items() if name not in parent.data.params}
-        client.log_batch(self.parent_id, params=[Param(*parameter) for parameter in _cleaned(new).items()])
-        self._load_children(client)
+    @property
+    def parent_id(self) -> str:
+        """The id of the sweep's run, "" before it is opened."""
+        return self._parent.run_id if self._parent is not None else ""
 
-    def _experiment(self, client: MlflowClient) -> str:
-        from mlflow.exceptions import MlflowException  # noqa: PLC0415
-
-        experiment = client.get_experiment_by_name(self.experiment)
-        if experiment is None:
-            place = (
-                None if self._artifacts is None else (self._artifacts / clean_name(self.experiment)).as_uri()
-            )
-            try:
-                experiment_id = client.create_experiment(
-                    self.experiment, artifact_location=place, tags=_EXPERIMENT_TAGS
-                )
-                return str(experiment_id)
-            except MlflowException as fault:
-                # Another sweep of the same space may have been quicker.
-                experiment = client.get_experiment_by_name(self.experiment)
-                if experiment is None:
-                    raise fault from None
-        if experiment.lifecycle_stage != "active":
-            raise TrackingError(
-                f"the experiment {self.experiment!r} was deleted in the tracking store",
-                hint="rename the search space, or restore the experiment: "
-                f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`",
-            )
-        return str(experiment.experiment_id)
-
-    def _find_parent(self, client: MlflowClient) -> Run | None:
-        query = f"tags.`{SWEEP_TAG}` = '{self.sweep_id}'"
-        runs = client.search_runs([self.experiment_id], query, max_results=1, order_by=["start_time ASC"])
-        return runs[0] if runs else None
-
-    def _load_children(self, client: MlflowClient) -> None:
-        query = f"tags.`mlflow.parentRunId` = '{self.parent_id}'"
-        token = None
-        while True:
-            page = client.search_runs([self.experiment_id], query, max_results=1000, page_token=token)
-            for run in page:
-                self._children.setdefault(run.data.tags.get(KEY_TAG, ""), _child(run))
-            token = page.token
-            if not token:
-                break
-        self._unsure = False
-
-    def log(self, client: MlflowClient, content: ConfigurationContent, *, final: bool, step: int = 0) -> None:
-        """Log a configuration's run: what it says so far or, when `final`, all of it, and end it.
+    def open(
+        self,
+        store: RunStore,
+        *,
+        tags: Mapping[str, str],
+        parameters: Mapping[str, str],
+        datasets: Sequence[Dataset],
+        at: int,
+    ) -> None:
+        """Find or make the experiment and the parent run; set it running.
 
         Parameters
         ----------
-        client
-            Of the store.
-        content
-            What the run says.
-        final
-            Whether it is complete.
-        step
-            Of the aggregates: grows with the results there are, so that the latest is the last.
+        store
+            The store.
+        tags, parameters, datasets
+            Of the parent.
+        at
+            When a new run began, in milliseconds.
         """
-        child = self._known(client, content.key)
-        ended = child is not None and child.status != _RUNNING
-        if final and child is not None and ended and child.tags.get(DIGEST_TAG) == content.digest:
-            return
-        tags = dict(content.tags)
-        metrics = list(content.history)
-        if final:
-            before = "-1" if child is None else child.tags.get(STEP_TAG, "-1")
-            step = max(step, int(before) + 1)
-            metrics += [(name, value, step) for name, value in content.aggregates.items()]
-            tags |= {DIGEST_TAG: content.digest, STEP_TAG: str(step)}
-        if child is None:
-            # Its tags are set as it is made, which spares a transaction. That they hold the digest before
-            # the metrics are there does no harm: only a run that has ended is taken to be complete.
-            child, tags = self._make(client, content, tags), {}
-        # A parameter cannot change: the same trace may be known by another path meanwhile.
-        new = {name: value for name, value in content.parameters.items() if name not in child.parameters}
-        self._send(client, child, metrics, new, tags)
-        child.parameters = {**new, **child.parameters}
-        child.tags.update(tags)
-        if final:
-            client.set_terminated(child.run_id, content.status, now_milliseconds())
-            child.status = content.status
-
-    def log_curve(self, client: MlflowClient, key: str, curve: LearningCurve) -> None:
-        """Log a cell's learning curve as a run below that of its configuration, which is there."""
-        child = self._children[key]
-        log_curve(client, self.experiment_id, child.run_id, curve, child.start)
-
-    def _known(self, client: MlflowClient, key: str) -> _Child | None:
-        if key not in self._children and self._unsure:
-            self._load_children(client)
-        return self._children.get(key)
-
-    def _make(self, client: MlflowClient, content: ConfigurationContent, tags: Mapping[str, str]) -> _Child:
-        self._unsure = True
-        run = client.create_run(
-            self.experiment_id,
-            run_name=content.name,
-            tags={**self._tags, "mlflow.parentRunId": self.parent_id, KEY_TAG: content.key, **tags},
+        self._experiment = experiment = self._open_experiment(store)
+        found = store.find_runs(experiment, SWEEP_TAG, self.sweep_id)
+        parent = found[0] if found else None
+        kept = {**self._tags, **_cleaned(tags), SWEEP_TAG: self.sweep_id, "gridtune.kind": "sweep"}
+        change = RunChange(
+            parent.name if parent is not None else self._parent_name,
+            parent,
+            start=at,
+            tags=kept,
+            # What a run's parameters say first is what they say; those of an extended space are in its file.
+            parameters=_cleaned(parameters),
+            datasets=datasets,
+            status=RUNNING if parent is not None and parent.status != RUNNING else None,
         )
-        self._unsure = False
-        return self._children.setdefault(content.key, _child(run))
+        (self._parent,) = store.write(experiment, [change])
+        self._load_children(store)
 
-    @staticmethod
-    def _send(
-        client: MlflowClient,
-        child: _Child,
-        metrics: Sequence[tuple[str, float, int]],
-        parameters: Mapping[str, str],
-        tags: Mapping[str, str],
-    ) -> None:
-        from mlflow.entities import Metric, Param  # noqa: PLC0415
-
-        points = [Metric(name, value, child.start, step) for name, value, step in metrics]
-        values = [Param(name, value) for name, value in parameters.items()]
-        # The digest among the tags says that all is there, so the tags go with the last part.
-        parts = list(_chunks(points, _METRICS)) or [[]]
-        others = list(_chunks(values, _OTHERS)) or [[]]
-        for number in range(max(len(parts), len(others))):
-            last = number == max(len(parts), len(others)) - 1
-            client.log_batch(
-                child.run_id,
-                metrics=parts[number] if number < len(parts) else [],
-                params=others[number] if number < len(others) else [],
-                tags=_tags(tags) if last else [],
+    def _open_experiment(self, store: RunStore) -> Experiment:
+        experiment = store.find_experiment(self._name)
+        if experiment is None:
+            place = None if self._artifacts is None else (self._artifacts / clean_name(self._name)).as_uri()
+            return store.create_experiment(self._name, place, _EXPERIMENT_TAGS)
+        if not experiment.active:
+            raise TrackingError(
+                f"the experiment {self._name!r} was deleted in the tracking store",
+                hint="rename the search space, or restore the experiment: "
+                f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`",
             )
+        return experiment
 
-    def update_parent(
-        self, client: MlflowClient, metrics: Mapping[str, float], tags: Mapping[str, str], at: int
+    def _opened(self) -> tuple[Experiment, StoredRun]:
+        if self._experiment is None or self._parent is None:
+            raise RuntimeError("the sweep's run has not been opened")
+        return self._experiment, self._parent
+
+    def _load_children(self, store: RunStore) -> None:
+        experiment, parent = self._opened()
+        self._children = {}
+        for run in store.find_runs(experiment, _PARENT, parent.run_id):
+            self._children.setdefault(run.tags.get(KEY_TAG, ""), run)
+        self._unsure = False
+
+    def has(self, key: str) -> bool:
+        """Whether a configuration has a run, as far as is known."""
+        return key in self._children
+
+    def log(
+        self,
+        store: RunStore,
+        contents: Sequence[ConfigurationContent],
+        *,
+        final: bool,
+        at: int,
+        only_known: bool = False,
     ) -> None:
-        """Set metrics (as of `at`, milliseconds) and tags of the parent run."""
-        from mlflow.entities import Metric  # noqa: PLC0415
+        """Log configurations' runs: what they say so far or, when `final`, all of it, and end them.
 
-        points = [Metric(clean_name(name), value, at, 0) for name, value in metrics.items()]
-        client.log_batch(self.parent_id, metrics=points, tags=_tags(_cleaned(tags)))
+        Parameters
+        ----------
+        store
+            The store.
+        contents
+            What the runs say, in the order in which the UI is to list them.
+        final
+            Whether they are complete.
+        at
+            When they became so, in milliseconds: the same for every attempt.
+        only_known
+            Whether to leave out configurations that have no run.
+        """
+        if self._unsure:
+            self._load_children(store)
+        experiment, parent = self._opened()
+        changed: list[tuple[ConfigurationContent, RunChange]] = []
+        for place, content in enumerate(contents):
+            run = self._children.get(content.key)
+            if run is None and only_known:
+                continue
+            # The UI lists the latest first.
+            change = self._change(content, run, parent, final=final, at=at, start=at - place)
+            if change is not None:
+                changed.append((content, change))
+        if not changed:
+            return
+        self._unsure = True
+        stored = store.write(experiment, [change for _, change in changed])
+        self._unsure = False
+        for (content, _), run in zip(changed, stored, strict=True):
+            self._children[content.key] = run
 
-    def upload(self, client: MlflowClient, path: Path, folder: str, key: str | None = None) -> None:
-        """Store a file as artefact of the parent, or of the run of the configuration `key`."""
-        run_id = self.parent_id if key is None else self._children[key].run_id
-        client.log_artifact(run_id, str(path), folder or None)
+    def _change(
+        self,
+        content: ConfigurationContent,
+        run: StoredRun | None,
+        parent: StoredRun,
+        *,
+        final: bool,
+        at: int,
+        start: int,
+    ) -> RunChange | None:
+        """Return what is to be changed in a run; None where it says all this already."""
+        digest, logged_at = _logged(run)
+        if run is not None and digest == content.digest and (not final or run.status != RUNNING):
+            return None
+        # Of values with the same step a store shows that with the latest time.
+        at = logged_at if digest == content.digest else max(at, logged_at + 1)
+        start = run.start if run is not None else start
+        own = {_PARENT: parent.run_id, KEY_TAG: content.key, LOGGED_TAG: f"{content.digest} {at}"}
+        # What was wrong before may be right now.
+        own |= {name: "" for name in ("failed", "error") if run and run.tags.get(name)}
+        return RunChange(
+            content.name,
+            run,
+            start=start,
+            tags={**self._tags, **own, **content.tags},
+            # A parameter cannot change: the same trace may be known by another path meanwhile.
+            parameters=content.parameters,
+            points=[
+                *(Point(name, value, step, start) for name, value, step in content.history),
+                *(Point(name, value, 0, at) for name, value in content.values.items()),
+            ],
+            datasets=content.datasets if run is None else (),
+            status=content.status if final else RUNNING if run and run.status != RUNNING else None,
+            end=at if final else None,
+        )
 
-    def end(self, client: MlflowClient, status: str) -> None:
+    def log_curve(self, store: RunStore, key: str, curve: LearningCurve, at: int) -> None:
+        """Log a cell's learning curve as a run below that of its configuration, where it has one.
+
+        A run that has ended has all of it already.
+        """
+        experiment, _ = self._opened()
+        child = self._children.get(key)
+        if child is None:
+            return
+        below = store.find_runs(experiment, CELL_TAG, curve.cell_id)
+        run = next((run for run in below if run.tags.get(_PARENT) == child.run_id), None)
+        if run is not None and run.status != RUNNING:
+            return
+        tags = {_PARENT: child.run_id, CELL_TAG: curve.cell_id, "gridtune.kind": "training"}
+        change = RunChange(
+            curve.name,
+            run,
+            start=at,
+            tags={**self._tags, **tags},
+            points=[Point(name, value, step, child.start) for name, value, step in curve.points],
+            status="FINISHED",
+            end=at,
+        )
+        (run,) = store.write(experiment, [change])
+        if curve.checkpoint is not None:
+            store.upload(run, curve.checkpoint, "checkpoints")
+
+    def update_parent(self, store: RunStore, tags: Mapping[str, str]) -> None:
+        """Set tags of the parent run."""
+        experiment, parent = self._opened()
+        (self._parent,) = store.write(experiment, [RunChange(parent.name, parent, tags=_cleaned(tags))])
+
+    def describe(self, store: RunStore, tags: Mapping[str, str]) -> None:
+        """Set tags of the experiment."""
+        experiment, _ = self._opened()
+        store.tag_experiment(experiment, {**_EXPERIMENT_TAGS, **tags})
+
+    def upload(self, store: RunStore, path: Path, folder: str, key: str | None = None) -> None:
+        """Store a file as artefact of the parent, or of the run of the configuration `key`, if it has one."""
+        _, parent = self._opened()
+        run = parent if key is None else self._children.get(key)
+        if run is not None:
+            store.upload(run, path, folder)
+
+    def end(self, store: RunStore, status: str, at: int) -> None:
         """End the parent, and children that were left running."""
-        for child in self._children.values():
-            if child.status == _RUNNING:
-                client.set_terminated(child.run_id, "KILLED", now_milliseconds())
-                child.status = "KILLED"
-        client.set_terminated(self.parent_id, status, now_milliseconds())
+        experiment, parent = self._opened()
+        left = [run for run in self._children.values() if run.status == RUNNING]
+        changes = [RunChange(run.name, run, status="KILLED", end=at) for run in left]
+        changes.append(RunChange(parent.name, parent, status=status, end=at))
+        *stored, self._parent = store.write(experiment, changes)
+        for run in stored:
+            self._children[run.tags[KEY_TAG]] = run
 
 
-def _child(run: Any) -> _Child:
-    info = run.info
-    return _Child(info.run_id, info.start_time, info.status, dict(run.data.params), dict(run.data.tags))
-
-
-def _tags(tags: Mapping[str, str]) -> list[Any]:
-    from mlflow.entities import RunTag  # noqa: PLC0415
-
-    return [RunTag(name, value) for name, value in tags.items()]
+def _logged(run: StoredRun | None) -> tuple[str, int]:
+    """Return the digest of what a run says and its time; "" and 0 where it does not say."""
+    digest, _, at = (run.tags.get(LOGGED_TAG, "") if run is not None else "").partition(" ")
+    return (digest, int(at)) if at.isdigit() else ("", 0)
 
 
 def _cleaned(tags: Mapping[str, str]) -> dict[str, str]:
     return {clean_name(name): clean_text(value) for name, value in tags.items()}
-
-
-def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    for first in range(0, len(items), size):
-        yield list(items[first : first + size])
-
-
-def now_milliseconds() -> int:
-    """Return the time as MLflow counts it."""
-    return int(time.time() * 1000)

@@ -9,9 +9,13 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +24,26 @@ from gridtune.errors import TrackingError
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["artifact_root", "connect", "database_path", "is_store", "tracking_uri"]
+    from gridtune.tracking.records import RunStore
+
+__all__ = [
+    "artifact_root",
+    "connect",
+    "database_path",
+    "is_store",
+    "make_database",
+    "open_store",
+    "tracking_uri",
+    "without_secrets",
+]
 
 DATABASE = "mlflow.db"
 ARTEFACTS = "mlartifacts"
+#: Databases that are written to without MLflow's client.
+_DIRECT = ("sqlite:", "postgresql:", "postgresql+")
+#: A user's password in a URI, and a token among its query's values.
+_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/@]+@")
+_SECRET = re.compile(r"(?i)([?&](?:\w*password|\w*token|\w*secret|sslkey)=)[^\s&]+")
 #: What MLflow should not do in a driver: its own retries (ours keep the order and say what happens),
 #: usage reports, and a log line for every migration of a fresh database.
 _SETTINGS = {
@@ -80,9 +100,21 @@ def database_path(uri: str) -> Path | None:
 
 
 def artifact_root(uri: str) -> Path | None:
-    """Return the folder of artefacts beside a SQLite store; None where the server decides."""
+    """Return the folder of a database's artefacts; None where a server decides.
+
+    It is beside a SQLite file. For another database it is in the working directory, where `gridtune ui` of
+    the same folder looks for it.
+    """
     database = database_path(uri)
-    return None if database is None else database.parent / ARTEFACTS
+    if database is not None:
+        return database.parent / ARTEFACTS
+    return None if uri.startswith(("http://", "https://")) else Path.cwd() / ARTEFACTS
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with the passwords and tokens in its URIs replaced by stars."""
+    text = _PASSWORD.sub(r"\1***@", text)
+    return _SECRET.sub(r"\1***", text)
 
 
 def is_store(database: Path) -> bool:
@@ -107,6 +139,92 @@ def connect(uri: str) -> MlflowClient:
     TrackingError
         If the database's folder or file cannot be written.
     """
+    database = database_path(uri)
+    if database is None:
+        return _client(uri)
+    with _writable(database), _alone(database):
+        if not database.exists():
+            make_database(database)
+        return _client(uri)
+
+
+def open_store(uri: str) -> RunStore:
+    """Return the store to write runs to; a SQLite store that is not there yet is made.
+
+    A database with the tables of this MLflow is written to directly, which spares importing MLflow and
+    is many times faster; any other store is written to through MLflow's client.
+
+    Raises
+    ------
+    TrackingError
+        If the database's folder or file cannot be written, or its driver is not installed.
+    """
+    from gridtune.tracking.client_store import ClientStore  # noqa: PLC0415
+
+    if not uri.startswith(_DIRECT):
+        return ClientStore(connect(uri))
+    from gridtune.tracking.database_store import DatabaseStore  # noqa: PLC0415 (imports SQLAlchemy)
+
+    database = database_path(uri)
+    if database is not None:
+        with _writable(database), _alone(database):
+            if not database.exists():
+                make_database(database)
+    try:
+        store = DatabaseStore(uri)
+    except ModuleNotFoundError as fault:
+        raise TrackingError(
+            f"the database's driver is not installed: {fault.name}",
+            hint='for PostgreSQL: pip install "gridtune[postgresql]"',
+        ) from None
+    if store.fits():
+        return store
+    # The client makes the tables of an empty database, or says what is wrong with those there are.
+    client = connect(uri)
+    return store if store.fits() else ClientStore(client)
+
+
+def make_database(path: Path) -> None:
+    """Make an empty tracking database.
+
+    MLflow takes seconds to make one, so the first is kept in the user's cache and copied from then on.
+    """
+    template = _cache() / f"mlflow-{version('mlflow')}.db"
+    try:
+        template.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(template):
+            if not is_store(template):
+                _make_template(template)
+    except OSError:
+        # No cache to write to.
+        _client(f"sqlite:///{path}")
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        shutil.copyfile(template, draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _make_template(template: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=template.parent) as folder:
+        draft = Path(folder) / template.name
+        _client(f"sqlite:///{draft}")
+        connection = sqlite3.connect(draft)
+        with connection:
+            # Its artefacts' place is that of this template: MLflow makes the experiment again.
+            connection.execute("DELETE FROM experiments")
+        connection.close()
+        draft.replace(template)
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "gridtune"
+
+
+def _client(uri: str) -> MlflowClient:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     from mlflow.tracking import MlflowClient  # noqa: PLC0415 (takes a second to import)
@@ -114,13 +232,14 @@ def connect(uri: str) -> MlflowClient:
     # Migrations of a fresh database announce themselves step by step.
     for name in ("mlflow.store.db.utils", "alembic", "alembic.runtime.migration"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    database = database_path(uri)
-    if database is None:
-        return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+@contextmanager
+def _writable(database: Path) -> Iterator[None]:
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(database):
-            return MlflowClient(tracking_uri=uri, registry_uri=uri)
+        yield
     except OSError as fault:
         raise TrackingError(
             f"the tracking database cannot be written: {fault.strerror or fault}",

@@ -16,16 +16,23 @@ from typing import Any
 
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
-from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
-from gridtune.report.tables import ranking_markdown
 from gridtune.sweep.observing import SweepPlan, SweepResult
-from gridtune.tracking.content import configuration_content, tracked_metrics
+from gridtune.tracking.content import (
+    ConfigurationContent,
+    configuration_content,
+    datasets_of,
+    tracked_metrics,
+)
 from gridtune.tracking.curves import LearningCurve, curves_of
+from gridtune.tracking.notes import cells_text, description, runs_text, sweep_parameters, sweep_tags
 from gridtune.tracking.outbox import Outbox, Send
-from gridtune.tracking.provenance import code_tags
-from gridtune.tracking.runs import SweepRuns, now_milliseconds
-from gridtune.tracking.store import artifact_root, connect, tracking_uri
+from gridtune.tracking.provenance import code_tags, user_tags
+from gridtune.tracking.records import RunStore, now_milliseconds
+from gridtune.tracking.runs import SweepRuns
+from gridtune.tracking.selection import most_runs, ranked_rows, runs_of_ranking
+from gridtune.tracking.store import artifact_root, open_store, tracking_uri, without_secrets
+from gridtune.tracking.views import ranking_view_tags, runs_address
 
 __all__ = ["Artefact", "MlflowTracker", "TrackingOutcome"]
 
@@ -35,8 +42,8 @@ _LIVE_SECONDS = 10.0
 _LIVE_SHARE = 0.1
 #: How long a store that is away is waited for after an interrupt, at most.
 _PARTING_SECONDS = 5.0
-#: Rows of a ranking and characters that a run's description has.
-_NOTE_ROWS, _NOTE_LENGTH = 10, 4800
+#: Runs written together: what fails is written again as a whole.
+_RUNS_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -89,18 +96,30 @@ class TrackingOutcome:
         return not self.unsent
 
     @property
+    def shown_uri(self) -> str:
+        """The store without a password, to print."""
+        return without_secrets(self.uri)
+
+    @property
     def command(self) -> str:
         """The command that opens the UI on this store, from the working directory."""
-        return "gridtune ui" if self.uri == tracking_uri() else f"gridtune ui --tracking-uri {self.uri}"
+        return "gridtune ui" if self.uri == tracking_uri() else f"gridtune ui --tracking-uri {self.shown_uri}"
+
+    @property
+    def address(self) -> str | None:
+        """The page of the ranking, where the store is a server."""
+        if not self.uri.startswith(("http://", "https://")) or not self.experiment_id:
+            return None
+        return runs_address(self.shown_uri.rstrip("/"), self.experiment_id)
 
     @property
     def message(self) -> str:
         """What a person should know, in a line or two."""
         if self.complete:
-            return f"tracked in {self.uri}"
-        reason = str(self.fault).splitlines()[0] if self.fault else "it was too slow"
+            return f"tracked in {self.shown_uri}"
+        reason = _first_line(self.fault) if self.fault else "it was too slow"
         return (
-            f"{len(self.unsent)} items were not sent to {self.uri}: {reason}\n"
+            f"{len(self.unsent)} items were not sent to {self.shown_uri}: {reason}\n"
             f"nothing is lost; send them later: gridtune report {self.directory} --track"
         )
 
@@ -112,38 +131,46 @@ class MlflowTracker:
     ----------
     uri
         The tracking store; by default that of the environment, else SQLite in the working directory.
+    runs
+        How many configurations have runs of their own at most; by default `most_runs()`. The others are in
+        the tables among the sweep's artefacts.
     patience
         Seconds of nothing but failures after which the end of a sweep no longer waits for the store.
     on_trouble
-        Told in a sentence when the store cannot be reached.
+        Called with a sentence when the store cannot be reached.
 
     Notes
     -----
-    Making a tracker starts to connect: a fresh database takes seconds that pass while Ray starts.
+    Making a tracker starts to connect: a fresh database may take seconds that pass while Ray starts.
     """
 
     def __init__(
         self,
         uri: str | None = None,
         *,
+        runs: int | None = None,
         patience: float = 30.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
         self.uri = tracking_uri(uri)
+        self._limit = most_runs() if runs is None else runs
         self._patience = patience
         self._facts: SweepFacts | None = None
         self._directory = Path()
         self._runs: SweepRuns | None = None
         self._results: dict[str, dict[str, CellResult]] = {}
         self._news: set[str] = set()
+        self._workloads: set[str] = set()
         self._next_look = time.monotonic() + _LIVE_SECONDS
 
         def warn(fault: BaseException) -> None:
             if on_trouble is not None:
-                first = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
-                on_trouble(f"the tracking store {self.uri} cannot be reached, the sweep goes on: {first}")
+                uri = without_secrets(self.uri)
+                on_trouble(
+                    f"the tracking store {uri} cannot be reached, the sweep goes on: {_first_line(fault)}"
+                )
 
-        self._outbox = Outbox(lambda: connect(self.uri), warn)
+        self._outbox = Outbox(lambda: open_store(self.uri), warn)
 
     # Called by a sweep.
 
@@ -169,26 +196,28 @@ class MlflowTracker:
     def begin(self, facts: SweepFacts, directory: Path) -> None:
         """Open the run of a sweep."""
         self._facts, self._directory = facts, directory
-        common = code_tags(facts.system, facts.system_version) | {
-            "mlflow.source.name": f"gridtune {facts.name}"
-        }
         runs = SweepRuns(
             facts.name,
             facts.sweep_id,
             name=f"{facts.name} {datetime.now():%Y-%m-%d %H:%M}",
-            tags=common,
+            tags=user_tags(facts.name),
             artifacts=artifact_root(self.uri),
         )
         self._runs = runs
-        tags, parameters = _sweep_tags(facts, directory), _sweep_parameters(facts)
-        self._outbox.put("the sweep's run", lambda client: runs.open(client, tags, parameters))
+        tags = code_tags(facts.system, facts.system_version) | sweep_tags(facts, directory)
+        parameters, datasets = sweep_parameters(facts), datasets_of(facts.workloads)
+        at = now_milliseconds()
+        self._outbox.put(
+            "the sweep's run",
+            lambda store: runs.open(store, tags=tags, parameters=parameters, datasets=datasets, at=at),
+        )
 
     def add(self, results: Sequence[CellResult]) -> None:
         """Take notice of results that are there already."""
         self._note(results)
 
     def publish(self, summary: Summary, *, seconds: float | None = None) -> None:
-        """Send each configuration with its place in the ranking, and the sweep's totals.
+        """Send the configurations with their places in the ranking, and what the sweep came to.
 
         Parameters
         ----------
@@ -197,18 +226,31 @@ class MlflowTracker:
         seconds
             Wall-clock seconds the sweep took.
         """
-        runs, _ = self._opened()
-        rows = summary.rows()
-        done = sum(
-            result.state == "done" for results in self._results.values() for result in results.values()
-        )
-        for key in self._results:
-            self._put_configuration(key, final=True, step=done, ranked=rows.get(key, {}))
-        metrics = self._counts() | ({} if seconds is None else {"seconds": seconds})
-        tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
-        tags["mlflow.note.content"] = _note_text(summary)
+        runs, facts = self._opened()
+        ranked = [key for key in runs_of_ranking(summary, self._limit) if key in self._results]
+        # Configurations without any value are in no ranking.
+        others = [key for key in self._results if key not in set(ranked)]
+        chosen = ranked + others[: max(0, self._limit - len(ranked))]
+        rows = ranked_rows(summary, chosen)
         at = now_milliseconds()
-        self._outbox.put("the sweep's totals", lambda client: runs.update_parent(client, metrics, tags, at))
+        self._put_configurations(chosen, final=True, at=at, rows=rows)
+        # Runs made before, of configurations that are no longer among the best, are kept up to date.
+        left = [key for key in self._results if key not in set(chosen)]
+        self._put_left(left, summary, at)
+        note = runs_text(len(chosen), len(self._results), [name for name, _ in summary.tables])
+        tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
+        tags |= {"cells": self._cells(), "mlflow.note.content": description(summary, note)}
+        if seconds is not None:
+            tags["seconds"] = f"{seconds:.1f}"
+        self._outbox.put("the sweep's totals", lambda store: runs.update_parent(store, tags))
+        workloads = len(self._workloads)
+
+        def describe(store: RunStore) -> None:
+            view = ranking_view_tags(facts, runs.parent_id, workloads=workloads, at=at)
+            text = description(summary, note, experiment=runs.experiment_id)
+            runs.describe(store, {"mlflow.note.content": text, **view})
+
+        self._outbox.put("the experiment's description", describe)
 
     def store(self, artefacts: Sequence[Artefact]) -> None:
         """Send files; they must stay until `close`."""
@@ -224,12 +266,11 @@ class MlflowTracker:
         status
             FINISHED, FAILED (cells failed) or KILLED (interrupted).
         """
-        runs = self._runs
+        runs, at = self._runs, now_milliseconds()
         if runs is not None:
-            if status == "KILLED":
-                for key in sorted(self._news):
-                    self._put_configuration(key, final=False)
-            self._outbox.put("the end of the sweep's run", lambda client: runs.end(client, status))
+            if status == "KILLED" and self._live():
+                self._put_configurations(sorted(self._news), final=False, at=at)
+            self._outbox.put("the end of the sweep's run", lambda store: runs.end(store, status, at))
         # Whoever interrupts a sweep wants to leave.
         self._outbox.drain(min(self._patience, _PARTING_SECONDS) if status == "KILLED" else self._patience)
         outcome = TrackingOutcome(
@@ -252,18 +293,24 @@ class MlflowTracker:
         for result in results:
             self._results.setdefault(result.configuration_id, {})[result.cell_id] = result
             self._news.add(result.configuration_id)
+            self._workloads.add(result.workload)
+
+    def _live(self) -> bool:
+        """Whether configurations have runs before it is known which are the best."""
+        _, facts = self._opened()
+        return max(len(self._results), facts.cells // max(1, facts.replicates)) <= self._limit
 
     def _look(self) -> None:
         """Send what is new, and be back when that has cost little enough."""
         began = time.monotonic()
         runs, _ = self._opened()
-        for key in sorted(self._news):
-            self._put_configuration(key, final=False)
+        if self._live():
+            self._put_configurations(sorted(self._news), final=False, at=now_milliseconds())
         self._news.clear()
-        counts, at = self._counts(), now_milliseconds()
+        tags = {"cells": self._cells()}
 
-        def last(client: Any) -> None:
-            runs.update_parent(client, counts, {}, at)
+        def last(store: RunStore) -> None:
+            runs.update_parent(store, tags)
             took = time.monotonic() - began
             self._next_look = time.monotonic() + max(_LIVE_SECONDS, took / _LIVE_SHARE)
 
@@ -271,72 +318,66 @@ class MlflowTracker:
         # Until the thread has said how long it took.
         self._next_look = time.monotonic() + _LIVE_SECONDS
 
-    def _put_configuration(
-        self, key: str, *, final: bool, step: int = 0, ranked: Mapping[str, Mapping[str, Any]] | None = None
+    def _put_configurations(
+        self,
+        keys: Sequence[str],
+        *,
+        final: bool,
+        at: int,
+        rows: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     ) -> None:
-        runs, facts = self._opened()
-        content = configuration_content(
+        runs, _ = self._opened()
+        for first in range(0, len(keys), _RUNS_AT_ONCE):
+            part = keys[first : first + _RUNS_AT_ONCE]
+            contents = [self._content(key, (rows or {}).get(key)) for key in part]
+            name = contents[0].name if len(part) == 1 else f"{len(part)} configurations"
+            start = at - first
+            self._outbox.put(name, _log(runs, contents, final=final, at=start))
+            for key, content in zip(part, contents, strict=True):
+                for curve in curves_of(list(self._results[key].values()), content.name):
+                    self._outbox.put(f"the curve of {curve.name}", _log_curve(runs, key, curve, at))
+
+    def _put_left(self, keys: Sequence[str], summary: Summary, at: int) -> None:
+        runs, _ = self._opened()
+        if not keys:
+            return
+
+        def update(store: RunStore) -> None:
+            there = [key for key in keys if runs.has(key)]
+            rows = ranked_rows(summary, there)
+            contents = [self._content(key, rows[key]) for key in there]
+            runs.log(store, contents, final=True, at=at, only_known=True)
+
+        self._outbox.put("runs of other configurations", update)
+
+    def _content(self, key: str, rows: Mapping[str, Mapping[str, Any]] | None) -> ConfigurationContent:
+        _, facts = self._opened()
+        return configuration_content(
             list(self._results[key].values()),
             planned=facts.replicates,
             varying=facts.dimensions,
             metrics=tracked_metrics(objective.metric for objective in facts.objectives),
-            ranked=ranked,
+            workloads=len(self._workloads),
+            ranked=rows,
         )
-        self._outbox.put(content.name, lambda client: runs.log(client, content, final=final, step=step))
-        for curve in curves_of(list(self._results[key].values()), content.name) if final else ():
-            self._outbox.put(f"the curve of {curve.name}", _log_curve(runs, key, curve))
 
-    def _counts(self) -> dict[str, float]:
+    def _cells(self) -> str:
         _, facts = self._opened()
         states = [result.state for results in self._results.values() for result in results.values()]
-        return {
-            "cells": float(facts.cells),
-            "cells_done": float(states.count("done")),
-            "cells_failed": float(len(states) - states.count("done")),
-        }
+        return cells_text(states, facts.cells)
 
 
-def _log_curve(runs: SweepRuns, key: str, curve: LearningCurve) -> Send:
-    return lambda client: runs.log_curve(client, key, curve)
+def _log(runs: SweepRuns, contents: Sequence[ConfigurationContent], *, final: bool, at: int) -> Send:
+    return lambda store: runs.log(store, contents, final=final, at=at)
+
+
+def _log_curve(runs: SweepRuns, key: str, curve: LearningCurve, at: int) -> Send:
+    return lambda store: runs.log_curve(store, key, curve, at)
 
 
 def _upload(runs: SweepRuns, artefact: Artefact) -> Send:
-    return lambda client: runs.upload(client, artefact.path, artefact.folder, artefact.configuration_id)
+    return lambda store: runs.upload(store, artefact.path, artefact.folder, artefact.configuration_id)
 
 
-def _sweep_tags(facts: SweepFacts, directory: Path) -> dict[str, str]:
-    """Return the tags of the sweep's run; they may change when it goes on with an extended space."""
-    tags = {
-        "gridtune.directory": str(directory.resolve()),
-        "gridtune.dimensions": ", ".join(facts.dimensions),
-        "mlflow.note.content": facts.description,
-    }
-    # A trace is known by its content: two paths to the same log are one workload.
-    return tags | {f"trace {name}": checksum for name, checksum in facts.workloads.items()}
-
-
-def _sweep_parameters(facts: SweepFacts) -> dict[str, str]:
-    return {
-        "space": facts.name,
-        "system": facts.system,
-        "objective": ", ".join(
-            f"{objective.metric} ({objective.direction})" for objective in facts.objectives
-        ),
-        "baseline": ", ".join(f"{name}={value_text(value)}" for name, value in facts.baseline.items())
-        or "none",
-        "replicates": str(facts.replicates),
-    }
-
-
-def _note_text(summary: Summary) -> str:
-    """Return the run's description, which the UI shows as Markdown: what it is, and who won."""
-    parts = [summary.facts.description.strip()] if summary.facts.description else []
-    for objective, ranking in list(summary.rankings.items())[:1]:
-        if objective in summary.overall:
-            parts.append(ranking_markdown(summary.overall[objective], limit=_NOTE_ROWS))
-        parts.append(ranking_markdown(ranking, limit=_NOTE_ROWS))
-    text = ""
-    for part in parts:
-        if len(text) + len(part) < _NOTE_LENGTH:
-            text += part + "\n"
-    return text
+def _first_line(fault: BaseException) -> str:
+    return without_secrets((str(fault).splitlines() or [type(fault).__name__])[0])

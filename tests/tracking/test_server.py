@@ -105,7 +105,7 @@ def test_a_server_that_goes_away_and_comes_back_has_everything_once(server: Serv
     assert len({run.data.tags["gridtune.configuration"] for run in children}) == 30
     assert {run.info.status for run in runs} == {"FINISHED"}
     for run in children:
-        history = client.get_metric_history(run.info.run_id, "wait_mean")
+        history = client.get_metric_history(run.info.run_id, "wait_mean.replicates")
         assert sorted(point.step for point in history) == [0, 1, 2, 3]
         assert len(client.get_metric_history(run.info.run_id, "rank")) == 1
     names = {item.path for item in client.list_artifacts(outcome.run_id)}

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import TrackingError
-from gridtune.tracking.store import artifact_root, connect, database_path, is_store, tracking_uri
+from gridtune.tracking.store import (
+    artifact_root,
+    connect,
+    database_path,
+    is_store,
+    tracking_uri,
+    without_secrets,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +51,20 @@ def test_an_absolute_database_stays() -> None:
 def test_folders_are_refused_with_what_to_give_instead(value: str) -> None:
     with pytest.raises(TrackingError, match=r"sqlite:///mlflow\.db"):
         tracking_uri(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:s3cret@host/db", "postgresql://me:***@host/db"),
+        ("http://me:s%40@host:5000/api failed", "http://me:***@host:5000/api failed"),
+        ("postgresql://host/db?user=me&password=s3cret&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        ("sqlite:////data/a:b@c.db", "sqlite:////data/a:b@c.db"),
+        ("http://host:5000", "http://host:5000"),
+    ],
+)
+def test_passwords_are_not_shown(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_the_same_sweep_again_runs_nothing_and_tracks_nothing_twice(study: Study
     assert len(runs) == 1 + 4
     for run in runs:
         if run.info.run_id != study.tracking.run_id:
-            assert len(client.get_metric_history(run.info.run_id, "wait_mean")) == 6
+            assert len(client.get_metric_history(run.info.run_id, "wait_mean.replicates")) == 6
             assert len(client.get_metric_history(run.info.run_id, "rank")) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -82,27 +83,31 @@ def test_what_a_store_holds(store_uri: str, tmp_path: Path) -> None:
     (parent,), children = runs_of(store_uri)
     assert (parent.info.run_id, parent.info.status) == (outcome.run_id, "FAILED")
     assert parent.data.params["objective"] == "wait_mean (min)"
-    assert parent.data.metrics["cells_done"] == 11
-    assert parent.data.metrics["cells_failed"] == 1
-    assert parent.data.tags["trace log.swf"] == CHECKSUM
+    assert parent.data.metrics == {}
+    assert parent.data.tags["cells"] == "11 of 12 done, 1 failed"
+    (dataset,) = parent.inputs.dataset_inputs
+    assert (dataset.dataset.name, dataset.dataset.digest) == ("log.swf", CHECKSUM[:16])
+    assert json.loads(dataset.dataset.profile) == {"sha256": CHECKSUM}
     assert parent.data.tags["best log"].startswith("order0")
     assert "| **1** | **order0** |" in parent.data.tags["mlflow.note.content"]
     named = {run.data.tags["mlflow.runName"]: run for run in children}
-    assert set(named) == {"log: order0", "log: order1", "log: order2"}
-    run = named["log: order1"]
+    assert set(named) == {"order0", "order1", "order2"}
+    run = named["order1"]
     assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
-    assert run.data.tags["gridtune.version"]
-    assert run.data.tags["trace_sha256"] == CHECKSUM
+    assert parent.data.tags["gridtune.version"]
+    assert [item.dataset.digest for item in run.inputs.dataset_inputs] == [CHECKSUM[:16]]
     assert run.data.params["order"] == "order1"
     assert run.info.status == "FINISHED"
-    history = client.get_metric_history(run.info.run_id, "wait_mean")
+    history = client.get_metric_history(run.info.run_id, "wait_mean.replicates")
     assert [point.step for point in sorted(history, key=lambda point: point.step)] == [0, 1, 2, 3]
-    assert run.data.metrics["wait_mean.mean"] == pytest.approx(sum(point.value for point in history) / 4)
+    (mean,) = client.get_metric_history(run.info.run_id, "wait_mean")
+    assert mean.value == run.data.metrics["wait_mean"]
+    assert mean.value == pytest.approx(sum(point.value for point in history) / 4)
     assert run.data.metrics["wait_mean.to_baseline_percent"] == pytest.approx(10)
     assert run.data.metrics["rank"] == 2
     assert "stretch_p99" not in run.data.metrics
-    assert named["log: order2"].info.status == "FAILED"
-    assert "rank" not in named["log: order2"].data.metrics
+    assert named["order2"].info.status == "FAILED"
+    assert "rank" not in named["order2"].data.metrics
     artefacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
     assert {"ranking.md", "ranking-wait_mean.csv", "ranking-wait_mean.html", "plots"} <= artefacts
     assert (tmp_path / "mlartifacts" / "orders").is_dir()
@@ -131,7 +136,7 @@ def test_an_interrupted_sweep_goes_on_in_the_same_runs(store_uri: str, tmp_path:
     assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
     client = connect(store_uri)
     for run in children:
-        assert len(client.get_metric_history(run.info.run_id, "wait_mean")) == 4
+        assert len(client.get_metric_history(run.info.run_id, "wait_mean.replicates")) == 4
     parentless = SweepFacts(**{**vars(sweep_facts()), "sweep_id": "another"})
     track(store_uri, parentless, results, tmp_path / "orders")
     assert len(runs_of(store_uri)[0]) == 2
@@ -171,7 +176,7 @@ def test_an_extended_sweep_ranks_anew(store_uri: str, tmp_path: Path) -> None:
     track(store_uri, sweep_facts(), cell_results(), tmp_path / "orders")
     track(store_uri, sweep_facts(), [*cell_results(), *better], tmp_path / "orders")
     _, children = runs_of(store_uri)
-    ranks = {run.data.tags["label"]: run.data.metrics["rank"] for run in children}
+    ranks = {run.info.run_name: run.data.metrics["rank"] for run in children}
     assert ranks == {"better": 1, "order0": 2, "order1": 3, "order2": 4}
 
 
@@ -227,10 +232,10 @@ def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str,
         assert track(store_uri, sweep_facts(), results, tmp_path / "orders", status="FAILED").complete
     client = connect(store_uri)
     _, children = runs_of(store_uri)
-    parent = next(run for run in children if run.data.tags["mlflow.runName"] == "log: order0")
+    parent = next(run for run in children if run.data.tags["mlflow.runName"] == "order0")
     query = f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
     (run,) = client.search_runs([parent.info.experiment_id], query)
-    assert run.data.tags["mlflow.runName"] == "log: order0: window 1/4"
+    assert run.data.tags["mlflow.runName"] == "order0: window 1/4"
     assert run.info.status == "FINISHED"
     history = client.get_metric_history(run.info.run_id, "return_mean")
     assert sorted((point.step, point.value) for point in history) == [(5, -3.0), (10, -2.0)]

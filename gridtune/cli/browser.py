@@ -1,0 +1,29 @@
+"""`python -m gridtune.cli.browser HEALTH PAGE`: opens a page in the browser when its server answers."""
+
+from __future__ import annotations
+
+import sys
+import time
+import urllib.request
+import webbrowser
+
+__all__ = ["open_when_ready"]
+
+#: Seconds that a server may take to start, and between two attempts.
+_PATIENCE, _PAUSE = 120.0, 0.3
+
+
+def open_when_ready(health: str, page: str) -> bool:
+    """Open a page when the server answers at `health`; return whether it did."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(health, timeout=2):
+                return webbrowser.open(page)
+        except OSError:
+            time.sleep(_PAUSE)
+    return False
+
+
+if __name__ == "__main__":
+    open_when_ready(*sys.argv[1:3])
