@@ -9,7 +9,14 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["complete_parameters", "complete_spaces", "complete_sweeps", "complete_systems", "listed_values"]
+__all__ = [
+    "complete_parameters",
+    "complete_settings",
+    "complete_spaces",
+    "complete_sweeps",
+    "complete_systems",
+    "listed_values",
+]
 
 
 def complete_systems(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -74,6 +81,22 @@ def _values(key: str, fields: Any) -> list[str]:
         str(value).lower() if isinstance(value, bool) else str(value)
         for value in listed_values(fields[key].annotation)
     ]
+
+
+def complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return `NAME=` for each dimension and fixed parameter of the space that is named before."""
+    from gridtune.errors import GridtuneError
+    from gridtune.sweep.space import read_space
+
+    path = context.params.get("space")
+    if path is None:
+        return []
+    try:
+        space = read_space(path)
+    except GridtuneError:
+        return []
+    names = [*space.dimensions, *space.fixed]
+    return [f"{name}=" for name in names if name.startswith(incomplete)]
 
 
 def listed_values(annotation: Any) -> list[Any]:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.completing import complete_spaces
+from gridtune.cli.completing import complete_settings, complete_spaces
 from gridtune.cli.main import EXIT_FAILED_CELLS
-
-if TYPE_CHECKING:
-    from gridtune.sweep.space import SearchSpace
+from gridtune.cli.values import read_settings
 
 __all__ = ["sweep"]
 
-#: Cells that a dry run shows.
-_SHOWN = 5
+#: States of cells that `--retry all` runs again.
+RETRIED = frozenset({"failed", "timed_out", "lost"})
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,8 +32,27 @@ _SHOWN = 5
     type=click.Path(file_okay=False, path_type=Path),
     help="Where journal, tables and plots go. [default: results/NAME]",
 )
-@click.option("--retry-failed", is_flag=True, help="Run cells again that failed, timed out or were lost.")
-@click.option("--dry-run", is_flag=True, help="Check the space, count its cells, run nothing.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_settings,
+    help="Override a value of the space, or narrow a dimension to it; see below.",
+)
+@click.option("--objective", metavar="METRIC", help="Rank by this metric instead of the space's.")
+@click.option(
+    "--retry",
+    multiple=True,
+    type=click.Choice(["failed", "timed_out", "lost", "all"]),
+    help="Run cells again that ended so; may be given several times.",
+)
+@click.option("--retry-failed", is_flag=True, hidden=True, help="The same as --retry all.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check the space, count its cells, those that are done and those that are missing; run nothing.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
 def sweep(
@@ -46,6 +62,9 @@ def sweep(
     tracking_uri: str | None,
     no_tracking: bool,
     directory: Path | None,
+    settings: tuple[str, ...],
+    objective: str | None,
+    retry: tuple[str, ...],
     retry_failed: bool,
     dry_run: bool,
     quiet: bool,
@@ -62,79 +81,43 @@ def sweep(
       gridtune sweep my_space.yaml --dry-run
       gridtune sweep my_space.yaml --workers 8 --out results/tuesday
       gridtune sweep my_space.yaml --address head:6379 --tracking-uri http://mlflow:5000
-      gridtune sweep my_space.yaml --retry-failed
+      gridtune sweep my_space.yaml --retry failed --retry lost
+      gridtune sweep my_space.yaml --set order=sjf --set order=saf --set replicates.windows=5
+
+    \b
+    --set NAME=VALUE is as if the file said so:
+      a dimension         is narrowed to the value; given several times, to these. The baseline's stays.
+      a fixed parameter   gets the value; so does a parameter that the file does not set
+      a workload's (trace=…, or workload=LABEL): only the workloads that have the value are run
+      baseline.NAME, replicates.seeds, .windows, .shakes, .amount: get the value
 
     Every key of a search space is explained in docs/search_spaces.md.
     """
+    from gridtune.sweep import load_space
+    from gridtune.sweep.overriding import override
+
+    checked = load_space(space)
+    if settings or objective is not None:
+        checked = override(checked, read_settings(settings, "--set"), objective=objective)
+    again = RETRIED if retry_failed or "all" in retry else frozenset(retry)
     if dry_run:
-        _dry_run(space, as_json)
+        from gridtune.cli.dry_run import dry_run as print_plan
+
+        print_plan(checked, directory, retry=again, workers=workers, as_json=as_json)
         return
     from gridtune.study import run_sweep
 
     study = run_sweep(
-        space,
+        checked,
         directory=directory,
         address=address,
         workers=workers,
         tracking=not no_tracking,
         tracking_uri=tracking_uri,
-        retry_failed=retry_failed,
+        retry_failed=again,
         output="json" if as_json else "quiet" if quiet else "screen",
     )
     if as_json:
         click.echo(json.dumps(study.as_dict(), allow_nan=False))
     if not study.complete:
         sys.exit(EXIT_FAILED_CELLS)
-
-
-def _dry_run(path: Path, as_json: bool) -> None:
-    from gridtune.core.system import get_system
-    from gridtune.sweep import load_space, space_cells
-    from gridtune.sweep.plan import most_cells, space_strata
-
-    space = load_space(path)
-    cells = space_cells(space)
-    adaptive = space.strategy.adaptive
-    summary: dict[str, Any] = {
-        "name": space.name,
-        "cells": len(cells),
-        "configurations": len({cell.configuration_id for cell in cells}),
-        "workloads": sorted(stratum.label for stratum in space_strata(space, get_system(space.system))),
-        "replicates": space.replicates.count,
-    }
-    if adaptive is not None:
-        summary |= {"trials": adaptive.trials, "most_cells": most_cells(space)}
-    if as_json:
-        click.echo(json.dumps(summary))
-        return
-    click.echo(f"{space.name}: {space.description}" if space.description else space.name)
-    click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
-    for cell in cells[:_SHOWN]:
-        parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
-        click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
-    if len(cells) > _SHOWN:
-        click.echo(f"  … and {len(cells) - _SHOWN:,} more")
-
-
-def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
-    """Return how many cells there are, or will be at most, and what they are made of."""
-    replicates = _count(summary["replicates"], "replicate")
-    if space.strategy.adaptive is None:
-        configurations = _count(summary["configurations"], "configuration")
-        each = ", each" if summary["configurations"] > 1 else ""
-        return f"{_count(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
-    baseline = "the baseline and " if summary["cells"] else ""
-    configurations = f"{_count(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
-    heading = f"up to {_count(summary['most_cells'], 'cell')}: {baseline}{configurations}, {replicates} each"
-    stopping = space.strategy.stopping
-    if stopping is None:
-        return heading
-    steps = "replicate after replicate"
-    if stopping.resource is not None:
-        values = len(space.dimensions[stopping.resource].grid or ())
-        steps = f"for one after another of {values} values of {stopping.resource}"
-    return f"{heading}, {steps}; most are stopped early"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

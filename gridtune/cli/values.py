@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-__all__ = ["read_parameters"]
+__all__ = ["read_parameters", "read_settings"]
 
 
 def read_parameters(arguments: Iterable[str], option: str) -> dict[str, Any]:
@@ -25,18 +25,28 @@ def read_parameters(arguments: Iterable[str], option: str) -> dict[str, Any]:
     click.BadParameter
         If one is no NAME=VALUE, or a name is given twice.
     """
+    settings = read_settings(arguments, option)
+    for name, values in settings.items():
+        if len(values) > 1:
+            raise click.BadParameter(f"{name} is given twice", param_hint=option)
+    return {name: value for name, (value,) in settings.items()}
+
+
+def read_settings(arguments: Iterable[str], option: str) -> dict[str, list[Any]]:
+    """Return the values of NAME=VALUE arguments by name, where a name may be given several times.
+
+    Parameters and errors are those of `read_parameters`.
+    """
     import yaml
 
-    parameters: dict[str, Any] = {}
+    settings: dict[str, list[Any]] = {}
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"{argument!r} is not NAME=VALUE", param_hint=option)
-        if name in parameters:
-            raise click.BadParameter(f"{name} is given twice", param_hint=option)
         try:
-            parameters[name] = yaml.safe_load(value)
+            settings.setdefault(name, []).append(yaml.safe_load(value))
         except yaml.YAMLError:
             message = f"{argument!r}: the value is not YAML; quote a word that has brackets, colons or hashes"
             raise click.BadParameter(message, param_hint=option) from None
-    return parameters
+    return settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -41,7 +41,7 @@ def run_sweep(
     directory: str | Path | None = None,
     tracking: bool = True,
     tracking_uri: str | None = None,
-    retry_failed: bool = False,
+    retry_failed: bool | Collection[str] = False,
     output: Output = "screen",
     shuffle: int | None = None,
 ) -> Study:

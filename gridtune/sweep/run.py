@@ -6,7 +6,7 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ def run_space(
     workers: int | None = None,
     observers: Sequence[SweepObserver] = (),
     stage: Stage | None = None,
-    retry_failed: bool = False,
+    retry_failed: bool | Collection[str] = False,
     shuffle: int | None = None,
 ) -> SweepResult:
     """Run what is left to run of a search space, on Ray; write `results.parquet`.
@@ -82,7 +82,8 @@ def run_space(
     stage
         Hears what the sweep is busy with and how many workers are.
     retry_failed
-        Run cells again that failed, timed out or were lost.
+        Run cells again that failed, timed out or were lost; or only those of some of the states `failed`,
+        `timed_out` and `lost`.
     shuffle
         Seed of a random order of the cells; results do not depend on it, which is what it is for.
 
@@ -124,7 +125,7 @@ def run_space(
         finished = {
             cell_id: result
             for cell_id, result in stored.items()
-            if result.state == "done" or not retry_failed
+            if result.state == "done" or not _is_retried(result, retry_failed)
         }
         wanted = workers or known_space.resources.workers or 0
         queue, before = _queue(planner, cells, finished, journal, wanted, shuffle)
@@ -158,6 +159,10 @@ def run_space(
     for observer in observers:
         observer.ended(result)
     return result
+
+
+def _is_retried(result: CellResult, retry: bool | Collection[str]) -> bool:
+    return retry if isinstance(retry, bool) else result.state in retry
 
 
 def _queue(

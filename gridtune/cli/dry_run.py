@@ -1,0 +1,158 @@
+"""`gridtune sweep --dry-run`: what the sweep is made of, what is done of it, and how long the rest takes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gridtune.core.cells import Cell, CellResult
+    from gridtune.sweep.space import SearchSpace
+
+__all__ = ["dry_run"]
+
+#: Cells that are shown.
+_SHOWN = 5
+
+
+def dry_run(
+    space: SearchSpace,
+    folder: Path | None,
+    *,
+    retry: Collection[str],
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Print how many cells there are, are done and are missing, and about how long those take.
+
+    Parameters
+    ----------
+    space
+        The space.
+    folder
+        The sweep's folder; by default that of its name.
+    retry
+        States of cells that are to be run again.
+    workers
+        Cells at once; by default what the space says, else as many as there are processors.
+    as_json
+        Print one JSON object.
+    """
+    from gridtune.core.system import get_system
+    from gridtune.sweep import default_directory, read_journal, space_cells
+    from gridtune.sweep.plan import most_cells, space_strata
+    from gridtune.sweep.run import JOURNAL_NAME
+
+    cells = space_cells(space)
+    folder = folder or default_directory(space)
+    results = read_journal(folder / JOURNAL_NAME)
+    adaptive = space.strategy.adaptive
+    summary: dict[str, Any] = {
+        "name": space.name,
+        "cells": len(cells),
+        "configurations": len({cell.configuration_id for cell in cells}),
+        "workloads": sorted(stratum.label for stratum in space_strata(space, get_system(space.system))),
+        "replicates": space.replicates.count,
+    }
+    if adaptive is not None:
+        summary |= {"trials": adaptive.trials, "most_cells": most_cells(space)}
+    summary |= _progress(space, cells, results, retry, workers)
+    if as_json:
+        click.echo(json.dumps(summary))
+        return
+    click.echo(f"{space.name}: {space.description}" if space.description else space.name)
+    click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
+    click.echo(_progress_text(summary, folder))
+    for cell in cells[:_SHOWN]:
+        parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
+        click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
+    if len(cells) > _SHOWN:
+        click.echo(f"  … and {len(cells) - _SHOWN:,} more")
+
+
+def _progress(
+    space: SearchSpace,
+    cells: list[Cell],
+    results: Mapping[str, CellResult],
+    retry: Collection[str],
+    workers: int | None,
+) -> dict[str, Any]:
+    """Return what is done and missing, and about how long that takes; of an adaptive strategy, at most."""
+    from gridtune.sweep.estimate import estimate_seconds
+    from gridtune.sweep.plan import most_cells
+
+    if space.strategy.adaptive is None:
+        own = {cell.cell_id: results[cell.cell_id] for cell in cells if cell.cell_id in results}
+        missing = [cell for cell in cells if cell.cell_id not in own or own[cell.cell_id].state in retry]
+        left = len(missing)
+        seconds = estimate_seconds(missing, own.values())
+    else:
+        # Which cells it will choose is not known; its journal has those of its earlier choices.
+        own = dict(results)
+        again = sum(result.state in retry for result in own.values())
+        left = max(0, most_cells(space) - len(own) + again)
+        seconds = estimate_seconds(cells[:1], own.values()) if cells else None
+        seconds = None if seconds is None else seconds * left
+    states = Counter(result.state for result in own.values())
+    at_once = workers or space.resources.workers or max(1, int((os.cpu_count() or 1) / space.resources.cpus))
+    at_once = max(1, min(at_once, left))
+    return {
+        "done": states["done"],
+        **{state: states[state] for state in ("failed", "timed_out", "lost")},
+        "missing": left,
+        "workers": at_once,
+        "seconds_left": None if seconds is None else seconds / at_once,
+    }
+
+
+def _progress_text(summary: Mapping[str, Any], folder: Path) -> str:
+    bad = {state: summary[state] for state in ("failed", "timed_out", "lost") if summary[state]}
+    counts = [
+        f"{summary['done']:,} done",
+        *(f"{count:,} {state.replace('_', ' ')}" for state, count in bad.items()),
+    ]
+    text = f"in {folder}: {', '.join(counts)}, {summary['missing']:,} to run"
+    if not summary["missing"]:
+        return text
+    if summary["seconds_left"] is None:
+        return f"{text}; how long that takes is not known before a cell has been run"
+    workers = _count(summary["workers"], "worker")
+    return f"{text}: about {_duration(summary['seconds_left'])} with {workers}, start and report not counted"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
+    """Return how many cells there are, or will be at most, and what they are made of."""
+    replicates = _count(summary["replicates"], "replicate")
+    if space.strategy.adaptive is None:
+        configurations = _count(summary["configurations"], "configuration")
+        each = ", each" if summary["configurations"] > 1 else ""
+        return f"{_count(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
+    baseline = "the baseline and " if summary["cells"] else ""
+    configurations = f"{_count(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"
+    heading = f"up to {_count(summary['most_cells'], 'cell')}: {baseline}{configurations}, {replicates} each"
+    stopping = space.strategy.stopping
+    if stopping is None:
+        return heading
+    steps = "replicate after replicate"
+    if stopping.resource is not None:
+        values = len(space.dimensions[stopping.resource].grid or ())
+        steps = f"for one after another of {values} values of {stopping.resource}"
+    return f"{heading}, {steps}; most are stopped early"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

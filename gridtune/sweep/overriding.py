@@ -1,0 +1,194 @@
+"""A search space with single values overridden: `gridtune sweep SPACE --set NAME=VALUE`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gridtune.core.refusals import metric_hint
+from gridtune.core.system import System
+from gridtune.errors import SpaceError
+from gridtune.registry import name_hint
+from gridtune.sweep.plan import space_strata
+from gridtune.sweep.space import Dimension, SearchSpace, parse_space
+from gridtune.sweep.space_check import check_space
+from gridtune.sweep.yaml_lines import LinedYaml
+
+__all__ = ["override"]
+
+#: The name that chooses workloads by their labels.
+_WORKLOAD = "workload"
+_BASELINE, _REPLICATES = "baseline.", "replicates."
+
+
+def override(
+    space: SearchSpace, settings: Mapping[str, Sequence[Any]], *, objective: str | None = None
+) -> SearchSpace:
+    """Return the space with other values.
+
+    Parameters
+    ----------
+    space
+        A sound space.
+    settings
+        Name to its values. The name is
+
+        - a dimension: it is narrowed to these values, which must be among its own; the baseline's value
+          stays, for without it nothing could be compared;
+        - a parameter that is fixed, or one that the space does not set: it is fixed to the value;
+        - a parameter of the workloads, or `workload` for their labels: only workloads with one of these
+          values stay;
+        - `baseline.NAME`: another baseline; null takes the parameter out of it;
+        - `replicates.KIND`: another number of seeds, windows or shakes.
+    objective
+        The metric to rank by, in place of the space's.
+
+    Raises
+    ------
+    SpaceError
+        If a name or a value makes no sense for this space.
+    """
+    system = check_space(space)
+    content = copy.deepcopy(dict(space.source.content))
+    for name, values in settings.items():
+        try:
+            _set(space, system, content, name, list(values))
+        except _Refusal as refusal:
+            raise SpaceError(refusal.message, field=f"--set {name}", hint=refusal.hint) from None
+    if objective is not None:
+        content["objective"] = _objective(space, system, objective)
+    changed = ", ".join([*(f"--set {name}" for name in settings), *(["--objective"] if objective else [])])
+    try:
+        overridden = parse_space(content, path=space.source.path)
+        # Lines of what has not been overridden are still those of the file.
+        overridden._source = LinedYaml(content, space.source.lines, space.source.path)
+        check_space(overridden)
+    except SpaceError as fault:
+        # The file itself is sound.
+        raise SpaceError(fault.message, field=f"{changed}: {fault.field}", hint=fault.hint) from None
+    return overridden
+
+
+class _Refusal(Exception):  # noqa: N818  (becomes a SpaceError that says which option it was)
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+def _set(space: SearchSpace, system: System, content: dict[str, Any], name: str, values: list[Any]) -> None:
+    if name.startswith(_BASELINE):
+        parameter, value = name.removeprefix(_BASELINE), _single(values)
+        dimension = space.dimensions.get(parameter)
+        if dimension is not None and value is not None and (dimension.grid or dimension.choice):
+            _check_within(dimension, value)
+        _set_baseline(content, parameter, value)
+    elif name.startswith(_REPLICATES):
+        _set_replicates(space, content, name.removeprefix(_REPLICATES), _single(values))
+    elif name in space.dimensions:
+        _narrow(content, name, space.dimensions[name], values)
+    elif name == _WORKLOAD or any(name in workload for workload in space.workloads):
+        _choose_workloads(space, system, content, name, values)
+    elif name in system.Parameters.model_fields:
+        content["fixed"] = {**(content.get("fixed") or {}), name: _single(values)}
+    else:
+        names = [*space.dimensions, *space.fixed, *system.Parameters.model_fields]
+        renamed = system.Parameters.renamed_parameters
+        raise _Refusal(f"{system.name} has no parameter {name!r}", name_hint(name, names, renamed))
+
+
+def _single(values: list[Any]) -> Any:
+    if len(values) != 1:
+        raise _Refusal(f"one value is needed, but got {len(values)}")
+    return values[0]
+
+
+def _set_baseline(content: dict[str, Any], name: str, value: Any) -> None:
+    baseline = {**(content.get("baseline") or {}), name: value}
+    if value is None:
+        # It names nothing then, or that a dimension does not apply.
+        del baseline[name]
+    content["baseline"] = baseline
+
+
+def _set_replicates(space: SearchSpace, content: dict[str, Any], kind: str, value: Any) -> None:
+    kinds = ("seeds", "windows", "shakes", "amount")
+    if kind not in kinds:
+        raise _Refusal(f"there are no {kind!r} of replicates", name_hint(kind, kinds))
+    replicates = space.replicates.model_dump(exclude_none=True)
+    keep = {"shakes", "amount"} if kind in {"shakes", "amount"} else set()
+    content["replicates"] = {**{name: replicates[name] for name in keep & replicates.keys()}, kind: value}
+
+
+def _narrow(content: dict[str, Any], name: str, dimension: Dimension, values: list[Any]) -> None:
+    """Narrow a dimension, and take away the others that no longer apply."""
+    wanted = [value for item in values for value in (item if isinstance(item, list) else [item])]
+    baseline = (content.get("baseline") or {}).get(name)
+    listed = dimension.grid or dimension.choice
+    for value in wanted:
+        _check_within(dimension, value)
+    kept = [*wanted, baseline] if baseline is not None and baseline not in wanted else wanted
+    if listed is not None:
+        kept = [value for value in listed if value in kept]
+    written = content["dimensions"][name]
+    when = {"when": written["when"]} if isinstance(written, Mapping) and "when" in written else {}
+    kind = "grid" if dimension.grid is not None else "choice"
+    content["dimensions"] = {**content["dimensions"], name: {kind: kept, **when}}
+    _drop_idle(content, name, kept)
+
+
+def _check_within(dimension: Dimension, value: Any) -> None:
+    listed = dimension.grid or dimension.choice
+    if listed is not None:
+        if value not in listed:
+            texts = [str(item) for item in listed]
+            raise _Refusal(f"it never is {value!r} in this space", name_hint(str(value), texts))
+        return
+    low, high = dimension.extremes
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise _Refusal(f"it never is {value!r} in this space", f"it is from {low} to {high}")
+    if dimension.integer is not None and value != int(value):
+        raise _Refusal(f"it never is {value!r} in this space", "it is a whole number")
+
+
+def _drop_idle(content: dict[str, Any], name: str, values: list[Any]) -> None:
+    """Take away dimensions that apply only with values that another one no longer has."""
+    for other, written in list(content["dimensions"].items()):
+        condition = written.get("when", {}) if isinstance(written, Mapping) else {}
+        if name not in condition:
+            continue
+        wanted = condition[name] if isinstance(condition[name], list | tuple) else [condition[name]]
+        left = [value for value in wanted if value in values]
+        if left:
+            content["dimensions"][other] = {**written, "when": {**condition, name: left}}
+            continue
+        del content["dimensions"][other]
+        if other in (content.get("baseline") or {}):
+            _set_baseline(content, other, None)
+        _drop_idle(content, other, [])
+
+
+def _choose_workloads(
+    space: SearchSpace, system: System, content: dict[str, Any], name: str, values: list[Any]
+) -> None:
+    if name == _WORKLOAD:
+        found: list[Any] = [stratum.label for stratum in space_strata(space, system)]
+    else:
+        found = [workload.get(name) for workload in space.workloads]
+    for value in values:
+        if value not in found:
+            texts = [str(item) for item in dict.fromkeys(found) if item is not None]
+            raise _Refusal(f"no workload of this space has {value!r}", name_hint(str(value), texts))
+    if not space.workloads:
+        return
+    # By place, as a space that was overridden before has fewer.
+    left = [workload for workload, value in zip(space.workloads, found, strict=True) if value in values]
+    content["workloads"] = [workload for workload in content["workloads"] if workload in left]
+
+
+def _objective(space: SearchSpace, system: System, metric: str) -> Any:
+    if metric not in system.metrics:
+        hint = metric_hint(system, metric)
+        raise SpaceError(f"{system.name} has no metric {metric!r}", field="--objective", hint=hint)
+    stated = [objective for objective in space.objective if objective.metric == metric]
+    return [objective.model_dump(exclude_none=True) for objective in stated] or metric
