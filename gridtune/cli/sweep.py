@@ -1,10 +1,11 @@
-"""`gridtune sweep`: a search space, run on Ray."""
+"""`gridtune sweep`: run a search space."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -24,6 +25,12 @@ RETRIED = frozenset({"failed", "timed_out", "lost"})
 )
 @click.option("--address", help="A running Ray cluster to join. [default: RAY_ADDRESS, else a local one]")
 @click.option("--workers", type=click.IntRange(min=1), help="Cells at once. [default: all processors]")
+@click.option(
+    "--executor",
+    type=click.Choice(["auto", "inline", "ray"]),
+    help="Where cells run: inline (in this process), ray (in workers), or auto: in this process while all of "
+    "them are a few seconds of work. [default: the space's, else auto]",
+)
 @click.option("--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
 @click.option("--no-tracking", is_flag=True, help="Leave MLflow out.")
 @click.option(
@@ -59,6 +66,7 @@ def sweep(
     space: Path,
     address: str | None,
     workers: int | None,
+    executor: Literal["auto", "inline", "ray"] | None,
     tracking_uri: str | None,
     no_tracking: bool,
     directory: Path | None,
@@ -70,10 +78,11 @@ def sweep(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run the cells of a search space on Ray; rank the configurations, draw them, track them in MLflow.
+    """Run the cells of a search space; rank the configurations, draw them, track them in MLflow.
 
     Finished cells are kept in a journal. Stopped or killed at any moment, the same command goes on with
-    the missing cells; with the space extended, it runs the new ones.
+    the missing cells; with the space extended, it runs the new ones. A few seconds of work are done in this
+    process; more, and every sweep with --workers or --address, is done by workers on Ray.
 
     \b
     Examples:
@@ -112,6 +121,7 @@ def sweep(
         directory=directory,
         address=address,
         workers=workers,
+        executor=executor,
         tracking=not no_tracking,
         tracking_uri=tracking_uri,
         retry_failed=again,

@@ -24,6 +24,7 @@ from gridtune.sweep.space_check import as_space
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
+    from gridtune.sweep.executors import Executor
     from gridtune.sweep.space import SearchSpace
     from gridtune.tracking.tracker import MlflowTracker
 
@@ -44,6 +45,7 @@ def run_sweep(
     retry_failed: bool | Collection[str] = False,
     output: Output = "screen",
     shuffle: int | None = None,
+    executor: Executor | None = None,
 ) -> Study:
     """Run a search space, rank its configurations, write the report and track everything.
 
@@ -52,7 +54,7 @@ def run_sweep(
 
     Parameters
     ----------
-    space, address, workers, directory, retry_failed, shuffle
+    space, address, workers, directory, retry_failed, shuffle, executor
         As in `gridtune.sweep.run_space`.
     tracking
         Whether to track in MLflow.
@@ -79,8 +81,9 @@ def run_sweep(
     console = report_console() if output == "screen" else None
     tracker = make_tracker(tracking_uri, console) if tracking else None
     with Progress(console) as progress:
-        options: dict[str, Any] = {"address": address, "workers": workers, "shuffle": shuffle}
-        study = _run(checked, tracker, progress, directory=directory, retry_failed=retry_failed, **options)
+        options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
+        options |= {"directory": directory, "retry_failed": retry_failed, "shuffle": shuffle}
+        study = _run(checked, tracker, progress, **options)
     if console is not None:
         print_study(study, console)
     else:

@@ -97,6 +97,11 @@ class BlockQueue:
         """Cells without a result."""
         return len(self._waiting) + sum(map(len, self._suspects)) + sum(map(len, self._out.values()))
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds of work that are left by the mean of the results so far; None before the first."""
+        return self.left * self._seconds / self._timed if self._timed else None
+
     def take(self, *, among: int | None = None) -> Block | None:
         """Return the next block, or None when there is nothing to hand out now.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
 import math
 import os
@@ -14,7 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from gridtune.errors import SweepError
 
 __all__ = [
+    "ONE_THREAD",
     "RAY_ENVIRONMENT",
+    "RaySession",
     "environment",
     "local_processors",
     "processors_here",
@@ -24,13 +27,17 @@ __all__ = [
     "warn_after_wait",
 ]
 
-#: One thread per worker: many workers each with a thread pool wait for one another. Ray and Tune: no
-#: statistics sent home, no console output, loggers and snapshots of their own (the journal is the truth).
-RAY_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
+#: One thread per worker: many workers each with a thread pool wait for one another.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+#: Ray and Tune: no statistics sent home, no console output, loggers and snapshots of their own (the journal
+#: is the truth), and no end to waiting where a busy machine takes minutes to start a process.
+RAY_ENVIRONMENT = ONE_THREAD | {
     "RAY_USAGE_STATS_ENABLED": "0",
+    # Tune's actors never use the workers that Ray starts on its own account.
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_gcs_server_port_wait_time_s": "3600",
+    "RAY_agent_register_timeout_ms": "3600000",
+    "RAY_worker_register_timeout_seconds": "3600",
     # The raylet prints to standard output about dying workers, past every log level; results say it better.
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -42,10 +49,10 @@ RAY_ENVIRONMENT = {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
-#: Bytes of a local cluster's object store beside the workloads themselves.
-_STORE_BYTES = 256 * 2**20
 #: Seconds within which a running cluster must answer.
 _ANSWER_SECONDS = 10.0
+#: Seconds after which the user hears that Ray is still starting.
+_SLOW_SECONDS = 10.0
 #: Seconds without a worker after which the user hears that the cluster is full.
 _WAIT_SECONDS = 15.0
 
@@ -68,11 +75,8 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-@contextlib.contextmanager
-def ray_session(
-    address: str | None, *, workers: int, cpus: float, store_bytes: int = 0
-) -> Iterator[tuple[int, int]]:
-    """Connect to Ray, give the workers to use and those it has room for; end what was started here.
+class RaySession:
+    """Ray for one sweep: it starts in a thread of its own, while the sweep is being planned.
 
     Parameters
     ----------
@@ -84,29 +88,89 @@ def ray_session(
         wanted, be they more than there are processors.
     cpus
         Processors for each.
-    store_bytes
-        What a local cluster's object store must hold.
 
-    Raises
-    ------
-    SweepError
-        If the cluster cannot be reached or started, or has no room for one worker.
+    Notes
+    -----
+    The thread lives as long as the session: Linux ends Ray's processes with the thread that started them.
     """
-    address = address or os.environ.get("RAY_ADDRESS") or None
-    with environment(RAY_ENVIRONMENT):
-        # Some of it is read when Ray is imported.
-        import ray  # noqa: PLC0415
 
-        ours = not ray.is_initialized()
-        if ours:
-            _connect(address, local_processors(workers, cpus), store_bytes)
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    def __init__(self, address: str | None, *, workers: int, cpus: float) -> None:
+        self._address = address or os.environ.get("RAY_ADDRESS") or None
+        self._workers, self._cpus = workers, cpus
+        self._answered, self._over = threading.Event(), threading.Event()
+        self._size: tuple[int, int] | None = None
+        self._fault: Exception | None = None
+        self._thread = threading.Thread(target=self._live, name="ray", daemon=True)
+        self._thread.start()
+
+    @property
+    def answered(self) -> bool:
+        """Whether `wait` would return at once."""
+        return self._answered.is_set()
+
+    def wait(self, slow: Callable[[], None] = lambda: None) -> tuple[int, int]:
+        """Wait until Ray is there; return the workers to use and those it has room for.
+
+        Parameters
+        ----------
+        slow
+            Called once if that takes long.
+
+        Raises
+        ------
+        SweepError
+            If the cluster cannot be reached or started, or has no room for one worker.
+        """
+        if not self._answered.wait(_SLOW_SECONDS):
+            slow()
+            self._answered.wait()
+        if self._fault is not None:
+            raise self._fault
+        assert self._size is not None
+        return self._size
+
+    def end(self) -> None:
+        """Disconnect from a running cluster; end one that was started here.
+
+        Where Ray is still starting, its end is not waited for.
+        """
+        self._over.set()
+        if self._answered.is_set():
+            self._thread.join()
+
+    def _live(self) -> None:
         try:
-            room = room_for(ray.cluster_resources().get("CPU", 0), cpus)
-            yield (min(workers, room) if workers else room), room
+            with environment(RAY_ENVIRONMENT):
+                # Some of it is read when Ray is imported.
+                import ray  # noqa: PLC0415
+
+                threading.Thread(target=_import_tune, name="import of Tune", daemon=True).start()
+                ours = not ray.is_initialized()
+                if ours:
+                    _connect(self._address, local_processors(self._workers, self._cpus))
+                try:
+                    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+                    room = room_for(ray.cluster_resources().get("CPU", 0), self._cpus)
+                    self._size = (min(self._workers, room) if self._workers else room), room
+                    self._answered.set()
+                    self._over.wait()
+                finally:
+                    if ours:
+                        _disconnect()
+        except Exception as fault:
+            self._fault = fault
         finally:
-            if ours:
-                _disconnect()
+            self._answered.set()
+
+
+@contextlib.contextmanager
+def ray_session(address: str | None, *, workers: int, cpus: float) -> Iterator[tuple[int, int]]:
+    """Connect to Ray as `RaySession` does; give what its `wait` returns, and end what was started here."""
+    session = RaySession(address, workers=workers, cpus=cpus)
+    try:
+        yield session.wait()
+    finally:
+        session.end()
 
 
 def local_processors(workers: int, cpus: float) -> int:
@@ -168,30 +232,32 @@ def warn_after_wait(
         timer.cancel()
 
 
-def _connect(address: str | None, processors: int, store_bytes: int) -> None:
+def _import_tune() -> None:
+    """Import what takes half a second while Ray waits for its processes."""
+    importlib.import_module("ray.tune")
+
+
+def _connect(address: str | None, processors: int) -> None:
     import ray  # noqa: PLC0415
+
+    from gridtune.sweep.lean_ray import lean_start  # noqa: PLC0415
 
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address is None:
-            ray.init(
-                address="local",
-                num_cpus=processors,
-                include_dashboard=False,
-                object_store_memory=_STORE_BYTES + store_bytes,
-                **quiet,
-            )
+            with lean_start():
+                ray.init(address="local", num_cpus=processors, include_dashboard=False, **quiet)
         else:
             _check_listening(address)
             ray.init(address=address, **quiet)
-    except Exception as fault:  # a node that does not come up in time is a bare Exception of Ray's
+    except Exception as fault:  # a node that does not come up is a bare Exception of Ray's
         where = f"at {address}" if address else "here"
         first = str(fault).strip().splitlines()[0] if str(fault).strip() else type(fault).__name__
         raise SweepError(
             f"Ray cannot be {'reached' if address else 'started'} {where}: {first}",
             hint="is the cluster running (`ray status`), and is the address right?"
             if address
-            else "is the machine too busy? The same command goes on where this one stopped",
+            else "`--executor inline` does without Ray; the same command goes on where this one stopped",
         ) from fault
 
 

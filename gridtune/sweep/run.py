@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import math
 import random
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gridtune.arguments import require_number
 from gridtune.core.cells import Cell, CellResult
+from gridtune.core.system import System
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.sweep.adaptive import AdaptiveQueue, differing_text, directions_of
 from gridtune.sweep.blocks import BlockQueue
+from gridtune.sweep.cluster import ONE_THREAD, environment
+from gridtune.sweep.executors import Executor, Stage, SweepExecutor, Work, check_executor
 from gridtune.sweep.folder import check_writable
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
@@ -25,15 +29,13 @@ from gridtune.sweep.results import results_table, write_table
 from gridtune.sweep.room import when_there_is_room
 from gridtune.sweep.space import SearchSpace
 from gridtune.sweep.space_check import as_space, check_space, read_plugins
+from gridtune.sweep.warm import representatives
 from gridtune.sweep.workloads import Workloads
 
 __all__ = ["JOURNAL_NAME", "RESULTS_NAME", "default_directory", "run_space", "space_cells"]
 
 JOURNAL_NAME = "journal.jsonl"
 RESULTS_NAME = "results.parquet"
-
-#: Hears what a sweep is busy with, and with how many workers.
-Stage = Callable[[str, int], None]
 
 
 def default_directory(space: SearchSpace) -> Path:
@@ -60,8 +62,9 @@ def run_space(
     stage: Stage | None = None,
     retry_failed: bool | Collection[str] = False,
     shuffle: int | None = None,
+    executor: Executor | None = None,
 ) -> SweepResult:
-    """Run what is left to run of a search space, on Ray; write `results.parquet`.
+    """Run what is left to run of a search space; write `results.parquet`.
 
     Cells that the journal in `directory` has are not run again, so the same call after a kill at any
     moment runs exactly the missing ones, and a call with a larger space runs the new ones.
@@ -86,6 +89,11 @@ def run_space(
         `timed_out` and `lost`.
     shuffle
         Seed of a random order of the cells; results do not depend on it, which is what it is for.
+    executor
+        Where cells run; by default what the space's `resources` say. "ray": in workers. "inline": one after
+        another in this process, without Ray. "auto": in this process while there are a few seconds of work,
+        else on Ray; on Ray also with an address, with workers, or with a timeout. Results do not depend on
+        it.
 
     Returns
     -------
@@ -104,20 +112,44 @@ def run_space(
     if workers is not None:
         require_number(workers, "workers", whole=True, least=1, error=SweepError)
     check_address(address)
-    known_space = as_space(space)
-    system = check_space(known_space)
-    folder = Path(directory) if directory is not None else default_directory(known_space)
+    checked = as_space(space)
+    system = check_space(checked)
+    folder = Path(directory) if directory is not None else default_directory(checked)
     check_writable(folder)
-    tell = stage or (lambda what, busy: None)
-    tell("reading traces", 0)
-    planner = Planner(known_space, system, Workloads(known_space.base))
+    runner = SweepExecutor(
+        checked,
+        check_executor(checked, executor, address=address, workers=workers),
+        address=address,
+        workers=workers or checked.resources.workers or 0,
+        folder=folder,
+        stage=stage or (lambda what, busy: None),
+    )
+    with environment(ONE_THREAD), contextlib.closing(runner):
+        if runner.executor == "ray" and not (folder / JOURNAL_NAME).exists():
+            # It starts while the traces are read; a sweep that goes on may have nothing left to run.
+            runner.start_ray()
+        return _run(checked, system, runner, observers, retry_failed, shuffle, began)
+
+
+def _run(
+    space: SearchSpace,
+    system: System,
+    runner: SweepExecutor,
+    observers: Sequence[SweepObserver],
+    retry_failed: bool | Collection[str],
+    shuffle: int | None,
+    began: float,
+) -> SweepResult:
+    runner.stage("reading traces", 0)
+    folder = runner.folder
+    planner = Planner(space, system, Workloads(space.base))
     cells = planner.cells()
     preflight(planner)
     check_room(folder)
 
     def on_full(message: str) -> None:
         warnings.warn(message, GridtuneWarning, stacklevel=2)
-        tell(message, 0)
+        runner.stage(message, 0)
 
     with Journal(folder / JOURNAL_NAME, on_full) as journal:
         renaming = Renaming(system)
@@ -127,8 +159,7 @@ def run_space(
             for cell_id, result in stored.items()
             if result.state == "done" or not _is_retried(result, retry_failed)
         }
-        wanted = workers or known_space.resources.workers or 0
-        queue, before = _queue(planner, cells, finished, journal, wanted, shuffle)
+        queue, before = _queue(planner, cells, finished, journal, runner.workers, shuffle)
         if isinstance(queue, AdaptiveQueue) and queue.search.differing:
             warnings.warn(differing_text(queue.search.differing), GridtuneWarning, stacklevel=2)
         plan = _plan(planner, folder, queue, before)
@@ -145,10 +176,8 @@ def run_space(
                 observer.finished(results)
 
         if queue.left:
-            _run_on_ray(
-                planner, queue, cells, sink=sink, tell=tell, address=address, workers=wanted, folder=folder
-            )
-        tell("writing results", 0)
+            runner.run(queue, _work(planner, cells, before), sink=sink)
+        runner.stage("writing results", 0)
         results = _in_order(planner, cells, queue, finished)
         earlier = len(journal.results.keys() - {result.cell_id for result in results})
     table = results_table(results)
@@ -211,59 +240,15 @@ def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[Ce
     return SweepPlan(planner.space, folder, directions, queue.left + len(before), before, facts)
 
 
-def _run_on_ray(
-    planner: Planner,
-    queue: BlockQueue,
-    cells: Sequence[Cell],
-    *,
-    sink: Callable[[Sequence[CellResult]], None],
-    tell: Stage,
-    address: str | None,
-    workers: int,
-    folder: Path,
-) -> None:
-    # Ray takes a third of a second to import; a sweep with nothing left to run does without.
-    from gridtune.sweep.cluster import ray_session, waiting_text, warn_after_wait  # noqa: PLC0415
-    from gridtune.sweep.warm import representatives  # noqa: PLC0415
-
-    space = planner.space
-    configurations = representatives(cells or planner.cells(planner.corners()))
-    workloads = planner.workloads.loaded
-    size = sum(column.nbytes for workload in workloads.values() for column in workload.columns.values())
-    tell("starting Ray", 0)
-    with ray_session(address, workers=workers, cpus=space.resources.cpus, store_bytes=2 * size) as (
-        count,
-        room,
-    ):
-        import ray  # noqa: PLC0415
-
-        from gridtune.sweep.actors import ActorSettings  # noqa: PLC0415
-        from gridtune.sweep.execution import execute  # noqa: PLC0415
-
-        settings = ActorSettings(
-            system=space.system,
-            plugins=read_plugins(space),
-            workloads={reference: ray.put(workload) for reference, workload in workloads.items()},
-            timeout=space.timeout,
-            configurations=configurations,
-        )
-        tell("starting workers", 0)
-        queue.workers = count
-        # Asked before our own workers take what is free.
-        where = address or os.environ.get("RAY_ADDRESS") or "this machine"
-        cpus = space.resources.cpus
-        text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), cpus)
-        with warn_after_wait(text, lambda message: tell(message, 0)) as started:
-
-            def busy(number: int) -> None:
-                started()
-                tell("running", min(number, count))
-
-            scratch = folder / ".tune"
-            execute(
-                queue, settings, sink=sink, busy=busy, workers=count, room=room, cpus=cpus, scratch=scratch
-            )
-        tell("ending Ray", 0)
+def _work(planner: Planner, cells: Sequence[Cell], before: Sequence[CellResult]) -> Work:
+    seconds = [result.seconds for result in before if math.isfinite(result.seconds)]
+    return Work(
+        system=planner.system,
+        plugins=read_plugins(planner.space),
+        workloads=planner.workloads,
+        configurations=representatives(cells or planner.cells(planner.corners())),
+        typical=sum(seconds) / len(seconds) if seconds else None,
+    )
 
 
 def _in_order(

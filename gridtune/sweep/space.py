@@ -164,8 +164,20 @@ class Objective(SpacePart):
 
 
 class Resources(SpacePart):
-    """What the sweep may use: workers at once (default: all processors) and processors for each."""
+    """What the sweep may use.
 
+    Attributes
+    ----------
+    workers
+        Cells at once; by default as many as there are processors.
+    cpus
+        Processors for each.
+    executor
+        Where cells run: `inline` in this process, `ray` in workers, `auto` in this process while all of them
+        are a few seconds of work.
+    """
+
+    executor: Literal["auto", "inline", "ray"] = "auto"
     workers: Annotated[int, Field(gt=0)] | None = None
     cpus: Annotated[float, Field(gt=0)] = 1.0
 

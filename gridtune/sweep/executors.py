@@ -1,0 +1,233 @@
+"""Where a sweep's cells run: in this process, on Ray, or first here and then on Ray."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from gridtune.core.system import System
+from gridtune.errors import SweepError
+from gridtune.sweep.blocks import BlockQueue
+from gridtune.sweep.cluster import RaySession, processors_here, waiting_text, warn_after_wait
+from gridtune.sweep.driver import Sink
+from gridtune.sweep.inline import run_inline, single_threaded
+from gridtune.sweep.plugins import Plugin
+from gridtune.sweep.runner import run_one
+from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.warm import prepare_worker
+from gridtune.sweep.workloads import Workloads
+
+__all__ = ["Executor", "Stage", "SweepExecutor", "Work", "check_executor"]
+
+#: Where cells run: in this process, on Ray, or "auto": here while that is sooner.
+Executor = Literal["auto", "inline", "ray"]
+#: Hears what a sweep is busy with, and with how many workers.
+Stage = Callable[[str, int], None]
+
+#: Seconds that Ray takes to start, to start workers and to end.
+_RAY_SECONDS = 5.0
+#: Seconds of a cell up to which cells go on here while Ray starts: compiled code keeps the interpreter from
+#: the thread that starts it.
+_SHORT_CELL_SECONDS = 0.05
+#: In the sweep's folder while its cells run in this process.
+_MARKER = ".inline"
+
+
+def check_executor(
+    space: SearchSpace, executor: Executor | None, *, address: str | None, workers: int | None
+) -> Executor:
+    """Return where the cells of a space are to run.
+
+    Parameters
+    ----------
+    space
+        Its `resources` say where by default.
+    executor
+        What the user asked for, or None.
+    address, workers
+        A running cluster and the cells at once, where the user asked for them: both are Ray's.
+
+    Raises
+    ------
+    SweepError
+        If this process is to do what only Ray does.
+    """
+    if executor not in (None, "auto", "inline", "ray"):
+        raise SweepError(f"no executor is named {executor!r}", hint="it is auto, inline or ray")
+    chosen: Executor = executor or space.resources.executor
+    if chosen == "auto":
+        given = address or workers or space.timeout or os.environ.get("RAY_ADDRESS")
+        return "ray" if given or _ray_runs_here() else "auto"
+    if chosen == "inline":
+        refused = {"--address": address, "--workers": workers and workers > 1, "a timeout": space.timeout}
+        for what, given in refused.items():
+            if given:
+                message = f"the inline executor runs one cell after another in this process: {what} needs Ray"
+                raise SweepError(message, hint="use the executor ray")
+    return chosen
+
+
+def _ray_runs_here() -> bool:
+    """Whether this process is connected to Ray already, so that nothing has to be started."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+@dataclass(frozen=True)
+class Work:
+    """What cells need beside their parameters.
+
+    Attributes
+    ----------
+    system
+        The system.
+    plugins
+        The user's policies and systems.
+    workloads
+        The traces, which the driver has read.
+    configurations
+        What kernels are compiled or loaded for beforehand.
+    typical
+        Mean seconds of the cells that were finished before, or None.
+    """
+
+    system: System
+    plugins: Sequence[Plugin]
+    workloads: Workloads
+    configurations: Sequence[Mapping[str, Any]]
+    typical: float | None
+
+
+@dataclass
+class SweepExecutor:
+    """Runs what a queue deals out.
+
+    Attributes
+    ----------
+    space
+        The search space.
+    executor
+        Where, as `check_executor` says.
+    address
+        A running Ray cluster to join, or None.
+    workers
+        Cells at once; 0 for as many as there are processors.
+    folder
+        The sweep's.
+    stage
+        Hears what the sweep is busy with.
+    """
+
+    space: SearchSpace
+    executor: Executor
+    address: str | None
+    workers: int
+    folder: Path
+    stage: Stage
+    _session: RaySession | None = field(default=None, init=False)
+
+    def start_ray(self) -> None:
+        """Start Ray, and import what drives it, while this thread goes on."""
+        if self._session is None:
+            self._session = RaySession(self.address, workers=self.workers, cpus=self.space.resources.cpus)
+
+    def close(self) -> None:
+        """End what was started."""
+        if self._session is not None:
+            self._session.end()
+
+    def run(self, queue: BlockQueue, work: Work, *, sink: Sink) -> None:
+        """Run cells until none is left.
+
+        Raises
+        ------
+        SweepError
+            If Ray cannot be started or reached, or workers keep dying.
+        """
+        if self.executor == "inline" or (self.executor == "auto" and self._begins_here(queue, work)):
+            self._run_here(queue, work, sink)
+        if queue.left:
+            self._run_on_ray(queue, work, sink)
+
+    def _begins_here(self, queue: BlockQueue, work: Work) -> bool:
+        """Whether cells begin in this process: not if one ended it before, or if there is too much to do."""
+        left = None if work.typical is None else work.typical * queue.left
+        return not (self.folder / _MARKER).exists() and (left is None or self._is_little(left))
+
+    def _is_little(self, seconds: float) -> bool:
+        workers = self.workers or processors_here()
+        return seconds * (1 - 1 / workers) <= _RAY_SECONDS and seconds <= 2 * _RAY_SECONDS
+
+    def _run_here(self, queue: BlockQueue, work: Work, sink: Sink) -> None:
+        system, load = work.system, work.workloads.load
+        prepare_worker(system, work.configurations, work.plugins)
+
+        def stay() -> bool:
+            if self.executor == "inline" or queue.seconds_left is None:
+                return True
+            if self._session is None and self._is_little(queue.seconds_left):
+                return True
+            self.start_ray()
+            short = queue.seconds_left <= _SHORT_CELL_SECONDS * queue.left
+            return short and self._session is not None and not self._session.answered
+
+        with _marked(self.folder / _MARKER), single_threaded():
+            run_inline(
+                queue,
+                lambda cell: run_one(cell, system, load),
+                sink=sink,
+                busy=lambda number: self.stage("running", number),
+                stay=stay,
+            )
+
+    def _run_on_ray(self, queue: BlockQueue, work: Work, sink: Sink) -> None:
+        self.stage("starting Ray", 0)
+        self.start_ray()
+        assert self._session is not None
+        count, room = self._session.wait(
+            lambda: self.stage("still starting Ray: the machine is busy, or this is the first time", 0)
+        )
+        import ray  # noqa: PLC0415
+
+        from gridtune.sweep.actors import ActorSettings  # noqa: PLC0415
+        from gridtune.sweep.execution import execute  # noqa: PLC0415
+
+        settings = ActorSettings(
+            system=self.space.system,
+            plugins=work.plugins,
+            workloads={name: ray.put(workload) for name, workload in work.workloads.loaded.items()},
+            timeout=self.space.timeout,
+            configurations=work.configurations,
+        )
+        self.stage("starting workers", 0)
+        queue.workers = count
+        # Asked before our own workers take what is free.
+        where = self.address or os.environ.get("RAY_ADDRESS") or "this machine"
+        cpus = self.space.resources.cpus
+        text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), cpus)
+        with warn_after_wait(text, lambda message: self.stage(message, 0)) as started:
+
+            def busy(number: int) -> None:
+                started()
+                self.stage("running", min(number, count))
+
+            scratch = self.folder / ".tune"
+            execute(
+                queue, settings, sink=sink, busy=busy, workers=count, room=room, cpus=cpus, scratch=scratch
+            )
+        self.stage("ending Ray", 0)
+
+
+@contextlib.contextmanager
+def _marked(marker: Path) -> Iterator[None]:
+    """Leave a file behind only if this process dies: its cells then run in workers, which may die."""
+    marker.touch()
+    try:
+        yield
+    finally:
+        marker.unlink(missing_ok=True)

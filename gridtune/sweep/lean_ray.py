@@ -1,0 +1,67 @@
+"""A local Ray without what a sweep has no use for.
+
+`ray.init` starts a process for the autoscaler, one for the dashboard (also when it is switched off) and one
+that collects logs. On two processors they are two seconds of starting and one of ending. Ray has no option
+for leaving them out, so its node is asked not to start them; with a Ray whose node looks different,
+everything is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from gridtune.errors import SweepError
+
+__all__ = ["lean_start"]
+
+#: What the node of a Ray must have, so that it can be made lean.
+_METHODS = ("start_monitor", "start_api_server", "start_log_monitor", "start_ray_processes")
+#: Seconds between two looks at a node that is starting.
+_LOOK_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def lean_start() -> Iterator[None]:
+    """Let `ray.init` start a node with the processes that run tasks alone, and wait for a slow one."""
+    from ray._private import node, services  # noqa: PLC0415
+
+    usual = node.Node
+    if not all(hasattr(usual, method) for method in _METHODS) or not hasattr(services, "get_node"):
+        yield
+        return
+
+    class LeanNode(usual):  # type: ignore[misc, valid-type]
+        """A node without autoscaler, dashboard and log collector."""
+
+        def start_monitor(self) -> None:
+            """Start no autoscaler."""
+
+        def start_log_monitor(self) -> None:
+            """Start no collector of logs."""
+
+        def start_api_server(self, *, include_dashboard: bool | None, raise_on_failure: bool) -> None:
+            """Start no dashboard."""
+            self._webui_url = ""
+
+        def start_ray_processes(self) -> None:
+            """Start the node and wait for it; Ray itself gives up after half a minute, however busy."""
+            super().start_ray_processes()
+            while not self._registered():
+                if self.dead_processes():
+                    raise SweepError("its node ended while it was starting")
+                time.sleep(_LOOK_SECONDS)
+
+        def _registered(self) -> bool:
+            try:
+                services.get_node(self.gcs_address, self._node_id)
+            except Exception:  # what it raises while there is no answer depends on how far the start has come
+                return False
+            return True
+
+    node.Node = LeanNode
+    try:
+        yield
+    finally:
+        node.Node = usual

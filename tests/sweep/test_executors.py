@@ -1,0 +1,210 @@
+"""Where cells run: the results are the same bits in this process as in workers, and so are failures."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+
+from gridtune.core.cells import CellResult
+from gridtune.errors import SweepError
+from gridtune.sweep import executors, read_journal, run_space
+from gridtune.sweep.blocks import BlockQueue
+from gridtune.sweep.executors import SweepExecutor, check_executor
+from gridtune.sweep.inline import run_inline, single_threaded
+from gridtune.sweep.space import parse_space
+from tests.sweep.spaces import content, toy_space
+
+#: Parts of a result that may differ between two runs of the same cell.
+VOLATILE = ("seconds", "worker", "check")
+
+
+def lines(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the journal's lines by cell, without timings."""
+    records = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()[1:]]
+    return {
+        record["cell_id"]: {name: value for name, value in record.items() if name not in VOLATILE}
+        for record in records
+    }
+
+
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every start of Ray fail, and no Ray run already."""
+
+    def refuse(self: SweepExecutor) -> None:
+        raise AssertionError("Ray was started")
+
+    monkeypatch.setattr(SweepExecutor, "start_ray", refuse)
+    monkeypatch.setattr(executors, "_ray_runs_here", lambda: False)
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    "space",
+    [
+        {
+            "name": "same",
+            "fixed": {"trace": "quickstart", "walltime": "noise", "noise": 0.5},
+            "dimensions": {"order": ["fcfs", "sjf", "random"], "backfill": ["none", "easy"]},
+            "replicates": {"windows": 3},
+            "objective": "wait_mean",
+        },
+        toy_space(dimensions={"x": [0, 1, 2], "kind": ["good", "raises"]}),
+    ],
+    ids=["batch", "failures"],
+)
+def test_a_cell_has_the_same_bits_whichever_executor_ran_it(space: dict[str, Any], tmp_path: Path) -> None:
+    inline = run_space(space, directory=tmp_path / "inline", executor="inline")
+    workers = run_space(space, directory=tmp_path / "ray", executor="ray")
+    here = f":{os.getpid()}"
+    assert all(result.worker.endswith(here) for result in inline.results)
+    assert not any(result.worker.endswith(here) for result in workers.results)
+    assert content(inline.table) == content(workers.table)
+    assert lines(tmp_path / "inline") == lines(tmp_path / "ray")
+
+
+def test_auto_stays_in_this_process_for_little_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_ray(monkeypatch)
+    result = run_space(toy_space(), directory=tmp_path / "out")
+    assert (result.ran, result.complete) == (16, True)
+    assert not (tmp_path / "out" / ".inline").exists()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_auto_begins_here_and_goes_on_with_ray_when_much_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_ray_runs_here", lambda: False)
+    monkeypatch.setattr(executors, "_RAY_SECONDS", 0.5)
+    space = toy_space(dimensions={"x": list(range(30))}, fixed={"nap": 0.1})
+    result = run_space(space, directory=tmp_path / "out")
+    here = [cell for cell in result.results if cell.worker.endswith(f":{os.getpid()}")]
+    assert 0 < len(here) < len(result.results)
+    assert (result.ran, result.complete) == (60, True)
+
+
+def test_auto_uses_ray_at_once_where_the_journal_says_that_cells_take_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_ray(monkeypatch)
+    small = toy_space(dimensions={"x": [0]}, fixed={"nap": 0.01})
+    run_space(small, directory=tmp_path)
+    monkeypatch.setattr(executors, "_RAY_SECONDS", 0.1)
+    larger = toy_space(dimensions={"x": list(range(100))}, fixed={"nap": 0.01})
+    with pytest.raises(AssertionError, match="Ray was started"):
+        run_space(larger, directory=tmp_path)
+    assert len(read_journal(tmp_path / "journal.jsonl")) == 2
+
+
+def test_a_sweep_whose_process_died_goes_on_with_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_ray(monkeypatch)
+    (tmp_path / ".inline").touch()
+    with pytest.raises(AssertionError, match="Ray was started"):
+        run_space(toy_space(), directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "executor"),
+    [
+        ({}, {}, "auto"),
+        ({"timeout": 5.0}, {}, "ray"),
+        ({}, {"workers": 2}, "ray"),
+        ({}, {"address": "10.0.0.1:6379"}, "ray"),
+        ({"resources": {"executor": "inline"}}, {}, "inline"),
+        ({"resources": {"executor": "inline"}}, {"executor": "ray"}, "ray"),
+        ({}, {"executor": "inline", "workers": 1}, "inline"),
+    ],
+)
+def test_the_executor_is_what_was_asked_for(
+    changes: dict[str, Any], options: dict[str, Any], executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_ray_runs_here", lambda: False)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    asked: dict[str, Any] = {"executor": None, "address": None, "workers": None} | options
+    assert check_executor(parse_space(toy_space(**changes)), **asked) == executor
+
+
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [({"timeout": 5.0}, {}), ({}, {"workers": 2}), ({}, {"address": "10.0.0.1:6379"})],
+)
+def test_what_only_ray_does_is_refused_inline(changes: dict[str, Any], options: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"address": None, "workers": None} | options
+    with pytest.raises(SweepError, match="needs Ray"):
+        check_executor(parse_space(toy_space(**changes)), executor="inline", **asked)
+
+
+def test_an_unknown_executor_is_refused() -> None:
+    unknown: Any = "dask"
+    with pytest.raises(SweepError, match="no executor is named 'dask'"):
+        check_executor(parse_space(toy_space()), unknown, address=None, workers=None)
+
+
+def test_an_interrupt_keeps_the_finished_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_one = executors.run_one
+    count = itertools.count()
+
+    def interrupted(*args: Any) -> CellResult:
+        if next(count) == 5:
+            raise KeyboardInterrupt
+        return run_one(*args)
+
+    monkeypatch.setattr(executors, "run_one", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_space(toy_space(), directory=tmp_path / "out", executor="inline")
+    assert len(read_journal(tmp_path / "out" / "journal.jsonl")) == 5
+    assert not (tmp_path / "out" / ".inline").exists()
+    assert run_space(toy_space(), directory=tmp_path / "out", executor="inline").ran == 11
+
+
+def test_an_observer_that_fails_ends_an_inline_sweep_and_loses_nothing(tmp_path: Path) -> None:
+    class Faulty:
+        def started(self, plan: object) -> None: ...
+
+        def finished(self, results: Sequence[CellResult]) -> None:
+            raise SweepError("the observer has a fault")
+
+        def ended(self, result: object) -> None: ...
+
+    with pytest.raises(SweepError, match="the observer has a fault"):
+        run_space(toy_space(), directory=tmp_path / "out", executor="inline", observers=[Faulty()])
+    finished = len(read_journal(tmp_path / "out" / "journal.jsonl"))
+    assert run_space(toy_space(), directory=tmp_path / "out", executor="inline").ran == 16 - finished
+
+
+def test_an_adaptive_sweep_runs_inline_and_goes_on(tmp_path: Path) -> None:
+    space = toy_space(dimensions={"x": {"uniform": [0, 6]}}, strategy={"optuna": {"trials": 5, "seed": 0}})
+    first = run_space(space, directory=tmp_path / "out", executor="inline")
+    assert (first.ran, len(first.results)) == (10, 10)
+    more = {**space, "strategy": {"optuna": {"trials": 8, "seed": 0}}}
+    second = run_space(more, directory=tmp_path / "out", executor="inline")
+    assert (second.ran, len(second.results)) == (6, 16)
+
+
+def test_a_queue_that_deals_out_nothing_is_an_error_and_not_an_endless_loop() -> None:
+    class Stuck(BlockQueue):
+        @property
+        def left(self) -> int:
+            return 1
+
+    def never(cell: object) -> CellResult:
+        raise AssertionError
+
+    with pytest.raises(SweepError, match="1 cells are left"):
+        run_inline(Stuck([], workers=1), never, sink=lambda results: None, busy=lambda number: None)
+
+
+def test_numerical_libraries_have_one_thread_as_in_a_worker() -> None:
+    np.ones((4, 4)) @ np.ones((4, 4))
+    with single_threaded():
+        assert {library["num_threads"] for library in threadpool_info()} == {1}
+        assert os.environ["OMP_NUM_THREADS"] == "1"
