@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ from gridtune.report.overall import rank_overall
 from gridtune.report.ranking import configuration_parameters, rank, strata
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from gridtune.core.system import System
 
 __all__ = ["Comparison", "Side", "compare"]
@@ -102,6 +105,15 @@ class Comparison:
             "overall": [dict(row) for row in self.overall],
             "notes": list(self.notes),
         }
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the comparisons as a data frame, a row each."""
+        return self.table().to_pandas()
+
+    def _repr_html_(self) -> str:
+        title = escape(f"{self.second} compared with {self.first}: {self.objective.metric}")
+        rows = self.to_pandas().to_html(index=False, float_format="%.4g", na_rep="–")
+        return f"<h4>{title}</h4>{rows}"
 
     def table(self) -> pa.Table:
         """Return the comparisons as a table, a row each."""

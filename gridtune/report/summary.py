@@ -26,7 +26,7 @@ from gridtune.report.ranking import configuration_parameters, has_values, rank, 
 from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown, table_csv
 from gridtune.sweep.results import in_table
 
-__all__ = ["Best", "Summary", "summarise", "write_report"]
+__all__ = ["Best", "Summary", "numeric_parameters", "summarise", "write_report"]
 
 #: A numeric parameter with at least this many values is an axis rather than a set of cases.
 _POINTS_OF_A_CURVE = 3
@@ -53,6 +53,15 @@ class Best:
     stratum: str
     label: str
     row: Mapping[str, Any]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Its parameters; without those that do not apply to it."""
+        return {
+            name.removeprefix(PARAMETER_PREFIX): value
+            for name, value in self.row.items()
+            if name.startswith(PARAMETER_PREFIX) and value is not None
+        }
 
     def __str__(self) -> str:
         gain = self.row["relative"]
@@ -252,6 +261,11 @@ def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
             across, down = sorted(pair, key=lambda name: len(curves[PARAMETER_PREFIX + name].unique()))
             path = directory / f"{objective}-over-{down}-and-{across}.png"
             yield plot_heat_map(curves, across, down, path)
+
+
+def numeric_parameters(ranking: pa.Table) -> list[str]:
+    """Return the parameters that vary and have enough numbers to draw a curve over."""
+    return _axes(ranking)[0]
 
 
 def _axes(ranking: pa.Table) -> tuple[list[str], Sequence[str]]:

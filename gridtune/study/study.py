@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from gridtune.core.system import get_system, system_names
+from gridtune.errors import SweepError
+from gridtune.registry import name_hint
+from gridtune.report.comparison import Comparison, Side, compare
 from gridtune.report.facts import SweepFacts
 from gridtune.report.front import Front
-from gridtune.report.summary import Best, Summary
+from gridtune.report.ranking import ranking_head
+from gridtune.report.summary import Best, Summary, numeric_parameters
 from gridtune.sweep.observing import SweepResult
 from gridtune.sweep.run import RESULTS_NAME
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from gridtune.core.cells import CellResult
+    from gridtune.core.style import Picture
     from gridtune.tracking.tracker import TrackingOutcome
 
 __all__ = ["Study"]
 
 
-@dataclass(frozen=True)
+#: Workloads whose best the short text names; rows that a notebook shows.
+_SHOWN_WORKLOADS, _SHOWN_ROWS = 3, 30
+
+
+@dataclass(frozen=True, repr=False)
 class Study:
     """A sweep with all that was made of it.
 
@@ -67,6 +80,129 @@ class Study:
     earlier: int = 0
     renaming: str | None = None
     report_error: str | None = None
+
+    def __repr__(self) -> str:
+        best = "; ".join(f"{found.stratum}: {found}" for found in self.summary.best[:_SHOWN_WORKLOADS])
+        return f"Study({self.facts.name!r}, {len(self.results):,} cells, best {best or 'unknown'})"
+
+    def _repr_html_(self) -> str:
+        if not self.summary.rankings:
+            return f"<p>{escape(repr(self))}</p>"
+        objective = next(iter(self.summary.rankings))
+        frame = self.ranking(overall=objective in self.summary.overall)
+        shown = frame.head(_SHOWN_ROWS).to_html(index=False, float_format="%.4g", na_rep="–")
+        more = f"<p>and {len(frame) - _SHOWN_ROWS:,} more</p>" if len(frame) > _SHOWN_ROWS else ""
+        return f"<h4>{escape(self.facts.name)}: {escape(objective)}</h4>{shown}{more}"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row for each cell: workload, replicate, state, `param.*`, `metric.*`."""
+        return self.table.to_pandas()
+
+    def ranking(self, objective: str | None = None, *, overall: bool = False) -> pd.DataFrame:
+        """Return a row for each configuration, the best first, within each workload.
+
+        Parameters
+        ----------
+        objective
+            One of the sweep's objectives; by default the first. (`report_study` ranks by any metric.)
+        overall
+            Rank over all workloads together instead, by differences relative to the baseline.
+
+        Raises
+        ------
+        SweepError
+            If there is no such ranking.
+        """
+        return self._ranking(objective, overall=overall).to_pandas()
+
+    def best(self, workload: str | None = None) -> Best:
+        """Return the best configuration by the first objective.
+
+        Parameters
+        ----------
+        workload
+            On which workload, and under which conditions, as the ranking calls it: "kth-sp2, easy". May be
+            left out where there is only one.
+
+        Raises
+        ------
+        SweepError
+            If no configuration has a rank there, or several workloads have one and none is named.
+        """
+        found = {best.stratum: best for best in self.summary.best}
+        if workload is None and len(found) == 1:
+            return next(iter(found.values()))
+        if workload in found:
+            return found[workload]
+        if workload is None and found:
+            raise SweepError("each workload has a best configuration", hint=f"name one of {', '.join(found)}")
+        what = f"on {workload!r}" if workload is not None else "yet"
+        hint = name_hint(workload, found) if workload is not None else None
+        raise SweepError(f"no configuration is ranked {what}", hint=hint)
+
+    def compare(
+        self, first: Mapping[str, Any], second: Mapping[str, Any], *, objective: str | None = None
+    ) -> Comparison:
+        """Compare two configurations on their common replicates, as `gridtune compare` does.
+
+        Parameters
+        ----------
+        first, second
+            Parameters that name one configuration each, or several that differ in the others alike.
+        objective
+            The metric; by default the sweep's first objective.
+        """
+        names = [", ".join(f"{name}={value}" for name, value in side.items()) for side in (first, second)]
+        one, other = (
+            Side(name, self.facts, self.table, dict(selection))
+            for name, selection in zip(names, (first, second), strict=True)
+        )
+        system = get_system(self.facts.system) if self.facts.system in system_names() else None
+        return compare(one, other, system, objective=objective)
+
+    def plot(self, kind: str = "ranking", objective: str | None = None) -> Picture:
+        """Draw the study; a notebook shows the picture, `save(PATH)` writes it.
+
+        Parameters
+        ----------
+        kind
+            "ranking", "overall" (over all workloads), "front" (several objectives), or the name of a
+            numeric parameter, to draw the objective against.
+        objective
+            As of `ranking`.
+
+        Raises
+        ------
+        SweepError
+            If there is no such figure.
+        """
+        from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
+        from gridtune.report.front_plots import plot_fronts  # noqa: PLC0415 (matplotlib)
+        from gridtune.report.plots import plot_against, plot_ranking  # noqa: PLC0415 (matplotlib)
+
+        if kind == "front":
+            if not self.summary.fronts:
+                raise SweepError("a front needs two objectives or more")
+            return Picture.of(lambda path: plot_fronts(self.summary.fronts, path))
+        ranking = self._ranking(objective, overall=kind == "overall")
+        if kind in {"ranking", "overall"}:
+            return Picture.of(lambda path: plot_ranking(ranking, path))
+        curves = self.summary.curves[ranking_head(ranking).objective]
+        parameters = numeric_parameters(curves)
+        if kind not in parameters:
+            kinds = ["ranking", "overall", "front", *parameters]
+            raise SweepError(f"no such kind of figure: {kind!r}", hint=name_hint(kind, kinds))
+        return Picture.of(lambda path: plot_against(curves, kind, path))
+
+    def _ranking(self, objective: str | None, *, overall: bool) -> pa.Table:
+        rankings = self.summary.overall if overall else self.summary.rankings
+        if objective is None and rankings:
+            return next(iter(rankings.values()))
+        if objective is not None and objective in rankings:
+            return rankings[objective]
+        where = " over all workloads" if overall else ""
+        hint = name_hint(objective, rankings) if objective is not None and rankings else None
+        raise SweepError(f"there is no ranking by {objective or 'any objective'}{where}", hint=hint)
 
     @property
     def report_folder(self) -> Path:

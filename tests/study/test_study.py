@@ -1,0 +1,92 @@
+"""A study in a notebook: what it says of itself, tables as data frames, figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import gridtune as gt
+from gridtune.errors import SweepError
+from tests.cli.folders import finished_sweep, quickstart
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> gt.Study:
+    space = quickstart(
+        workloads=[
+            {"trace": "quickstart", "label": "all"},
+            {"trace": "quickstart", "label": "busy", "load": 1.3},
+        ],
+        fixed=None,
+        objective=["bounded_slowdown_mean", "wait_mean"],
+        baseline={"order": "fcfs", "backfill": "none"},
+    )
+    return gt.report_study(finished_sweep(tmp_path_factory.mktemp("sweep"), space))
+
+
+def test_it_is_short_in_a_shell_and_a_table_in_a_notebook(study: gt.Study) -> None:
+    assert repr(study).startswith("Study('small', 120 cells, best all: ")
+    assert len(repr(study)) < 160
+    html = study._repr_html_()
+    assert html.count("<tr") == 1 + 6 + 0  # over both workloads: a head and six configurations
+    assert "bounded_slowdown_mean" in html
+
+
+def test_tables_are_data_frames(study: gt.Study) -> None:
+    cells = study.to_pandas()
+    assert len(cells) == 120
+    assert set(cells["state"]) == {"done"}
+    ranking = study.ranking()
+    assert len(ranking) == 12
+    means = cells.groupby(["workload", "configuration_id"])["metric.bounded_slowdown_mean"].mean()
+    for row in ranking.itertuples():
+        assert row.mean == pytest.approx(means[row.workload, row.configuration_id])
+    assert len(study.ranking("wait_mean", overall=True)) == 6
+    with pytest.raises(SweepError, match="no ranking by utilisation") as caught:
+        study.ranking("utilisation")
+    assert "bounded_slowdown_mean" in str(caught.value)
+
+
+def test_the_best_of_a_workload(study: gt.Study) -> None:
+    best = study.best("busy")
+    ranking = study.ranking()
+    first = ranking[(ranking["workload"] == "busy") & (ranking["rank"] == 1)].iloc[0]
+    assert best.parameters["order"] == first["param.order"]
+    assert best.row["mean"] == first["mean"]
+    with pytest.raises(SweepError, match="each workload has a best") as caught:
+        study.best()
+    assert "name one of all, busy" in str(caught.value)
+    with pytest.raises(SweepError, match="no configuration is ranked on 'buzy'") as caught:
+        study.best("buzy")
+    assert "did you mean 'busy'" in str(caught.value)
+
+
+def test_two_configurations_are_compared(study: gt.Study) -> None:
+    comparison = study.compare({"order": "fcfs"}, {"order": "saf"}, objective="wait_mean")
+    frame = comparison.to_pandas()
+    assert len(frame) == 4  # two workloads, two kinds of backfilling
+    assert set(frame["n"]) == {10}
+    assert (frame["second_mean"] - frame["first_mean"]).tolist() == pytest.approx(frame["diff"].tolist())
+    assert "order=saf compared with order=fcfs: wait_mean" in comparison._repr_html_()
+
+
+@pytest.mark.parametrize("kind", ["ranking", "overall", "front"])
+def test_it_is_drawn(kind: str, study: gt.Study) -> None:
+    assert study.plot(kind)._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_figure_that_there_is_not(study: gt.Study) -> None:
+    with pytest.raises(SweepError, match="no such kind of figure: 'rankin'") as caught:
+        study.plot("rankin")
+    assert "did you mean 'ranking'" in str(caught.value)
+
+
+def test_curves_over_a_numeric_parameter(tmp_path: Path) -> None:
+    space = quickstart(
+        dimensions={"order": ["fcfs", "sjf"], "load": [0.8, 1.0, 1.2]}, baseline={"order": "fcfs"}
+    )
+    study = gt.report_study(finished_sweep(tmp_path, space))
+    assert study.plot("load").png != study.plot().png
+    with pytest.raises(SweepError, match="two objectives"):
+        study.plot("front")
