@@ -64,10 +64,16 @@ class AdaptiveQueue(BlockQueue):
     @property
     def left(self) -> int:
         """Cells without a result: of the steps begun, and of a first step of each configuration to come."""
-        missing = {cell.cell_id for trial in self.search.in_turn for cell in self._missing(trial)}
+        missing = {cell.cell_id for trial in self.search.in_turn for cell in self.missing(trial)}
         return len(missing) + self.search.cells_each * self.search.unproposed
 
-    def _missing(self, trial: SearchTrial) -> list[Cell]:
+    @property
+    def results(self) -> Mapping[str, CellResult]:
+        """The results there are, by cell id."""
+        return self._found
+
+    def missing(self, trial: SearchTrial) -> list[Cell]:
+        """Return the cells without a result of the step that a trial is at."""
         return [cell for cell in trial.cells if cell.cell_id not in self._found]
 
     def ready(self) -> list[tuple[SearchTrial, list[Cell]]]:
@@ -75,7 +81,7 @@ class AdaptiveQueue(BlockQueue):
         busy = {cell.cell_id for cells in [*self._out.values(), *self._suspects] for cell in cells}
         pieces = []
         for trial in self.search.in_turn:
-            cells = [cell for cell in self._missing(trial) if cell.cell_id not in busy]
+            cells = [cell for cell in self.missing(trial) if cell.cell_id not in busy]
             busy.update(cell.cell_id for cell in cells)
             if cells:
                 pieces.append((trial, cells))

@@ -16,9 +16,11 @@ from ray.tune.search import Searcher
 
 from gridtune.errors import SweepError
 from gridtune.sweep.actors import ActorSettings, SimulatorActor
+from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.cluster import environment
 from gridtune.sweep.driver import Busy, Sink, SweepDriver
+from gridtune.sweep.tuning.execution import execute_search
 
 __all__ = ["execute"]
 
@@ -117,6 +119,11 @@ def execute(
     SweepError
         If workers keep dying.
     """
+    if isinstance(queue, AdaptiveQueue):
+        execute_search(
+            queue, settings, sink=sink, busy=busy, workers=workers, room=room, cpus=cpus, scratch=scratch
+        )
+        return
     driver = SweepDriver(queue, sink=sink, busy=busy, workers=workers, room=room, timeout=settings.timeout)
     trainable = tune.with_resources(tune.with_parameters(SimulatorActor, settings=settings), {"cpu": cpus})
     shutil.rmtree(scratch, ignore_errors=True)

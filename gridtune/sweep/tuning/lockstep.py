@@ -74,14 +74,17 @@ class LockstepSearch:
         options = space.strategy.adaptive
         assert options is not None
         self._planner, self._options, self._results = planner, options, results
-        self._metrics = [objective.metric for objective in space.objective]
-        directions = directions_of(space, planner.system)
+        self.metrics = [objective.metric for objective in space.objective]
+        self.directions = directions = directions_of(space, planner.system)
+        #: Configurations at once.
+        self.parallel = options.parallel
         stopping = space.strategy.stopping
         self._resource = None if stopping is None else stopping.resource
         self._times = step_times(space)
-        self._scheduler: Scheduler = new_scheduler(space, self._metrics[0], directions[0])
+        self._scheduler: Scheduler = new_scheduler(space, self.metrics[0], directions[0])
         self._at_once = proposals_at_once(space)
-        dimensions = {name: part for name, part in space.dimensions.items() if name != self._resource}
+        # By name, so that a search does not change with the order in which its file lists dimensions.
+        dimensions = {name: part for name, part in sorted(space.dimensions.items()) if name != self._resource}
         self._proposer = Proposer(dimensions, options, directions, self._key)
         self._id = _search_id(space, directions)
         self._recorded = {entry["number"]: entry for entry in recorded if entry.get("search") == self._id}
@@ -144,7 +147,7 @@ class LockstepSearch:
 
         With a resource these are the cells of the last step, else those of all steps.
         """
-        return objective_means(self.judged(trial), self._results, self._metrics)
+        return objective_means(self.judged(trial), self._results, self.metrics)
 
     def judged(self, trial: SearchTrial) -> list[Cell]:
         """Return the cells whose mean counts after the step that a trial is at."""
@@ -205,7 +208,7 @@ class LockstepSearch:
             self._end(trial, "TERMINATED", values)
         else:
             time = self._times[trial.finished_steps - 1]
-            trial.last_result = {self._metrics[0]: values[0], TIME: time, "trial_id": trial.trial_id}
+            trial.last_result = {self.metrics[0]: values[0], TIME: time, "trial_id": trial.trial_id}
             decision = "STOP" if last else self._scheduler.on_trial_result(self, trial, trial.last_result)
             if decision == "STOP":
                 self._scheduler.on_trial_complete(self, trial, trial.last_result)
@@ -296,7 +299,8 @@ class LockstepSearch:
         return canonical_json(self._planner.understood(point))
 
     def _trial(self, point: Point) -> SearchTrial:
-        number = self._proposals
+        number, names = self._proposals, self._planner.space.dimensions
+        point = {name: point[name] for name in names if name in point}
         stoppable = len(self._times) > 1
         return SearchTrial(f"{number:05d}", number, point, self._steps(point), stoppable)
 

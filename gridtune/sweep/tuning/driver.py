@@ -1,0 +1,268 @@
+"""What the driver decides while Tune runs an adaptive search: which trial runs when, and on which worker.
+
+A configuration is a trial of Tune. Its worker runs one step; then the trial ends, or is paused until it is
+its turn in the search. A trial whose worker died begins again as another trial of Tune.
+
+Tune ends a worker that it has no use for at once, and a new one takes seconds. So a trial that is done keeps
+its worker, idle, until another trial can take it over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from gridtune.core.cells import Cell, CellResult
+from gridtune.errors import SweepError
+from gridtune.sweep.adaptive import AdaptiveQueue
+from gridtune.sweep.blocks import Block
+from gridtune.sweep.driver import Busy, Sink
+from gridtune.sweep.tuning.schedulers import SearchTrial
+
+__all__ = ["Action", "Assignment", "SearchDriver"]
+
+#: Characters of what Ray says about a death that are kept.
+_ERROR_CHARACTERS = 400
+#: Workers that may die one after another, beside two for each worker, before the sweep is given up.
+_DEATHS_TOLERATED = 8
+#: Seconds that trials keep their workers for one that is starting; on a full cluster it may never start.
+_PATIENCE_SECONDS = 30.0
+
+#: What becomes of a trial of Tune: its worker goes on (or idles), it pauses, or it ends.
+Action = Literal["CONTINUE", "PAUSE", "STOP"]
+
+
+@dataclass(frozen=True, repr=False)
+class Assignment:
+    """What a trial's worker is to run, and what its objective is made of.
+
+    Attributes
+    ----------
+    block
+        The cells.
+    judged
+        The cells whose mean is the objective when the block is finished.
+    earlier
+        Results of those that are not in the block.
+    metrics
+        The objectives' metrics.
+    step
+        The number of the step, from 1.
+    """
+
+    block: Block
+    judged: Sequence[Cell]
+    earlier: Mapping[str, CellResult]
+    metrics: Sequence[str]
+    step: int
+
+    def __repr__(self) -> str:
+        # Tune writes it into trial names.
+        return f"{self.block}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Tune copies what it is given; an assignment never changes.
+        return self
+
+
+@dataclass
+class _Run:
+    """A trial of Tune that has work: its block, and when its worker was last heard of."""
+
+    block: Block
+    heard: float | None = None
+
+
+class SearchDriver:
+    """The driver's side of an adaptive search.
+
+    Parameters
+    ----------
+    queue
+        The search.
+    metrics
+        The objectives' metrics.
+    sink
+        Takes results; what it raises ends the sweep.
+    busy
+        Called with the number of busy workers when it changes.
+    workers
+        How many there are to be.
+    room
+        How many the cluster has room for.
+    timeout
+        Seconds a cell may take, or None.
+    """
+
+    def __init__(
+        self,
+        queue: AdaptiveQueue,
+        *,
+        metrics: Sequence[str],
+        sink: Sink,
+        busy: Busy,
+        workers: int,
+        room: int,
+        timeout: float | None,
+    ) -> None:
+        self.queue = queue
+        self.fault: BaseException | None = None
+        # One trial waits for each worker, so that none is idle between two. Where the cluster has room for
+        # more workers than are wanted, Ray would start one for a waiting trial.
+        self.most_trials = workers if workers < room else 2 * workers
+        self._metrics, self._sink, self._busy = tuple(metrics), sink, busy
+        self._workers, self._timeout = workers, timeout
+        self._runs: dict[str, _Run] = {}
+        self._paused: dict[SearchTrial, Any] = {}
+        #: The block that runs next; it goes to a paused trial or a new one.
+        self._next: Block | None = None
+        #: Workers that trials have left and no trial has taken over.
+        self._free = 0
+        self._complete = False
+        self._waiting_since: float | None = None
+
+    def __reduce__(self) -> tuple[type[object], tuple[()]]:
+        # Tune pickles itself with all its hooks, for a restart that the journal makes needless.
+        return (object, ())
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to run."""
+        return self.fault is not None or self.queue.left == 0
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        """Return the configuration of a new trial of Tune, or None if there is none now."""
+        block = self._peek()
+        if block is None:
+            return None
+        trial = self.queue.trial_of(block)
+        # A configuration goes on in its own trial of Tune, once that has left the worker it had.
+        live = trial in self._paused or any(
+            self.queue.trial_of(run.block) is trial for run in self._runs.values()
+        )
+        if live:
+            return None
+        return self._begin(trial_id, block)
+
+    def resumed(self) -> Any:
+        """Return a paused trial of Tune that is to go on, with its new configuration; None without one."""
+        block = self._peek()
+        trial = None if block is None else self._paused.pop(self.queue.trial_of(block), None)
+        if block is not None and trial is not None:
+            trial.set_config(self._begin(trial.trial_id, block))
+        return trial
+
+    def abandoned(self) -> list[Any]:
+        """Return the paused trials of Tune whose search has ended; they are paused no more."""
+        ended = [trial for trial in self._paused if trial.ended or self.over]
+        return [self._paused.pop(trial) for trial in ended]
+
+    def _peek(self) -> Block | None:
+        most = self.most_trials if self._complete else self._workers
+        if self._next is None and not self.over and len(self._runs) < most:
+            self._next = self.queue.take()
+        return self._next
+
+    def _begin(self, trial_id: str, block: Block) -> dict[str, Any]:
+        self._next = None
+        self._runs[trial_id] = _Run(block)
+        trial, results = self.queue.trial_of(block), self.queue.results
+        judged = self.queue.search.judged(trial)
+        earlier = {cell.cell_id: results[cell.cell_id] for cell in judged if cell.cell_id in results}
+        step = trial.finished_steps + 1
+        return {**trial.point, "assignment": Assignment(block, judged, earlier, self._metrics, step)}
+
+    def started(self, trial_id: str) -> None:
+        """Note that a trial has its worker."""
+        self._runs[trial_id].heard = time.monotonic()
+        self._free = max(0, self._free - 1)
+        self._waiting_since = None
+        if self._started >= self._workers:
+            self._complete = True
+        self._busy(self._started)
+
+    @property
+    def _started(self) -> int:
+        return sum(run.heard is not None for run in self._runs.values())
+
+    def received(self, trial: Any, results: Sequence[CellResult], left: int) -> Action:
+        """Take a trial's results; return what becomes of it.
+
+        Parameters
+        ----------
+        trial
+            The trial of Tune.
+        results
+            Results of its block.
+        left
+            Cells of the block that it has not run.
+        """
+        run = self._runs.get(trial.trial_id)
+        if run is None:
+            return "STOP"
+        run.heard = time.monotonic()
+        self.queue.report(run.block.number, results)
+        self._pass_on(results)
+        if not self.over and (left or not self._may_leave()):
+            return "CONTINUE"
+        self.queue.recall(run.block.number)
+        self._forget(trial.trial_id)
+        self._free += 1
+        search_trial = self.queue.trial_of(run.block)
+        if self.over or self._needs_no_more(search_trial) or search_trial in self._paused:
+            return "STOP"
+        self._paused[search_trial] = trial
+        return "PAUSE"
+
+    def _needs_no_more(self, trial: SearchTrial) -> bool:
+        """Return whether a trial has run all its steps; the last one's turn may be still to come."""
+        last = trial.status == "RUNNING" and trial.finished_steps == len(trial.steps) - 1
+        return trial.ended or (last and not self.queue.missing(trial))
+
+    def _may_leave(self) -> bool:
+        """Return whether a trial that is done may leave its worker."""
+        if self._started < min(self._workers, len(self._runs)) and self._patient():
+            return False
+        starting = len(self._runs) - self._started
+        return starting + self.queue.pieces + (self._next is not None) > self._free
+
+    def _patient(self) -> bool:
+        now = time.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        if now - self._waiting_since >= _PATIENCE_SECONDS:
+            self._complete = True
+            return False
+        return True
+
+    def died(self, trial_id: str, error: BaseException | None) -> None:
+        """Take notice of a worker's death."""
+        run, now = self._runs[trial_id], time.monotonic()
+        text = " ".join(str(error).split())[:_ERROR_CHARACTERS] if error else "no reason known"
+        self._forget(trial_id)
+        if run.heard is None:
+            self.queue.lose_start(run.block.number)
+        else:
+            elapsed = now - run.heard
+            self._pass_on(self.queue.worker_died(run.block.number, elapsed=elapsed, error=text))
+        if self.queue.deaths_in_a_row > _DEATHS_TOLERATED + 2 * self._workers and self.fault is None:
+            self.fault = SweepError(
+                f"{self.queue.deaths_in_a_row} workers died one after another; the last: {text}",
+                hint="what has been finished is kept; `gridtune run` runs a single cell to look at",
+            )
+
+    def _forget(self, trial_id: str) -> None:
+        self._runs.pop(trial_id, None)
+        self._busy(self._started)
+
+    def _pass_on(self, results: Sequence[CellResult]) -> None:
+        if not results:
+            return
+        try:
+            self._sink(results)
+            self.queue.note(results)
+        except Exception as fault:
+            # Tune would take an error in a hook for the trial's; it is kept and raised when Tune is out.
+            self.fault = self.fault or fault
