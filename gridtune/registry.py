@@ -3,19 +3,25 @@
 A registry is filled in two ways. Code that has been imported registers what it defines. A package that is
 installed announces what it has by entry points (`[project.entry-points."gridtune.systems"]` in its
 `pyproject.toml`), and is imported only when one of those names is asked for.
+
+A name belongs to the file that registers it. The same file may register it again, as an edited plug-in or a
+cell of a notebook does; another file may not.
 """
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gridtune.errors import GridtuneError
 
-__all__ = ["Registry", "name_hint", "nearest_name"]
+__all__ = ["Definition", "Registry", "all_registries", "is_ours", "name_hint", "nearest_name"]
 
 T = TypeVar("T")
 
@@ -61,6 +67,62 @@ def name_hint(word: str, names: Iterable[str], renamed: Mapping[str, str] | None
     return f"one of {', '.join(names[:_LISTED])}{more}"
 
 
+def is_ours(module: str) -> bool:
+    """Return whether a module is one of gridtune's own."""
+    return module.partition(".")[0] == __name__.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The function or class that defines something registered.
+
+    Attributes
+    ----------
+    code
+        The function or class.
+    """
+
+    code: Any
+
+    @property
+    def module(self) -> str:
+        """The name of its module."""
+        return str(getattr(self.code, "__module__", None) or "")
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is gridtune's own."""
+        return is_ours(self.module)
+
+    @property
+    def file(self) -> Path | None:
+        """Its module's file; None at a prompt and in a notebook."""
+        file = getattr(sys.modules.get(self.module), "__file__", None)
+        return None if file is None else Path(file)
+
+    def takes_over(self, other: Definition) -> bool:
+        """Return whether this is `other` again: the same file or notebook, loaded or run once more."""
+        if other.ours or self.file != other.file:
+            return False
+        if self.file is None and self.module != "__main__":
+            return False
+        again = self.module != other.module or self.file is None
+        return again or self._name == other._name
+
+    @property
+    def _name(self) -> str | None:
+        return getattr(self.code, "__qualname__", None)
+
+
+#: Every registry there is.
+_REGISTRIES: list[Registry[Any]] = []
+
+
+def all_registries() -> tuple[Registry[Any], ...]:
+    """Return every registry whose module has been imported."""
+    return tuple(_REGISTRIES)
+
+
 class Registry(Mapping[str, T], Generic[T]):
     """Things of one kind by name.
 
@@ -76,7 +138,12 @@ class Registry(Mapping[str, T], Generic[T]):
         The exception for an unknown name or one that is taken.
     convert
         Turns what an entry point loads into the thing to register, where loading alone does not register it.
+    code
+        Returns the function or class that defines a thing; by default the thing itself.
     """
+
+    #: How often anything has been registered or removed, in any registry.
+    changes = 0
 
     def __init__(
         self,
@@ -85,36 +152,82 @@ class Registry(Mapping[str, T], Generic[T]):
         error: type[GridtuneError] = GridtuneError,
         *,
         convert: Callable[[Any], T] | None = None,
+        code: Callable[[T], Any] | None = None,
     ) -> None:
         self.kind, self.group = kind, group
-        self._error, self._convert = error, convert
+        self._error, self._convert, self._code = error, convert, code
         self._items: dict[str, T] = {}
+        _REGISTRIES.append(self)
 
     @cached_property
-    def _entry_points(self) -> dict[str, EntryPoint]:
+    def entry_points(self) -> dict[str, EntryPoint]:
+        """What installed packages announce, gridtune among them, by name."""
         # Sorted: the order of what is installed differs between machines.
         points = sorted(_announced(self.group), key=lambda point: (point.name, point.value))
         return {point.name: point for point in points}
 
-    def register(self, name: str, item: T, *, module: str) -> None:
+    def register(self, name: str, item: T) -> None:
         """Add something under its name.
 
-        Parameters
-        ----------
-        name, item
-            What to add, and what to call it.
-        module
-            The module that defines it. A name that a package announces is kept for the module it announces.
+        What the same file or notebook has registered under this name before is replaced.
 
         Raises
         ------
         GridtuneError
-            If the name is taken, by something registered or by an installed package.
+            If the name is taken, by another file or by an installed package; the message names both.
         """
-        announced = self._entry_points.get(name)
-        if name in self._items or (announced is not None and announced.module != module):
-            raise self._error(f"a {self.kind} named {name!r} is registered already", field=name)
+        new = self._definition(item)
+        announced = self.entry_points.get(name)
+        if announced is not None and announced.module != new.module and name not in self._items:
+            raise self._taken(name, new, f"by the installed package of {announced.value}")
+        if name in self._items:
+            old = self.definition(name)
+            if not new.takes_over(old):
+                place = "by gridtune itself" if old.ours else f"in {old.file or 'this session'}"
+                raise self._taken(name, new, place)
+        self.put(name, item)
+
+    def _taken(self, name: str, new: Definition, place: str) -> GridtuneError:
+        return self._error(
+            f"a {self.kind} named {name!r} is registered already {place}",
+            path=new.file,
+            field=name,
+            hint="give one of the two another name",
+        )
+
+    def put(self, name: str, item: T) -> None:
+        """Add something under its name, whatever had it before."""
+        if name in self._items:
+            self._refresh()
         self._items[name] = item
+        Registry.changes += 1
+
+    def forget(self, belongs: Callable[[Definition], bool]) -> dict[str, T]:
+        """Remove what is defined in certain places, and return it."""
+        names = [name for name in self._items if belongs(self.definition(name))]
+        if names:
+            self._refresh()
+            Registry.changes += 1
+        return {name: self._items.pop(name) for name in names}
+
+    def _refresh(self) -> None:
+        """Let systems of packages be made again: they may keep what replaced code has made."""
+        for registry in _REGISTRIES:
+            if registry._convert is not None:
+                for name in registry.entry_points:
+                    registry._items.pop(name, None)
+
+    def definition(self, name: str) -> Definition:
+        """Return the function or class that defines what has this name."""
+        return self._definition(self[name])
+
+    def _definition(self, item: T) -> Definition:
+        return Definition(item if self._code is None else self._code(item))
+
+    def announces(self, name: str) -> bool:
+        """Return whether an installed package other than gridtune announces this name."""
+        point = self.entry_points.get(name)
+        return point is not None and not is_ours(point.module)
 
     @property
     def imported(self) -> Mapping[str, T]:
@@ -123,12 +236,12 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def names(self) -> list[str]:
         """Return all names, sorted, without importing anything."""
-        return sorted({*self._items, *self._entry_points})
+        return sorted({*self._items, *self.entry_points})
 
     def __getitem__(self, name: str) -> T:
         """Return what has this name; imports it if need be."""
-        if name not in self._items and name in self._entry_points:
-            self._load(self._entry_points[name])
+        if name not in self._items and name in self.entry_points:
+            self._load(self.entry_points[name])
         return self._items[name]
 
     def find(self, name: str) -> T:
@@ -147,15 +260,15 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         """Tell whether there is something of that name, without importing it."""
-        return name in self._items or name in self._entry_points
+        return name in self._items or name in self.entry_points
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names: what comes with gridtune in its own order, then what packages announce."""
-        yield from dict.fromkeys([*self._items, *self._entry_points])
+        yield from dict.fromkeys([*self._items, *self.entry_points])
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len({*self._items, *self._entry_points})
+        return len({*self._items, *self.entry_points})
 
     def _load(self, point: EntryPoint) -> None:
         for other in _announced(self.group):
@@ -174,6 +287,7 @@ class Registry(Mapping[str, T], Generic[T]):
                 f"{type(fault).__name__}: {fault}",
                 hint=f"its entry point is {point.value}",
             ) from fault
+        Registry.changes += 1
         if point.name not in self._items and self._convert is not None:
             self._items[point.name] = self._convert(loaded)
         # Otherwise a decorator has registered it while its module was imported.

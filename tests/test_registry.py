@@ -27,6 +27,7 @@ def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         return Registry("colour", "test.colours", PolicyError, convert=str)
 
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "_REGISTRIES", [*registry.all_registries()])
     yield make
     sys.modules.pop(MODULE, None)
 
@@ -40,13 +41,46 @@ def test_what_is_announced_is_imported_when_it_is_asked_for(announce) -> None:
     assert MODULE in sys.modules
 
 
+def colour_of(module: str) -> type:
+    """Return a class that is defined in this module."""
+    return type("Colour", (), {"__module__": module})
+
+
+def here() -> None:
+    """Define a colour."""
+
+
+def elsewhere() -> None:
+    """Define another."""
+
+
+def test_the_same_place_may_register_again_and_another_may_not(announce) -> None:
+    colours = announce("")
+    colours._code = {"1": here, "2": here, "3": elsewhere, "4": colour_of("types")}.get
+    changes = Registry.changes
+    colours.register("blue", "1")
+    colours.register("blue", "2")
+    assert Registry.changes == changes + 2
+    assert colours["blue"] == "2"
+    with pytest.raises(PolicyError, match="registered already") as refused:
+        colours.register("blue", "3")
+    assert __file__ in refused.value.message
+    with pytest.raises(PolicyError, match="registered already") as refused:
+        colours.register("blue", "4")
+    assert __file__ in refused.value.message
+    assert str(refused.value.path).endswith("types.py")
+    assert colours["blue"] == "2"
+
+
 def test_a_name_is_never_overwritten(announce) -> None:
     colours = announce("RED = 'ff0000'", ("red", f"{MODULE}:RED"))
-    colours.register("blue", "0000ff", module="here")
+    colours._code = {"0000ff": here, "000000": elsewhere, "ff0000": colour_of(MODULE)}.get
+    colours.register("blue", "0000ff")
     for name in ("blue", "red"):
         with pytest.raises(PolicyError, match=f"colour named '{name}' is registered already"):
-            colours.register(name, "000000", module="elsewhere")
-    colours.register("red", "ff0000", module=MODULE)
+            colours.register(name, "000000")
+    colours.register("red", "ff0000")
+    assert dict(colours) == {"blue": "0000ff", "red": "ff0000"}
 
 
 def test_of_two_packages_with_the_same_name_neither_wins(announce) -> None:

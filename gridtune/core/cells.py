@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from gridtune.core.refusals import parameter_hint, refusal_hint, refusal_text
 from gridtune.core.system import Streams, System, SystemParameters
+from gridtune.core.user_code import code_of
 from gridtune.errors import SweepError
 
 __all__ = [
@@ -278,7 +279,7 @@ def _identity(system: System, parameters: SystemParameters, traces: Mapping[str,
     return {
         "system": system.name,
         "version": system.version,
-        "code": dict(system.code(parameters)),
+        "code": code_of(system, parameters),
         "parameters": set_parameters,
         "traces": sorted(traces.values()),
     }

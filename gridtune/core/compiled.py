@@ -17,11 +17,8 @@ Two things numba does not do by itself:
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,49 +27,29 @@ from numba import carray, config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from gridtune.core.sources import Source, import_closure, module_source
+
 __all__ = ["array_at", "bare", "handles_of", "kernel", "section", "source_stamp"]
 
 
 #: Part of every stamp: raise it when `kernel` compiles differently.
 _FORMAT = 1
-#: An unindented import: the others run later or only for type checkers, and no kernel needs them.
-_IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n#]*)|import\s+([\w.]+))", re.MULTILINE)
-
-
-@cache
-def _source(module: str) -> tuple[str, tuple[str, ...]]:
-    """Return the digest of a module's source and the modules it may import; ("", ()) without a source."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ModuleNotFoundError, ValueError):
-        spec = None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return "", ()
-    text = Path(spec.origin).read_text(encoding="utf-8")
-    imported: list[str] = []
-    for package, names, plain in _IMPORT.findall(text):
-        if package.startswith("."):
-            package = importlib.util.resolve_name(package, spec.parent)  # noqa: PLW2901
-        # What is imported from a package may be a module of its own.
-        inner = [f"{package}.{name}" for name in re.findall(r"\w+", names)] if package else []
-        imported += [plain or package, *inner]
-    return hashlib.sha256(text.encode()).hexdigest(), tuple(imported)
 
 
 @cache
 def source_stamp(module: str) -> str:
-    """Return a digest of the sources of a module and of all it imports from its own package and gridtune."""
+    """Return a digest of the sources of a module and of all it imports from its own package and gridtune.
+
+    Imports that are indented do not count: they run later or for type checkers, and no kernel needs them.
+    """
     # What belongs to a stamp: the module's own package and gridtune.
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
-    digests: dict[str, str] = {}
-    pending = [module]
-    while pending:
-        name = pending.pop()
-        if name in digests or name.partition(".")[0] not in packages:
-            continue
-        digests[name], imported = _source(name)
-        pending += imported
-    text = "\n".join(f"{name} {digest}" for name, digest in sorted(digests.items()) if digest)
+
+    def source_of(name: str) -> Source | None:
+        return module_source(name) if name.partition(".")[0] in packages else None
+
+    sources = import_closure([module], source_of, late=False)
+    text = "\n".join(f"{name} {source.checksum}" for name, source in sorted(sources.items()))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -82,7 +59,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     def compile_with_cache(function: Callable[..., Any]) -> Any:
         dispatcher = njit(**options)(function)
         dispatcher.enable_caching()
-        if _source(function.__module__)[0]:
+        if module_source(function.__module__) is not None:
             stamp = (_FORMAT, source_stamp(function.__module__))
             index = dispatcher._cache._cache_file
             index._source_stamp = stamp

@@ -1,39 +1,282 @@
-"""Policies from a user's own Python file."""
+"""Plug-ins: Python files of a user's own, run in the driver and in every worker.
+
+A plug-in is a file with all of the user's own modules that it imports: those in its folder, and those on the
+path that belong to no installed distribution. They travel together, and a worker on another machine needs
+nothing else.
+
+Each plug-in is a package of its own in the running process, named after its content. So two plug-ins may each
+have a `helper.py`, an edited file can be loaded again in the same process, and what is loaded is what the
+checksum is of. The code bears the names of the user's files, in tracebacks and to debuggers.
+"""
 
 from __future__ import annotations
 
+import builtins
+import hashlib
+import importlib
+import importlib.abc
 import importlib.util
+import linecache
+import re
 import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
 
-from gridtune.errors import PolicyError
+from gridtune.core.own_modules import beside, own_source
+from gridtune.core.sources import Source, digest_of, import_closure
+from gridtune.errors import GridtuneError, PolicyError
+from gridtune.registry import Definition, all_registries
 
-__all__ = ["load_plugin"]
+__all__ = ["Plugin", "load_plugin", "load_plugins", "loaded_plugin", "plugin_of", "read_plugin"]
+
+_PREFIX = "gridtune_plugin_"
 
 
-def load_plugin(path: str | Path) -> None:
-    """Run a Python file once, so that the policies it decorates are registered.
+@dataclass(frozen=True)
+class Plugin:
+    """A plug-in: all that a worker on another machine needs.
+
+    Attributes
+    ----------
+    path
+        The user's file.
+    modules
+        Its source and those of the user's own modules that it imports, by the names that it imports them by.
+    """
+
+    path: Path
+    modules: Mapping[str, Source]
+
+    @property
+    def name(self) -> str:
+        """The name of the file's module among `modules`."""
+        return _module_name(self.path)
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of all sources."""
+        return digest_of({"": self.modules[self.name], **self.modules})
+
+    @cached_property
+    def package(self) -> str:
+        """The name of the package that it is in a process: of this content, from this file."""
+        place = hashlib.sha256(f"{self.path} {self.checksum}".encode()).hexdigest()
+        return f"{_PREFIX}{self.name}_{place[:16]}"
+
+    def code_of(self, module: str) -> dict[str, Source]:
+        """Return the sources of one of its modules and of all that it imports.
+
+        The file itself is called "", so that nothing depends on its name.
+        """
+        start = module.removeprefix(f"{self.package}.")
+        closure = import_closure([start], self.modules.get, late=True, parents=True)
+        return {"" if name == self.name else name: source for name, source in closure.items()}
+
+
+def _module_name(path: Path) -> str:
+    return re.sub(r"\W", "_", path.stem)
+
+
+def read_plugin(path: str | Path) -> Plugin:
+    """Return the plug-in in a file, with the modules of the user's own that it imports.
 
     Raises
     ------
     PolicyError
-        If the file is missing or fails while it runs; the message names the error.
+        If a file cannot be read.
     """
     file = Path(path).resolve()
-    name = f"gridtune_plugin_{file.stem}_{abs(hash(str(file)))}"
-    if name in sys.modules:
-        return
-    if not file.is_file():
-        raise PolicyError("no such plug-in file", path=file)
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise PolicyError("not a Python file", path=file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    main = _module_name(file)
+
+    def source_of(name: str) -> Source | None:
+        if name == main:
+            return Source(importlib.util.decode_source(file.read_bytes()), str(file), "")
+        return beside(file.parent, name) or own_source(name)
+
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        if isinstance(error, PolicyError):
+        return Plugin(file, import_closure([main], source_of, late=True, parents=True))
+    except (OSError, SyntaxError, UnicodeDecodeError) as fault:
+        reason = "no such plug-in file" if isinstance(fault, FileNotFoundError) else str(fault)
+        raise PolicyError(f"the plug-in cannot be read: {reason}", path=file) from None
+
+
+#: The plug-ins of this process, by the user's file.
+_LOADED: dict[Path, Plugin] = {}
+
+
+def plugin_of(module: str) -> Plugin | None:
+    """Return the plug-in that a module of this process is part of, or None."""
+    top = module.partition(".")[0]
+    if not top.startswith(_PREFIX):
+        return None
+    return next((plugin for plugin in _LOADED.values() if plugin.package == top), None)
+
+
+def loaded_plugin(path: Path) -> Plugin | None:
+    """Return the plug-in in a file as it has been loaded into this process, or None."""
+    return _LOADED.get(path.resolve())
+
+
+def load_plugin(path: str | Path) -> None:
+    """Run a Python file, so that what it registers is there; again only if it has been edited since.
+
+    Raises
+    ------
+    GridtuneError
+        If the file is missing or fails while it runs; the message names file, line and error.
+    """
+    load_plugins([read_plugin(path)])
+
+
+def load_plugins(plugins: Iterable[Plugin]) -> None:
+    """Run each plug-in once in this process, so that what it registers is there.
+
+    An edited plug-in is run again, and takes the place of what it was before.
+
+    Raises
+    ------
+    GridtuneError
+        If one fails while it runs; the message names the user's file, the line and the error.
+    """
+    for plugin in plugins:
+        old = _LOADED.get(plugin.path)
+        if old is not None and old.package == plugin.package:
+            continue
+        kept = (
+            [] if old is None else [(registry, registry.forget(_is_of(old))) for registry in all_registries()]
+        )
+        _LOADED[plugin.path] = plugin
+        try:
+            _run(plugin)
+        except BaseException:
+            _remove(plugin)
+            # What was there before the edit stays in use.
+            if old is not None:
+                _LOADED[plugin.path] = old
+            for registry, items in kept:
+                for name, item in items.items():
+                    registry.put(name, item)
             raise
-        raise PolicyError(f"the plug-in fails: {type(error).__name__}: {error}", path=file) from error
+        if old is not None:
+            _remove_modules(old)
+
+
+def _is_of(plugin: Plugin) -> Any:
+    def belongs(definition: Definition) -> bool:
+        return definition.module.partition(".")[0] == plugin.package
+
+    return belongs
+
+
+def _remove(plugin: Plugin) -> None:
+    del _LOADED[plugin.path]
+    for registry in all_registries():
+        registry.forget(_is_of(plugin))
+    _remove_modules(plugin)
+
+
+def _remove_modules(plugin: Plugin) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == plugin.package]:
+        del sys.modules[name]
+
+
+def _run(plugin: Plugin) -> None:
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    for source in plugin.modules.values():
+        # Tracebacks and `inspect` show the text that was loaded, also where the file has been edited since or
+        # is on another machine.
+        lines = source.text.splitlines(keepends=True)
+        linecache.cache[source.file] = (len(source.text), None, lines, source.file)
+    try:
+        importlib.import_module(f"{plugin.package}.{plugin.name}")
+    except GridtuneError as error:
+        if error.path is not None:
+            raise
+        file, line = _place(error, plugin)
+        raise type(error)(error.message, path=file, line=line, field=error.field, hint=error.hint) from error
+    except Exception as error:
+        file, line = _place(error, plugin)
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise PolicyError(
+            f"the plug-in fails: {type(error).__name__}: {reason}", path=file, line=line
+        ) from error
+
+
+def _place(error: BaseException, plugin: Plugin) -> tuple[str, int | None]:
+    """Return the user's file and line that an error comes from."""
+    files = {source.file for source in plugin.modules.values()}
+    if isinstance(error, SyntaxError) and error.filename in files:
+        return error.filename, error.lineno
+    place: tuple[str, int | None] = str(plugin.path), None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename in files:
+            place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    return place
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of the plug-ins of this process."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        plugin = plugin_of(fullname)
+        if plugin is None:
+            return None
+        name = fullname.removeprefix(plugin.package).removeprefix(".")
+        source = plugin.modules.get(name)
+        is_package = not name or any(other.startswith(f"{name}.") for other in plugin.modules)
+        if source is None and not is_package:
+            return None
+        if source is not None:
+            is_package = is_package or source.package == name
+        spec = ModuleSpec(fullname, _Loader(plugin, source), is_package=is_package)
+        if source is not None:
+            spec.origin, spec.has_location = source.file, True
+        if is_package:
+            # What has no source in Python, such as compiled extensions, is found where the user has it.
+            folder = plugin.path.parent if source is None else Path(source.file).parent
+            spec.submodule_search_locations = [str(folder)] if source is not None or not name else []
+        return spec
+
+
+class _Loader(importlib.abc.InspectLoader):
+    """Runs the source of a plug-in's module, which imports the plug-in's others by their plain names."""
+
+    def __init__(self, plugin: Plugin, source: Source | None) -> None:
+        self._plugin, self._source = plugin, source
+
+    def get_source(self, fullname: str) -> str:
+        return "" if self._source is None else self._source.text
+
+    def get_code(self, fullname: str) -> CodeType:
+        file = str(self._plugin.path.parent) if self._source is None else self._source.file
+        return compile(self.get_source(fullname), file, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        code = self.get_code(module.__name__)
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self._import}
+        exec(code, module.__dict__)
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        top, package = name.partition(".")[0], self._plugin.package
+        own = level == 0 and any(other.partition(".")[0] == top for other in self._plugin.modules)
+        if not own:
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        imported = builtins.__import__(f"{package}.{name}", globals, locals, fromlist or (), 0)
+        return imported if fromlist else sys.modules[f"{package}.{top}"]

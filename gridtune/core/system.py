@@ -272,13 +272,13 @@ def _instance(loaded: Any) -> System:
 
 
 #: All systems by name; those that packages announce are imported when they are asked for.
-SYSTEMS: Registry[System] = Registry("system", "gridtune.systems", SweepError, convert=_instance)
+SYSTEMS: Registry[System] = Registry("system", "gridtune.systems", SweepError, convert=_instance, code=type)
 
 
 def register_system(system: System) -> System:
     """Add a system under its name; a name is never overwritten."""
     system = _instance(system)
-    SYSTEMS.register(system.name, system, module=type(system).__module__)
+    SYSTEMS.register(system.name, system)
     return system
 
 

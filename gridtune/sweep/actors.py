@@ -18,9 +18,9 @@ import ray
 from ray import tune
 
 from gridtune.core.cells import Cell, CellResult
-from gridtune.core.system import System, get_system
+from gridtune.core.system import System
 from gridtune.sweep.blocks import Block
-from gridtune.sweep.plugins import Plugin, load_plugins
+from gridtune.sweep.plugins import SentCode
 from gridtune.sweep.runner import error_text, run_one, worker_name
 from gridtune.sweep.warm import prepare_worker
 from gridtune.workload.workload import Workload
@@ -39,10 +39,8 @@ class ActorSettings:
 
     Attributes
     ----------
-    system
-        The system's name.
-    plugins
-        The user's policies and systems.
+    code
+        The system's name, and the code of users.
     workloads
         Reference to the workload in the object store.
     timeout
@@ -51,8 +49,7 @@ class ActorSettings:
         What kernels are loaded for before the first cell.
     """
 
-    system: str
-    plugins: Sequence[Plugin]
+    code: SentCode
     workloads: Mapping[str, Any]
     timeout: float | None
     configurations: Sequence[Mapping[str, Any]]
@@ -74,9 +71,8 @@ class SimulatorActor(tune.Trainable):
         self._fault: Exception | None = None
         try:
             if settings is not None:
-                load_plugins(settings.plugins)
-                self._system = get_system(settings.system)
-                prepare_worker(self._system, settings.configurations, settings.plugins)
+                self._system = settings.code.load()
+                prepare_worker(self._system, settings.configurations, settings.code.checksum)
         except Exception as fault:
             self._fault = fault
         self.reset_config(config)

@@ -16,7 +16,7 @@ from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.cluster import RaySession, processors_here, waiting_text, warn_after_wait
 from gridtune.sweep.driver import Sink
 from gridtune.sweep.inline import run_inline, single_threaded
-from gridtune.sweep.plugins import Plugin
+from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.runner import run_one
 from gridtune.sweep.space import SearchSpace
 from gridtune.sweep.warm import prepare_worker
@@ -86,8 +86,8 @@ class Work:
     ----------
     system
         The system.
-    plugins
-        The user's policies and systems.
+    code
+        The code of users.
     workloads
         The traces, which the driver has read.
     configurations
@@ -97,7 +97,7 @@ class Work:
     """
 
     system: System
-    plugins: Sequence[Plugin]
+    code: SweepCode
     workloads: Workloads
     configurations: Sequence[Mapping[str, Any]]
     typical: float | None
@@ -165,13 +165,15 @@ class SweepExecutor:
 
     def _run_here(self, queue: BlockQueue, work: Work, sink: Sink) -> None:
         system, load = work.system, work.workloads.load
-        prepare_worker(system, work.configurations, work.plugins)
+        prepare_worker(system, work.configurations, work.code.checksum)
 
         def stay() -> bool:
             if self.executor == "inline" or queue.seconds_left is None:
                 return True
             if self._session is None and self._is_little(queue.seconds_left):
                 return True
+            # What cannot be sent to workers is refused before Ray starts.
+            _ = work.code.sent
             self.start_ray()
             short = queue.seconds_left <= _SHORT_CELL_SECONDS * queue.left
             return short and self._session is not None and not self._session.answered
@@ -186,6 +188,7 @@ class SweepExecutor:
             )
 
     def _run_on_ray(self, queue: BlockQueue, work: Work, sink: Sink) -> None:
+        code = work.code.sent
         self.stage("starting Ray", 0)
         self.start_ray()
         assert self._session is not None
@@ -198,8 +201,7 @@ class SweepExecutor:
         from gridtune.sweep.execution import execute  # noqa: PLC0415
 
         settings = ActorSettings(
-            system=self.space.system,
-            plugins=work.plugins,
+            code=code,
             workloads={name: ray.put(workload) for name, workload in work.workloads.loaded.items()},
             timeout=self.space.timeout,
             configurations=work.configurations,

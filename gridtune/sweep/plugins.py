@@ -1,67 +1,197 @@
-"""A user's policies and systems: Python files a search space names, run in driver and workers."""
+"""How the code of users reaches the workers, and the check that they run the same code as the driver.
+
+The files that a search space names travel as they are, with the modules of the user's own that they import.
+What is registered in a notebook, a script or a module of the user's own travels by value. A package that is
+installed is expected on every machine.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-from collections.abc import Iterable
-from dataclasses import dataclass
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from gridtune.core.plugins import load_plugin
+from gridtune.core.plugins import Plugin, load_plugins, loaded_plugin, plugin_of, read_plugin
+from gridtune.core.system import System, get_system
+from gridtune.core.user_code import UserCode, always_used, with_named, words_of
 from gridtune.errors import SweepError
+from gridtune.registry import all_registries
+from gridtune.sweep.space import SearchSpace
 
-__all__ = ["Plugin", "load_plugins", "read_plugin"]
+__all__ = ["Plugin", "SentCode", "SweepCode", "load_plugins", "read_plugin"]
 
 
 @dataclass(frozen=True)
-class Plugin:
-    """A plug-in's file name and source: all a worker on another machine needs.
+class SentCode:
+    """The code of users that a sweep needs, as workers get it.
 
     Attributes
     ----------
-    name
-        The file's name without suffix.
-    source
-        Its text.
+    system
+        Name of the system.
+    version
+        Its version here.
+    plugins
+        Files, with the modules that they import.
+    modules
+        Modules of installed packages that register something when they are imported.
+    pickled
+        What is registered in this session, by value; empty if there is nothing.
+    used
+        Labels of what every cell runs to their checksums; None where it comes by value.
+    checksum
+        Checksum of all of it.
     """
 
-    name: str
-    source: str
+    system: str
+    version: str
+    plugins: tuple[Plugin, ...] = ()
+    modules: tuple[str, ...] = ()
+    pickled: bytes = b""
+    used: Mapping[str, str | None] = field(default_factory=dict)
+    checksum: str = ""
 
-    @property
+    def load(self) -> System:
+        """Register everything in this process, and return the system.
+
+        Raises
+        ------
+        GridtuneError
+            If something cannot be loaded, or this process runs other code than the one that sent it.
+        """
+        load_plugins(self.plugins)
+        for module in self.modules:
+            importlib.import_module(module)
+        if self.pickled:
+            import cloudpickle  # type: ignore[import-untyped]  # noqa: PLC0415
+
+            for kind, name, item in cloudpickle.loads(self.pickled):
+                _put(kind, name, item)
+        system = get_system(self.system)
+        self._check(system)
+        return system
+
+    def _check(self, system: System) -> None:
+        here = {used.label: used for used in always_used(system)}
+        differing = [f"{label} is missing" for label in self.used.keys() - here.keys()]
+        differing += [f"{label} is only there" for label in here.keys() - self.used.keys()]
+        for label in here.keys() & self.used.keys():
+            if self.used[label] is not None and here[label].code.checksum != self.used[label]:
+                differing.append(f"{label} is another")
+        if system.version != self.version:
+            differing.append(f"the system is of version {system.version}, not {self.version}")
+        if differing:
+            raise SweepError(
+                f"the worker runs other code than the driver: {'; '.join(sorted(differing))}",
+                hint="install the same packages on every machine, and start Python again after an edit",
+            )
+
+
+def _put(kind: str, name: str, item: Any) -> None:
+    # Unpickling the item has imported the module of its registry.
+    (registry,) = (registry for registry in all_registries() if registry.kind == kind)
+    registry.put(name, item)
+
+
+class SweepCode:
+    """The code of users that the cells of a search space need.
+
+    Parameters
+    ----------
+    space
+        The search space; its plug-ins are loaded.
+    system
+        What it searches.
+    """
+
+    def __init__(self, space: SearchSpace, system: System) -> None:
+        self._system = system
+        self._always = always_used(system)
+        self._used = with_named(self._always, _words_of_space(space, system))
+        named = (loaded_plugin((space.base or Path.cwd()) / path) for path in space.plugins)
+        used = (plugin_of(code.definition.module) for code in self._used)
+        self._plugins = {plugin.path: plugin for plugin in (*named, *used) if plugin is not None}
+
+    @cached_property
     def checksum(self) -> str:
-        """SHA-256 of the source."""
-        return hashlib.sha256(self.source.encode()).hexdigest()
+        """Checksum of all of it."""
+        parts = [plugin.checksum for plugin in self._plugins.values()]
+        parts += [f"{code.label} {code.code.checksum}" for code in self._used]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    @cached_property
+    def sent(self) -> SentCode:
+        """What workers get.
+
+        Raises
+        ------
+        SweepError
+            If something is defined in this session and cannot be sent.
+        """
+        installed = {code.definition.module for code in self._used if code.origin in {"package", "foreign"}}
+        live = [code for code in self._used if code.origin == "session"]
+        return SentCode(
+            system=self._system.name,
+            version=self._system.version,
+            plugins=tuple(self._plugins.values()),
+            modules=tuple(sorted(installed)),
+            pickled=_pickled(live),
+            used={code.label: None if code in live else code.code.checksum for code in self._always},
+            checksum=self.checksum,
+        )
 
 
-def read_plugin(path: Path) -> Plugin:
-    """Return the plug-in in a file."""
+def _words_of_space(space: SearchSpace, system: System) -> Iterator[str]:
+    """Yield every word that a parameter of the space's cells may have."""
+    for part in (space.fixed, list(space.workloads), space.baseline):
+        yield from words_of(part)
+    for dimension in space.dimensions.values():
+        yield from words_of(dimension.model_dump(mode="json"))
+    for parameter in system.Parameters.model_fields.values():
+        yield from words_of(parameter.get_default(call_default_factory=True, validated_data={}))
+
+
+def _pickled(code: list[UserCode]) -> bytes:
+    """Return what is registered in this session, as bytes that hold its source by value."""
+    if not code:
+        return b""
+    import cloudpickle  # noqa: PLC0415
+
+    with _by_value({module for one in code for module in one.code.modules}):
+        for one in code:
+            try:
+                cloudpickle.dumps(one.registry[one.name])
+            except Exception as fault:
+                raise _refusal(one, fault) from fault
+        items = [(one.registry.kind, one.name, one.registry[one.name]) for one in code]
+        return bytes(cloudpickle.dumps(items))
+
+
+def _refusal(code: UserCode, fault: Exception) -> SweepError:
+    place = code.definition.file or "this session"
+    return SweepError(
+        f"the {code.label} is defined in {place} and cannot be sent to the workers: {fault}",
+        hint="put it into a file of its own and name the file under `plugins`",
+    )
+
+
+@contextmanager
+def _by_value(modules: set[str]) -> Iterator[None]:
+    """Let what these modules define be pickled by value: a worker may not have them."""
+    import cloudpickle  # noqa: PLC0415
+
+    names = modules - {"__main__"} - set(cloudpickle.list_registry_pickle_by_value())
+    registered = [sys.modules[name] for name in sorted(names) if name in sys.modules]
+    for module in registered:
+        cloudpickle.register_pickle_by_value(module)
     try:
-        return Plugin(path.stem, path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as fault:
-        raise SweepError(f"the plug-in cannot be read: {fault}", path=path) from None
-
-
-def load_plugins(plugins: Iterable[Plugin]) -> None:
-    """Run each plug-in once in this process, so that what it registers is there.
-
-    The source is run from a file whose path is made of its content: the driver and all workers of a
-    machine compile the same file, so that compiled policies are cached once, and an edited plug-in is
-    another file.
-    """
-    for plugin in plugins:
-        load_plugin(_kept(plugin))
-
-
-def _kept(plugin: Plugin) -> Path:
-    """Return the file in the user's cache that holds the plug-in's source, writing it if need be."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    path = cache / "gridtune" / "plugins" / plugin.checksum[:16] / f"{plugin.name}.py"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            file.write(plugin.source)
-        Path(file.name).replace(path)
-    return path
+        yield
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)

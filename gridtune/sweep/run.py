@@ -23,12 +23,13 @@ from gridtune.sweep.folder import check_writable
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.plan import Planner
+from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.preflight import check_address, check_room, preflight
 from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import results_table, write_table
 from gridtune.sweep.room import when_there_is_room
 from gridtune.sweep.space import SearchSpace
-from gridtune.sweep.space_check import as_space, check_space, read_plugins
+from gridtune.sweep.space_check import as_space, check_space
 from gridtune.sweep.warm import representatives
 from gridtune.sweep.workloads import Workloads
 
@@ -124,16 +125,21 @@ def run_space(
         folder=folder,
         stage=stage or (lambda what, busy: None),
     )
+    code = SweepCode(checked, system)
+    if runner.executor == "ray":
+        # What cannot be sent to workers is refused before Ray starts.
+        _ = code.sent
     with environment(ONE_THREAD), contextlib.closing(runner):
         if runner.executor == "ray" and not (folder / JOURNAL_NAME).exists():
             # It starts while the traces are read; a sweep that goes on may have nothing left to run.
             runner.start_ray()
-        return _run(checked, system, runner, observers, retry_failed, shuffle, began)
+        return _run(checked, system, code, runner, observers, retry_failed, shuffle, began)
 
 
 def _run(
     space: SearchSpace,
     system: System,
+    code: SweepCode,
     runner: SweepExecutor,
     observers: Sequence[SweepObserver],
     retry_failed: bool | Collection[str],
@@ -176,7 +182,7 @@ def _run(
                 observer.finished(results)
 
         if queue.left:
-            runner.run(queue, _work(planner, cells, before), sink=sink)
+            runner.run(queue, _work(planner, cells, before, code), sink=sink)
         runner.stage("writing results", 0)
         results = _in_order(planner, cells, queue, finished)
         earlier = len(journal.results.keys() - {result.cell_id for result in results})
@@ -240,11 +246,11 @@ def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[Ce
     return SweepPlan(planner.space, folder, directions, queue.left + len(before), before, facts)
 
 
-def _work(planner: Planner, cells: Sequence[Cell], before: Sequence[CellResult]) -> Work:
+def _work(planner: Planner, cells: Sequence[Cell], before: Sequence[CellResult], code: SweepCode) -> Work:
     seconds = [result.seconds for result in before if math.isfinite(result.seconds)]
     return Work(
         system=planner.system,
-        plugins=read_plugins(planner.space),
+        code=code,
         workloads=planner.workloads,
         configurations=representatives(cells or planner.cells(planner.corners())),
         typical=sum(seconds) / len(seconds) if seconds else None,

@@ -23,6 +23,7 @@ from gridtune.core.cells import (
     validated,
 )
 from gridtune.core.system import Outcome, System, WorkloadLoader, get_system
+from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.workloads import Workloads
 
@@ -87,6 +88,7 @@ def run_cell(
     hint = 'such as {"trace": "quickstart"}'
     require(parameters, Mapping, "parameters", error=SweepError, hint=hint)  # type: ignore[type-abstract]
     require_number(seed, "seed", whole=True, least=0, error=SweepError)
+    refresh_checksums()
     simulated = get_system(system)
     checked = validated(simulated, parameters)
     workloads = Workloads(base) if workloads is None else workloads

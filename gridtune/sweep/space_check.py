@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from gridtune.arguments import require_path
 from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint, refusal_text
 from gridtune.core.system import System, SystemParameters, get_system, system_names
+from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.dimensions import in_order
@@ -70,6 +71,7 @@ def check_space(space: SearchSpace) -> System:
         The system searched.
     """
     _load_plugins(space)
+    refresh_checksums()
     if space.system not in system_names():
         message = f"no system is named {space.system!r}"
         raise space.fault(message, "system", hint=name_hint(space.system, system_names()))

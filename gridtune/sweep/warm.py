@@ -15,7 +15,6 @@ from typing import Any
 import gridtune
 from gridtune.core.cells import Cell, canonical_json, validated
 from gridtune.core.system import System
-from gridtune.sweep.plugins import Plugin
 
 __all__ = ["prepare_worker", "representatives"]
 
@@ -33,15 +32,22 @@ def representatives(cells: Iterable[Cell]) -> list[Mapping[str, Any]]:
     return list(distinct.values())
 
 
-def prepare_worker(
-    system: System, configurations: Sequence[Mapping[str, Any]], plugins: Sequence[Plugin]
-) -> None:
+def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> None:
     """Load the kernels in a worker; where they are not compiled yet, one worker does it, the others wait.
 
     A marker in the folder for temporary files says that a machine has compiled them. Should the compiled
     code have been removed since, workers compile at once: slower, and right all the same.
+
+    Parameters
+    ----------
+    system
+        The system.
+    configurations
+        What kernels are compiled for.
+    user_code
+        Checksum of the code of users that runs.
     """
-    marker = _marker(system, configurations, plugins)
+    marker = _marker(system, configurations, user_code)
     if not marker.exists():
         with marker.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -59,14 +65,14 @@ def _prepare(system: System, configurations: Sequence[Mapping[str, Any]]) -> Non
         return
 
 
-def _marker(system: System, configurations: Sequence[Mapping[str, Any]], plugins: Sequence[Plugin]) -> Path:
+def _marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
     digest = hashlib.sha256()
     for source in sorted(Path(gridtune.__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
     what = {
         "system": [system.name, system.version],
         "configurations": list(configurations),
-        "plugins": [plugin.checksum for plugin in plugins],
+        "code": user_code,
         "cache": os.environ.get("NUMBA_CACHE_DIR"),
         "python": [sys.executable, sys.version, importlib.metadata.version("numba")],
     }

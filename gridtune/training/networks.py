@@ -258,7 +258,7 @@ NETWORKS: Registry[type[ActorCritic]] = Registry(
     "network", "gridtune.networks", PolicyError, convert=lambda loaded: loaded
 )
 for _network in (FrameStackNetwork, RecurrentNetwork, PerceptronNetwork):
-    NETWORKS.register(_network.kind, _network, module=__name__)
+    NETWORKS.register(_network.kind, _network)
 
 
 def make_network(

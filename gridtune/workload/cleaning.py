@@ -134,7 +134,9 @@ class CleaningReport:
         return {"jobs_before": self.jobs_before, "jobs_after": self.jobs_after, "counts": dict(self.counts)}
 
 
-_RULES: Registry[CleaningRule] = Registry("cleaning rule", "gridtune.cleaning_rules", WorkloadError)
+_RULES: Registry[CleaningRule] = Registry(
+    "cleaning rule", "gridtune.cleaning_rules", WorkloadError, code=lambda rule: rule.apply
+)
 
 
 def cleaning_rule(function: RuleFunction) -> RuleFunction:
@@ -146,7 +148,7 @@ def cleaning_rule(function: RuleFunction) -> RuleFunction:
     summary = (function.__doc__ or "").strip().split("\n")[0]
     if not summary:
         raise WorkloadError(f"the cleaning rule {name!r} needs a docstring that says what it does")
-    _RULES.register(name, CleaningRule(name, function, summary), module=function.__module__)
+    _RULES.register(name, CleaningRule(name, function, summary))
     return function
 
 

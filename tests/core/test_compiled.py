@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.core import compiled
 from gridtune.core.compiled import source_stamp
+from gridtune.core.sources import import_closure, module_source
 from gridtune.systems.dispatch.dispatchers import kernels
 
 
@@ -31,7 +31,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stamp(module: str) -> str:
-    compiled._source.cache_clear()
+    module_source.cache_clear()
     source_stamp.cache_clear()
     return source_stamp(module)
 
@@ -97,12 +97,6 @@ def test_an_index_of_classes_that_are_gone_is_left_aside(package: Path) -> None:
 def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
     index = kernels.next_decision._cache._cache_file._source_stamp
     assert index[-1] == source_stamp(kernels.__name__)
-    modules, waiting = set(), [kernels.__name__]
-    while waiting:
-        name = waiting.pop()
-        digest, imported = compiled._source(name)
-        if name not in modules and digest and name.startswith("gridtune"):
-            modules.add(name)
-            waiting += imported
-    assert {"gridtune.core.compiled", "gridtune.systems.dispatch.simulator.state"} <= modules
+    modules = import_closure([kernels.__name__], module_source, late=False)
+    assert {"gridtune.core.compiled", "gridtune.systems.dispatch.simulator.state"} <= modules.keys()
     assert not [name for name in modules if ".systems." in name and ".systems.dispatch" not in name]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridtune.core.cells import canonical_json, finite_json, replicate_streams
+from gridtune.core.cells import canonical_json, content_id, finite_json, replicate_streams
 from gridtune.errors import SpaceError, SweepError
 from gridtune.sweep import CellResult, run_cell, space_cells
 from gridtune.sweep.plan import space_replicates
@@ -108,7 +108,11 @@ def test_ids_stay_what_they_are() -> None:
     # Journals of users hold these: an id that changes without need runs their cells again. The toy has
     # parameters at their defaults, which no id may depend on.
     cells = space_cells(toy_space(dimensions={"x": [1.5]}))
-    assert [cell.cell_id for cell in cells] == GOLDEN
+    identities = [json.loads(cell.identity) for cell in cells]
+    assert [content_id(identity) for identity in identities] == [cell.cell_id for cell in cells]
+    # The toy is users' code, which may be edited.
+    assert all(list(identity["code"]) == ["system toy"] for identity in identities)
+    assert [content_id({**identity, "code": {}}) for identity in identities] == GOLDEN
 
 
 def test_configurations_share_an_id_over_replicates() -> None:

@@ -41,7 +41,7 @@ def install(tmp_path, monkeypatch):
 
     def forget():
         registry._announced.cache_clear()
-        FORMATS.__dict__.pop("_entry_points", None)
+        FORMATS.__dict__.pop("entry_points", None)
 
     def add(package, target="FORMAT", suffix=".pairs", code=STRANGER):
         site = tmp_path / "site"

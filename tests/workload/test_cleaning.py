@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pytest
 
@@ -142,7 +144,9 @@ def test_a_rule_of_ones_own(monkeypatch):
 
     cleaned, report = clean(make_workload(submit_time=[0, 30_000, 90_000]), ["drop_night_jobs"])
     assert (cleaned.submit_time.tolist(), report.counts) == ([30_000], {"drop_night_jobs": 2})
+    other = types.FunctionType(drop_night_jobs.__code__, globals(), "drop_night_jobs")
+    other.__doc__, other.__module__ = "Another rule of that name, in another file.", "pytest"
     with pytest.raises(WorkloadError, match="registered already"):
-        cleaning_rule(drop_night_jobs)
+        cleaning_rule(other)
     with pytest.raises(WorkloadError, match="needs a docstring"):
         cleaning_rule(lambda jobs: (jobs, 0))

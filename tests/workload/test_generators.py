@@ -202,8 +202,13 @@ def test_own_generators(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workload.submit_time.tolist() == [0, 7, 14]
     assert workload.run_time.tolist() == [5, 5, 5]
     assert workload.machine_processors == 2
+    generator("ticks")(ticks)
+
+    def other(*, jobs: int, seed: int, processors: int = 2) -> dict[str, Any]:
+        return {}
+
     with pytest.raises(WorkloadError, match="registered already"):
-        generator("ticks")(ticks)
+        generator("ticks")(other)
     with pytest.raises(WorkloadError, match="does not fit"):
         generator("tocks")(lambda *, jobs, seed: {})
     with pytest.raises(WorkloadError, match="must be int, float or str"):

@@ -81,12 +81,14 @@ class Metric:
 
 
 #: All metrics by name, in the order of registration, followed by those of installed packages.
-METRICS: Registry[Metric] = Registry("metric", "gridtune.metrics", MetricError)
+METRICS: Registry[Metric] = Registry(
+    "metric", "gridtune.metrics", MetricError, code=lambda entry: entry.function
+)
 
 
 def register_metric(entry: Metric) -> Metric:
     """Register a metric. A name is never overwritten."""
-    METRICS.register(entry.name, entry, module=entry.function.__module__)
+    METRICS.register(entry.name, entry)
     return entry
 
 

@@ -8,7 +8,6 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from gridtune.arguments import require
@@ -57,7 +56,9 @@ class QueueOrder:
 
 
 #: All queue orders by name, those that come with gridtune first.
-ORDERS: Registry[QueueOrder] = Registry("queue order", "gridtune.orders", PolicyError)
+ORDERS: Registry[QueueOrder] = Registry(
+    "queue order", "gridtune.orders", PolicyError, code=lambda order: order.score
+)
 
 
 def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
@@ -84,8 +85,6 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
     require(name, str, "the name of a queue order", error=PolicyError, hint=hint)
 
     def register(function: Callable[..., float]) -> Callable[..., float]:
-        if name in ORDERS.imported and _same_source(ORDERS.imported[name].score, function):
-            return function
         if not name or any(sign in name for sign in "(),= "):
             raise PolicyError(
                 f"{name!r} is not a valid name of a queue order", hint="letters, digits, '-' and '_'"
@@ -93,7 +92,7 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
         _check_fields(function)
         text = (inspect.getdoc(function) or "").split("\n")[0]
         order = QueueOrder(name, function, text, _defaults(name, function), _is_static(function))
-        ORDERS.register(name, order, module=function.__module__)
+        ORDERS.register(name, order)
         return function
 
     return register
@@ -154,13 +153,6 @@ def _defaults(name: str, function: Callable[..., float]) -> dict[str, float]:
     return values
 
 
-def _same_source(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Tell whether two functions are the same one, loaded twice, as when a plug-in file is read again."""
-    return (
-        one.__code__.co_code == other.__code__.co_code and one.__code__.co_consts == other.__code__.co_consts
-    )
-
-
 def _check_fields(function: Callable[..., float]) -> None:
     """Refuse a function that reads a field which jobs do not have; the message names the line.
 
@@ -175,8 +167,7 @@ def _check_fields(function: Callable[..., float]) -> None:
             continue
         raise PolicyError(
             f"a job has no field {node.attr!r}{_instead_of(node.attr)}",
-            # The name alone: a plug-in of a sweep runs from a copy in the user's cache.
-            path=Path(function.__code__.co_filename).name,
+            path=function.__code__.co_filename,
             line=first_line + node.lineno - 1,
             hint=f"the fields are {', '.join(JobView._fields)}",
         )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Hashable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
 from cachetools import LRUCache
 
 from gridtune.batch.metrics import METRICS, evaluate
-from gridtune.batch.policies import get_queue_order
 from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.schedule import validate_schedule
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
@@ -45,13 +41,6 @@ class BatchSystem(System):
     def traces(self, parameters: BatchParameters) -> Iterable[str]:
         """Return the log, with the cleaning rules where they were set by name."""
         return (str(parameters.reference),)
-
-    def code(self, parameters: BatchParameters) -> Mapping[str, str]:
-        """Return the checksums of the files that define the user's own queue orders."""
-        names = [name for name in (parameters.order, parameters.fill_order) if name is not None]
-        scores = {name: get_queue_order(name).score for name in names}
-        own = {name: score for name, score in scores.items() if not score.__module__.startswith("gridtune.")}
-        return {name: _source_checksum(score) for name, score in own.items()}
 
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
@@ -98,13 +87,6 @@ class BatchSystem(System):
         if key not in self._selections:
             self._selections[key] = _select(raw, parameters)
         return self._selections[key]
-
-
-def _source_checksum(function: Callable[..., Any]) -> str:
-    """Return the SHA-256 of the file that defines a function, as it may call others from there."""
-    file = inspect.getsourcefile(function)
-    source = Path(file).read_text(encoding="utf-8") if file else inspect.getsource(function)
-    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def _select(raw: Workload, parameters: BatchParameters) -> Workload:

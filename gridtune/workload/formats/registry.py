@@ -53,18 +53,21 @@ def _checked(added: Format) -> Format:
         raise WorkloadError(f"a format is a gridtune.workload.formats.Format, not {added!r}")
     if not added.suffix.startswith(".") or added.suffix != added.suffix.lower():
         raise WorkloadError(f"a suffix is lower-case and starts with a dot, but got {added.suffix!r}")
-    if any(added.suffix == other.suffix for other in FORMATS.imported.values()):
+    others = (other for other in FORMATS.imported.values() if other.name != added.name)
+    if any(added.suffix == other.suffix for other in others):
         raise WorkloadError(f"a format for {added.suffix!r} is registered already")
     return added
 
 
 #: All formats by name, those that come with gridtune first.
-FORMATS: Registry[Format] = Registry("format", "gridtune.formats", WorkloadError, convert=_checked)
+FORMATS: Registry[Format] = Registry(
+    "format", "gridtune.formats", WorkloadError, convert=_checked, code=lambda added: added.read
+)
 
 
 def register_format(added: Format) -> None:
     """Add a format; neither name nor suffix is ever overwritten."""
-    FORMATS.register(_checked(added).name, added, module=added.read.__module__)
+    FORMATS.register(_checked(added).name, added)
 
 
 def format_names() -> list[str]:

@@ -59,7 +59,9 @@ class WorkloadGenerator:
 
 
 #: All generators by name; those that packages announce are imported when they are asked for.
-GENERATORS: Registry[WorkloadGenerator] = Registry("generator", "gridtune.generators", WorkloadError)
+GENERATORS: Registry[WorkloadGenerator] = Registry(
+    "generator", "gridtune.generators", WorkloadError, code=lambda item: item.make
+)
 
 
 def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Columns]]:
@@ -89,7 +91,7 @@ def generator(name: str) -> Callable[[Callable[..., Columns]], Callable[..., Col
             )
         defaults = {key: value.default for key, value in own.items()}
         item = WorkloadGenerator(name, make, MappingProxyType(parameters), MappingProxyType(defaults))
-        GENERATORS.register(name, item, module=make.__module__)
+        GENERATORS.register(name, item)
         return make
 
     return register

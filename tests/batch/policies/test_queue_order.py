@@ -137,7 +137,7 @@ def test_a_field_that_a_job_lacks_is_refused_with_its_line(tmp_path, read, messa
     plugin.write_text("\n".join([*lines, "    old = job.wait", f"    return scale * job.{read} - old", ""]))
     with pytest.raises(PolicyError) as failed:
         load_plugin(plugin)
-    assert str(failed.value).startswith(f"my_orders.py:7: {message}")
+    assert str(failed.value).startswith(f"{plugin}:7: {message}")
     assert "submit_time, walltime, processors" in str(failed.value)
     assert f"test-reads-{read}" not in queue_order_names()
 

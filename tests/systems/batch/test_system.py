@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from gridtune.batch.metrics import evaluate
 from gridtune.batch.replay import simulate
 from gridtune.core.cells import replicate_streams
 from gridtune.core.plugins import load_plugin
+from gridtune.core.user_code import code_of
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
 from gridtune.systems.batch.parameters import BatchParameters
@@ -198,10 +200,11 @@ def test_a_users_order_is_part_of_the_identity(tmp_path: Path) -> None:
     )
     load_plugin(plugin)
     system = BatchSystem()
-    assert system.code(BatchParameters(trace="x", order="fcfs")) == {}
-    own = system.code(BatchParameters(trace="x", order="batch-test-own"))
-    assert list(own) == ["batch-test-own"]
-    assert len(own["batch-test-own"]) == 64
+    assert code_of(system, BatchParameters(trace="x", order="fcfs")) == {}
+    checksum = hashlib.sha256(plugin.read_bytes()).hexdigest()
+    for parameters in ({"order": "batch-test-own"}, {"fill_order": "batch-test-own"}):
+        own = code_of(system, BatchParameters(trace="x", **parameters))
+        assert own == {"queue order batch-test-own": checksum}
 
 
 def test_streams_are_asked_for_by_purpose(log: str) -> None:

@@ -1,0 +1,140 @@
+"""The sources of modules and what they import: what a kernel's machine code and a cell's id depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.machinery import ModuleSpec
+
+__all__ = ["Source", "digest_of", "import_closure", "module_source", "spec_source"]
+
+#: An import statement: its indentation; after `from` the module and the names; after `import` the modules.
+_IMPORT = re.compile(
+    r"^(?:.*;)?([ \t]*)(?:try:[ \t]*|else:[ \t]*)?"
+    r"(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n#;]*)|import\s+([\w., \t]+))",
+    re.MULTILINE,
+)
+_BY_NAME = re.compile(r"""import_module\(\s*["']([\w.]+)["']""")
+_COMMENT = re.compile(r"#[^\n]*")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source of a module.
+
+    Attributes
+    ----------
+    text
+        The source.
+    file
+        Where it was read from.
+    package
+        What its relative imports are relative to; "" for a file that is in no package.
+    """
+
+    text: str
+    file: str
+    package: str
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def imports(self, *, late: bool) -> list[str]:
+        """Return the modules that it may import, those of relative imports by their absolute names.
+
+        Parameters
+        ----------
+        late
+            With indented imports too: those within functions, of `try` blocks, or for type checkers.
+        """
+        text = self.text.replace("\\\n", " ")
+        found: list[str] = _BY_NAME.findall(text) if late else []
+        for indent, package, names, modules in _IMPORT.findall(text):
+            if indent and not late:
+                continue
+            if not package:
+                found += [part.split()[0] for part in modules.split(",") if part.split()]
+                continue
+            absolute = self._absolute(package)
+            # What is imported from a package may be a module of its own.
+            inner = re.findall(r"[A-Za-z_]\w*", _COMMENT.sub("", names))
+            found += [absolute, *(f"{absolute}.{name}" if absolute else name for name in inner)]
+        return [name for name in found if name]
+
+    def _absolute(self, name: str) -> str:
+        relative = name.lstrip(".")
+        level = len(name) - len(relative)
+        if level == 0:
+            return name
+        parts = self.package.split(".") if self.package else []
+        base = parts[: len(parts) - (level - 1)]
+        return ".".join([*base, relative] if relative else base)
+
+
+def import_closure(
+    modules: Iterable[str], source_of: Callable[[str], Source | None], *, late: bool, parents: bool = False
+) -> dict[str, Source]:
+    """Return the sources of modules and of all that they import, directly or through others, by name.
+
+    Parameters
+    ----------
+    modules
+        Where to begin.
+    source_of
+        Returns a module's source, or None for a module that is not followed.
+    late
+        As in `Source.imports`.
+    parents
+        Whether the packages that a module is in count too: importing it runs them first.
+    """
+    found: dict[str, Source] = {}
+    seen: set[str] = set()
+    pending = list(modules)
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if parents and "." in name:
+            pending.append(name.rpartition(".")[0])
+        source = source_of(name)
+        if source is not None:
+            found[name] = source
+            pending += source.imports(late=late)
+    return found
+
+
+def digest_of(sources: Mapping[str, Source]) -> str:
+    """Return one checksum of sources by name; that of the text where there is only one."""
+    if len(sources) == 1:
+        return next(iter(sources.values())).checksum
+    text = "\n".join(f"{name} {source.checksum}" for name, source in sorted(sources.items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def module_source(module: str) -> Source | None:
+    """Return the source of a module that can be imported, without importing it; None if it has none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    return None if spec is None else spec_source(spec)
+
+
+def spec_source(spec: ModuleSpec) -> Source | None:
+    """Return the source of the module that a spec is of; None without one in Python."""
+    get_source = getattr(spec.loader, "get_source", None)
+    if spec.origin is None or not spec.origin.endswith(".py") or get_source is None:
+        return None
+    try:
+        text = get_source(spec.name)
+    except (ImportError, SyntaxError, UnicodeDecodeError):
+        return None
+    return None if text is None else Source(text, spec.origin, spec.parent or "")
