@@ -24,6 +24,7 @@ EXIT_INTERRUPTED = 130
 #: shown without importing it. `module:name` is for a command whose name means something else in Python.
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Prepare": {
+        "init": ("gridtune.cli.init", "Write a search space for a log of your own."),
         "list": (
             "gridtune.cli.listing:list_command",
             "List systems, queue orders, metrics, spaces or traces.",
@@ -93,6 +94,7 @@ def cli() -> None:
       gridtune simulate quickstart                    one log, one policy
       gridtune simulate quickstart --order sjf        another policy
       gridtune sweep search_spaces/quickstart.yaml    many policies, compared
+      gridtune init my_log.swf.gz                     the same question of your own log
       gridtune ui                                     every run, in the browser
 
     Wherever a log is asked for, give a file (.swf, .gwf, .json, .parquet, .csv, also .gz and .xz) or a

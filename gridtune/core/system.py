@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gridtune.arguments import require
 from gridtune.core.measure import MetricInfo
+from gridtune.core.starter import StarterSpace
 from gridtune.errors import SweepError
 from gridtune.registry import Registry
 from gridtune.workload.workload import Workload
@@ -237,6 +238,18 @@ class System(ABC):
     def prepare(self, parameters: Iterable[Any]) -> None:
         """Compile what cells with these parameters need, so that the first of them starts warm."""
         return
+
+    def starter(self, workload: Workload, processors: int | None) -> StarterSpace | None:
+        """Return what to search first on a log, for `gridtune init`; None to propose nothing, the default.
+
+        Parameters
+        ----------
+        workload
+            The log, not cleaned.
+        processors
+            The machine's size, as the log or the user says it; None if neither does.
+        """
+        return None
 
     @abstractmethod
     def run(self, parameters: Any, *, streams: Streams, load: WorkloadLoader, tables: bool) -> Outcome:

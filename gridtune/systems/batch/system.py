@@ -11,6 +11,7 @@ from cachetools import LRUCache
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.schedule import validate_schedule
+from gridtune.core.starter import StarterSpace, has_walltimes
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.batch.parameters import SWITCHES, BatchParameters
@@ -45,6 +46,22 @@ class BatchSystem(System):
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
         check_runnable(self._selected(parameters, load), parameters.processors)
+
+    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+        """Propose queue orders and backfilling; without walltimes only orders that do not use them."""
+        informed = has_walltimes(workload)
+        return StarterSpace(
+            question=f"Which queue order and which backfilling are best on {workload.name}?",
+            dimensions={
+                "order": ["fcfs", "sjf", "saf", "wfp3", "f1"]
+                if informed
+                else ["fcfs", "narrowest", "widest"],
+                "backfill": ["none", "easy", "conservative-compression"] if informed else ["none", "easy"],
+            },
+            baseline={"order": "fcfs", "backfill": "easy"},
+            objective="bounded_slowdown_mean",
+            fixed={} if processors == workload.machine_processors else {"processors": processors},
+        )
 
     def prepare(self, parameters: Iterable[BatchParameters]) -> None:
         """Compile the kernels by replaying three jobs under each combination of rules."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import pyarrow as pa
 
+from gridtune.core.starter import StarterSpace, starter_windows
 from gridtune.core.system import (
     FinishedSweep,
     Outcome,
@@ -73,6 +74,18 @@ class DispatchSystem(System):
     def traces(self, parameters: DispatchParameters) -> Iterable[str]:
         """Return the log, if there is one."""
         return () if parameters.trace is None else (str(parameters.reference),)
+
+    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+        """Propose the rules on five batches of each window; the machines are those of the paper's table 1."""
+        jobs = len(workload) // (starter_windows(len(workload)) or 1)
+        return StarterSpace(
+            question=f"Which rule keeps the jobs of {workload.name} from being late?",
+            dimensions={"rule": ["random", "round_robin", "first_available", "edd", "erd", "spt"]},
+            baseline={"rule": "first_available"},
+            objective="tardiness_mean",
+            fixed={"batches": 5, "batch_jobs": max(1, jobs // 5)},
+            needs_size=False,
+        )
 
     def prepare(self, parameters: Iterable[DispatchParameters]) -> None:
         """Compile what these runs need, by running a few jobs."""

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
+from gridtune.core.starter import StarterSpace
 from gridtune.core.system import FinishedSweep, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.metrics import PROVISIONING_METRICS, RENAMED_METRICS, compare
@@ -75,6 +76,26 @@ class ProvisioningSystem(System):
         traced = parameters.trace is not None
         widest = self._site(parameters, load).processors if traced else max(parameters.slot_sites)
         self._workflow(parameters, widest)
+
+    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+        """Propose provisioning against best effort, for workflows of narrow and of wide tasks."""
+        widest = max(1, (processors or 1) // 4)
+        return StarterSpace(
+            question=f"Does provisioning get workflows done sooner on {workload.name}?",
+            dimensions={
+                "approach": ["best_effort", "provisioned"],
+                "task_processors": sorted({min(size, widest) for size in (2, 10, 20)}),
+            },
+            baseline={"approach": "best_effort"},
+            objective="workflow_makespan",
+            fixed={
+                **({} if processors == workload.machine_processors else {"processors": processors}),
+                "search": "memetic",
+                "population": 20,
+                "iterations": 10,
+            },
+            replicates={"seeds": 20},
+        )
 
     def prepare(self, parameters: Iterable[ProvisioningParameters]) -> None:
         """Compile the site, the planners and the searches, on a few jobs and tasks."""

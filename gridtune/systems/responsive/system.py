@@ -13,6 +13,7 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from gridtune.core.extras import require_module
+from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -35,7 +36,13 @@ from gridtune.systems.responsive.metrics import (
 )
 from gridtune.systems.responsive.parameters import LEARNED, ResponsiveParameters
 from gridtune.systems.responsive.report.published import PUBLISHED_FIGURES
-from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
+from gridtune.systems.responsive.simulator.jobs import (
+    SiteJobs,
+    build_jobs,
+    check_sequential,
+    group_vos,
+    vo_of,
+)
 from gridtune.systems.responsive.simulator.outcome import SiteOutcome, outcome_of
 from gridtune.systems.responsive.simulator.recorded import recorded_outcome
 from gridtune.systems.responsive.simulator.replay import replay
@@ -82,10 +89,22 @@ class ResponsiveSystem(System):
         return (str(replace(parameters.reference, days=parameters.weeks)),)
 
     def preflight(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> None:
-        """Refuse a site of unknown size, a selection without jobs, and a network where torch is missing."""
+        """Refuse what is missing: the site's size, jobs, torch for a network; and jobs that are parallel."""
         if parameters.policy in LEARNED and LEARNED[parameters.policy][1] == "ffnn":
             require_module("torch", user=f"policy={parameters.policy}", extra="agents")
-        _cores(parameters, self._selected(parameters, load))
+        workload = self._selected(parameters, load)
+        _cores(parameters, workload)
+        check_sequential(workload)
+
+    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+        """Propose the simple rules on a rigid site."""
+        return StarterSpace(
+            question=f"Which simple rule serves short jobs on {workload.name} best?",
+            dimensions={"policy": ["fcfs", "sjf", "interactive_first", "edf", "longest_ratio", "fair_share"]},
+            baseline={"policy": "fcfs"},
+            objective="responsiveness_mean",
+            fixed={} if processors == workload.machine_processors else {"cores": processors},
+        )
 
     def prepare(self, parameters: Iterable[ResponsiveParameters]) -> None:
         """Compile the site and the learners that the cells need, on a handful of jobs."""

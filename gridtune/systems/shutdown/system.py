@@ -12,6 +12,7 @@ from cachetools import LRUCache
 
 from gridtune.core.extras import require_module
 from gridtune.core.measure import MetricInfo
+from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -101,6 +102,24 @@ class ShutdownSystem(System):
         if parameters.policy == "ppo":
             require_module("torch", user="policy=ppo", extra="agents")
         self._days(parameters, load)
+
+    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+        """Propose timeouts and the adaptive rule; nodes as the log's header has them, else of one core."""
+        submitted = workload.columns["submit_time"]
+        days = int(submitted.max() - submitted.min()) // 86_400 if len(submitted) else 0
+        nodes = next((int(text) for text in workload.header.get("MaxNodes", ()) if text.isdecimal()), 0)
+        cores = (processors or 0) // nodes if nodes and (processors or 0) % nodes == 0 else 1
+        return StarterSpace(
+            question=f"When should idle nodes be switched off, with the jobs of {workload.name}?",
+            dimensions={
+                "policy": ["timeout", "adaptive"],
+                "timeout": {"grid": [1, 5, 15, 60], "when": {"policy": "timeout"}},
+            },
+            baseline={"policy": "timeout", "timeout": 5},
+            objective="energy_waste_per_day",
+            fixed={"nodes": (processors or 0) // cores or None, "cores_per_node": cores},
+            replicates={"windows": max(1, min(10, days))},
+        )
 
     def run(
         self, parameters: ShutdownParameters, *, streams: Streams, load: WorkloadLoader, tables: bool

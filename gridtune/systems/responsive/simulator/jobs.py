@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.workload.workload import Workload
 
-__all__ = ["INTERACTIVE_BELOW", "SiteJobs", "build_jobs", "group_vos", "vo_of"]
+__all__ = ["INTERACTIVE_BELOW", "SiteJobs", "build_jobs", "check_sequential", "group_vos", "vo_of"]
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -110,6 +110,17 @@ def vo_of(groups: Int64s, vos: Int64s) -> Int64s:
     return np.where(vos[place] == groups, place, len(vos)).astype(np.int64)
 
 
+def check_sequential(workload: Workload) -> None:
+    """Refuse a log with jobs of more than one processor."""
+    if len(workload) and workload.processors.max() > 1:
+        wide = int((workload.processors > 1).sum())
+        raise SimulationError(
+            f"{wide} of {len(workload)} jobs of {workload.name} use more than one processor",
+            field="trace",
+            hint="this site runs sequential jobs: a log such as lcg-2005 or egee, or a partition of one",
+        )
+
+
 def build_jobs(
     workload: Workload,
     *,
@@ -130,13 +141,7 @@ def build_jobs(
     interactive_below
         Jobs that run for less are interactive, seconds.
     """
-    if len(workload) and workload.processors.max() > 1:
-        wide = int((workload.processors > 1).sum())
-        raise SimulationError(
-            f"{wide} of {len(workload)} jobs of {workload.name} use more than one processor",
-            field="trace",
-            hint="this site runs sequential jobs: a log such as lcg-2005 or egee, or a partition of one",
-        )
+    check_sequential(workload)
     if len(shares) != len(vos) + 1:
         raise SimulationError(
             f"{len(vos)} VOs and the rest need {len(vos) + 1} shares, but got {len(shares)}", field="shares"

@@ -1,0 +1,135 @@
+"""`gridtune init`: a first search space for a log of one's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gridtune.cli.completing import complete_systems
+
+if TYPE_CHECKING:
+    from gridtune.core.starter import StarterSpace
+    from gridtune.core.system import System
+    from gridtune.workload.workload import Workload
+
+__all__ = ["init"]
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("log")
+@click.option(
+    "--processors", type=click.IntRange(min=1), help="The machine's size, if the log does not say it."
+)
+@click.option(
+    "--system",
+    "system_name",
+    default="batch",
+    show_default=True,
+    shell_complete=complete_systems,
+    help="What to search.",
+)
+@click.option("--name", help="The study's name. [default: that of the log]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file. [default: NAME.yaml, in search_spaces/ if there is such a folder]",
+)
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+def init(
+    log: str, processors: int | None, system_name: str, name: str | None, out: Path | None, force: bool
+) -> None:
+    """Write a search space for LOG, to be run as it is or to be edited.
+
+    LOG is a file or a name that `gridtune traces list` shows. Policies and replicates are chosen to suit it:
+    windows if it is long enough, rules that need walltimes only if it has some. If the log does not say how
+    large the machine is, that is asked for; where nobody can answer, give --processors.
+
+    \b
+    Examples:
+      gridtune init my_log.swf.gz
+      gridtune init my_log.swf.gz --processors 512 --out study.yaml
+      gridtune init kth-sp2 --system shutdown
+    """
+    from gridtune.core.system import get_system
+    from gridtune.sweep.starting import space_name, starter_text
+    from gridtune.workload import read_workload
+    from gridtune.workload.catalogue import resolve_trace
+
+    system = get_system(system_name)
+    name = name or space_name(log)
+    out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
+    if out.exists() and not force:
+        raise click.UsageError(f"{out} exists; --force replaces it.")
+    file = resolve_trace(log)
+    workload = read_workload(file)
+    starter = _starter(system, workload, processors)
+    # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
+    given = Path(log).expanduser()
+    trace = os.path.relpath(given.resolve(), out.parent.resolve()) if given.exists() else log
+    text = starter_text(system, starter, workload, name=name, trace=trace, path=str(out))
+    cells, configurations = _checked(text, out, workload)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    made_of = f"{configurations} configurations with {cells // configurations} replicates each"
+    click.echo(f"{out}: {cells:,} cells, {made_of}, on {len(workload):,} jobs")
+    click.echo(f"next: gridtune sweep {out}")
+
+
+def _starter(system: System, workload: Workload, processors: int | None) -> StarterSpace:
+    """Return what the system proposes, for a machine whose size is known."""
+    from gridtune.errors import SweepError
+
+    size = processors or workload.machine_processors
+    starter = system.starter(workload, size)
+    if starter is None:
+        raise SweepError(
+            f"the system {system.name} proposes no search space for a log",
+            hint=f"copy one of those that `gridtune list spaces --system {system.name}` shows",
+        )
+    if size is not None or not starter.needs_size:
+        return starter
+    asked = system.starter(workload, _ask_for_size(workload))
+    assert asked is not None
+    return asked
+
+
+def _ask_for_size(workload: Workload) -> int:
+    from gridtune.errors import SweepError
+
+    widest = _widest(workload)
+    if not _someone_answers():
+        raise SweepError(
+            "the log does not say how large the machine is",
+            path=workload.source,
+            hint=f"give --processors N; the widest job has {widest:,}",
+        )
+    question = f"How many processors has the machine? (the log does not say; its widest job has {widest:,})"
+    return int(click.prompt(question, type=click.IntRange(min=widest), err=True))
+
+
+def _someone_answers() -> bool:
+    return sys.stdin.isatty()
+
+
+def _widest(workload: Workload) -> int:
+    columns = (workload.columns.get(name) for name in ("requested_processors", "allocated_processors"))
+    return max(1, *(int(column.max()) for column in columns if column is not None and len(column)))
+
+
+def _checked(text: str, out: Path, workload: Workload) -> tuple[int, int]:
+    """Return how many cells and configurations the text comes to, checked as before a sweep."""
+    from gridtune.errors import GridtuneError, SweepError
+    from gridtune.sweep import space_cells
+    from gridtune.sweep.space import parse_space
+
+    space = parse_space(text, path=out)
+    try:
+        cells = space_cells(space)
+    except GridtuneError as fault:
+        # The file that the fault names is not there yet: it is the log that does not suit the system.
+        raise SweepError(fault.message, path=workload.source, hint=fault.hint) from None
+    return len(cells), len({cell.configuration_id for cell in cells})

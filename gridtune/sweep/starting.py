@@ -1,0 +1,137 @@
+"""A first search space for a log: the text of the file that `gridtune init` writes."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import yaml
+
+from gridtune.core.starter import StarterSpace, starter_windows
+from gridtune.core.system import System
+from gridtune.workload.workload import Workload
+
+__all__ = ["space_name", "starter_text"]
+
+#: Copies of a log that is too short to be cut into windows.
+_SHAKES = 10
+#: Widest line of a comment.
+_WIDTH = 100
+
+
+def space_name(log: str) -> str:
+    """Return a name for a study of a log, from the name of its file."""
+    stem = log.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(".")[0]
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")
+    return name or "study"
+
+
+def starter_text(
+    system: System, starter: StarterSpace, workload: Workload, *, name: str, trace: str, path: str
+) -> str:
+    """Return the search space that a system proposes for a log, with comments.
+
+    Parameters
+    ----------
+    system, starter
+        The system, and what it proposes.
+    workload
+        The log.
+    name
+        Of the study.
+    trace
+        The log, as the file is to name it.
+    path
+        Where the file goes, for the command in its first lines.
+    """
+    fields = system.Parameters.model_fields
+
+    def meaning(parameter: str) -> str:
+        return (fields[parameter].description or "").removeprefix("… ")
+
+    metric = system.metrics[starter.objective]
+    unit = "" if metric.unit == "1" else f", in {metric.unit}"
+    better = {"min": "less is better", "max": "more is better"}.get(metric.direction, "")
+    fixed = {"trace": trace, **starter.fixed}
+    lines = [
+        f"# {starter.question}",
+        "#",
+        f"#   gridtune sweep {path} --dry-run     # count the cells",
+        f"#   gridtune sweep {path}               # run them; the same command goes on after a kill",
+        "#",
+        "# docs/search_spaces.md explains every key, `gridtune run "
+        f"{system.name} --help` every parameter and metric.",
+        "",
+        f"name: {_value(name)} # of the folder in results/, of tables and of the MLflow experiment",
+        f"description: {_value(starter.question)}",
+        f"system: {system.name}",
+        "",
+        "# Parameters that every cell has.",
+        *_block("fixed", fixed, meaning),
+        "",
+        "# The parameters to vary: every value is combined with every other.",
+        *_block("dimensions", starter.dimensions, meaning),
+        "",
+        *_replicates(system, starter, workload),
+        "",
+        f"# The metric to rank by: {better}{unit}. `gridtune list metrics --system {system.name}` shows all.",
+        *(f"#   {line}" for line in textwrap.wrap(f"{starter.objective} = {metric.formula}", _WIDTH - 4)),
+        f"objective: {starter.objective}",
+        "",
+        "# The configuration that the others are compared with. A parameter that is not named here is",
+        "# that of the configuration it is compared with.",
+        *_block("baseline", starter.baseline, lambda parameter: ""),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _block(key: str, values: Mapping[str, Any], comment: Callable[[str], str]) -> Iterator[str]:
+    yield f"{key}:"
+    for name, value in values.items():
+        yield from (f"  # {line}" for line in textwrap.wrap(comment(name), _WIDTH - 4))
+        yield f"  {name}: {_value(value)}"
+
+
+def _value(value: Any) -> str:
+    """Return a value as one line of YAML."""
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000, sort_keys=False)
+    return text.removesuffix("\n").removesuffix("\n...").strip()
+
+
+def _replicates(system: System, starter: StarterSpace, workload: Workload) -> Iterator[str]:
+    """Yield how often every configuration is repeated, and why so."""
+    fields = system.Parameters.model_fields
+    replicates, why = (
+        starter.replicates,
+        ["# Repetitions of every configuration. Differences are taken one by one."],
+    )
+    if replicates is None and system.Parameters.window_parameter in fields:
+        windows = starter_windows(len(workload))
+        # Six comparisons are the fewest that can prove anything; a log of a few jobs has what it has.
+        replicates = {"windows": windows or max(1, min(6, len(workload) // 10))}
+        if windows is None and "shake" in fields:
+            replicates = {"shakes": _SHAKES, "amount": _typical_gap(workload)}
+            why = [
+                f"# The log has {len(workload):,} jobs, too few for windows: copies instead, their jobs",
+                "# submitted up to `amount` seconds earlier or later. They say nothing of other weeks.",
+            ]
+        else:
+            why = [
+                f"# Every configuration runs on the same windows of the log, of about "
+                f"{len(workload) // replicates['windows']:,} jobs each. Differences are taken",
+                "# window by window, so that one that is hard for all does not hide which is better.",
+            ]
+    yield from why
+    yield "replicates:"
+    for name, value in (replicates or {"seeds": _SHAKES}).items():
+        yield f"  {name}: {value}"
+
+
+def _typical_gap(workload: Workload) -> int:
+    """Return the median time between two submissions, in seconds: from 1 to an hour."""
+    submitted = np.sort(workload.columns["submit_time"])
+    gaps = np.diff(submitted)
+    return int(min(3600, max(1, np.median(gaps)))) if len(gaps) else 1

@@ -1,0 +1,130 @@
+"""`gridtune init`: the search space it writes suits the log, and can be run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gridtune.cli.main import main
+from gridtune.sweep import load_space, read_journal, space_cells
+from tests.cli.folders import finished_sweep
+
+
+def line(job: int, *, walltime: int = 60, processors: int = 1) -> str:
+    times = f"{job * 10} -1 {20 + job % 7}"
+    return f"{job} {times} {processors} -1 -1 {processors} {walltime} -1 1 1 1 1 1 1 -1 -1\n"
+
+
+def log(path: Path, jobs: int, header: str = "; MaxProcs: 8\n", **values: int) -> Path:
+    path.write_text(header + "".join(line(job, **values) for job in range(1, jobs + 1)))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def init(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["init", *map(str, arguments)])
+    return int(ended.value.code or 0)
+
+
+def test_the_file_passes_a_dry_run_and_its_cells_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log(tmp_path / "my log.swf", 2500)
+    assert init("my log.swf") == 0
+    printed = capsys.readouterr().out
+    assert "my-log.yaml: 150 cells, 15 configurations with 10 replicates each, on 2,500 jobs" in printed
+    assert "next: gridtune sweep my-log.yaml" in printed
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", "my-log.yaml", "--dry-run"])
+    assert not ended.value.code
+    space = load_space("my-log.yaml")
+    assert space.baseline == {"order": "fcfs", "backfill": "easy"}
+    folder = finished_sweep(tmp_path / "results", Path("my-log.yaml"))
+    assert {result.state for result in read_journal(folder / "journal.jsonl").values()} == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kind", "number"), [(2000, "windows", 10), (1500, "windows", 7), (400, "shakes", 10)]
+)
+def test_replicates_go_by_the_number_of_jobs(tmp_path: Path, jobs: int, kind: str, number: int) -> None:
+    log(tmp_path / "a.swf", jobs)
+    assert init("a.swf") == 0
+    replicates = load_space("a.yaml").replicates
+    assert getattr(replicates, kind) == number
+    assert replicates.amount == (10 if kind == "shakes" else None)
+
+
+def test_a_log_without_walltimes_gets_orders_that_do_not_use_them(tmp_path: Path) -> None:
+    log(tmp_path / "a.swf", 300, walltime=-1)
+    assert init("a.swf") == 0
+    assert load_space("a.yaml").dimensions["order"].grid == ("fcfs", "narrowest", "widest")
+
+
+def test_a_machine_of_unknown_size_is_refused_or_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(tmp_path / "a.swf", 300, header="", processors=6)
+    assert init("a.swf") == 2
+    message = capsys.readouterr().err
+    assert "a.swf: the log does not say how large the machine is" in message
+    assert "give --processors N; the widest job has 6" in message
+    assert not Path("a.yaml").exists()
+    assert init("a.swf", "--processors", 12) == 0
+    assert load_space("a.yaml").fixed["processors"] == 12
+    # A machine that is too small.
+    assert init("a.swf", "--processors", 4, "--out", "b.yaml") == 2
+    assert not Path("b.yaml").exists()
+    # On a terminal.
+    from gridtune.cli.init import init as command  # noqa: PLC0415
+
+    monkeypatch.setattr("gridtune.cli.init._someone_answers", lambda: True)
+    asked = CliRunner().invoke(command, ["a.swf", "--force"], input="3\n16\n", catch_exceptions=False)
+    assert "its widest job has 6" in asked.output
+    assert load_space("a.yaml").fixed["processors"] == 16
+
+
+def test_nothing_is_replaced_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log(tmp_path / "a.swf", 300)
+    Path("a.yaml").write_text("mine")
+    assert init("a.swf") == 2
+    assert "a.yaml exists; --force replaces it" in capsys.readouterr().err
+    assert Path("a.yaml").read_text() == "mine"
+    assert init("a.swf", "--force") == 0
+    assert "order:" in Path("a.yaml").read_text()
+
+
+def test_the_log_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "search_spaces").mkdir()
+    log(tmp_path / "logs" / "a.swf", 300)
+    assert init("logs/a.swf", "--name", "first") == 0
+    space = tmp_path / "search_spaces" / "first.yaml"
+    assert load_space(space).fixed["trace"] == os.path.join("..", "logs", "a.swf")  # noqa: PTH118 (relative)
+    monkeypatch.chdir("/")
+    assert space_cells(space)
+
+
+@pytest.mark.parametrize("system", ["batch", "shutdown", "dispatch", "provisioning"])
+def test_systems_propose_what_they_can_run(system: str, tmp_path: Path) -> None:
+    assert init("quickstart", "--system", system, "--out", "a.yaml") == 0
+    space = load_space("a.yaml")
+    assert space.system == system
+    assert space.fixed["trace"] == "quickstart"
+    assert len(space_cells(space)) >= 10
+
+
+def test_a_site_of_sequential_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert init("egee", "--system", "responsive", "--out", "a.yaml", "--processors", 60) == 0
+    assert load_space("a.yaml").fixed["cores"] == 60
+    assert init("quickstart", "--system", "responsive", "--out", "b.yaml") == 2
+    assert "use more than one processor" in capsys.readouterr().err
+    assert init("quickstart", "--system", "shutdown_training") == 2
+    assert "proposes no search space" in capsys.readouterr().err
