@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gridtune.core.refusals import metric_hint
 from gridtune.core.system import get_system, system_names
+from gridtune.core.versions import code_checksums, software_versions
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
@@ -79,6 +80,10 @@ class SweepFacts:
         Files with the user's own policies, absolute.
     space
         The search space as its file has it.
+    source
+        The search space's file as it was named, or None.
+    versions, code
+        Software it ran with: package to version, and what the code is to its SHA-256.
     """
 
     sweep_id: str
@@ -95,6 +100,9 @@ class SweepFacts:
     base: str | None = None
     plugins: tuple[str, ...] = ()
     space: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: SweepPlan) -> Self:
@@ -107,6 +115,7 @@ class SweepFacts:
         )
         base = space.base
         stored = cls.read(plan.directory) if (plan.directory / FACTS_FILE).exists() else None
+        plugins = [((base or Path.cwd()) / path).resolve() for path in space.plugins]
         return cls(
             sweep_id=stored.sweep_id if stored else uuid.uuid4().hex,
             name=space.name,
@@ -120,8 +129,11 @@ class SweepFacts:
             cells=plan.total,
             workloads={workload.reference: workload.checksum for workload in plan.workloads},
             base=None if base is None else str(base),
-            plugins=tuple(str(((base or Path.cwd()) / path).resolve()) for path in space.plugins),
+            plugins=tuple(map(str, plugins)),
             space=space.model_dump(mode="json", exclude_defaults=True),
+            source=None if space.source.path is None else str(space.source.path),
+            versions=software_versions(),
+            code=code_checksums(system, plugins),
         )
 
     @classmethod

@@ -39,11 +39,17 @@ class ScheduleFiles:
         Configuration id to the Parquet file of its schedule.
     figure
         Utilisation and queue length over time of these schedules.
+    replicate
+        Which one was drawn.
+    processors
+        The machine's size.
     """
 
     stratum: str
     tables: Mapping[str, Path] = field(default_factory=dict)
     figure: Path | None = None
+    replicate: str = ""
+    processors: int = 0
 
 
 def write_schedules(summary: Summary, results: Sequence[CellResult], directory: Path) -> list[ScheduleFiles]:
@@ -115,6 +121,8 @@ def read_schedules(directory: Path) -> list[ScheduleFiles]:
             entry["stratum"],
             {key: directory / name for key, name in entry["tables"].items()},
             directory / entry["figure"],
+            entry.get("replicate", ""),
+            entry.get("processors", 0),
         )
         for entry in index
     ]
@@ -126,6 +134,8 @@ def _write_index(written: Sequence[ScheduleFiles], directory: Path) -> None:
             "stratum": files.stratum,
             "tables": {key: path.name for key, path in files.tables.items()},
             "figure": files.figure.name if files.figure else "",
+            "replicate": files.replicate,
+            "processors": files.processors,
         }
         for files in written
     ]
@@ -149,7 +159,7 @@ def _write(
     from gridtune.core.schedule_plots import LoadCurves, plot_load  # noqa: PLC0415
 
     slug = re.sub(r"[^\w.=-]+", "-", stratum).strip("-") or "all"
-    tables, curves, replicate = {}, {}, ""
+    tables, curves, replicate, processors = {}, {}, "", 0
     for role, cell in cells.items():
         run = run_cell(system, cell.parameters, seed=cell.seed, tables=True, workloads=workloads)
         table = run.outcome.tables.get(_TABLE)
@@ -161,11 +171,11 @@ def _write(
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path, compression="zstd")
         tables[cell.configuration_id] = path
-        curves[role] = LoadCurves.of_table(table, int(run.outcome.notes["processors"]))
+        processors = int(run.outcome.notes["processors"])
+        curves[role] = LoadCurves.of_table(table, processors)
         replicate = cell.replicate
     if not curves:
         return ScheduleFiles(stratum)
     title = ", ".join(part for part in (stratum, replicate) if part)
-    return ScheduleFiles(
-        stratum, tables, plot_load(curves, directory / f"{slug}-utilisation-and-queue.png", title=title)
-    )
+    figure = plot_load(curves, directory / f"{slug}-utilisation-and-queue.png", title=title)
+    return ScheduleFiles(stratum, tables, figure, replicate, processors)

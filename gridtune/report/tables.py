@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,14 @@ from gridtune.report.labels import number_text, percent_text, value_text, varyin
 from gridtune.report.overall import FEWEST_LOGS
 from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ranking_head, strata
 
-__all__ = ["print_ranking", "ranking_csv", "ranking_html", "ranking_markdown", "report_console"]
+__all__ = [
+    "print_ranking",
+    "ranking_csv",
+    "ranking_html",
+    "ranking_markdown",
+    "ranking_notes",
+    "report_console",
+]
 
 _MARKS = {
     Verdict.BETTER: "green",
@@ -112,7 +119,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _logs(rows: Iterable[dict[str, Any]]) -> int:
+def _logs(rows: Iterable[Mapping[str, Any]]) -> int:
     """Return how many logs an overall ranking is over; 0 if it does not say."""
     return max((row["logs"] for row in rows), default=0)
 
@@ -150,7 +157,7 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
             table.add_row(*cells, style="bold" if row["is_baseline"] else "")
         console.print(Text(_heading(name, every, head), style="bold"))
         console.print(table)
-        for note in _notes(every, rows, head):
+        for note in ranking_notes(every, rows, head):
             console.print(Text(note, style="dim"))
         console.print()
 
@@ -177,9 +184,10 @@ def _shown(rows: Sequence[dict[str, Any]], limit: int | None) -> list[dict[str, 
     return [row for index, row in enumerate(rows) if index < limit or row["is_baseline"]]
 
 
-def _notes(
-    every: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]], head: RankingHead
+def ranking_notes(
+    every: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]], head: RankingHead
 ) -> Iterable[str]:
+    """Yield what a reader of these rows must know; `every` holds the others of the stratum too."""
     if len(shown) < len(every):
         yield f"{len(every) - len(shown)} more configurations are in the saved table"
     if not has_values(every):
@@ -201,7 +209,7 @@ def _notes(
             yield note
 
 
-def _scope(rows: Sequence[dict[str, Any]], head: RankingHead) -> str:
+def _scope(rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
     """Say what intervals and verdicts are over, and so what they cannot say."""
     if not head.overall:
         return _REPLICATES[head.replicate][1]
@@ -242,7 +250,7 @@ def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
             if row["is_baseline"]:
                 cells = [f"**{cell}**" if cell else "" for cell in cells]
             lines.append("| " + " | ".join(cells) + " |")
-        notes = list(_notes(every, rows, head))
+        notes = list(ranking_notes(every, rows, head))
         parts.append("\n".join([*lines, *(["", *(_escaped(note) for note in notes)] if notes else [])]))
     return "\n\n".join(parts) + "\n"
 
@@ -279,7 +287,7 @@ def ranking_html(ranking: pa.Table, title: str) -> str:
             parts += [f"<td{_align(column)}>{html.escape(column.cells[index])}</td>" for column in columns]
             parts.append("</tr>")
         parts.append("</tbody></table>")
-        parts += [f"<p>{html.escape(note)}</p>" for note in _notes(rows, rows, head)]
+        parts += [f"<p>{html.escape(note)}</p>" for note in ranking_notes(rows, rows, head)]
     return "\n".join([*parts, "</body></html>\n"])
 
 

@@ -27,8 +27,8 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30) -> No
         Rows of each table at most; None for all.
     """
     summary = study.summary
-    if study.renaming is not None:
-        console.print(study.renaming, style="yellow", markup=False, soft_wrap=True)
+    for note in study.notes:
+        console.print(note, style="yellow", markup=False, soft_wrap=True)
     if not summary.rankings:
         console.print("no cell has a result to rank", style="red")
     for objective, ranking in summary.rankings.items():
@@ -39,11 +39,9 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30) -> No
         console.print(str(front), markup=False, soft_wrap=True)
     for error in study.errors:
         console.print(error, style="red", markup=False)
-    lines = []
-    if study.earlier:
-        cells = "cell of an earlier space stays" if study.earlier == 1 else "cells of an earlier space stay"
-        lines.append(f"{study.earlier} {cells} in the journal, not in the tables")
-    lines += [f"tables and figures: {study.report_folder}/"]
+    lines = [f"tables and figures: {study.report_folder}/"]
+    if study.page is not None:
+        lines.append(f"the report as one page: {study.page.resolve().as_uri()}")
     if study.tracking is not None:
         lines.append(study.tracking.message)
         if study.tracking.complete:

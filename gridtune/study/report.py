@@ -14,13 +14,15 @@ import pyarrow.csv as pa_csv
 from gridtune.core.system import get_system
 from gridtune.errors import SweepError
 from gridtune.report.derived import add_derived
-from gridtune.report.facts import FACTS_FILE
+from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.material import ReportMaterial
+from gridtune.report.page import PAGE_FILE, PageMaterial, trial_order, write_page
 from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
 from gridtune.report.summary import Summary, summarise, write_report
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
-from gridtune.sweep.run import RESULTS_NAME
+from gridtune.sweep.journal import read_journal, read_proposals
+from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
 from gridtune.sweep.runner import error_text
 
 if TYPE_CHECKING:
@@ -29,7 +31,15 @@ if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
     from gridtune.tracking.tracker import Artefact, MlflowTracker
 
-__all__ = ["SCHEDULES", "artefacts", "make_tracker", "report_study", "schedule_paths", "write_study"]
+__all__ = [
+    "SCHEDULES",
+    "artefacts",
+    "make_tracker",
+    "report_study",
+    "schedule_paths",
+    "with_page",
+    "write_study",
+]
 
 #: The folder in a sweep's that holds its schedules.
 SCHEDULES = "schedules"
@@ -79,12 +89,13 @@ def report_study(
     if other:
         summary = summarise(table, facts)
         files = write_report(summary, folder / other)
-        add_derived(folder, files)
         study = Study(folder, facts, cells, table, summary, files, report=folder / other)
-        return replace(study, earlier=earlier, renaming=sweep.renaming.message)
+        study = with_page(replace(study, earlier=earlier, renaming=sweep.renaming.message), ())
+        add_derived(folder, study.files)
+        return study
     study = write_study(folder, summarise(table, facts), cells, table)
-    study = replace(study, earlier=earlier, renaming=sweep.renaming.message)
     schedules = read_schedules(folder / SCHEDULES)
+    study = with_page(replace(study, earlier=earlier, renaming=sweep.renaming.message), schedules)
     add_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
     if not tracking:
         return study
@@ -117,6 +128,26 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
         return get_system(system).report(material), None
     except Exception as fault:
         return [], f"the report of the system {system!r} failed: {error_text(fault)}"
+
+
+def with_page(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
+    """Write the study's page into its report's folder; return the study with it."""
+    order: list[str] = []
+    if _is_adaptive(study.facts):
+        journal = study.directory / JOURNAL_NAME
+        order = trial_order(study.results, read_journal(journal), read_proposals(journal))
+    material = PageMaterial(
+        study.summary, study.table, study.results, study.directory, schedules, order, study.notes
+    )
+    page = write_page(material, study.report_folder / PAGE_FILE)
+    return replace(study, files=[*study.files, page], page=page)
+
+
+def _is_adaptive(facts: SweepFacts) -> bool:
+    """Return whether configurations were chosen by what was found before."""
+    strategy = facts.space.get("strategy")
+    options = strategy.values() if isinstance(strategy, Mapping) else ()
+    return any(isinstance(option, Mapping) and "trials" in option for option in options)
 
 
 def schedule_paths(schedules: Sequence[ScheduleFiles], folder: Path) -> list[Path]:

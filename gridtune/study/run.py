@@ -14,7 +14,7 @@ from gridtune.report.schedules import write_schedules
 from gridtune.report.summary import summarise
 from gridtune.report.tables import report_console
 from gridtune.study.printing import print_errors, print_study
-from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, write_study
+from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, with_page, write_study
 from gridtune.study.study import Study
 from gridtune.sweep.driver_status import StatusFile
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
@@ -128,6 +128,7 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
             tracker.publish(summary, seconds=sweep.seconds)
         study = write_study(sweep.path.parent, summary, sweep.results, sweep.table)
         schedules = write_schedules(study.summary, study.results, study.directory / SCHEDULES)
+        study = with_page(replace(study, earlier=sweep.earlier, renaming=sweep.renaming), schedules)
         files = [*study.files, *schedule_paths(schedules, study.directory)]
         # What an earlier space of the same name left would pass for this one's.
         replace_derived(study.directory, files)
@@ -145,6 +146,4 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
         # Whatever happened, no run of the tracking store is left as running.
         outcome = tracker.close(status) if tracker else None
         said.close(end)
-    return replace(
-        study, files=files, tracking=outcome, sweep=sweep, earlier=sweep.earlier, renaming=sweep.renaming
-    )
+    return replace(study, files=files, tracking=outcome, sweep=sweep)

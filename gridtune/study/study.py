@@ -60,6 +60,8 @@ class Study:
         The result of the sweep; None if it was only reported.
     report
         Where tables and figures are; None for the sweep's folder.
+    page
+        The report as one HTML page; None if it was not written.
     earlier
         Cells in the journal that the space no longer has.
     renaming
@@ -77,6 +79,7 @@ class Study:
     tracking: TrackingOutcome | None = None
     sweep: SweepResult | None = None
     report: Path | None = None
+    page: Path | None = None
     earlier: int = 0
     renaming: str | None = None
     report_error: str | None = None
@@ -210,6 +213,17 @@ class Study:
         return self.report or self.directory
 
     @property
+    def notes(self) -> list[str]:
+        """What else a reader must know: names that changed, cells of an earlier space."""
+        notes = [] if self.renaming is None else [self.renaming]
+        if self.earlier:
+            cells = (
+                "cell of an earlier space stays" if self.earlier == 1 else "cells of an earlier space stay"
+            )
+            notes.append(f"{self.earlier} {cells} in the journal, not in the tables")
+        return notes
+
+    @property
     def counts(self) -> dict[str, int]:
         """Cells by state."""
         return dict(Counter(result.state for result in self.results))
@@ -242,6 +256,7 @@ class Study:
             "fronts": {front.stratum: _front_dict(front) for front in self.summary.fronts},
             "directory": str(self.directory),
             "report": str(self.report_folder),
+            "page": None if self.page is None else self.page.resolve().as_uri(),
             "results": str(self.directory / RESULTS_NAME),
             "files": [str(path) for path in self.files],
             "renaming": self.renaming,

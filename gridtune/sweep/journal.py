@@ -33,7 +33,7 @@ from gridtune.sweep.journal_lines import (
 )
 from gridtune.sweep.room import AppendOnlyFile, OnFull
 
-__all__ = ["JOURNAL_SCHEMA", "Journal", "read_journal"]
+__all__ = ["JOURNAL_SCHEMA", "Journal", "read_journal", "read_proposals"]
 
 #: Version of the lines' form; a journal of a newer one is not touched. 2 added proposals and checks.
 JOURNAL_SCHEMA = 2
@@ -50,6 +50,11 @@ def read_journal(path: Path) -> dict[str, CellResult]:
     Reading takes no lock: a line still being written is passed over.
     """
     return _read(path)[0]
+
+
+def read_proposals(path: Path) -> list[Mapping[str, Any]]:
+    """Return what adaptive strategies have proposed, in the order it was written; [] without a file."""
+    return _read(path)[1]
 
 
 def _read(path: Path) -> tuple[dict[str, CellResult], list[Mapping[str, Any]], int, int]:

@@ -1,0 +1,331 @@
+"""The numbers behind the page's charts, as one JSON document."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gridtune.core.cells import CellResult, finite_json
+from gridtune.report.front import Front
+from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, varying_parameters
+from gridtune.report.page.convergence import best_so_far, hypervolume_so_far
+from gridtune.report.page.effects import effects_of
+from gridtune.report.page.schedule import schedule_content
+from gridtune.report.plots import is_logarithmic
+from gridtune.report.ranking import ranking_head, strata
+from gridtune.report.schedules import ScheduleFiles
+from gridtune.report.summary import Summary
+from gridtune.report.tables import ranking_notes
+
+__all__ = ["MOST_ROWS", "PageMaterial", "page_content", "page_json"]
+
+#: Configurations of a table that the page holds; of more, the best.
+MOST_ROWS = 20_000
+#: Values of single replicates that the page holds, all tables together.
+_MOST_VALUES = 250_000
+_DIGITS = 6
+#: Columns of a ranking that the page has, by the names that its scripts use.
+_NUMBERS = {
+    "rank": "rank",
+    "n": "n",
+    "mean": "mean",
+    "low": "ci_low",
+    "high": "ci_high",
+    "iqm": "iqm",
+    "relative": "relative",
+    "relativeLow": "relative_low",
+    "relativeHigh": "relative_high",
+    "p": "p_value",
+    "failures": "failures",
+}
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PageMaterial:
+    """What a page is made of.
+
+    Attributes
+    ----------
+    summary
+        The rankings, with the facts of the sweep.
+    table
+        A row per cell.
+    results
+        Every cell's result.
+    directory
+        The sweep's folder.
+    schedules
+        Schedules that were written.
+    order
+        Configurations' ids in the order they were tried, for an adaptive strategy; else empty.
+    notes
+        What else is to be said: names that changed, cells of an earlier space.
+    """
+
+    summary: Summary
+    table: pa.Table
+    results: Sequence[CellResult]
+    directory: Path
+    schedules: Sequence[ScheduleFiles] = ()
+    order: Sequence[str] = ()
+    notes: Sequence[str] = field(default_factory=list)
+
+
+def page_json(content: Mapping[str, Any]) -> str:
+    """Return the content as JSON that can stand inside a script element of a page."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # Nothing in it may end the element or open a comment, and two line ends are no part of older JavaScript.
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def page_content(material: PageMaterial) -> dict[str, Any]:
+    """Return what the page's scripts draw; see `assets/main.js` for how it is used."""
+    summary = material.summary
+    heads = {objective: ranking_head(ranking) for objective, ranking in summary.rankings.items()}
+    order = {key: place for place, key in enumerate(material.order)}
+    values = {objective: _replicate_values(material.table, objective) for objective in heads}
+    budget = _MOST_VALUES
+    tables = []
+    for stratum, overall, by_objective in _strata(summary):
+        replicates = {} if overall else values
+        tables.append(_table(summary, stratum, by_objective, replicates, order, budget))
+        budget -= tables[-1].pop("used")
+    for table in tables:
+        if table["overall"]:
+            _add_strata_as_replicates(table, tables)
+    drawn = {key for files in material.schedules for key in files.tables}
+    return {
+        "name": summary.facts.name,
+        "objectives": [
+            {"name": name, "unit": head.unit, "direction": head.direction} for name, head in heads.items()
+        ],
+        "baseline": list(summary.facts.baseline),
+        "adaptive": bool(material.order),
+        "tables": tables,
+        "schedules": schedule_content(material.schedules, _labels(summary, drawn)),
+    }
+
+
+def _strata(summary: Summary) -> list[tuple[str, bool, dict[str, list[dict[str, Any]]]]]:
+    """Return name, whether it is over all, and objective to rows of each table, the overall one first."""
+    found: dict[tuple[str, bool], dict[str, list[dict[str, Any]]]] = {}
+    for rankings, overall in ((summary.overall, True), (summary.rankings, False)):
+        for objective, ranking in rankings.items():
+            for name, rows in strata(ranking):
+                found.setdefault(("overall" if overall else name, overall), {})[objective] = rows
+    return [(name, overall, by_objective) for (name, overall), by_objective in found.items()]
+
+
+def _table(
+    summary: Summary,
+    stratum: str,
+    by_objective: Mapping[str, Sequence[Row]],
+    values: Mapping[str, Mapping[str, Mapping[str, float]]],
+    order: Mapping[str, int],
+    budget: int,
+) -> dict[str, Any]:
+    """Return a stratum: configurations in the order of the first objective, and a view of each."""
+    first = next(iter(by_objective))
+    overall = stratum == "overall" and not values
+    rankings = summary.overall if overall else summary.rankings
+    varying = varying_parameters(rankings[first], without=ranking_head(rankings[first]).group_by)
+    every = by_objective[first]
+    shown = _shown(every)
+    places = {_identity(row): place for place, row in enumerate(shown)}
+    # The configurations of another workload are other trials.
+    tried = sorted(
+        (row["configuration_id"] for row in every if row["configuration_id"] in order), key=order.__getitem__
+    )
+    own_order = {key: place for place, key in enumerate(tried, start=1)}
+    labels = list(
+        dict.fromkeys(
+            label for row in every for label in values.get(first, {}).get(row["configuration_id"] or "", {})
+        )
+    )
+    kept = len(shown) if not labels else min(len(shown), budget // (len(labels) * len(by_objective)))
+    table: dict[str, Any] = {
+        "name": stratum,
+        "overall": overall,
+        "configurations": len(every),
+        "ids": [row["configuration_id"] for row in shown],
+        "baseline": [place for place, row in enumerate(shown) if row["is_baseline"]],
+        "parameters": {
+            name: [finite_json(row[PARAMETER_PREFIX + name]) for row in shown] for name in varying
+        },
+        "replicates": labels,
+        "views": {},
+        "used": kept * len(labels) * len(by_objective),
+    }
+    for objective, rows in by_objective.items():
+        aligned: list[Row | None] = [None] * len(shown)
+        for row in rows:
+            place = places.get(_identity(row))
+            if place is not None:
+                aligned[place] = row
+        view = _view(aligned)
+        view["values"] = (
+            [
+                [
+                    _short(values[objective].get(row["configuration_id"] or "", {}).get(label))
+                    for label in labels
+                ]
+                for row in shown[:kept]
+            ]
+            if values
+            else []
+        )
+        view["notes"] = list(ranking_notes(rows, shown, ranking_head(rankings[objective])))
+        view["effects"] = _effects(rows, varying, rankings[objective])
+        if own_order:
+            view["trials"] = _trials(rows, own_order, ranking_head(rankings[objective]).direction)
+        table["views"][objective] = view
+    fronts = [front for front in summary.fronts if (front.stratum, front.overall) == (stratum, overall)]
+    if fronts:
+        table["front"] = _front(fronts[0], places, own_order)
+    return table
+
+
+def _shown(rows: Sequence[Row]) -> list[Row]:
+    return [row for place, row in enumerate(rows) if place < MOST_ROWS or row["is_baseline"]]
+
+
+def _identity(row: Row) -> Any:
+    if row["configuration_id"] is not None:
+        return row["configuration_id"]
+    return tuple(value for name, value in row.items() if name.startswith(PARAMETER_PREFIX))
+
+
+def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
+    view: dict[str, Any] = {
+        name: [None if row is None else _short(row[column]) for row in rows]
+        for name, column in _NUMBERS.items()
+    }
+    view["verdict"] = ["" if row is None else row["verdict"] for row in rows]
+    view["complete"] = [row is not None and row["complete"] for row in rows]
+    return view
+
+
+def _short(value: Any) -> Any:
+    """Return a number with six digits, which is more than any chart can show."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+
+
+def _replicate_values(table: pa.Table, objective: str) -> dict[str, dict[str, float]]:
+    """Return configuration id to replicate to the objective's value, of the cells that are done."""
+    names = ("configuration_id", "replicate", "state", f"metric.{objective}")
+    found: dict[str, dict[str, float]] = {}
+    for key, replicate, state, value in zip(*(table[name].to_pylist() for name in names), strict=True):
+        found.setdefault(key, {})[replicate] = math.nan if value is None or state != "done" else value
+    return found
+
+
+def _add_strata_as_replicates(table: dict[str, Any], tables: Sequence[Mapping[str, Any]]) -> None:
+    """Give the table over all strata each stratum's difference, as other tables have replicates."""
+    single = [other for other in tables if not other["overall"]]
+    table["replicates"] = [other["name"] for other in single]
+    for objective, view in table["views"].items():
+        columns = []
+        for other in single:
+            names = [name for name in table["parameters"] if name in other["parameters"]]
+            places = {
+                tuple(other["parameters"][name][place] for name in names): place
+                for place in range(len(other["ids"]))
+            }
+            relative = other["views"].get(objective, {}).get("relative", [])
+            wanted = zip(*(table["parameters"][name] for name in names), strict=True)
+            columns.append(
+                [
+                    0.0 if place in other["baseline"] else relative[place] if place is not None else None
+                    for place in map(places.get, wanted)
+                ]
+                if relative
+                else [None] * len(table["ids"])
+            )
+        view["values"] = [list(row) for row in zip(*columns, strict=True)]
+
+
+def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> dict[str, Any] | None:
+    head = ranking_head(ranking)
+    # Over all strata: ratios to the baseline, for which logarithms make sense too.
+    means = [row["mean"] if not head.overall else _ratio(row) for row in rows]
+    effects = effects_of(
+        {name: [row[PARAMETER_PREFIX + name] for row in rows] for name in varying},
+        [math.nan if mean is None else mean for mean in means],
+        direction=head.direction,
+        logarithmic=is_logarithmic(means),
+    )
+    if effects is None:
+        return None
+    return {
+        "main": [_rounded(asdict(effect)) for effect in effects.main],
+        "interactions": [
+            _rounded(asdict(pair) | {"means": pair.means.tolist()}) for pair in effects.interactions
+        ],
+        "logarithmic": effects.logarithmic,
+        "complete": effects.complete,
+        "leftOut": effects.left_out,
+    }
+
+
+def _ratio(row: Row) -> float | None:
+    if row["is_baseline"]:
+        return 1.0
+    return None if row["relative"] is None else 1.0 + float(row["relative"])
+
+
+def _rounded(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {name: _rounded(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_rounded(value) for value in content]
+    return _short(content)
+
+
+def _trials(rows: Sequence[Row], order: Mapping[str, int], direction: str) -> dict[str, Any]:
+    tried = sorted(
+        (row for row in rows if row["configuration_id"] in order),
+        key=lambda row: order[row["configuration_id"]],
+    )
+    means = [row["mean"] if row["complete"] else None for row in tried]
+    return {
+        "trial": [order[row["configuration_id"]] for row in tried],
+        "mean": [_short(mean) for mean in means],
+        "best": [_short(best) for best in best_so_far(means, direction)],
+    }
+
+
+def _front(front: Front, places: Mapping[Any, int], order: Mapping[str, int]) -> dict[str, Any]:
+    identities = [_identity(parts[0]) for parts in front.rows[: front.size]]
+    return {
+        "objectives": [head.objective for head in front.heads],
+        "members": [places[key] for key in identities if key in places],
+        "configurations": len(front.rows),
+        "size": front.size,
+        "hypervolume": front.hypervolume,
+        "limit": front.limit,
+        "reference": [_short(value) for value in front.reference],
+        "volumes": [[trial, _short(volume)] for trial, volume in hypervolume_so_far(front, order)],
+    }
+
+
+def _labels(summary: Summary, wanted: Set[str]) -> dict[str, str]:
+    """Return configuration id to the configuration in words."""
+    labels = {}
+    for ranking in list(summary.rankings.values())[:1]:
+        varying = varying_parameters(ranking, without=ranking_head(ranking).group_by)
+        for row in ranking.to_pylist():
+            if row["configuration_id"] in wanted:
+                parameters = {name.removeprefix(PARAMETER_PREFIX): value for name, value in row.items()}
+                labels[row["configuration_id"]] = configuration_label(parameters, varying)
+    return labels

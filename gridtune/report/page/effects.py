@@ -1,0 +1,277 @@
+"""Main effects of parameters and interactions of pairs, from the configurations' means.
+
+The main effect of a parameter is the mean of the configurations that share a value of it, whatever their
+other parameters are. On a full grid that is the functional analysis of variance (I. M. Sobol', "Sensitivity
+estimates for nonlinear mathematical models", 1993): the variance among the configurations' means splits into
+shares of single parameters, of pairs beyond the sum of the two, and a rest. In a sample numbers are put into
+bins of about equally many configurations, parameters are correlated by chance (or, where the strategy is
+adaptive, because good regions are visited more often), and the shares need not add up; they are corrected for
+the number of bins as ε² is (T. L. Kelley, PNAS 21, 1935).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.report.labels import distinct, value_text
+
+__all__ = ["Effects", "Interaction", "MainEffect", "effects_of"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: A number with more values than these is put into bins; a word with more is too much for a figure.
+_MOST_VALUES, _MOST_WORDS = 12, 24
+_MOST_BINS = 6
+#: Configurations that a bin of two parameters should have on average.
+_PER_FIELD = 5
+#: What is looked at, and what is shown.
+_MOST_PARAMETERS, MOST_INTERACTIONS = 12, 6
+
+
+@dataclass(frozen=True)
+class _Levels:
+    name: str
+    labels: list[str]
+    codes: Ints
+    binned: bool
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class MainEffect:
+    """What a parameter does on average.
+
+    Attributes
+    ----------
+    name, labels
+        The parameter and its values or bins.
+    means
+        Mean over the configurations at each; the geometric mean where `Effects.logarithmic`.
+    best
+        The best mean of a configuration at each.
+    counts
+        Configurations at each.
+    share
+        Of the variance among configurations, from 0 to 1.
+    ordered
+        Whether the labels are numbers or ranges of them.
+    """
+
+    name: str
+    labels: list[str]
+    means: list[float]
+    best: list[float]
+    counts: list[int]
+    share: float
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """What two parameters do together.
+
+    Attributes
+    ----------
+    down, across
+        The parameters.
+    labels
+        The values or bins of each.
+    means
+        Shape (down, across); NaN where no configuration is.
+    share
+        Of the variance, beyond what the two do each by itself.
+    """
+
+    down: str
+    across: str
+    labels: tuple[list[str], list[str]]
+    means: Floats
+    share: float
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Effects of the parameters on one objective.
+
+    Attributes
+    ----------
+    main
+        By falling share.
+    interactions
+        The strongest pairs, by falling share.
+    logarithmic
+        Whether logarithms of the means were taken, because the means spread far.
+    complete
+        Whether every combination of the values was run, which makes the shares add up.
+    left_out
+        Parameters that are not shown: words with too many values, and whatever is beyond a dozen.
+    """
+
+    main: list[MainEffect]
+    interactions: list[Interaction]
+    logarithmic: bool
+    complete: bool
+    left_out: list[str]
+
+
+def effects_of(
+    parameters: Mapping[str, Sequence[Any]], means: Sequence[float], *, direction: str, logarithmic: bool
+) -> Effects | None:
+    """Return the effects of parameters on the means of configurations.
+
+    Parameters
+    ----------
+    parameters
+        Name to value of each configuration, None where it does not apply.
+    means
+        The objective's mean of each configuration; those without a finite one are left out.
+    direction
+        "min" or "max".
+    logarithmic
+        Whether to take logarithms; the means must be positive.
+
+    Returns
+    -------
+    Effects or None
+        None where fewer than three configurations have a mean, or no parameter varies among them.
+    """
+    values = np.array(means, dtype=np.float64)
+    there = np.flatnonzero(np.isfinite(values)).tolist()
+    values = values[there]
+    columns = {name: [column[index] for index in there] for name, column in parameters.items()}
+    columns = {name: column for name, column in columns.items() if len(set(column)) > 1}
+    if len(there) < 3 or not columns:
+        return None
+    levels, left_out = _all_levels(columns, len(there))
+    response = np.log(values) if logarithmic else values
+    total = float(((response - response.mean()) ** 2).sum())
+    complete = _is_grid(levels, len(there))
+    main = [
+        _main(level, values, response, total, direction=direction, logarithmic=logarithmic, exact=complete)
+        for level in levels
+    ]
+    pairs = [
+        _interaction(*pair, response, total, logarithmic=logarithmic, exact=complete)
+        for pair in combinations(levels, 2)
+    ]
+    return Effects(
+        main=sorted(main, key=lambda effect: -effect.share),
+        interactions=sorted(pairs, key=lambda pair: -pair.share)[:MOST_INTERACTIONS],
+        logarithmic=logarithmic,
+        complete=complete,
+        left_out=left_out,
+    )
+
+
+def _all_levels(columns: Mapping[str, Sequence[Any]], count: int) -> tuple[list[_Levels], list[str]]:
+    bins = int(min(max(math.sqrt(count / _PER_FIELD), 2), _MOST_BINS))
+    found: list[_Levels] = []
+    left_out: list[str] = []
+    for name, column in columns.items():
+        level = _levels(name, column, bins) if len(found) < _MOST_PARAMETERS else None
+        if level is None:
+            left_out.append(name)
+        else:
+            found.append(level)
+    return found, left_out
+
+
+def _levels(name: str, column: Sequence[Any], bins: int) -> _Levels | None:
+    """Return the levels of one parameter: its values, or bins of about equally many configurations."""
+    listed = distinct([value for value in column if value is not None])
+    number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed)
+    # A sample of numbers hardly has one twice; a list of a few is a grid's.
+    sampled = number and len(listed) > max(len(column) // 2, bins) and len(listed) > _MOST_VALUES // 2
+    if len(listed) <= (_MOST_VALUES if number else _MOST_WORDS) and not sampled:
+        missing = [None] if None in column else []
+        places = {value: place for place, value in enumerate([*listed, *missing])}
+        codes = np.array([places[value] for value in column], dtype=np.int64)
+        return _Levels(name, list(map(value_text, places)), codes, binned=False, ordered=number)
+    return _bins(name, column, bins) if number else None
+
+
+def _bins(name: str, column: Sequence[Any], bins: int) -> _Levels:
+    """Return a number's levels: ranges of about equally many configurations, and where it does not apply."""
+    numbers = np.array([math.nan if value is None else float(value) for value in column])
+    cuts = np.nanquantile(numbers, np.linspace(0, 1, bins + 1)[1:-1])
+    places = np.searchsorted(cuts, numbers, side="left")
+    places[np.isnan(numbers)] = bins
+    # Where a value is frequent, a bin may be empty.
+    found, codes = np.unique(places, return_inverse=True)
+    labels = []
+    for place in range(len(found)):
+        inside = numbers[codes == place]
+        low, high = (value_text(float(f"{end:.3g}")) for end in (inside.min(), inside.max()))
+        labels.append("–" if np.isnan(inside[0]) else low if low == high else f"{low} … {high}")
+    return _Levels(name, labels, codes.astype(np.int64), binned=True, ordered=True)
+
+
+def _is_grid(levels: Sequence[_Levels], count: int) -> bool:
+    """Return whether every combination of values was run once."""
+    if any(level.binned for level in levels):
+        return False
+    combined = {tuple(codes) for codes in np.array([level.codes for level in levels]).T.tolist()}
+    return len(combined) == count == math.prod(len(level.labels) for level in levels)
+
+
+def _group_means(codes: Ints, response: Floats, count: int) -> tuple[Floats, Ints]:
+    sizes = np.bincount(codes, minlength=count)
+    with np.errstate(invalid="ignore"):
+        return np.bincount(codes, weights=response, minlength=count) / np.where(sizes, sizes, math.nan), sizes
+
+
+def _share(explained: float, freedom: int, residual: float, left: int, total: float, *, exact: bool) -> float:
+    """Return an effect's share of the variance, without what as many random groups would explain."""
+    if total <= 0:
+        return 0.0
+    chance = 0.0 if exact or left <= 0 else freedom * residual / left
+    return float(min(max((explained - chance) / total, 0.0), 1.0))
+
+
+def _main(
+    level: _Levels,
+    values: Floats,
+    response: Floats,
+    total: float,
+    *,
+    direction: str,
+    logarithmic: bool,
+    exact: bool,
+) -> MainEffect:
+    count = len(level.labels)
+    means, sizes = _group_means(level.codes, response, count)
+    explained = float(np.nansum(sizes * (means - response.mean()) ** 2))
+    share = _share(explained, count - 1, total - explained, len(response) - count, total, exact=exact)
+    pick = np.min if direction == "min" else np.max
+    best = [float(pick(values[level.codes == place])) for place in range(count)]
+    shown = np.exp(means) if logarithmic else means
+    return MainEffect(level.name, level.labels, shown.tolist(), best, sizes.tolist(), share, level.ordered)
+
+
+def _interaction(
+    first: _Levels, second: _Levels, response: Floats, total: float, *, logarithmic: bool, exact: bool
+) -> Interaction:
+    # The longer list goes down, where there is room for its words.
+    across, down = sorted((first, second), key=lambda level: len(level.labels))
+    rows, columns = len(down.labels), len(across.labels)
+    means, sizes = _group_means(down.codes * columns + across.codes, response, rows * columns)
+    between = float(np.nansum(sizes * (means - response.mean()) ** 2))
+    indicators = np.zeros((len(response), rows + columns))
+    indicators[np.arange(len(response)), down.codes] = 1
+    indicators[np.arange(len(response)), rows + across.codes] = 1
+    fitted = indicators @ np.linalg.lstsq(indicators, response, rcond=None)[0]
+    explained = between - float(((fitted - response.mean()) ** 2).sum())
+    used = int((sizes > 0).sum())
+    freedom = max(used - (rows + columns - 1), 0)
+    share = _share(explained, freedom, total - between, len(response) - used, total, exact=exact)
+    shape = means.reshape(rows, columns)
+    labels = down.labels, across.labels
+    return Interaction(down.name, across.name, labels, np.exp(shape) if logarithmic else shape, share)
