@@ -37,10 +37,15 @@ _PUBLIC = {
     "write_workload": "gridtune.workload",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604  (all are strings)
+#: Public modules that are imported when they are first used: this one imports Ray.
+_MODULES = ("tune",)
+
+__all__ = ["__version__", *sorted([*_PUBLIC, *_MODULES])]  # noqa: PLE0604  (all are strings)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"gridtune.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'gridtune' has no attribute {name!r}")
     value = getattr(importlib.import_module(_PUBLIC[name]), name)

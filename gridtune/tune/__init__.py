@@ -1,0 +1,21 @@
+"""Systems as trainables of Ray Tune, for `tune.Tuner`s of one's own.
+
+    from ray import tune
+    import gridtune as gt
+
+    tuner = tune.Tuner(
+        gt.tune.trainable("shutdown", fixed={"trace": "taurus_days", "policy": "timeout"}, replicates=10),
+        param_space={"timeout": tune.randint(0, 20)},
+        tune_config=tune.TuneConfig(metric="energy_waste_per_day", mode="min", num_samples=20),
+        run_config=tune.RunConfig(callbacks=[gt.tune.MlflowCallback("timeouts")]),
+    )
+    print(tuner.fit().get_best_result().config)
+
+For sweeps that are resumed, ranked and reported, use `gridtune.run_sweep`: its strategies `optuna`, `asha`,
+`hyperband` and `median` run through Tune as well.
+"""
+
+from gridtune.tune.callback import MlflowCallback
+from gridtune.tune.trainable import SystemTrainable, trainable
+
+__all__ = ["MlflowCallback", "SystemTrainable", "trainable"]

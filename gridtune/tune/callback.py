@@ -1,0 +1,191 @@
+"""`MlflowCallback`: tracks the trials of a `tune.Tuner`, from the driver alone."""
+
+from __future__ import annotations
+
+import time
+import uuid
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ray import tune
+from ray.tune.result import AUTO_RESULT_KEYS
+
+from gridtune.errors import GridtuneWarning
+from gridtune.report.labels import value_text
+from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text
+from gridtune.tracking.outbox import Outbox
+from gridtune.tracking.provenance import user_tags
+from gridtune.tracking.records import now_milliseconds
+from gridtune.tracking.runs import SweepRuns
+from gridtune.tracking.store import artifact_root, open_store, tracking_uri, without_secrets
+
+__all__ = ["MlflowCallback"]
+
+#: Seconds between two times that results are sent.
+_SEND_SECONDS = 2.0
+#: What Tune adds to results, beside `AUTO_RESULT_KEYS`.
+_BOOK_KEEPING = frozenset({"done", "trial_id", "experiment_tag", "training_iteration", "checkpoint_dir_name"})
+
+
+@dataclass
+class _TrackedTrial:
+    name: str
+    parameters: Mapping[str, str]
+    history: list[tuple[str, float, int]] = field(default_factory=list)
+    status: str = "RUNNING"
+    changed: bool = True
+
+
+class MlflowCallback(tune.Callback):
+    """Tracks a tuning in MLflow: a run for it, and one below for each trial.
+
+    A trial's run has its configuration as parameters and every number that it reports as a metric, by
+    training iteration; the last value of `gridtune.tune.trainable` is the mean over the replicates. One
+    process, the driver, writes, in batches; a store that is away does not hold the tuning up.
+
+    Parameters
+    ----------
+    experiment
+        The experiment's name.
+    tracking_uri
+        The tracking store; by default that of `MLFLOW_TRACKING_URI`, else SQLite (`mlflow.db`) in the
+        working directory.
+    patience
+        Seconds of nothing but failures after which the end of the tuning no longer waits for the store.
+    """
+
+    def __init__(self, experiment: str, *, tracking_uri: str | None = None, patience: float = 30.0) -> None:
+        self._experiment, self._uri, self._patience = experiment, tracking_uri, patience
+        self._outbox: Outbox | None = None
+        self._runs: SweepRuns | None = None
+        self._trials: dict[str, _TrackedTrial] = {}
+        self._next = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tune pickles callbacks before it begins; what is open cannot travel.
+        return {**self.__dict__, "_outbox": None, "_runs": None}
+
+    def setup(
+        self, stop: Any = None, num_samples: Any = None, total_num_samples: Any = None, **info: Any
+    ) -> None:
+        """Begin the tuning's run."""
+        uri = tracking_uri(self._uri)
+
+        def warn(fault: BaseException) -> None:
+            warnings.warn(
+                f"the tracking store {without_secrets(uri)} cannot be reached: {fault}",
+                GridtuneWarning,
+                stacklevel=2,
+            )
+
+        self._outbox = outbox = Outbox(lambda: open_store(uri), warn)
+        self._runs = runs = SweepRuns(
+            self._experiment,
+            uuid.uuid4().hex[:20],
+            name=f"{self._experiment} {datetime.now():%Y-%m-%d %H:%M}",
+            tags=user_tags(self._experiment),
+            artifacts=artifact_root(uri),
+        )
+        at = now_milliseconds()
+        outbox.put(
+            "the tuning's run", lambda store: runs.open(store, tags={}, parameters={}, datasets=(), at=at)
+        )
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Take notice of a trial, also when it begins again with another configuration."""
+        values = {name: value_text(value) for name, value in _flat(trial.config).items()}
+        label = " · ".join(f"{name}={value}" for name, value in values.items())
+        parameters = {clean_name(name): clean_text(value) for name, value in values.items()}
+        known = self._trials.get(trial.trial_id)
+        if known is None or known.parameters != parameters:
+            # Parameters of a run stay; those of a trial that PBT has changed are those it began with.
+            kept = parameters if known is None else known.parameters
+            history = [] if known is None else known.history
+            name = clean_text(label, 200) or trial.trial_id
+            self._trials[trial.trial_id] = _TrackedTrial(name, kept, history)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Take what a trial reports; now and then send what is new."""
+        tracked, step = self._trials[trial.trial_id], int(result.get("training_iteration", 0))
+        for name, value in _flat(result).items():
+            known = name in AUTO_RESULT_KEYS or name in _BOOK_KEEPING or name.startswith(("config/", "perf/"))
+            if not known and isinstance(value, int | float) and not isinstance(value, bool):
+                tracked.history.append((clean_name(name), float(value), step))
+        tracked.changed = True
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _SEND_SECONDS
+            self._send(final=False)
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Take the end of a trial."""
+        self._end(trial, "FINISHED")
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Take the failure of a trial."""
+        self._end(trial, "FAILED")
+
+    def _end(self, trial: Any, status: str) -> None:
+        tracked = self._trials.get(trial.trial_id)
+        if tracked is not None:
+            tracked.status, tracked.changed = status, True
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Send everything, and end the runs."""
+        outbox, runs = self._outbox, self._runs
+        if outbox is None or runs is None:
+            return
+        self._send(final=True)
+        statuses = [tracked.status for tracked in self._trials.values()]
+        failed, at = statuses.count("FAILED"), now_milliseconds()
+        counts = f"{len(statuses)} trials" + (f", {failed} failed" if failed else "")
+        outbox.put("the tuning's totals", lambda store: runs.update_parent(store, {"trials": counts}))
+        outbox.put("the tuning's end", lambda store: runs.end(store, "FINISHED", at))
+        if not outbox.drain(self._patience):
+            reason = f": {outbox.fault}" if outbox.fault else ""
+            message = f"{len(outbox.unsent)} items were not sent to the tracking store{reason}"
+            warnings.warn(message, GridtuneWarning, stacklevel=2)
+        outbox.close()
+
+    def _send(self, *, final: bool) -> None:
+        outbox, runs = self._outbox, self._runs
+        if outbox is None or runs is None or (outbox.unsent and not final):
+            return
+        at = now_milliseconds()
+        changed = [(key, tracked) for key, tracked in self._trials.items() if tracked.changed]
+        for ended in (False, True):
+            contents = [_content(*item) for item in changed if (item[1].status != "RUNNING") == ended]
+            if contents:
+                outbox.put("trials", _log(runs, contents, ended, at))
+        for _, tracked in changed:
+            tracked.changed = False
+
+
+def _log(runs: SweepRuns, contents: Sequence[ConfigurationContent], final: bool, at: int) -> Any:
+    return lambda store: runs.log(store, contents, final=final, at=at)
+
+
+def _content(key: str, tracked: _TrackedTrial) -> ConfigurationContent:
+    return ConfigurationContent(
+        key=key,
+        name=tracked.name,
+        tags={"gridtune.kind": "trial"},
+        parameters=tracked.parameters,
+        history=list(tracked.history),
+        values={},
+        status=tracked.status,
+    )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}/")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
