@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 from ray import tune
 
 from gridtune.core.cells import Replicate, canonical_json, finite_json, validated
-from gridtune.core.refusals import metric_hint, parameter_hint
+from gridtune.core.refusals import parameter_hint
 from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
 from gridtune.sweep.plan import space_replicates
-from gridtune.sweep.plugins import Plugin, load_plugins, read_plugin
+from gridtune.sweep.plugins import SentCode, SweepCode, load_plugins, read_plugin
 from gridtune.sweep.runner import run_cell
-from gridtune.sweep.space import Replicates
+from gridtune.sweep.space import SearchSpace, parse_space
+from gridtune.sweep.space_check import check_space
 from gridtune.sweep.warm import prepare_worker
 from gridtune.sweep.workloads import Workloads
 
@@ -35,27 +35,22 @@ class _Task:
 
     Attributes
     ----------
-    system
-        The system's name.
+    code
+        The system, and the code of users that it needs.
     fixed
         Parameters that every trial has.
-    replicates
-        The repetitions.
     steps
         What each iteration adds to a trial's parameters, and the replicates that it runs.
     metrics
         Names of the metrics that are reported.
-    plugins
-        The user's policies and systems.
     workloads
         The logs, read already.
     """
 
-    system: str
+    code: SentCode
     fixed: Mapping[str, Any]
     steps: Sequence[tuple[Mapping[str, Any], Sequence[Replicate]]]
     metrics: Sequence[str]
-    plugins: Sequence[Plugin]
     workloads: Workloads
 
 
@@ -66,7 +61,7 @@ def trainable(
     replicates: int | Mapping[str, int] = 1,
     resource: Mapping[str, Sequence[float]] | None = None,
     metrics: Iterable[str] | None = None,
-    traces: Iterable[str] = (),
+    choices: Mapping[str, Sequence[Any]] | None = None,
     plugins: Iterable[str | Path] = (),
 ) -> type[tune.Trainable]:
     """Return a class for `tune.Tuner` that runs a system with a trial's configuration as parameters.
@@ -89,9 +84,10 @@ def trainable(
         result has the value under the parameter's name, for a scheduler's `time_attr`.
     metrics
         What is reported; by default every metric of the system.
-    traces
-        Logs that `param_space` chooses among; those in `fixed` are known. They are read here, once, and
-        travel to the workers.
+    choices
+        Values of `param_space` that workers need something for: logs, `{"trace": ["kth-sp2", "sdsc-sp2"]}`,
+        which are read here, once, and travel to the workers; and policies that are registered in this
+        session. What `fixed` names is known.
     plugins
         Python files that register policies or systems.
 
@@ -105,61 +101,67 @@ def trainable(
 
     Raises
     ------
-    SweepError
-        If the system, a parameter, a metric or a plug-in is not known.
+    GridtuneError
+        If the system, a parameter, a metric or a plug-in is not known, or a log is not found.
     """
-    sources = [read_plugin(Path(path)) for path in plugins]
-    load_plugins(sources)
-    simulated = get_system(system)
-    fixed = dict(fixed or {})
-    _check_names(simulated, [*fixed, *(resource or {})])
-    reported = list(simulated.metrics if metrics is None else metrics)
-    for name in reported:
-        if name not in simulated.metrics:
-            raise SweepError(f"{system} has no metric {name!r}", hint=metric_hint(simulated, name))
-    workloads = Workloads()
-    for trace in [None, *traces]:
-        _read_traces(simulated, fixed if trace is None else {**fixed, "trace": trace}, workloads)
-    task = _Task(system, fixed, _steps(simulated, replicates, resource or {}), reported, sources, workloads)
+    content: dict[str, Any] = {
+        "name": "tune",
+        "system": system,
+        "fixed": dict(fixed or {}),
+        "dimensions": {
+            name: list(values) for name, values in {**(choices or {}), **(resource or {})}.items()
+        },
+        "replicates": {"seeds": replicates} if isinstance(replicates, int) else dict(replicates),
+        "plugins": [str(path) for path in plugins],
+    }
+    load_plugins([read_plugin(Path(path)) for path in plugins])
+    reported = list(get_system(system).metrics if metrics is None else metrics)
+    # What is reported may have no direction that is better; the user's own Tuner has one.
+    objective = [{"metric": name, "direction": "min"} for name in reported]
+    space = parse_space({**content, "objective": objective})
+    simulated = check_space(space)
+    task = _Task(
+        code=SweepCode(space, simulated).sent,
+        fixed=space.fixed,
+        steps=_steps(space, simulated, resource or {}),
+        metrics=reported,
+        workloads=_read_workloads(space, simulated),
+    )
     made: type[tune.Trainable] = tune.with_parameters(SystemTrainable, task=task)
     made.__name__ = system
     return made
 
 
 def _steps(
-    system: System, replicates: int | Mapping[str, int], resource: Mapping[str, Sequence[float]]
+    space: SearchSpace, system: System, resource: Mapping[str, Sequence[float]]
 ) -> list[tuple[dict[str, Any], list[Replicate]]]:
-    try:
-        asked = {"seeds": replicates} if isinstance(replicates, int) else replicates
-        repetitions = space_replicates(Replicates(**asked), system.Parameters.window_parameter)
-    except (ValidationError, TypeError) as refused:
-        reason = refused.errors()[0]["msg"] if isinstance(refused, ValidationError) else str(refused)
-        raise SweepError(f"replicates={replicates!r} are refused: {reason}", field="replicates") from None
+    repetitions = space_replicates(space.replicates, system.Parameters.window_parameter)
     if not resource:
         return [({}, [replicate]) for replicate in repetitions]
     if len(resource) > 1:
         raise SweepError("a resource is one parameter", field="resource", hint='such as {"until": [10, 30]}')
     ((name, values),) = resource.items()
-    if not values or list(values) != sorted(values):
-        raise SweepError("the values of a resource ascend", field=f"resource.{name}")
+    if list(values) != sorted(values):
+        raise SweepError("the values of a resource must ascend", field=f"resource.{name}")
     return [({name: value}, repetitions) for value in values]
 
 
-def _check_names(system: System, names: Iterable[str]) -> None:
-    for name in names:
-        if name not in system.Parameters.model_fields:
-            raise SweepError(f"{system.name} has no parameter {name!r}", hint=parameter_hint(system, name))
+def _read_workloads(space: SearchSpace, system: System) -> Workloads:
+    """Read the logs that the space names."""
+    workloads = Workloads(space.base)
+    listed = space.dimensions.get("trace")
+    for trace in [space.fixed.get("trace"), *((listed.values or ()) if listed else ())]:
+        if trace is not None:
+            workloads.checksums(system.traces(_checked(system, {**space.fixed, "trace": trace})))
+    return workloads
 
 
-def _read_traces(system: System, parameters: Mapping[str, Any], workloads: Workloads) -> None:
-    """Read the logs of some parameters; where the trials' own are still missing, of those that are there."""
+def _checked(system: System, parameters: Mapping[str, Any]) -> Any:
+    """Return parameters as the system knows them; where the trials' own are needed too, the log alone."""
     try:
-        checked: Any = validated(system, parameters)
+        return validated(system, parameters)
     except SweepError:
-        if "trace" not in parameters:
-            return
-        checked = validated(system, {"trace": parameters["trace"]})
-    workloads.checksums(system.traces(checked))
+        return validated(system, {"trace": parameters["trace"]})
 
 
 class SystemTrainable(tune.Trainable):
@@ -176,10 +178,9 @@ class SystemTrainable(tune.Trainable):
         if task is None:
             raise SweepError("this class has no system", hint="use gridtune.tune.trainable")
         self._task = task
-        load_plugins(task.plugins)
-        self._system = get_system(task.system)
+        self._system = task.code.load()
         self.reset_config(config)
-        prepare_worker(self._system, [{**self._parameters, **task.steps[0][0]}], task.plugins)
+        prepare_worker(self._system, [{**self._parameters, **task.steps[0][0]}], task.code.checksum)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Begin a trial."""
@@ -189,7 +190,10 @@ class SystemTrainable(tune.Trainable):
             for name, value in new_config.items()
         }
         self._parameters = {**self._task.fixed, **plain}
-        _check_names(self._system, self._parameters)
+        for name in self._parameters:
+            if name not in self._system.Parameters.model_fields:
+                hint = parameter_hint(self._system, name)
+                raise SweepError(f"{self._system.name} has no parameter {name!r}", hint=hint)
         self._steps_done = 0
         #: The metrics of every replicate since the configuration is what it is.
         self._values: list[dict[str, float]] = []
@@ -209,7 +213,7 @@ class SystemTrainable(tune.Trainable):
             self._values.clear()
         for replicate in replicates:
             parameters = {**self._parameters, **added, **replicate.parameters}
-            run = run_cell(task.system, parameters, seed=replicate.seed, workloads=task.workloads)
+            run = run_cell(task.code.system, parameters, seed=replicate.seed, workloads=task.workloads)
             self._values.append(
                 {name: float(run.outcome.metrics.get(name, math.nan)) for name in task.metrics}
             )

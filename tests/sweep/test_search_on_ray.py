@@ -18,7 +18,8 @@ from gridtune.sweep import CellResult, as_space, read_journal, run_space
 from gridtune.sweep.actors import ActorSettings
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.plan import Planner
-from gridtune.sweep.space_check import check_space, read_plugins
+from gridtune.sweep.plugins import SweepCode
+from gridtune.sweep.space_check import check_space
 from gridtune.sweep.tuning.execution import execute_search
 from gridtune.sweep.tuning.lockstep import objective_means
 from gridtune.sweep.workloads import Workloads
@@ -60,7 +61,7 @@ def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, 
     planner = Planner(space, check_space(space), Workloads())
     queue = AdaptiveQueue(planner, {}, workers=2)
     received: list[CellResult] = []
-    settings = ActorSettings("toy", read_plugins(space), {}, None, [])
+    settings = ActorSettings(SweepCode(space, planner.system).sent, {}, None, [])
     grid = execute_search(
         queue,
         settings,
