@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,9 @@ def simulate(
     workload: Workload,
     *,
     processors: int | None = None,
-    order: str | QueueOrder = "fcfs",
+    order: str | QueueOrder | Callable[..., float] = "fcfs",
     backfill: str | Backfilling = "easy",
-    fill_order: str | QueueOrder | None = None,
+    fill_order: str | QueueOrder | Callable[..., float] | None = None,
     walltime: str = "log",
     noise: float = 0.0,
     kill: bool = True,
@@ -61,7 +62,7 @@ def simulate(
     processors
         The machine's size; by default what the log says.
     order
-        A queue order's name, with parameters if it has any (`"wfp3(exponent=2)"`).
+        A queue order's name, with parameters if it has any (`"wfp3(exponent=2)"`), or the function itself.
     backfill
         A backfilling variant's name; see `gridtune.batch.policies.backfilling_names`.
     fill_order

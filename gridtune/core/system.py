@@ -55,6 +55,17 @@ class SystemParameters(BaseModel):
     #: The parameter that a space's `replicates: {windows: N}` sets to 1/N, 2/N, …
     window_parameter: ClassVar[str] = "window"
 
+    @classmethod
+    def register_function(cls, parameter: str, function: Callable[..., Any]) -> str:
+        """Register a function that was passed for a parameter, and return its name as a value of it.
+
+        Raises
+        ------
+        SweepError
+            If the parameter takes no function, which is so by default.
+        """
+        raise SweepError(f"{parameter!r} takes no function", field=parameter)
+
     def _refuse_idle(self, idle: Iterable[tuple[Iterable[str], str]]) -> None:
         """Refuse parameters that are set and decide nothing: one would make new cells for the same results.
 

@@ -17,6 +17,7 @@ from gridtune.study.printing import print_errors, print_study
 from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, with_page, write_study
 from gridtune.study.study import Study
 from gridtune.sweep.driver_status import StatusFile
+from gridtune.sweep.objects import SpaceObjects
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
 from gridtune.sweep.run import run_space
@@ -54,7 +55,10 @@ def run_sweep(
 
     Parameters
     ----------
-    space, address, workers, directory, retry_failed, shuffle, executor
+    space
+        As in `gridtune.sweep.run_space`. In a mapping, values of parameters may also be `Workload` objects,
+        and functions where a queue order is wanted.
+    address, workers, directory, retry_failed, shuffle, executor
         As in `gridtune.sweep.run_space`.
     tracking
         Whether to track in MLflow.
@@ -77,7 +81,12 @@ def run_sweep(
     """
     if output not in get_args(Output):
         raise SweepError(f"output must be one of {', '.join(get_args(Output))}, but got {output!r}")
-    checked = as_space(space)
+    if isinstance(space, Mapping):
+        objects = SpaceObjects(Path(directory or Path("results") / str(space.get("name"))))
+        checked = as_space(objects.replaced(space))
+        objects.write()
+    else:
+        checked = as_space(space)
     console = report_console() if output == "screen" else None
     tracker = make_tracker(tracking_uri, console) if tracking else None
     with Progress(console) as progress:

@@ -15,7 +15,7 @@ from gridtune.batch.policies.job_view import CHANGING_FIELDS, JobView
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 
-__all__ = ["QueueOrder", "get_queue_order", "queue_order", "queue_order_names"]
+__all__ = ["QueueOrder", "get_queue_order", "order_of_function", "queue_order", "queue_order_names"]
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,23 @@ def queue_order(name: str) -> Callable[[Callable[..., float]], Callable[..., flo
     return register
 
 
-def get_queue_order(reference: str | QueueOrder) -> QueueOrder:
-    """Return the order of that name, as in `"fcfs"` or `"wfp3(exponent=2)"`.
+def order_of_function(function: Callable[..., float]) -> QueueOrder:
+    """Return the queue order that a function is; one that is not registered yet is, under its own name.
+
+    Raises
+    ------
+    PolicyError
+        As `queue_order`.
+    """
+    for order in ORDERS.imported.values():
+        if order.score is function:
+            return order
+    queue_order(function.__name__)(function)
+    return ORDERS.imported[function.__name__]
+
+
+def get_queue_order(reference: str | QueueOrder | Callable[..., float]) -> QueueOrder:
+    """Return the order of that name, as in `"fcfs"` or `"wfp3(exponent=2)"`, or of a function.
 
     Raises
     ------
@@ -108,13 +123,16 @@ def get_queue_order(reference: str | QueueOrder) -> QueueOrder:
     """
     if isinstance(reference, QueueOrder):
         return reference
-    require(reference, str, "a queue order", error=PolicyError, hint="the name it is registered by")
-    name, _, rest = reference.strip().partition("(")
+    if inspect.isfunction(reference):
+        return order_of_function(reference)
+    hint = "the name it is registered by"
+    text = require(reference, str, "a queue order", error=PolicyError, hint=hint)
+    name, _, rest = text.strip().partition("(")
     name = name.strip()
     order = ORDERS.find(name)
     if not rest:
         return order
-    return replace(order, parameters={**order.parameters, **_parse_parameters(order, reference, rest)})
+    return replace(order, parameters={**order.parameters, **_parse_parameters(order, text, rest)})
 
 
 def queue_order_names() -> list[str]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from gridtune.batch.policies import get_backfilling, get_queue_order
+from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.core.log_parameters import LogParameters, Partition, Window
 from gridtune.errors import PolicyError
 
@@ -88,6 +89,13 @@ class BatchParameters(LogParameters):
     cooldown: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="fraction of the jobs, the last to be submitted, that metrics leave out"
     )
+
+    @classmethod
+    def register_function(cls, parameter: str, function: Callable[..., Any]) -> str:
+        """Take a function as a queue order, under the name it is registered by or else its own."""
+        if parameter not in ("order", "fill_order"):
+            return super().register_function(parameter, function)
+        return order_of_function(function).name
 
     @field_validator("order", "fill_order")
     @classmethod
