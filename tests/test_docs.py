@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -71,6 +73,26 @@ def test_links_lead_somewhere(repository: Path) -> None:
             if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
                 broken.append(f"{page.relative_to(repository)}: {target}")
     assert not broken, "\n".join(broken)
+
+
+@pytest.mark.integration
+def test_the_page_on_python_runs(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its blocks run one after the other, as a reader would paste them; each expression has a value."""
+    blocks = re.findall(r"```python\n(.*?)```", (repository / "docs/python.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "pasted.py"
+    file.write_text("\n".join(blocks))
+    values: dict[str, Any] = {"__name__": "pasted", "__file__": str(file)}
+    for statement in ast.parse(file.read_text()).body:
+        if isinstance(statement, ast.Expr):
+            code = compile(ast.Expression(statement.value), str(file), "eval")
+            assert eval(code, values) is not None, ast.unparse(statement)
+        else:
+            exec(compile(ast.Module([statement], []), str(file), "exec"), values)
+    assert values["study"].complete
+    assert (tmp_path / "load.png").is_file()
 
 
 def test_commands_on_the_pages_exist(repository: Path) -> None:
