@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from gridtune.cli.completing import complete_systems
+from gridtune.cli.metric_facts import BETTER, metric_facts
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from gridtune.core.system import System
 
-__all__ = ["BETTER", "list_command", "metric_facts"]
+__all__ = ["list_command"]
 
 Kind = Literal["systems", "orders", "metrics", "spaces", "traces"]
-#: How a table says which direction of a metric is better.
-BETTER = {"min": "less", "max": "more", "none": ""}
 
 
 @click.command("list", context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,14 +74,6 @@ def _systems(name: str | None) -> list[System]:
     from gridtune.core.system import SYSTEMS, get_system
 
     return [get_system(name)] if name is not None else [system for _, system in sorted(SYSTEMS.items())]
-
-
-def metric_facts(system: System) -> dict[str, dict[str, str]]:
-    """Return what a system says of each of its metrics, by name."""
-    fields = ("unit", "direction", "formula", "source")
-    return {
-        name: {field: getattr(metric, field) for field in fields} for name, metric in system.metrics.items()
-    }
 
 
 def _metrics(systems: Iterable[System]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.completing import complete_systems
-from gridtune.cli.listing import BETTER, metric_facts
+from gridtune.cli.metric_facts import BETTER, metric_facts
 
 if TYPE_CHECKING:
     from rich.table import Table
