@@ -47,6 +47,7 @@ def dry_run(
     from gridtune.core.system import get_system
     from gridtune.sweep import default_directory, read_journal, space_cells
     from gridtune.sweep.plan import most_cells, space_strata
+    from gridtune.sweep.racing import race_budget
     from gridtune.sweep.run import JOURNAL_NAME
 
     cells = space_cells(space)
@@ -62,6 +63,8 @@ def dry_run(
     }
     if adaptive is not None:
         summary |= {"trials": adaptive.trials, "most_cells": most_cells(space)}
+    if space.strategy.race is not None:
+        summary |= {"most_cells": race_budget(space.strategy.race, len(cells))}
     summary |= _progress(space, cells, results, retry, workers)
     if as_json:
         click.echo(json.dumps(summary))
@@ -83,11 +86,15 @@ def _progress(
     retry: Collection[str],
     workers: int | None,
 ) -> dict[str, Any]:
-    """Return what is done and missing, and about how long that takes; of an adaptive strategy, at most."""
+    """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
     from gridtune.sweep.estimate import estimate_seconds
     from gridtune.sweep.plan import most_cells
 
-    if space.strategy.adaptive is None:
+    if space.strategy.race is not None:
+        own, missing = _race_progress(space, cells, results, retry)
+        left = len(missing)
+        seconds = estimate_seconds(missing, own.values())
+    elif space.strategy.adaptive is None:
         own = {cell.cell_id: results[cell.cell_id] for cell in cells if cell.cell_id in results}
         missing = [cell for cell in cells if cell.cell_id not in own or own[cell.cell_id].state in retry]
         left = len(missing)
@@ -109,6 +116,24 @@ def _progress(
         "workers": at_once,
         "seconds_left": None if seconds is None else seconds / at_once,
     }
+
+
+def _race_progress(
+    space: SearchSpace, cells: list[Cell], results: Mapping[str, CellResult], retry: Collection[str]
+) -> tuple[dict[str, CellResult], list[Cell]]:
+    """Return the results that a race has, and the cells it comes to at most beside them."""
+    from gridtune.sweep.plan import Planner
+    from gridtune.sweep.racing import RaceQueue
+    from gridtune.sweep.space_check import check_space
+    from gridtune.sweep.workloads import Workloads
+
+    planner = Planner(space, check_space(space), Workloads(space.base))
+    finished = {cell_id: result for cell_id, result in results.items() if result.state not in retry}
+    queue = RaceQueue(planner, cells, finished, workers=1)
+    own = {cell.cell_id: finished[cell.cell_id] for cell in queue.cells() if cell.cell_id in finished}
+    if not queue.left:
+        return own, []
+    return own, [cell for cell in cells if cell.cell_id not in own][: queue.most - len(own)]
 
 
 def _progress_text(summary: Mapping[str, Any], folder: Path) -> str:
@@ -140,6 +165,11 @@ def _heading(space: SearchSpace, summary: dict[str, Any]) -> str:
     if space.strategy.adaptive is None:
         configurations = _count(summary["configurations"], "configuration")
         each = ", each" if summary["configurations"] > 1 else ""
+        race = space.strategy.race
+        if race is not None:
+            first = min(race.first, summary["replicates"])
+            most = f"up to {_count(summary['most_cells'], 'cell')}"
+            return f"{most}: {configurations}{each} with {first} to {replicates}, as the race decides"
         return f"{_count(summary['cells'], 'cell')}: {configurations}{each} with {replicates}"
     baseline = "the baseline and " if summary["cells"] else ""
     configurations = f"{_count(summary['trials'], 'configuration')} that {space.strategy.kind} chooses"

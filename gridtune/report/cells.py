@@ -14,6 +14,7 @@ import pyarrow as pa
 from gridtune.errors import MetricError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX
+from gridtune.sweep.baselines import baseline_indices
 
 __all__ = ["Configuration", "baselines", "collect", "replicate_kind", "value_matrix"]
 
@@ -86,26 +87,8 @@ def baselines(
     if not baseline or elsewhere:
         return np.full(len(configurations), -1)
     wanted = {name: value for name, value in baseline.items() if name not in stratum}
-    candidates = [
-        index
-        for index, configuration in enumerate(configurations)
-        if all(configuration.parameters[name] == value for name, value in wanted.items())
-    ]
-    exact = {tuple(configurations[index].parameters.items()): index for index in candidates}
-
-    def find(configuration: Configuration) -> int:
-        target = configuration.parameters | wanted
-        if tuple(target.items()) in exact:
-            return exact[tuple(target.items())]
-        # A conditional parameter may not apply on one of the two sides; it cannot tell them apart.
-        near = [
-            index
-            for index in candidates
-            if all(
-                value == target[name] or value is None or target[name] is None
-                for name, value in configurations[index].parameters.items()
-            )
-        ]
-        return near[0] if len(near) == 1 else -1
-
-    return np.array([find(configuration) for configuration in configurations], dtype=np.int64)
+    if not wanted:
+        # The baseline follows from the stratum: each configuration is its own.
+        return np.arange(len(configurations))
+    parameters = [configuration.parameters for configuration in configurations]
+    return np.array(baseline_indices(parameters, wanted), dtype=np.int64)

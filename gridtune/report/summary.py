@@ -22,8 +22,10 @@ from gridtune.report.labels import (
     varying_parameters,
 )
 from gridtune.report.overall import rank_overall
+from gridtune.report.raced import raced, raced_overall
 from gridtune.report.ranking import configuration_parameters, has_values, rank, ranking_head, strata
 from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown, table_csv
+from gridtune.sweep.racing import RacePlan
 from gridtune.sweep.results import in_table
 
 __all__ = ["Best", "Summary", "numeric_parameters", "summarise", "write_report"]
@@ -155,6 +157,7 @@ def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
     """
     baseline = _baseline(table, facts)
     conditions = _conditions(table, baseline)
+    race = RacePlan.stored(facts.space)
     rankings, overall, curves = {}, {}, {}
     for objective in facts.objectives:
         if f"metric.{objective.metric}" not in table.column_names:
@@ -166,11 +169,14 @@ def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
             "unit": objective.unit,
         }
         groups = ("workload", *conditions)
-        rankings[objective.metric] = rank(table, **settings, group_by=groups)
+        ranking = rank(table, **settings, group_by=groups)
+        rankings[objective.metric] = ranking if race is None else raced(ranking, table, race)
         curves[objective.metric] = (
             rank(table, **settings, group_by=("workload",)) if conditions else rankings[objective.metric]
         )
         over_all = rank_overall(table, **settings, group_by=groups)
+        if over_all is not None and race is not None:
+            over_all = raced_overall(over_all, table, race, groups)
         if over_all is not None:
             overall[objective.metric] = over_all
     return Summary(facts, rankings, overall, curves)

@@ -88,6 +88,8 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
             by_log = [_interval(row, "by_log_low", "by_log_high", percent_text) for row in rows]
             columns.append(_Column("95 % by log", False, by_log))
         columns.append(_Column("verdict", True, [row["verdict"] for row in rows]))
+    if any(row.get("race") for row in rows):
+        columns.append(_Column("race", True, [row["race"] for row in rows]))
     if any(row["failures"] for row in rows):
         columns.append(_Column("failed", False, [str(row["failures"] or "") for row in rows]))
     return columns
@@ -192,6 +194,11 @@ def ranking_notes(
         yield f"{len(every) - len(shown)} more configurations are in the saved table"
     if not has_values(every):
         yield "no replicate has a value of the objective"
+    elif "race" in every[0]:
+        yield from _race_notes(every)
+        if note := _scope(every, head):
+            yield note
+        return
     elif not all(row["complete"] for row in shown):
         yield INCOMPLETE_NOTE
     compared = sum(row["p_value"] is not None for row in every)
@@ -224,6 +231,16 @@ def _scope(rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
         f"intervals and verdicts are for {these}; what holds on another takes an interval by log, "
         f"and that at least {FEWEST_LOGS} logs"
     )
+
+
+def _race_notes(every: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    if not all(row["complete"] for row in every):
+        yield "stopped: has fewer replicates than others, so no rank; compared on those it shares"
+    if any(row["pairs"] for row in every):
+        yield (
+            "better, worse: shown at a look of the race by ranks among all configurations, at its error over "
+            "all looks; the interval, of few replicates alone, may still include 0"
+        )
 
 
 def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:

@@ -100,10 +100,10 @@ def space_points(space: SearchSpace) -> list[dict[str, Any]]:
 def _strategy_points(space: SearchSpace) -> list[dict[str, Any]]:
     strategy, dimensions = space.strategy, space.dimensions
     try:
-        if strategy.random is not None:
-            return random_points(dimensions, strategy.random.samples, strategy.random.seed)
-        if strategy.sobol is not None:
-            return sobol_points(dimensions, strategy.sobol.samples, strategy.sobol.seed)
+        if strategy.drawn is not None:
+            kind, options = strategy.drawn
+            draw = random_points if kind == "random" else sobol_points
+            return draw(dimensions, options.samples, options.seed)
         return [] if strategy.adaptive is not None else grid_points(dimensions)
     except GridtuneError as fault:
         place = str(fault.field or "dimensions").split(".")
@@ -130,7 +130,7 @@ def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dic
             raise space.fault(f"every cell has {name}={space.fixed[name]!r}", "baseline", name)
     if not wanted or any(_agrees(point, wanted) for point in points):
         return points
-    if space.strategy.kind == "grid":
+    if space.strategy.drawn is None and space.strategy.adaptive is None:
         parameters = ", ".join(f"{name}={value}" for name, value in wanted.items())
         raise space.fault(f"no configuration of the grid has {parameters}", "baseline")
     return [_baseline_point(space, wanted), *points]

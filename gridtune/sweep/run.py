@@ -25,6 +25,7 @@ from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, Work
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.preflight import check_address, check_room, preflight
+from gridtune.sweep.racing import RaceQueue
 from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import results_table, write_table
 from gridtune.sweep.room import when_there_is_room
@@ -220,6 +221,9 @@ def _queue(
             timeout=timeout,
         )
         return adaptive, _results_of(adaptive.cells(), finished)
+    if planner.space.strategy.race is not None:
+        race = RaceQueue(planner, cells, finished, workers=workers, timeout=timeout)
+        return race, _results_of(race.cells(), finished)
     missing = [cell for cell in cells if cell.cell_id not in finished]
     if shuffle is None:
         places = planner.run_order(missing)
@@ -243,7 +247,8 @@ def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[Ce
         for reference, workload in planner.workloads.loaded.items()
     ]
     directions = directions_of(planner.space, planner.system)
-    return SweepPlan(planner.space, folder, directions, queue.left + len(before), before, facts)
+    total = queue.most if isinstance(queue, RaceQueue) else queue.left + len(before)
+    return SweepPlan(planner.space, folder, directions, total, before, facts)
 
 
 def _work(planner: Planner, cells: Sequence[Cell], before: Sequence[CellResult], code: SweepCode) -> Work:
@@ -261,7 +266,7 @@ def _in_order(
     planner: Planner, cells: Sequence[Cell], queue: BlockQueue, finished: Mapping[str, CellResult]
 ) -> list[CellResult]:
     """Return the space's results by workload, configuration, replicate, however they came in."""
-    ordered: Iterable[Cell] = cells
+    ordered: Iterable[Cell] = queue.cells() if isinstance(queue, RaceQueue) else cells
     if isinstance(queue, AdaptiveQueue):
         # Which point came when depends on the workers' speed; the points' own order does not.
         order = planner.run_order(queue.cells())

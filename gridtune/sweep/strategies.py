@@ -13,6 +13,7 @@ __all__ = [
     "Halving",
     "HyperBand",
     "MedianStopping",
+    "Racing",
     "Sampling",
     "SpacePart",
     "Stopping",
@@ -118,6 +119,42 @@ class MedianStopping(Stopping):
     samples: Annotated[int, Field(gt=0)] = 3
 
 
+class Racing(SpacePart):
+    """A race: more replicates for the configurations that can still matter.
+
+    Attributes
+    ----------
+    error
+        The chance, over the whole sweep, that a difference is found where there is none, and that the best
+        configuration is given up.
+    first
+        Replicates of every configuration before the first decision.
+    width
+        Half the width of a paired interval, as a share of the mean that is compared with, that is narrow
+        enough; None for never.
+    budget
+        Cells at most: their number, or, up to 1.0, their share of those of all replicates; None for all.
+    verdicts
+        Whether a configuration that cannot be best goes on until its difference to the baseline is clear.
+    random, sobol
+        Points that race; by default those of the grid.
+    """
+
+    error: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    first: Annotated[int, Field(ge=2)] = 3
+    width: Annotated[float, Field(gt=0)] | None = None
+    budget: Annotated[int | float, Field(gt=0)] | None = None
+    verdicts: bool = True
+    random: Sampling | None = None
+    sobol: Sampling | None = None
+
+    @model_validator(mode="after")
+    def _one_sampler(self) -> Racing:
+        if self.random is not None and self.sobol is not None:
+            raise ValueError("one of random and sobol draws the points, not both")
+        return self
+
+
 class Strategy(SpacePart):
     """Which configurations are run: exactly one of these."""
 
@@ -128,6 +165,15 @@ class Strategy(SpacePart):
     asha: Halving | None = None
     hyperband: HyperBand | None = None
     median: MedianStopping | None = None
+    race: Racing | None = None
+
+    @property
+    def drawn(self) -> tuple[Literal["random", "sobol"], Sampling] | None:
+        """How points that are known up front are drawn; None where they are not drawn."""
+        source = self.race or self
+        if source.random is not None:
+            return "random", source.random
+        return None if source.sobol is None else ("sobol", source.sobol)
 
     @property
     def adaptive(self) -> Adaptive | None:
@@ -142,8 +188,8 @@ class Strategy(SpacePart):
     @model_validator(mode="before")
     @classmethod
     def _bare_word(cls, value: Any) -> Any:
-        if value == "grid":
-            return {"grid": {}}
+        if value in ("grid", "race"):
+            return {value: {}}
         if isinstance(value, str) and value in cls.model_fields:
             raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
         if isinstance(value, str):

@@ -1,0 +1,153 @@
+"""Rankings of a race, in which configurations have unequal numbers of replicates.
+
+A race is looked at many times, so its verdicts are those of its own tests, made again here from the cells: a
+difference counts where one of the looks has shown it. Only configurations that ran as far as any other have a
+rank; the others stand below, the ones that went further first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gridtune.report.cells import Configuration, baselines, collect
+from gridtune.report.labels import PARAMETER_PREFIX, column_of
+from gridtune.report.ranking import Verdict, configuration_parameters, ranking_head
+from gridtune.statistics.samples import FloatArray
+from gridtune.statistics.sequential import RaceRules, RaceTest
+from gridtune.sweep.racing import RacePlan
+
+__all__ = ["raced", "raced_overall"]
+
+#: The column that says how far a configuration came.
+RACE = "race"
+
+
+def raced(ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
+    """Return a ranking of a raced sweep with the race's verdicts, and a column that says who was stopped.
+
+    Parameters
+    ----------
+    ranking
+        As `gridtune.report.ranking.rank` makes it from `table`.
+    table
+        One row per cell.
+    plan
+        The race's.
+    """
+    head = ranking_head(ranking)
+    _, _, groups = _groups(table, head.objective, head.group_by, head.baseline)
+    rules = plan.rules(len(groups))
+    sign = 1.0 if head.direction == "min" else -1.0
+    rows: list[dict[str, Any]] = []
+    own: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in ranking.to_pylist():
+        own.setdefault(tuple(row[name] for name in head.group_by), []).append(row)
+    for stratum, configurations in groups.items():
+        values = sign * _values(configurations, plan)
+        bases = baselines(configurations, head.baseline, dict(zip(head.group_by, stratum, strict=True)))
+        test = _replayed(values[:, :, None], _counts(configurations), bases, rules)
+        index = {configuration.configuration_id: i for i, configuration in enumerate(configurations)}
+        ranked = own[stratum]
+        for row in ranked:
+            place = index[row["configuration_id"]]
+            row.update(_decided(row, "diff", int(test.verdict[place]), sign))
+            count = len(configurations[place].values)
+            row[RACE] = _standing(bool(test.contender[place]), count if count < row["planned"] else None)
+        # Ranks first; of those without one, the ones that went further.
+        rows += sorted(ranked, key=lambda row: (row["rank"] is None, row["rank"] or -row["n"]))
+    return pa.Table.from_pylist(rows, schema=ranking.schema.append(pa.field(RACE, pa.string())))
+
+
+def raced_overall(overall: pa.Table, table: pa.Table, plan: RacePlan, group_by: Sequence[str]) -> pa.Table:
+    """Return the ranking over all strata of a raced sweep with the verdicts of the race's tests.
+
+    Replicates count once for each stratum; a configuration is compared as far as it came in all of them.
+
+    Parameters
+    ----------
+    overall
+        As `gridtune.report.overall.rank_overall` makes it from `table`.
+    table, plan
+        As of `raced`.
+    group_by
+        What splits the table into strata.
+    """
+    head = ranking_head(overall)
+    columns, parameters, groups = _groups(table, head.objective, group_by, head.baseline)
+    wanted = {name: value for name, value in head.baseline.items() if PARAMETER_PREFIX + name not in columns}
+    sign = 1.0 if head.direction == "min" else -1.0
+    keys = list(dict.fromkeys(_key(one) for configurations in groups.values() for one in configurations))
+    place = {key: index for index, key in enumerate(keys)}
+    values = np.full((len(keys), len(plan.order), len(groups)), math.nan)
+    counts = np.full((len(keys), len(groups)), 0)
+    bases = np.full(len(keys), -1)
+    for group, configurations in enumerate(groups.values()):
+        indices = [place[_key(one)] for one in configurations]
+        values[indices, :, group] = sign * _values(configurations, plan)
+        counts[indices, group] = _counts(configurations)
+        for index, base in zip(indices, baselines(configurations, wanted, {}), strict=True):
+            if base >= 0:
+                bases[index] = indices[base]
+    test = _replayed(values, counts.min(axis=1), bases, plan.rules(len(groups), len(groups)))
+    rows = overall.to_pylist()
+    for row in rows:
+        index = place[tuple(row[PARAMETER_PREFIX + name] for name in parameters)]
+        row.update(_decided(row, "relative", int(test.verdict[index]), sign))
+        stopped = row["n"] + row["failures"] < row["planned"]
+        row[RACE] = "stopped" if stopped else ""
+    return pa.Table.from_pylist(rows, schema=overall.schema.append(pa.field(RACE, pa.string())))
+
+
+def _groups(
+    table: pa.Table, objective: str, group_by: Sequence[str], baseline: Mapping[str, Any]
+) -> tuple[list[str], list[str], dict[tuple[Any, ...], list[Configuration]]]:
+    columns = [column for name in group_by if (column := column_of(table, name))]
+    parameters = configuration_parameters(table, columns, keep=baseline)
+    return columns, parameters, collect(table, objective, columns, parameters)
+
+
+def _key(configuration: Configuration) -> tuple[Any, ...]:
+    return tuple(configuration.parameters.values())
+
+
+def _values(configurations: Sequence[Configuration], plan: RacePlan) -> FloatArray:
+    """Return values, shape (configurations, replicates), replicates in the order they were run."""
+    rows = [[one.values.get(label, math.nan) for label in plan.order] for one in configurations]
+    values = np.array(rows, dtype=np.float64)
+    values[~np.isfinite(values)] = math.nan
+    return values
+
+
+def _counts(configurations: Sequence[Configuration]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array([len(one.values) for one in configurations], dtype=np.int64)
+
+
+def _replayed(
+    values: FloatArray, counts: np.ndarray[Any, np.dtype[np.int64]], bases: Any, rules: RaceRules
+) -> RaceTest:
+    """Return a race's tests after all its looks; `values` has shape (configurations, replicates, strata)."""
+    test = RaceTest(bases, rules)
+    for number, look in enumerate(rules.looks):
+        present = np.where((counts >= look)[:, None, None], values[:, :look], math.nan)
+        test.look(present.reshape(len(values), -1), number)
+    return test
+
+
+def _decided(row: Mapping[str, Any], of: str, verdict: int, sign: float) -> dict[str, Any]:
+    """Return a row's verdict by the race: its test and its mean difference must agree."""
+    settled = Verdict(row["verdict"])
+    if settled in (Verdict.BETTER, Verdict.WORSE, Verdict.UNSURE):
+        better = verdict < 0 and sign * row[of] < 0
+        worse = verdict > 0 and sign * row[of] > 0
+        settled = Verdict.BETTER if better else Verdict.WORSE if worse else Verdict.UNSURE
+    return {"verdict": settled.value, "p_value": None}
+
+
+def _standing(contender: bool, stopped: int | None) -> str:
+    ends = "" if stopped is None else f"stopped after {stopped}"
+    return ", ".join(filter(None, [ends, "can be best" if contender else ""]))
