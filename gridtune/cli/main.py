@@ -46,6 +46,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "ui": ("gridtune.cli.ui", "Open the MLflow UI on the right store."),
     },
     "Set up": {
+        "doctor": ("gridtune.cli.doctor", "Check the installation and this machine."),
         "completion": ("gridtune.cli.completion", "Print the script that completes commands in your shell."),
     },
 }

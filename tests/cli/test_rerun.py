@@ -89,7 +89,7 @@ def test_a_failed_cell_fails_again_or_says_that_it_is_done(
 
 def test_an_unclear_beginning_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = next(iter(read_journal(folder / "journal.jsonl").values()))
-    append(folder, result, cell_id=f"{result.cell_id[:10]}{'0' * 10}")
+    append(folder, result, cell_id=f"{result.cell_id[:10]}{'0' * 10}", identity="")
     assert run(result.cell_id[:9], folder) == 2
     assert f"2 cells' ids begin with {result.cell_id[:9]!r}" in capsys.readouterr().err
     assert run(result.cell_id[:2], folder) == 2
@@ -100,9 +100,9 @@ def test_an_unclear_beginning_is_refused(folder: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.integration
 def test_a_run_of_mlflow_is_run_again_without_the_folder(
-    folder: Path, store_uri: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, own_store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report_study(folder, tracking=True, tracking_uri=store_uri)
+    report_study(folder, tracking=True, tracking_uri=own_store)
     ids = {
         row["cell_id"]
         for row in pq.read_table(folder / "results.parquet").to_pylist()
@@ -110,14 +110,14 @@ def test_a_run_of_mlflow_is_run_again_without_the_folder(
     }
     for path in sorted(folder.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    client = connect(store_uri)
+    client = connect(own_store)
     (experiment,) = (found for found in client.search_experiments() if found.name == "small")
     runs = client.search_runs([experiment.experiment_id])
     children = {found.data.params.get("order"): found.info.run_id for found in runs}
     capsys.readouterr()
-    assert run(children["saf"], "--tracking-uri", store_uri, "--json") == 0
+    assert run(children["saf"], "--tracking-uri", own_store, "--json") == 0
     content = json.loads(capsys.readouterr().out)
     assert content["identical"]
     assert {cell["cell_id"] for cell in content["cells"]} == ids
-    assert run(children[None], "--tracking-uri", store_uri) == 2
+    assert run(children[None], "--tracking-uri", own_store) == 2
     assert "is not that of a configuration" in capsys.readouterr().err

@@ -1,0 +1,179 @@
+"""`gridtune doctor`: a sound installation is well; what is broken is found and said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections import namedtuple
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gridtune.cli.main import main
+from gridtune.study import doctor
+
+Usage = namedtuple("Usage", ["total", "used", "free"])
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "GRIDTUNE_TRACE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    # Whoever runs the tests may have a UI open.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(doctor, "_UI_PORT", free.getsockname()[1])
+
+
+def examined(
+    capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--json", *options])
+    content = json.loads(capsys.readouterr().out)
+    assert content["sound"] == (not ended.value.code)
+    by_check: dict[str, list[dict[str, Any]]] = {}
+    for finding in content["findings"]:
+        by_check.setdefault(finding["check"], []).append(finding)
+    return int(ended.value.code or 0), by_check
+
+
+def levels(findings: list[dict[str, Any]]) -> set[str]:
+    return {finding["level"] for finding in findings}
+
+
+def text(findings: list[dict[str, Any]]) -> str:
+    return "; ".join(
+        f"{finding['message']} {finding['hint']}" for finding in findings if finding["level"] != "ok"
+    )
+
+
+def test_a_sound_installation_is_well(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = examined(capsys)
+    assert code == 0, found
+    checks = [
+        "Python",
+        "packages",
+        "plug-ins",
+        "machine",
+        "disk",
+        "kernels",
+        "Ray",
+        "tracking",
+        "ports",
+        "logs",
+    ]
+    assert list(found) == checks
+    assert "will be made by the first sweep" in found["tracking"][0]["message"]
+    assert not Path("results").exists()
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor"])
+    assert not ended.value.code
+    assert "batch kernels" in capsys.readouterr().out
+
+
+def test_a_python_that_is_too_old(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.python_version", lambda: "3.9.1")
+    code, found = examined(capsys)
+    assert code == 1
+    assert "Python 3.9.1 gridtune needs" in text(found["Python"])
+
+
+def test_a_package_that_is_too_old_or_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = metadata.version
+
+    def other(name: str) -> str:
+        if name == "optuna":
+            raise metadata.PackageNotFoundError(name)
+        return "0.1" if name == "pyarrow" else version(name)
+
+    monkeypatch.setattr(metadata, "version", other)
+    code, found = examined(capsys)
+    assert code == 1
+    assert "optuna is not installed" in text(found["packages"])
+    assert "pyarrow 0.1, but" in text(found["packages"])
+    assert "pip install 'pyarrow" in text(found["packages"])
+
+
+def test_a_plug_in_that_cannot_be_imported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_orders.py").write_text("raise RuntimeError('no luck')\n")
+    information = tmp_path / "broken_orders-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-orders\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[gridtune.orders]\nmine = broken_orders\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code, found = examined(capsys)
+    assert code == 1
+    assert "gridtune.orders mine cannot be imported: RuntimeError: no luck" in text(found["plug-ins"])
+    assert "broken-orders" in text(found["plug-ins"])
+
+
+def test_a_full_disk_and_little_memory(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 10 * 2**20))
+    monkeypatch.setattr(doctor, "_free_memory", lambda: 2**30)
+    code, found = examined(capsys)
+    assert code == 1
+    assert "10 MB free for results" in text(found["disk"])
+    assert "--workers" in text(found["machine"])
+
+
+def test_a_file_that_is_no_store_and_a_server_that_is_away(
+    tmp_path: Path, own_store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = examined(capsys, "--tracking-uri", own_store)
+    assert (code, levels(found["tracking"])) == (0, {"ok"})
+    (tmp_path / "other.db").write_text("something else")
+    code, found = examined(capsys, "--tracking-uri", "other.db")
+    assert code == 1
+    assert "is not a tracking store" in text(found["tracking"])
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        code, found = examined(capsys, "--tracking-uri", f"http://127.0.0.1:{nobody.getsockname()[1]}")
+    assert code == 0
+    assert "does not answer" in text(found["tracking"])
+    assert "report FOLDER --track" in text(found["tracking"])
+    code, found = examined(capsys, "--tracking-uri", "file:///tmp/mlruns")
+    assert code == 1
+    assert "no longer writes to folders" in text(found["tracking"])
+
+
+def test_ports_addresses_and_folders(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRIDTUNE_TRACE_DIR", "/nowhere/at/all")
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setattr(doctor, "_UI_PORT", taken.getsockname()[1])
+        code, found = examined(capsys)
+    assert code == 1
+    assert "is in use" in text(found["ports"])
+    assert "Ray Client" in text(found["Ray"])
+    assert "GRIDTUNE_TRACE_DIR=/nowhere/at/all is no folder" in text(found["logs"])
+
+
+def test_a_results_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("results").write_text("a file is in the way")
+    code, found = examined(capsys)
+    assert code == 1
+    assert "nothing can be written into this folder" in text(found["disk"])
+
+
+@pytest.mark.integration
+def test_ray_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = examined(capsys, "--full")
+    assert code == 0, found
+    assert "ran a task in process" in found["Ray"][0]["message"]
