@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from gridtune.core.cells import Cell, CellResult
+    from gridtune.sweep.outline import Outline
     from gridtune.sweep.space import SearchSpace
 
 __all__ = ["dry_run"]
@@ -45,43 +47,44 @@ def dry_run(
         Print one JSON object.
     """
     from gridtune.core.system import get_system
-    from gridtune.sweep import default_directory, read_journal, space_cells
+    from gridtune.sweep import default_directory, read_journal
+    from gridtune.sweep.outline import space_outline
     from gridtune.sweep.plan import most_cells, space_strata
     from gridtune.sweep.racing import race_budget
     from gridtune.sweep.run import JOURNAL_NAME
 
-    cells = space_cells(space)
+    outline = space_outline(space)
     folder = folder or default_directory(space)
     results = read_journal(folder / JOURNAL_NAME)
     adaptive = space.strategy.adaptive
     summary: dict[str, Any] = {
         "name": space.name,
-        "cells": len(cells),
-        "configurations": len({cell.configuration_id for cell in cells}),
+        "cells": len(outline),
+        "configurations": len(outline.configurations),
         "workloads": sorted(stratum.label for stratum in space_strata(space, get_system(space.system))),
         "replicates": space.replicates.count,
     }
     if adaptive is not None:
         summary |= {"trials": adaptive.trials, "most_cells": most_cells(space)}
     if space.strategy.race is not None:
-        summary |= {"most_cells": race_budget(space.strategy.race, len(cells))}
-    summary |= _progress(space, cells, results, retry, workers)
+        summary |= {"most_cells": race_budget(space.strategy.race, len(outline))}
+    summary |= _progress(space, outline, results, retry, workers)
     if as_json:
         click.echo(json.dumps(summary))
         return
     click.echo(f"{space.name}: {space.description}" if space.description else space.name)
     click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
     click.echo(_progress_text(summary, folder))
-    for cell in cells[:_SHOWN]:
+    for cell in islice(outline.cells(), _SHOWN):
         parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
         click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
-    if len(cells) > _SHOWN:
-        click.echo(f"  … and {len(cells) - _SHOWN:,} more")
+    if len(outline) > _SHOWN:
+        click.echo(f"  … and {len(outline) - _SHOWN:,} more")
 
 
 def _progress(
     space: SearchSpace,
-    cells: list[Cell],
+    outline: Outline,
     results: Mapping[str, CellResult],
     retry: Collection[str],
     workers: int | None,
@@ -90,22 +93,30 @@ def _progress(
     from gridtune.sweep.estimate import estimate_seconds
     from gridtune.sweep.plan import most_cells
 
+    per_configuration = space.replicates.count
     if space.strategy.race is not None:
-        own, missing = _race_progress(space, cells, results, retry)
-        left = len(missing)
-        seconds = estimate_seconds(missing, own.values())
+        own, rest = _race_progress(space, list(outline.cells()), results, retry)
+        left = len(rest)
+        seconds = estimate_seconds(
+            Counter((cell.workload, cell.configuration_id) for cell in rest), own.values()
+        )
     elif space.strategy.adaptive is None:
-        own = {cell.cell_id: results[cell.cell_id] for cell in cells if cell.cell_id in results}
-        missing = [cell for cell in cells if cell.cell_id not in own or own[cell.cell_id].state in retry]
-        left = len(missing)
+        own = {key: result for key, result in results.items() if outline.has(result)}
+        kept = [result for result in own.values() if result.state not in retry]
+        finished = Counter(result.configuration_id for result in kept)
+        missing = {
+            (configuration.stratum.label, key): per_configuration - finished[key]
+            for key, configuration in outline.configurations.items()
+        }
+        left = sum(missing.values())
         seconds = estimate_seconds(missing, own.values())
     else:
         # Which cells it will choose is not known; its journal has those of its earlier choices.
         own = dict(results)
         again = sum(result.state in retry for result in own.values())
         left = max(0, most_cells(space) - len(own) + again)
-        seconds = estimate_seconds(cells[:1], own.values()) if cells else None
-        seconds = None if seconds is None else seconds * left
+        workload = next((one.stratum.label for one in outline.configurations.values()), "")
+        seconds = estimate_seconds({(workload, ""): left}, own.values())
     states = Counter(result.state for result in own.values())
     at_once = workers or space.resources.workers or max(1, int((os.cpu_count() or 1) / space.resources.cpus))
     at_once = max(1, min(at_once, left))

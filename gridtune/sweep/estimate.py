@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from gridtune.core.cells import Cell, CellResult
+from gridtune.core.cells import CellResult
 
 __all__ = ["estimate_seconds"]
 
 
-def estimate_seconds(missing: Iterable[Cell], finished: Iterable[CellResult]) -> float | None:
+def estimate_seconds(missing: Mapping[tuple[str, str], int], finished: Iterable[CellResult]) -> float | None:
     """Return about how many seconds of computing the missing cells take, all together.
 
     A cell takes what the finished cells of its configuration took on average; where there is none, those of
@@ -20,7 +20,7 @@ def estimate_seconds(missing: Iterable[Cell], finished: Iterable[CellResult]) ->
     Parameters
     ----------
     missing
-        Cells to be run.
+        How many cells are to be run, by workload and id of the configuration.
     finished
         Results with the seconds that they took.
 
@@ -38,10 +38,7 @@ def estimate_seconds(missing: Iterable[Cell], finished: Iterable[CellResult]) ->
         return None
     means = {key: sum(seconds) / len(seconds) for key, seconds in taken.items()}
 
-    def seconds_of(cell: Cell) -> float:
-        for key in ((cell.workload, cell.configuration_id), (cell.workload,)):
-            if key in means:
-                return means[key]
-        return means[()]
+    def mean_of(workload: str, configuration_id: str) -> float:
+        return means.get((workload, configuration_id), means.get((workload,), means[()]))
 
-    return math.fsum(map(seconds_of, missing))
+    return math.fsum(count * mean_of(*key) for key, count in missing.items())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from gridtune.core.cells import Cell, Replicate, configuration_id_of, id_of_identity, identity_of
 from gridtune.core.system import System, SystemParameters
@@ -15,6 +16,7 @@ from gridtune.sweep.space_check import check_configuration, faulty_value
 from gridtune.sweep.workloads import Workloads
 
 __all__ = [
+    "Configuration",
     "Planner",
     "Stratum",
     "most_cells",
@@ -41,8 +43,57 @@ class Stratum:
     parameters: Mapping[str, Any]
 
 
-def space_replicates(replicates: Replicates, window: str = "window") -> list[Replicate]:
-    """Return the repetitions a space asks for.
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration on a workload: cells without their replicate.
+
+    Attributes
+    ----------
+    configuration_id
+        Its id.
+    stratum
+        The workload.
+    configured
+        Its parameters as the space has them.
+    parameters
+        The same as the system knows them, with its defaults.
+    traces
+        SHA-256 of each trace its cells read, by its reference.
+    configuration
+        The parameters that the space sets, as the system understands them: 1 and 1.0 are the same load.
+    """
+
+    configuration_id: str
+    stratum: Stratum
+    configured: Mapping[str, Any]
+    parameters: SystemParameters
+    traces: Mapping[str, str]
+    configuration: Mapping[str, Any]
+
+
+class _Repetitions(Sequence[Replicate]):
+    """A space's repetitions, each made when it is asked for: there may be a hundred million."""
+
+    def __init__(self, count: int, make: Callable[[int], Replicate]) -> None:
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Replicate: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Replicate]: ...
+
+    def __getitem__(self, index: int | slice) -> Replicate | list[Replicate]:
+        if isinstance(index, slice):
+            return [self._make(number) for number in range(self._count)[index]]
+        return self._make(range(self._count)[index])
+
+
+def space_replicates(replicates: Replicates, window: str = "window") -> Sequence[Replicate]:
+    """Return the repetitions a space asks for; the seed of each is its number.
 
     Parameters
     ----------
@@ -51,18 +102,17 @@ def space_replicates(replicates: Replicates, window: str = "window") -> list[Rep
     window
         The system's parameter for a window of the log (`SystemParameters.window_parameter`).
     """
-    if replicates.windows is not None:
-        count = replicates.windows
-        return [
-            Replicate(f"window {number}/{count}", number - 1, {window: f"{number}/{count}"})
-            for number in range(1, count + 1)
-        ]
-    if replicates.shakes is not None:
-        return [
-            Replicate(f"shake {seed}", seed, {"shake": replicates.amount})
-            for seed in range(replicates.shakes)
-        ]
-    return [Replicate(f"seed {seed}", seed) for seed in range(replicates.seeds or 1)]
+    count, windows = replicates.count, replicates.windows
+
+    def make(number: int) -> Replicate:
+        if windows is not None:
+            part = f"{number + 1}/{windows}"
+            return Replicate(f"window {part}", number, {window: part})
+        if replicates.shakes is not None:
+            return Replicate(f"shake {number}", number, {"shake": replicates.amount})
+        return Replicate(f"seed {number}", number)
+
+    return _Repetitions(count, make)
 
 
 def space_strata(space: SearchSpace, system: System) -> list[Stratum]:
@@ -207,8 +257,14 @@ class Planner:
         """
         if points is not None:
             return self._cells(list(points))
-        try:
+        with self.blaming_values():
             return self._cells(space_points(self.space))
+
+    @contextlib.contextmanager
+    def blaming_values(self) -> Iterator[None]:
+        """Where configurations are refused, name the value that is at fault, if it is a single one."""
+        try:
+            yield
         except SpaceError as fault:
             shared = {**self.space.fixed, **self.strata[0].parameters}
             blamed = faulty_value(self.space, self.system, shared, _strategy_points(self.space))
@@ -216,11 +272,19 @@ class Planner:
 
     def _cells(self, points: Sequence[Mapping[str, Any]]) -> list[Cell]:
         cells: dict[str, Cell] = {}
+        replicates = list(self.replicates)
+        for configuration in self.configurations(points):
+            for replicate in replicates:
+                cell = self.cell(configuration, replicate)
+                cells.setdefault(cell.cell_id, cell)
+        return list(cells.values())
+
+    def configurations(self, points: Iterable[Mapping[str, Any]] | None = None) -> Iterator[Configuration]:
+        """Yield the configurations of these points (by default the space's), by workload, then point."""
+        points = space_points(self.space) if points is None else list(points)
         for stratum in self.strata:
             for point in points:
-                for cell in self._configuration(stratum, point):
-                    cells.setdefault(cell.cell_id, cell)
-        return list(cells.values())
+                yield self._configuration(stratum, point)
 
     def understood(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return a point's values as the system understands them: 1 and 1.0 are the same load."""
@@ -228,27 +292,38 @@ class Planner:
         validated = check_configuration(self.space, self.system, parameters).model_dump(mode="json")
         return {name: validated[name] for name in point}
 
-    def _configuration(self, stratum: Stratum, point: Mapping[str, Any]) -> Iterable[Cell]:
+    def _configuration(self, stratum: Stratum, point: Mapping[str, Any]) -> Configuration:
         configured = {**self.space.fixed, **stratum.parameters, **point}
         parameters = check_configuration(self.space, self.system, configured)
         traces = self._traces(parameters, stratum)
         self._check_windows(traces, stratum)
-        # As the system understands them, for 1 and 1.0 are the same load in tables too.
         understood = parameters.model_dump(mode="json")
-        configuration = {name: understood[name] for name in configured}
-        configuration_id = configuration_id_of(self.system, parameters, traces)
-        for replicate in self.replicates:
-            full = check_configuration(self.space, self.system, {**configured, **replicate.parameters})
-            identity = identity_of(self.system, full, replicate.seed, traces)
-            yield Cell(
-                id_of_identity(identity),
-                configuration_id,
-                stratum.label,
-                configuration,
-                replicate,
-                traces,
-                identity,
-            )
+        return Configuration(
+            configuration_id_of(self.system, parameters, traces),
+            stratum,
+            configured,
+            parameters,
+            traces,
+            {name: understood[name] for name in configured},
+        )
+
+    def cell(self, configuration: Configuration, replicate: Replicate) -> Cell:
+        """Return the cell of a configuration and a replicate."""
+        parameters = configuration.parameters
+        if replicate.parameters:
+            full = {**configuration.configured, **replicate.parameters}
+            parameters = check_configuration(self.space, self.system, full)
+        traces = configuration.traces
+        identity = identity_of(self.system, parameters, replicate.seed, traces)
+        return Cell(
+            id_of_identity(identity),
+            configuration.configuration_id,
+            configuration.stratum.label,
+            configuration.configuration,
+            replicate,
+            traces,
+            identity,
+        )
 
     def corners(self) -> list[dict[str, Any]]:
         """Return points that together take every listed value and every end of a range once."""

@@ -135,7 +135,7 @@ def trainable(
 def _steps(
     space: SearchSpace, system: System, resource: Mapping[str, Sequence[float]]
 ) -> list[tuple[dict[str, Any], list[Replicate]]]:
-    repetitions = space_replicates(space.replicates, system.Parameters.window_parameter)
+    repetitions = list(space_replicates(space.replicates, system.Parameters.window_parameter))
     if not resource:
         return [({}, [replicate]) for replicate in repetitions]
     if len(resource) > 1:

@@ -69,10 +69,11 @@ def test_the_time_left_is_that_of_the_same_configuration_or_workload(space: Path
         return replace(results[cells[cell_number].cell_id], seconds=seconds)
 
     # The second replicate of the first configuration; then one of which nothing is known.
-    assert estimate_seconds(cells[1:2], [took(0, 5.0), took(4, 100.0)]) == 5.0
-    assert estimate_seconds(cells[2:3], [took(0, 5.0), took(4, 15.0)]) == 10.0
-    assert estimate_seconds([], [took(0, 5.0)]) == 0.0
-    assert estimate_seconds(cells, []) is None
+    first, other = ((cells[number].workload, cells[number].configuration_id) for number in (1, 2))
+    assert estimate_seconds({first: 1}, [took(0, 5.0), took(4, 100.0)]) == 5.0
+    assert estimate_seconds({other: 2}, [took(0, 5.0), took(4, 15.0)]) == 20.0
+    assert estimate_seconds({}, [took(0, 5.0)]) == 0.0
+    assert estimate_seconds({first: 1}, []) is None
 
 
 def test_what_is_overridden_is_what_runs(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
