@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from benchmarks.measure import arguments, print_table
 from benchmarks.populations import PAIRS, SINGLE, WINDOWS, Pair, window_pairs, window_values
+from gridtune.report.overall import rank_overall
 from gridtune.report.ranking import rank
 from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
 from gridtune.statistics.inference import Interval
@@ -118,14 +119,37 @@ def pairs(samples: int) -> None:
         print_table(f"Coverage of the {kind}, nominally 95 %, {samples:,} samples each", header, rows)
 
 
-def cells(values: FloatArray) -> pa.Table:
+def overall(samples: int) -> None:
+    rng = np.random.default_rng(4)
+    logs = {log: np.array(list(window_values(log).values())) for log in WINDOWS}
+    names = list(window_values("KTH"))[1:]
+    true = np.mean([values[1:].mean(axis=1) / values[0].mean() - 1 for values in logs.values()], axis=0)
+    rows = []
+    for n in (6, 10, 20):
+        hits = np.zeros(len(names))
+        for _ in range(samples):
+            drawn = [
+                cells(values[:, rng.integers(values.shape[1], size=n)], log) for log, values in logs.items()
+            ]
+            settings = {"objective": "objective", "direction": "min", "baseline": {"number": 0}}
+            ranking = rank_overall(pa.concat_tables(drawn), **settings)
+            for row in [] if ranking is None else ranking.to_pylist():
+                if not row["is_baseline"]:
+                    place = row["param.number"] - 1
+                    hits[place] += row["relative_low"] <= true[place] <= row["relative_high"]
+        rows.append([f"n = {n}", *(f"{100 * hit / samples:.0f} %" for hit in hits)])
+    title = f"Coverage over KTH and CTC (reconstructed), n windows of each, {samples:,} sweeps"
+    print_table(title, ["windows", *names], rows)
+
+
+def cells(values: FloatArray, log: str = "log") -> pa.Table:
     """Return a table of cells of configurations × replicates; the first is the baseline."""
     count, n = values.shape
     configuration = np.repeat(np.arange(count), n)
     return pa.table(
         {
             "configuration_id": [f"{number:03d}" for number in configuration],
-            "workload": ["log"] * values.size,
+            "workload": [log] * values.size,
             "replicate": [f"window {number + 1}/{n}" for number in range(n)] * count,
             "state": ["done"] * values.size,
             "param.number": configuration,
@@ -235,13 +259,15 @@ def _lag_one(sample: FloatArray) -> float:
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument("what", nargs="+", choices=["means", "pairs", "verdicts", "windows"])
+    parser.add_argument("what", nargs="+", choices=["means", "pairs", "overall", "verdicts", "windows"])
     parser.add_argument("--samples", type=int, default=4_000, help="samples of each coverage (4,000)")
     parser.add_argument("--sweeps", type=int, default=1_000, help="A/A sweeps of each kind (1,000)")
     options = parser.parse_args()
     for what in options.what:
         if what in {"means", "pairs"}:
             {"means": means, "pairs": pairs}[what](options.samples)
+        elif what == "overall":
+            overall(options.sweeps)
         elif what == "verdicts":
             verdicts(options.sweeps)
         else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from gridtune.report.cells import Configuration, baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX
-from gridtune.report.placing import placed, plain
+from gridtune.report.placing import means_of, placed, plain
 from gridtune.report.ranking import LEVEL, SEED, prepare, ranking_schema, verdict_of
-from gridtune.statistics.inference import bootstrap_interval
+from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.joint import joint_paired_p_values
 from gridtune.statistics.means import mean_interval
 
@@ -41,19 +41,40 @@ _BY_LOG = (
 )
 
 
+class _Part(NamedTuple):
+    """A configuration on one stratum.
+
+    Attributes
+    ----------
+    relative, low, high
+        Relative difference to the baseline there, and its interval.
+    values, base
+        Both samples over the size of the baseline's mean; NaN where there is no pair.
+    """
+
+    relative: float
+    low: float
+    high: float
+    values: FloatArray
+    base: FloatArray
+
+    @property
+    def pairs(self) -> int:
+        return int(np.isfinite(self.values).sum())
+
+
 @dataclass
-class _Scaled:
-    """One configuration's values and the baseline's on every stratum, over the baseline's mean there."""
+class _Compared:
+    """One configuration on every stratum where it has a replicate in common with its baseline."""
 
     first: Configuration
     is_baseline: bool
-    parts: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
-    residuals: dict[int, FloatArray] = field(default_factory=dict)
+    parts: dict[int, _Part] = field(default_factory=dict)
     failures: int = 0
 
     @property
     def pairs(self) -> int:
-        return int(sum(np.isfinite(part).sum() for part, _ in self.parts.values()))
+        return sum(part.pairs for part in self.parts.values())
 
 
 def rank_overall(
@@ -76,8 +97,8 @@ def rank_overall(
     -------
     pyarrow.Table or None
         A table with the columns of `rank` but for the stratum's; `relative` is the mean over the strata
-        of the mean paired difference over the size of the baseline's mean there. Its interval and the
-        verdict hold for these very strata: replicates are resampled within each, the strata are not.
+        of the mean paired difference over the size of the baseline's mean there. Its interval, combined
+        from those of the strata, and the verdict hold for these very strata.
         `logs` is the number of different logs among them, and `by_log_low` and `by_log_high` the
         interval of the mean over logs, each log's mean counting as one observation (`mean_interval`); null
         with fewer than three. Means and differences in the objective's own unit are null. None where
@@ -93,21 +114,18 @@ def rank_overall(
     own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
     if not own_baseline:
         return None
-    scaled_by_parameters: dict[tuple[Any, ...], _Scaled] = {}
+    by_parameters: dict[tuple[Any, ...], _Compared] = {}
     for number, configurations in enumerate(groups.values()):
-        values = value_matrix(configurations)
         bases = baselines(configurations, own_baseline, {})
+        parts = _parts(value_matrix(configurations), bases)
         for index, configuration in enumerate(configurations):
             key = tuple(configuration.parameters.values())
-            entry = scaled_by_parameters.setdefault(
-                key, _Scaled(configuration, is_baseline=bool(bases[index] == index))
-            )
+            entry = by_parameters.setdefault(key, _Compared(configuration, bool(bases[index] == index)))
             entry.failures += configuration.failures
-            if bases[index] >= 0:
-                scaled = _relative(values[index], values[bases[index]])
-                entry.parts[number], entry.residuals[number] = scaled
+            if parts[index].pairs:
+                entry.parts[number] = parts[index]
     lengths = [value_matrix(configurations).shape[1] for configurations in groups.values()]
-    compared = [entry for entry in scaled_by_parameters.values() if entry.pairs]
+    compared = [entry for entry in by_parameters.values() if entry.pairs]
     if not compared:
         return None
     rows = [
@@ -149,64 +167,49 @@ def _logs(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any, .
     return [next(iter(sums[name])) or name if len(sums[name]) == 1 else name for name in names]
 
 
-def _relative(values: FloatArray, base: FloatArray) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
-    """Return a pair of samples over the size of the second's mean, and what their ratio varies by.
-
-    The mean difference over the baseline's mean is a ratio of two sums over the same replicates. A hard
-    replicate makes both large and the ratio hardly different, so its uncertainty is that of the
-    residuals around the ratio (the ratio estimator's linearisation; Cochran, "Sampling Techniques",
-    Wiley 1977, section 6.3), not that of the differences themselves.
-
-    Returns
-    -------
-    tuple
-        Both samples, scaled, and scaled residuals (mean 0); NaN where there is no pair.
-    """
-    paired = np.isfinite(values) & np.isfinite(base)
-    values, base = np.where(paired, values, math.nan), np.where(paired, base, math.nan)
-    mean = float(base[paired].mean()) if paired.any() else math.nan
-    size = abs(mean) or math.nan
-    differences = values - base
-    ratio = float(differences[paired].mean()) / mean if paired.any() and mean else math.nan
-    return (values / size, base / size), (differences - ratio * base) / size
+def _parts(values: FloatArray, bases: npt.NDArray[np.int64]) -> list[_Part]:
+    """Return the part of each configuration of a stratum, compared with its baseline (-1: none)."""
+    base = np.vstack([values, np.full(values.shape[1], math.nan)])[bases]
+    paired = paired_difference(values, base, rng=np.random.default_rng(SEED), confidence=LEVEL)
+    missing = ~(np.isfinite(values) & np.isfinite(base))
+    values, base = np.where(missing, math.nan, values), np.where(missing, math.nan, base)
+    size = np.abs(means_of(base))
+    size = np.where(size > 0, size, math.nan)[:, None]
+    intervals = (np.atleast_1d(x) for x in (paired.relative, paired.relative_low, paired.relative_high))
+    return [_Part(*row) for row in zip(*intervals, values / size, base / size, strict=True)]
 
 
 def _statistics(
-    compared: Sequence[_Scaled], lengths: Sequence[int], logs: Sequence[str]
+    compared: Sequence[_Compared], lengths: Sequence[int], logs: Sequence[str]
 ) -> list[dict[str, float | int | None]]:
-    """Return the mean over strata of each configuration's scaled differences, its intervals and p-value."""
-    spread = np.full((len(compared), sum(lengths)), math.nan)
-    first, second = spread.copy(), spread.copy()
-    means = np.full(len(compared), math.nan)
+    """Return the mean over strata of each configuration's relative differences, its intervals and p-value."""
+    first = np.full((len(compared), sum(lengths)), math.nan)
+    second = first.copy()
     units = sorted(set(logs))
     by_log = np.full((len(compared), len(units)), math.nan)
     ends = np.cumsum(lengths)
+    rows: list[tuple[float, float, float]] = []
     for index, entry in enumerate(compared):
-        parts = {number: part for number, part in entry.parts.items() if np.isfinite(part[0]).any()}
-        ratios = {number: float(np.nanmean(a - b)) for number, (a, b) in parts.items()}
-        means[index] = np.mean(list(ratios.values()))
+        rows.append(_combined(list(entry.parts.values())))
+        if entry.is_baseline:
+            continue
         for place, unit in enumerate(units):
-            of_log = [ratio for number, ratio in ratios.items() if logs[number] == unit]
-            if of_log and not entry.is_baseline:
-                by_log[index, place] = np.mean(of_log)
-        for number, (a, b) in parts.items():
-            # Weights make the plain mean over all replicates the mean of the strata's means. Residuals
-            # around each stratum's own ratio leave only the spread within strata to be resampled.
-            weight = entry.pairs / (len(parts) * np.isfinite(a).sum())
+            of_log = [part.relative for number, part in entry.parts.items() if logs[number] == unit]
+            by_log[index, place] = np.mean(of_log) if of_log else math.nan
+        for number, part in entry.parts.items():
+            # Weights make the plain mean over all replicates the mean of the strata's means.
+            weight = entry.pairs / (len(entry.parts) * part.pairs)
             replicates = slice(ends[number] - lengths[number], ends[number])
-            spread[index, replicates] = entry.residuals[number] * weight + means[index]
-            if not entry.is_baseline:
-                first[index, replicates], second[index, replicates] = a * weight, b * weight
-    interval = bootstrap_interval(spread, rng=np.random.default_rng(SEED), confidence=LEVEL)
-    p_values = joint_paired_p_values(first, second, rng=np.random.default_rng(SEED))
+            first[index, replicates], second[index, replicates] = part.values * weight, part.base * weight
     counts = np.isfinite(by_log).sum(axis=1)
     over_logs = mean_interval(np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL)
     own = np.array([entry.is_baseline for entry in compared])
+    means, low, high = np.array(rows).T
     columns: dict[str, Any] = {
         "relative": means,
-        "relative_low": np.where(own, math.nan, interval.low),
-        "relative_high": np.where(own, math.nan, interval.high),
-        "p_value": p_values,
+        "relative_low": np.where(own, math.nan, low),
+        "relative_high": np.where(own, math.nan, high),
+        "p_value": joint_paired_p_values(first, second, rng=np.random.default_rng(SEED)),
         "logs": np.where(own, len(units), counts),
         "by_log_low": over_logs.low,
         "by_log_high": over_logs.high,
@@ -214,3 +217,16 @@ def _statistics(
     return [
         {name: plain(column[index]) for name, column in columns.items()} for index in range(len(compared))
     ]
+
+
+def _combined(parts: Sequence[_Part]) -> tuple[float, float, float]:
+    """Return the mean of the strata's relative differences and its interval.
+
+    On each side, the interval reaches as far as the root of the sum of squares of the strata's own, over
+    their number: variances of independent means add up (Zou and Donner, "Construction of confidence limits
+    about effect measures", Statistics in Medicine 27, 2008).
+    """
+    relative, low, high = np.array([part[:3] for part in parts]).T
+    below, above = (math.hypot(*reach) / len(parts) for reach in (relative - low, high - relative))
+    mean = float(relative.mean())
+    return mean, mean - below, mean + above

@@ -4,7 +4,8 @@ Waiting times and slowdowns have long tails. A sample of ten rarely holds a valu
 its mean is mostly too small and so is its standard deviation, and symmetric intervals miss the true mean on
 the side of the tail. Hall's transformation removes the skewness of the t statistic and moves that end
 outwards. It also moves the other end inwards, for which the skewness of few replicates is too uncertain. So
-an interval here reaches on each side as far as the wider of the two, Student's and Hall's.
+an interval here reaches on each side as far as the wider of the two, Student's and Hall's. Where all values
+have one sign, Student's is that of the logarithm of the mean, which does not reach across zero.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _SYMMETRIC = 1e-6
 def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interval:
     """Return a confidence interval of the mean along the last axis, for symmetric and skewed samples.
 
-    Each end is the outer one of Student's interval and of Hall's, which corrects for skewness. Nothing is
-    drawn at random.
+    Each end is the outer one of Hall's interval, which corrects for skewness, and of Student's: on the scale
+    of the logarithm for samples of one sign (delta method), plain for others. Nothing is drawn at random.
 
     Parameters
     ----------
@@ -60,7 +61,17 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
         # Sorted, so that the order of the replicates has no effect on the last bit.
         rows = np.sort(values.present(index, n), axis=1)
         mean = rows.mean(axis=1)
-        below, above = reach(rows - mean[:, None], confidence)
+        residuals = rows - mean[:, None]
+        below, above = reach(residuals, confidence)
+        # Samples of one sign: the mean times a factor, and divided by it.
+        one_sign = (rows[:, 0] > 0) | (rows[:, -1] < 0)
+        size = np.abs(mean)[one_sign]
+        half = _student(residuals[one_sign], confidence) / size
+        larger, smaller = size * np.expm1(half), size * -np.expm1(-half)
+        positive = mean[one_sign] > 0
+        hall = _hall(residuals[one_sign], confidence)
+        below[one_sign] = np.maximum(hall[0], np.where(positive, smaller, larger))
+        above[one_sign] = np.maximum(hall[1], np.where(positive, larger, smaller))
         constant = rows[:, 0] == rows[:, -1]
         low[index] = np.where(constant, rows[:, 0], mean - below)
         high[index] = np.where(constant, rows[:, 0], mean + above)
@@ -68,7 +79,7 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
 
 
 def reach(residuals: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Return how far an interval reaches below and above the mean, both positive.
+    """Return how far the wider of Student's and Hall's interval reaches below and above the mean.
 
     Parameters
     ----------
@@ -77,9 +88,24 @@ def reach(residuals: FloatArray, confidence: float) -> tuple[FloatArray, FloatAr
     confidence
         Nominal coverage.
     """
+    half = _student(residuals, confidence)
+    below, above = _hall(residuals, confidence)
+    return np.maximum(half, below), np.maximum(half, above)
+
+
+def _student(residuals: FloatArray, confidence: float) -> FloatArray:
+    """Return half the width of Student's interval."""
     n = residuals.shape[1]
-    largest = np.abs(residuals).max(axis=1)
-    scaled = residuals / np.where(largest > 0, largest, 1.0)[:, None]
+    largest = np.abs(residuals).max(axis=1, keepdims=True, initial=np.finfo(np.float64).tiny)
+    deviation = largest[:, 0] * (residuals / largest).std(axis=1, ddof=1)
+    return np.asarray(t_quantile(n, confidence) * deviation / np.sqrt(n), dtype=np.float64)
+
+
+def _hall(residuals: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Return how far Hall's interval reaches below and above the mean."""
+    n = residuals.shape[1]
+    largest = np.abs(residuals).max(axis=1, keepdims=True, initial=np.finfo(np.float64).tiny)
+    scaled = residuals / largest
     deviation = np.sqrt((scaled**2).mean(axis=1))
     cubes = (scaled**3).mean(axis=1)
     skewness = np.divide(cubes, deviation**3, out=np.zeros_like(cubes), where=deviation > 0)
@@ -88,12 +114,11 @@ def reach(residuals: FloatArray, confidence: float) -> tuple[FloatArray, FloatAr
     # In units of the deviation with divisor n, so that n - 1 is under the root.
     student = t_quantile(n, confidence) / np.sqrt(n - 1)
 
-    def hall(end: float) -> FloatArray:
-        corrected = 3 / divisor * (np.cbrt(1 + divisor * (end - divisor / (6 * n))) - 1)
-        return np.where(symmetric, end, corrected)
+    def corrected(end: float) -> FloatArray:
+        ends = 3 / divisor * (np.cbrt(1 + divisor * (end - divisor / (6 * n))) - 1)
+        return np.where(symmetric, end, ends) * largest[:, 0] * deviation
 
-    unit = largest * deviation
-    return unit * np.maximum(student, hall(student)), unit * np.maximum(student, -hall(-student))
+    return corrected(student), -corrected(-student)
 
 
 def t_quantile(n: int, confidence: float) -> float:

@@ -34,11 +34,16 @@ def hall(sample: npt.NDArray[np.float64], confidence: float = 0.95) -> tuple[flo
 
 
 @pytest.mark.parametrize("n", [3, 6, 10, 40])
-def test_each_end_is_the_outer_one_of_students_and_halls(n: int) -> None:
+@pytest.mark.parametrize("shift", [0.0, -1.0])
+def test_each_end_is_the_outer_one_of_students_and_halls(n: int, shift: float) -> None:
     for seed in range(20):
-        sample = np.random.default_rng(seed).lognormal(0, 1, n)
-        student = stats.t.interval(0.95, n - 1, sample.mean(), sample.std(ddof=1) / math.sqrt(n))
+        sample = np.random.default_rng(seed).lognormal(0, 1, n) + shift
         corrected = hall(sample)
+        mean, error = sample.mean(), sample.std(ddof=1) / math.sqrt(n)
+        student = stats.t.interval(0.95, n - 1, mean, error)
+        if (sample > 0).all() or (sample < 0).all():
+            factor = math.exp(stats.t.ppf(0.975, n - 1) * error / abs(mean))
+            student = min(mean / factor, mean * factor), max(mean / factor, mean * factor)
         low, high = mean_interval(sample)
         assert low == pytest.approx(min(student[0], corrected[0]), rel=1e-6)
         assert high == pytest.approx(max(student[1], corrected[1]), rel=1e-6)
@@ -50,9 +55,18 @@ def test_it_is_students_where_the_sample_is_symmetric() -> None:
     assert mean_interval(sample) == pytest.approx(expected, rel=1e-9)
 
 
+def test_a_mean_of_positive_values_is_hardly_ever_negative() -> None:
+    # Slowdowns of ten windows, one of which holds a long queue.
+    sample = [12.0, 20, 14, 400, 31, 25, 60, 18, 11, 45]
+    low, high = mean_interval(sample)
+    assert 0 < low < np.mean(sample) < high
+    assert mean_interval([-value for value in sample]) == pytest.approx((-high, -low))
+
+
 def test_rows_of_different_sizes_order_and_scale() -> None:
     rows = np.random.default_rng(3).lognormal(0, 1, (4, 8))
     rows[1, 3:] = NAN
+    rows[3, 0] = -1.0
     together = mean_interval(rows)
     assert together.low[1] == mean_interval(rows[1, :3]).low
     assert together.high[2] == mean_interval(rows[2, ::-1]).high
