@@ -20,6 +20,7 @@ from gridtune.report.ranking import rank
 from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
 from gridtune.statistics.inference import Interval
 from gridtune.statistics.means import t_quantile
+from gridtune.statistics.power import paired_spread, replicates_needed
 from gridtune.statistics.samples import FloatArray
 
 SIZES = (5, 6, 8, 10, 20, 30)
@@ -240,6 +241,44 @@ def verdicts(repeats: int) -> None:
     print_table(title, ["values", "true ratio", "verdict worse"], rows)
 
 
+def power(repeats: int) -> None:
+    """Measure how often differences are found with the replicates that a pilot of 10 or 1,000 asks for."""
+    rng = np.random.default_rng(6)
+    drawn = sweeps()
+    rows = []
+    for name, effect in (
+        ("normal", 1.05),
+        ("normal", 1.1),
+        ("lognormal(0.3) around lognormal(1)", 1.25),
+        ("lognormal(0.3) around lognormal(1)", 2),
+        ("lognormal(1) around lognormal(1)", 4),
+        ("lognormal(1) around lognormal(1)", 18),
+    ):
+        draw = drawn[name]
+        needed = {}
+        for pilot in (10, 1_000):
+            values = draw(rng, 400, pilot)
+            spread = paired_spread(values[::2], values[1::2])
+            asked = replicates_needed(np.log(effect), spread.deviation, comparisons=20)
+            needed[pilot] = np.quantile(asked, [0.1, 0.5, 0.9]).astype(int)
+        n = int(needed[1_000][1])
+        found = []
+        for _ in range(repeats):
+            values = draw(rng, 21, n)
+            values[1:6] *= effect
+            found += [verdict == "worse" for verdict in verdicts_of(values)[:5]]
+        low, middle, high = needed[10]
+        rows.append([name, f"× {effect}", n, f"{100 * np.mean(found):.0f} %", f"{middle} ({low} … {high})"])
+    header = [
+        "values",
+        "true ratio",
+        "replicates",
+        "found with them",
+        "a pilot of 10 asks for (80 % of them)",
+    ]
+    print_table(f"Replicates for a power of 80 %: 5 of 20 differ, {repeats:,} sweeps", header, rows)
+
+
 def windows() -> None:
     rows = []
     for log in WINDOWS:
@@ -259,7 +298,9 @@ def _lag_one(sample: FloatArray) -> float:
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument("what", nargs="+", choices=["means", "pairs", "overall", "verdicts", "windows"])
+    parser.add_argument(
+        "what", nargs="+", choices=["means", "pairs", "overall", "verdicts", "power", "windows"]
+    )
     parser.add_argument("--samples", type=int, default=4_000, help="samples of each coverage (4,000)")
     parser.add_argument("--sweeps", type=int, default=1_000, help="A/A sweeps of each kind (1,000)")
     options = parser.parse_args()
@@ -270,6 +311,8 @@ def main() -> None:
             overall(options.sweeps)
         elif what == "verdicts":
             verdicts(options.sweeps)
+        elif what == "power":
+            power(options.sweeps // 5)
         else:
             windows()
 

@@ -25,6 +25,17 @@ __all__ = ["report"]
     metavar="NAME=VALUE",
     help="Compare with the configuration of these parameters; may be given several times.",
 )
+@click.option(
+    "--power", is_flag=True, help="Say how many replicates each comparison needs, and what more would show."
+)
+@click.option(
+    "--effect",
+    "effects",
+    multiple=True,
+    type=click.FloatRange(0, 100, min_open=True, max_open=True),
+    metavar="PERCENT",
+    help="With --power: an improvement to count replicates for; may be repeated. [default: 1, 5, 10]",
+)
 @click.option("--all", "every", is_flag=True, help="Print every row, not only the first 30.")
 @click.option("--track", is_flag=True, help="Send to the MLflow store what it does not have yet.")
 @click.option(
@@ -36,6 +47,8 @@ def report(
     results: Path,
     objective: str | None,
     baseline: tuple[str, ...],
+    power: bool,
+    effects: tuple[float, ...],
     every: bool,
     track: bool,
     tracking_uri: str | None,
@@ -52,10 +65,16 @@ def report(
       gridtune report results/quickstart
       gridtune report results/quickstart --objective utilisation
       gridtune report results/quickstart --baseline order=sjf --baseline backfill=easy
+      gridtune report results/quickstart --power
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
+    from gridtune.report.power import EFFECTS, print_power
     from gridtune.study import print_study, report_study
+    from gridtune.study.power import study_power, write_power
     from gridtune.study.printing import print_errors
+
+    if effects and not power:
+        raise click.UsageError("--effect goes with --power")
 
     study = report_study(
         results,
@@ -64,13 +83,24 @@ def report(
         tracking=track or tracking_uri is not None,
         tracking_uri=tracking_uri,
     )
+    tables = {}
+    if power:
+        tables = study_power(study, effects=tuple(effect / 100 for effect in effects) or EFFECTS)
+        study = write_power(study, tables)
     if as_json:
-        click.echo(json.dumps(study.as_dict(), allow_nan=False))
+        content = study.as_dict()
+        if power:
+            content["power"] = {name: table.to_pylist() for name, table in tables.items()}
+        click.echo(json.dumps(content, allow_nan=False))
         print_errors(study)
     else:
         from gridtune.report.tables import report_console
 
-        print_study(study, report_console(), limit=None if every else 30)
+        console = report_console()
+        limit = None if every else 30
+        for table in tables.values():
+            print_power(table, console, limit=limit)
+        print_study(study, console, limit=limit, rankings=not power)
     untracked = study.tracking is not None and not study.tracking.complete
     if untracked or study.report_error is not None:
         sys.exit(EXIT_FAILED_CELLS)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -165,17 +166,16 @@ def _stratum_text(stratum: Sequence[Any]) -> str:
 def _statistics(
     spread: PairedSpread, direction: str, effects: Sequence[float], sizes: Sequence[int]
 ) -> dict[str, Any]:
-    level = (1 - LEVEL) / max(1, len(spread.pairs))
+    comparisons = max(1, len(spread.pairs))
+    needed = partial(replicates_needed, level=1 - LEVEL, power=POWER, comparisons=comparisons)
+    detectable = partial(detectable_effect, level=1 - LEVEL, power=POWER, comparisons=comparisons)
     sign = -1 if direction == "min" else 1
     wanted = [spread.effect, *(spread.on_scale(sign * effect) for effect in effects)]
-    counts = [replicates_needed(effect, spread.deviation, level=level, power=POWER) for effect in wanted]
-    # The sign-flip test is of all comparisons together: its fewest replicates do not depend on their number.
-    least = [
-        [math.nan] * len(spread.pairs)
-        if size < fewest_replicates(1 - LEVEL)
-        else spread.as_relative(sign * detectable_effect(size, spread.deviation, level=level, power=POWER))
-        for size in sizes
-    ]
+    counts = [needed(effect, spread.deviation) for effect in wanted]
+    least = []
+    for size in sizes:
+        effect = detectable(size, spread.deviation)
+        least.append(np.where(np.isfinite(effect), spread.as_relative(sign * effect), math.nan))
     return {
         "pairs": spread.pairs,
         "relative": spread.as_relative(spread.effect),
@@ -233,9 +233,9 @@ def print_power(power: pa.Table, console: Console, *, limit: int | None = 30) ->
 
 def _titles(head: PowerHead, varying: Sequence[str]) -> Iterator[tuple[str, bool]]:
     yield from ((name, True) for name in varying)
-    yield from ((name, False) for name in ("n", "to baseline", "for this"))
-    yield from ((f"for {_percent(effect)}", False) for effect in head.effects)
-    yield from ((f"n = {size} shows", False) for size in head.sizes)
+    yield from ((name, False) for name in ("n", "to baseline", "this"))
+    yield from ((_percent(effect), False) for effect in head.effects)
+    yield from ((f"with {size}", False) for size in head.sizes)
 
 
 def _texts(row: Mapping[str, Any], head: PowerHead, varying: Sequence[str]) -> Iterator[str]:
@@ -250,10 +250,10 @@ def _texts(row: Mapping[str, Any], head: PowerHead, varying: Sequence[str]) -> I
 def _notes(head: PowerHead) -> Iterator[str]:
     noun = head.replicate
     most = max(head.comparisons.values(), default=0)
+    test = f"a t test at {_percent(1 - LEVEL)}" + (f" over {most} comparisons" if most > 1 else "")
     yield (
-        f"for X %: {noun}s with which an improvement of X % is found in {_percent(POWER)} of sweeps; "
-        f"n = N shows: the smallest improvement that N {noun}s show as often "
-        f"(a t test at {_percent(1 - LEVEL)}{f' / {most} comparisons' if most > 1 else ''})"
+        f"this, X %: {noun}s with which the difference found here, or an improvement of X %, is shown in "
+        f"{_percent(POWER)} of sweeps; with N: the smallest improvement that N {noun}s show as often ({test})"
     )
     if head.pairs > 1:
         low, high = spread_range(head.pairs)

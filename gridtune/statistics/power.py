@@ -145,7 +145,12 @@ _LARGEST_SHIFT = 30.0
 
 
 def replicates_needed(
-    effect: npt.ArrayLike, deviation: npt.ArrayLike, *, level: float = 0.05, power: float = 0.8
+    effect: npt.ArrayLike,
+    deviation: npt.ArrayLike,
+    *,
+    level: float = 0.05,
+    power: float = 0.8,
+    comparisons: int = 1,
 ) -> FloatArray:
     """Return the number of pairs with which the paired t test finds an effect with the power asked for.
 
@@ -155,6 +160,8 @@ def replicates_needed(
         As in `t_test_power`.
     power
         Probability of finding the effect.
+    comparisons
+        Number of comparisons that share the level: each is tested at level / comparisons.
 
     Returns
     -------
@@ -170,7 +177,7 @@ def replicates_needed(
     high = np.full(effect.shape, MOST_REPLICATES + 1, dtype=np.int64)
     while (low < high).any():
         middle = (low + high) // 2
-        enough = t_test_power(middle, effect, deviation, level=level) >= power
+        enough = t_test_power(middle, effect, deviation, level=level / comparisons) >= power
         # Without deviation or effect, any number of pairs is enough, or none is.
         high = np.where(enough | (deviation == 0) & (effect != 0), middle, high)
         low = np.where(high == middle, low, np.minimum(middle + 1, high))
@@ -179,9 +186,16 @@ def replicates_needed(
 
 
 def detectable_effect(
-    n: int, deviation: npt.ArrayLike, *, level: float = 0.05, power: float = 0.8
+    n: int, deviation: npt.ArrayLike, *, level: float = 0.05, power: float = 0.8, comparisons: int = 1
 ) -> FloatArray:
     """Return the smallest effect that the paired t test finds with `n` pairs and the power asked for.
+
+    Parameters
+    ----------
+    n
+        Number of pairs.
+    deviation, level, power, comparisons
+        As in `replicates_needed`.
 
     Returns
     -------
@@ -196,7 +210,7 @@ def detectable_effect(
     low, high = 0.0, 1e3
     for _ in range(60):
         middle = (low + high) / 2
-        if t_test_power(n, middle, 1.0, level=level) >= power:
+        if t_test_power(n, middle, 1.0, level=level / comparisons) >= power:
             high = middle
         else:
             low = middle

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["print_errors", "print_study"]
 
 
-def print_study(study: Study, console: Console, *, limit: int | None = 30) -> None:
+def print_study(study: Study, console: Console, *, limit: int | None = 30, rankings: bool = True) -> None:
     """Print the tables of a study and where everything is.
 
     Parameters
@@ -25,17 +25,19 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30) -> No
         Where to.
     limit
         Rows of each table at most; None for all.
+    rankings
+        Whether to print the tables, or only what else is to be said.
     """
     summary = study.summary
     for note in study.notes:
         console.print(note, style="yellow", markup=False, soft_wrap=True)
     if not summary.rankings:
         console.print("no cell has a result to rank", style="red")
-    for objective, ranking in summary.rankings.items():
+    for objective, ranking in summary.rankings.items() if rankings else ():
         print_ranking(ranking, console=console, limit=limit)
         if objective in summary.overall:
             print_ranking(summary.overall[objective], console=console, limit=limit)
-    for front in summary.fronts:
+    for front in summary.fronts if rankings else ():
         console.print(str(front), markup=False, soft_wrap=True)
     for error in study.errors:
         console.print(error, style="red", markup=False)

@@ -1,0 +1,107 @@
+"""How many replicates a sweep's comparisons need."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from gridtune.cli.report import report
+from gridtune.errors import MetricError
+from gridtune.report.power import power_head, power_table, print_power
+from gridtune.report.ranking import rank
+from gridtune.statistics.power import detectable_effect, paired_spread, replicates_needed
+from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
+
+from .synthetic import sweep_table
+
+SETTINGS: dict[str, Any] = {"objective": "wait_mean", "direction": "min", "baseline": {"order": "fcfs"}}
+
+
+def tables(replicates: int = 10, **options: Any) -> tuple[pa.Table, pa.Table]:
+    table = sweep_table({"order": ["fcfs", "sjf", "f1"]}, replicates=replicates, workloads=["kth-sp2"])
+    ranking = rank(table, **{**SETTINGS, **options})
+    return table, ranking
+
+
+def values(table: pa.Table, order: str) -> np.ndarray[Any, Any]:
+    return np.array([row["metric.wait_mean"] for row in table.to_pylist() if row["param.order"] == order])
+
+
+def test_it_is_the_statistics_of_each_pair() -> None:
+    table, ranking = tables()
+    power = power_table(table, ranking, effects=[0.02], sizes=[5, 8, 30])
+    assert power["param.order"].to_pylist() == ranking["param.order"].to_pylist()[:2]
+    for row in power.to_pylist():
+        spread = paired_spread([values(table, row["param.order"])], values(table, "fcfs"))
+        settings: dict[str, Any] = {"comparisons": 2}
+        assert row["relative"] == pytest.approx(spread.as_relative(spread.effect)[0])
+        assert row["needed_observed"] == replicates_needed(spread.effect, spread.deviation, **settings)[0]
+        assert row["needed_0.02"] == replicates_needed(np.log(0.98), spread.deviation, **settings)[0]
+        assert row["detectable_5"] is None
+        for size in (8, 30):
+            effect = detectable_effect(size, spread.deviation, **settings)[0]
+            assert row[f"detectable_{size}"] == pytest.approx(np.exp(-effect) - 1)
+
+
+def test_where_more_is_better_an_improvement_is_more() -> None:
+    table, ranking = tables(direction="max")
+    row = power_table(table, ranking, sizes=[20]).to_pylist()[0]
+    assert row["detectable_20"] > 0
+
+
+def test_a_sweep_without_a_baseline_or_with_one_replicate_has_nothing_to_count() -> None:
+    for table, ranking in (tables(baseline=None), tables(replicates=1)):
+        power = power_table(table, ranking)
+        assert power.num_rows == 0
+        out = io.StringIO()
+        print_power(power, Console(file=out, width=100))
+        assert "nothing is compared" in out.getvalue()
+
+
+def test_a_printed_table_says_how_it_counts() -> None:
+    out = io.StringIO()
+    print_power(power_table(*tables()), Console(file=out, width=110, highlight=False))
+    text = " ".join(out.getvalue().split())
+    assert "kth-sp2: wait_mean, windows needed" in text
+    assert "a t test at 5 % over 2 comparisons" in text
+    assert "estimated from 10 windows: 0.6 to 2.2 times" in text
+    assert "fewer than 6 windows cannot show any difference at 5 %" in text
+
+
+@pytest.mark.parametrize("wrong", [{"effects": [0.0]}, {"effects": [1.5]}, {"sizes": [1]}])
+def test_effects_and_sizes_that_make_no_sense(wrong: dict[str, Any]) -> None:
+    with pytest.raises(MetricError):
+        power_table(*tables(), **wrong)
+    with pytest.raises(MetricError, match="power_table"):
+        power_head(tables()[1])
+
+
+def test_the_command_prints_and_writes_it(tmp_path: Path) -> None:
+    study_folder(tmp_path, cell_results(), sweep_facts())
+    arguments = [str(tmp_path), "--power", "--effect", "2", "--effect", "25"]
+    text = CliRunner().invoke(report, arguments, catch_exceptions=False).output
+    assert "25 %" in text
+    assert "95 % paired" not in text
+    written = pa_csv.read_csv(tmp_path / "power-wait_mean.csv")
+    assert {"needed_observed", "needed_0.02", "needed_0.25", "detectable_40"} <= set(written.column_names)
+    output = CliRunner().invoke(report, [*arguments, "--json"], catch_exceptions=False).output
+    content = json.loads(output)
+    assert len(content["power"]["wait_mean"]) == written.num_rows > 0
+    assert str(tmp_path / "power-wait_mean.csv") in content["files"]
+    # The next sweep into this folder removes it.
+    assert "power-wait_mean.csv" in (tmp_path / "derived.json").read_text()
+
+
+def test_an_effect_without_power_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(report, [str(tmp_path), "--effect", "2"])
+    assert result.exit_code == 2
+    assert "--effect goes with --power" in result.output
