@@ -242,7 +242,7 @@ def verdicts(repeats: int) -> None:
 
 
 def power(repeats: int) -> None:
-    """Measure how often differences are found with the replicates that a pilot of 10 or 1,000 asks for."""
+    """Measure how often differences are found with the replicates that pilots of 10 ask for."""
     rng = np.random.default_rng(6)
     drawn = sweeps()
     rows = []
@@ -255,28 +255,23 @@ def power(repeats: int) -> None:
         ("lognormal(1) around lognormal(1)", 18),
     ):
         draw = drawn[name]
-        needed = {}
-        for pilot in (10, 1_000):
-            values = draw(rng, 400, pilot)
-            spread = paired_spread(values[::2], values[1::2])
-            asked = replicates_needed(np.log(effect), spread.deviation, comparisons=20)
-            needed[pilot] = np.quantile(asked, [0.1, 0.5, 0.9]).astype(int)
-        n = int(needed[1_000][1])
-        found = []
-        for _ in range(repeats):
-            values = draw(rng, 21, n)
-            values[1:6] *= effect
-            found += [verdict == "worse" for verdict in verdicts_of(values)[:5]]
-        low, middle, high = needed[10]
-        rows.append([name, f"× {effect}", n, f"{100 * np.mean(found):.0f} %", f"{middle} ({low} … {high})"])
-    header = [
-        "values",
-        "true ratio",
-        "replicates",
-        "found with them",
-        "a pilot of 10 asks for (80 % of them)",
-    ]
-    print_table(f"Replicates for a power of 80 %: 5 of 20 differ, {repeats:,} sweeps", header, rows)
+        # One pair from each pilot, so that pilots are independent.
+        pilots = np.array([draw(rng, 2, 10) for _ in range(400)])
+        spread = paired_spread(pilots[:, 0], pilots[:, 1])
+        asked = replicates_needed(np.log(effect), spread.deviation, comparisons=20)
+        texts = []
+        for n in np.quantile(asked, [0.1, 0.5, 0.9]).astype(int):
+            found = []
+            for _ in range(repeats):
+                values = draw(rng, 21, n)
+                values[1:6] *= effect
+                found += [verdict == "worse" for verdict in verdicts_of(values)[:5]]
+            texts.append(f"{n}: {100 * np.mean(found):.0f} %")
+        rows.append([name, f"× {effect}", *texts])
+    header = ["values", "true ratio", "a tenth ask for at most", "half", "nine tenths"]
+    print_table(
+        f"Replicates that pilots of 10 ask for, and differences found: {repeats:,} sweeps", header, rows
+    )
 
 
 def windows() -> None:
