@@ -115,6 +115,36 @@ def test_commands_on_the_pages_exist(repository: Path) -> None:
     assert not faults, "\n".join(faults)
 
 
+def test_options_on_the_pages_exist(repository: Path) -> None:
+    """Every option that a shell block gives a gridtune command is one of that command's."""
+    faults = []
+    for page in pages(repository):
+        blocks = SHELL.findall(page.read_text(encoding="utf-8"))
+        lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+        for line in (whole.partition(" #")[0] for whole in lines):
+            for call in re.findall(r"(?:^|\s|--\s)gridtune\s+([a-z][^|;&>]*)", line):
+                words = call.split()
+                command = command_of(words)
+                known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
+                options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
+                faults += [
+                    f"{page.relative_to(repository)}: {line.strip()} [no {option}]"
+                    for option in options
+                    if option not in known
+                ]
+    assert not faults, "\n".join(faults)
+
+
+def command_of(words: list[str]) -> click.Command:
+    """Return the command, or the command of a group, that words begin with."""
+    context = click.Context(cli)
+    command = cli.get_command(context, words[0])
+    assert command is not None, words
+    if isinstance(command, click.Group) and len(words) > 1:
+        return command.get_command(context, words[1]) or command
+    return command
+
+
 def test_nothing_belongs_to_one_machine(repository: Path) -> None:
     found = [
         f"{file.relative_to(repository)}:{number}: {line.strip()}"

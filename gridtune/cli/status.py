@@ -164,7 +164,8 @@ def _screen(statuses: list[SweepStatus]) -> RenderableType:
     if _left(one):
         what = "left" if one.state == "running" else "to run what is left, at the same pace"
         lines.append(f"  about {_left(one)} {what}")
-    lines += [f"  {line}" for line in one.best]
+    best = one.best if one.left else [line.replace("best so far", "best", 1) for line in one.best]
+    lines += [f"  {line}" for line in best]
     if one.state in {"interrupted", "stopped", "died"}:
         lines.append("  the same command as before goes on with what is left")
     return "\n".join(lines)

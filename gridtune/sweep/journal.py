@@ -215,7 +215,8 @@ def _locked(path: Path) -> IO[str]:
         raise SweepError(
             f"{owner} is writing this sweep's journal",
             path=path.with_suffix(".jsonl"),
-            hint="wait for it to end, end it, or give this sweep another --out",
+            hint=f"wait for it to end (`gridtune status {path.parent}` shows how far it is), end it, or give "
+            "this sweep another --out",
         ) from None
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}")

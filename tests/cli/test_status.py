@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
-from gridtune.sweep import Journal, SweepPlan, SweepResult, read_journal
+from gridtune.sweep import Journal, SearchSpace, SweepObserver, SweepPlan, SweepResult, read_journal
 from gridtune.sweep.driver_status import STATUS_FILE, DriverStatus, StatusFile
 from gridtune.sweep.space import parse_space
 from tests.sweep.spaces import toy_space
@@ -214,6 +214,28 @@ def test_watching_ends_with_the_sweep(
     driver.journal.append(driver.results)
     driver.end(12, "finished")
     assert status(capsys, folder, "--watch")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "ended"), [(KeyboardInterrupt(), "interrupted"), (RuntimeError("no luck"), "no luck")]
+)
+def test_how_a_sweep_ended_is_said(
+    fault: BaseException, ended: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gridtune.study import run  # noqa: PLC0415
+
+    def run_space(space: SearchSpace, *, observers: Sequence[SweepObserver], **options: Any) -> SweepResult:
+        plan = SweepPlan(space, folder, ["min"], 12, [], [])
+        for observer in observers:
+            observer.started(plan)
+        raise fault
+
+    monkeypatch.setattr(run, "run_space", run_space)
+    with pytest.raises(type(fault)):
+        run.run_sweep(toy_space(), directory=folder, tracking=False, output="quiet")
+    said = DriverStatus.read(folder)
+    assert said is not None
+    assert said.ended == ended
 
 
 @pytest.mark.integration
