@@ -79,7 +79,7 @@ class Front:
     def __str__(self) -> str:
         count = "1 configuration" if len(self.rows) == 1 else f"{len(self.rows)} configurations"
         at = ", ".join(
-            f"{head.objective} {self.value_text(value)}"
+            f"{head.objective} {self.value_text(value)} {'' if self.overall else head.unit}".rstrip()
             for head, value in zip(self.heads, self.reference, strict=True)
         )
         return (

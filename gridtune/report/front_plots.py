@@ -57,7 +57,7 @@ def _panel(axes: Axes, front: Front, across: int, up: int) -> None:
     )
     if len(front.heads) == 2:
         # What the front dominates ends at a staircase, not at the line between its points.
-        axes.plot(*best.T, color=style.BETTER, linewidth=1, alpha=0.6, drawstyle="steps-post")
+        axes.plot(*best.T, color="#555555", linewidth=1, linestyle=(0, (4, 3)), drawstyle="steps-post")
     for place, parts in zip(best, front.rows, strict=False):
         for side, number in enumerate((across, up)):
             low, high = (parts[number][key] for key in front.keys[1:])

@@ -23,6 +23,7 @@ from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ran
 __all__ = [
     "print_ranking",
     "ranking_csv",
+    "ranking_heading",
     "ranking_html",
     "ranking_markdown",
     "ranking_notes",
@@ -107,7 +108,8 @@ def _interval(row: dict[str, Any], low: str, high: str, write: Any) -> str:
     return f"{first} … {last}"
 
 
-def _heading(name: str, rows: Sequence[dict[str, Any]], head: RankingHead) -> str:
+def ranking_heading(name: str, rows: Sequence[Mapping[str, Any]], head: RankingHead) -> str:
+    """Return what stands over a stratum's rows: what is measured, over how many replicates or logs."""
     planned = max((row["planned"] for row in rows), default=0)
     if head.overall:
         over = f" over {_counted(_logs(rows), 'log')}" if _logs(rows) else ""
@@ -157,7 +159,7 @@ def print_ranking(ranking: pa.Table, *, console: Console | None = None, limit: i
                 for column in columns
             ]
             table.add_row(*cells, style="bold" if row["is_baseline"] else "")
-        console.print(Text(_heading(name, every, head), style="bold"))
+        console.print(Text(ranking_heading(name, every, head), style="bold"))
         console.print(table)
         for note in ranking_notes(every, rows, head):
             console.print(Text(note, style="dim"))
@@ -259,7 +261,7 @@ def ranking_markdown(ranking: pa.Table, *, limit: int | None = None) -> str:
     for name, every in strata(ranking):
         rows = _shown(every, limit)
         columns = _columns(rows, varying, head)
-        lines = [f"### {_heading(name, every, head)}", ""]
+        lines = [f"### {ranking_heading(name, every, head)}", ""]
         lines.append("| " + " | ".join(_escaped(column.title) for column in columns) + " |")
         lines.append("|" + "|".join(" --- " if column.left else " ---: " for column in columns) + "|")
         for index, row in enumerate(rows):
@@ -295,7 +297,7 @@ def ranking_html(ranking: pa.Table, title: str) -> str:
     parts = [_PAGE.format(title=html.escape(title))]
     for name, rows in strata(ranking):
         columns = _columns(rows, varying, head)
-        parts.append(f"<h2>{html.escape(_heading(name, rows, head))}</h2><table><thead><tr>")
+        parts.append(f"<h2>{html.escape(ranking_heading(name, rows, head))}</h2><table><thead><tr>")
         parts += [f"<th{_align(column)}>{html.escape(column.title)}</th>" for column in columns]
         parts.append("</tr></thead><tbody>")
         for index, row in enumerate(rows):

@@ -68,6 +68,18 @@ def test_several_workloads_have_a_sentence_over_all_first() -> None:
     assert sentences[0].text.startswith("Over all 2 workloads sjf has the smallest wait_mean relative to")
 
 
+def test_three_logs_say_something_of_others() -> None:
+    (overall, *_) = verdict_sentences(summary_of(("ctc-sp2", "kth-sp2")))
+    assert "each log as one observation" not in overall.text
+    results = [result for name in ("a", "b", "c") for result in cell_results(3, 10, workload=name)]
+    results = [replace(result, traces={f"{result.workload}.swf": result.workload * 64}) for result in results]
+    facts = sweep_facts(10, baseline={"order": "order2"})
+    (overall, *_) = verdict_sentences(summarise(results_table(results), facts))
+    assert (
+        "With each log as one observation the interval is −16.7 … −16.7 %, which excludes 0." in overall.text
+    )
+
+
 def test_a_larger_best_value_is_more() -> None:
     (sentence,) = verdict_sentences(summary_of(objectives=(ObjectiveFacts("utilisation", "max"),)))
     assert "has the largest utilisation" in sentence.text

@@ -21,7 +21,7 @@ from gridtune.report.plots import is_logarithmic
 from gridtune.report.ranking import ranking_head, strata
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary
-from gridtune.report.tables import ranking_notes
+from gridtune.report.tables import ranking_heading, ranking_notes
 
 __all__ = ["MOST_ROWS", "PageMaterial", "page_content", "page_json"]
 
@@ -43,6 +43,8 @@ _NUMBERS = {
     "relativeHigh": "relative_high",
     "p": "p_value",
     "failures": "failures",
+    "logLow": "by_log_low",
+    "logHigh": "by_log_high",
 }
 Row = Mapping[str, Any]
 
@@ -167,11 +169,12 @@ def _table(
     }
     for objective, rows in by_objective.items():
         aligned: list[Row | None] = [None] * len(shown)
-        for row in rows:
+        order_here: list[int | None] = [None] * len(shown)
+        for number, row in enumerate(rows):
             place = places.get(_identity(row))
             if place is not None:
-                aligned[place] = row
-        view = _view(aligned)
+                aligned[place], order_here[place] = row, number
+        view = {**_view(aligned), "place": order_here}
         view["values"] = (
             [
                 [
@@ -183,6 +186,7 @@ def _table(
             if values
             else []
         )
+        view["heading"] = ranking_heading(stratum, rows, ranking_head(rankings[objective]))
         view["notes"] = list(ranking_notes(rows, shown, ranking_head(rankings[objective])))
         view["effects"] = _effects(rows, varying, rankings[objective])
         if own_order:
@@ -208,6 +212,7 @@ def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
     view: dict[str, Any] = {
         name: [None if row is None else _short(row[column]) for row in rows]
         for name, column in _NUMBERS.items()
+        if any(row is not None and column in row for row in rows)
     }
     view["verdict"] = ["" if row is None else row["verdict"] for row in rows]
     view["complete"] = [row is not None and row["complete"] for row in rows]
@@ -257,10 +262,12 @@ def _add_strata_as_replicates(table: dict[str, Any], tables: Sequence[Mapping[st
 
 def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> dict[str, Any] | None:
     head = ranking_head(ranking)
-    # Over all strata: ratios to the baseline, for which logarithms make sense too.
-    means = [row["mean"] if not head.overall else _ratio(row) for row in rows]
+    # Over all strata: ratios to the baseline, for which logarithms make sense too. Means over different
+    # replicates cannot be averaged.
+    whole = [row for row in rows if row["complete"]]
+    means = [row["mean"] if not head.overall else _ratio(row) for row in whole]
     effects = effects_of(
-        {name: [row[PARAMETER_PREFIX + name] for row in rows] for name in varying},
+        {name: [row[PARAMETER_PREFIX + name] for row in whole] for name in varying},
         [math.nan if mean is None else mean for mean in means],
         direction=head.direction,
         logarithmic=is_logarithmic(means),
@@ -275,6 +282,7 @@ def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> 
         "logarithmic": effects.logarithmic,
         "complete": effects.complete,
         "leftOut": effects.left_out,
+        "incomplete": len(rows) - len(whole),
     }
 
 

@@ -113,12 +113,23 @@ def _against(
     amount = f"{change} {'less' if row['relative'] < 0 else 'more'} than the baseline{base and f' {base}'}"
     interval = _interval(row, "relative_low", "relative_high", percent_text)
     paired = f" (paired 95 % interval {interval})" if interval else ""
+    these = " on these workloads" if head.overall else ""
     certainty = {
-        Verdict.BETTER: "That it is better is certain at 5 %, all comparisons taken together.",
+        Verdict.BETTER: f"That it is better{these} is certain at 5 %, all comparisons taken together.",
         Verdict.EQUAL: "It is equal to the baseline in every replicate.",
         Verdict.WORSE: "It is worse.",
     }.get(Verdict(row["verdict"]), "Whether it is really better is not sure.")
-    return f", {amount}{paired}. {certainty}"
+    return f", {amount}{paired}. {certainty}{_on_other_logs(row)}"
+
+
+def _on_other_logs(row: Mapping[str, Any]) -> str:
+    """Return what the logs, each as one observation, say of logs that were not in the sweep."""
+    interval = _interval(row, "by_log_low", "by_log_high", percent_text) if "by_log_low" in row else ""
+    if not interval:
+        return ""
+    sure = row["by_log_low"] > 0 or row["by_log_high"] < 0
+    end = "which excludes 0" if sure else "so on another log it may be otherwise"
+    return f" With each log as one observation the interval is {interval}, {end}."
 
 
 def _interval(row: Mapping[str, Any], low: str, high: str, write: Any) -> str:

@@ -24,9 +24,10 @@ charts.effects = (body) => {
 
 function effectsHint(effects) {
   const variance = effects.logarithmic ? "The variance is that of the logarithms of the means, because they spread far. " : "";
-  if (effects.complete) return `${variance}Every combination was run, so the shares of single parameters, pairs and larger groups add up to 100 %.`;
+  const few = effects.incomplete ? `${effects.incomplete.toLocaleString("en")} configurations that lack a replicate are left out. ` : "";
+  if (effects.complete) return `${few}${variance}Every combination was run, so the shares of single parameters, pairs and larger groups add up to 100 %.`;
   const adaptive = data.adaptive ? " The search tried good regions more often, and the means are of what it tried." : "";
-  return `${variance}Not every combination was run: numbers are put into ranges of about equally many configurations, and the shares are estimates that need not add up.${adaptive}`;
+  return `${few}${variance}Not every combination was run: numbers are put into ranges of about equally many configurations, and the shares are estimates that need not add up.${adaptive}`;
 }
 
 function drawEffect(width, effect, all, table) {

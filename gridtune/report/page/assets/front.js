@@ -8,7 +8,8 @@ charts.front = (body) => {
   const names = front.objectives;
   const [across, up] = (state.plane || [0, 1]).map((index) => Math.min(index, names.length - 1));
   const members = new Set(front.members), write = table.overall ? percentText : numberText;
-  const reference = names.map((name, index) => `${name} ${write(front.reference[index])}`).join(", ");
+  const unit = (name) => (table.overall ? "" : ` ${data.objectives.find((one) => one.name === name).unit}`.trimEnd());
+  const reference = names.map((name, index) => `${name} ${write(front.reference[index])}${unit(name)}`).join(", ");
   body.append(element("p", {}, `${front.size} of ${front.configurations.toLocaleString("en")} configurations are on the front: no other one is at least as good in every objective and better in one. Means are compared; the thin lines are their 95 % intervals.`));
   body.append(element("p", {}, `Hypervolume ${front.hypervolume.toFixed(4)} of at most ${front.limit.toFixed(2)}, measured from ${reference}.`));
   body.append(hint("For the hypervolume each objective is scaled so that 0 is the best and 1 the worst mean of all configurations here; the reference point is at 1.1. It cannot be compared between sweeps."));

@@ -17,7 +17,7 @@ function filterOf(text, table) {
 }
 
 function axisValues(table, name) {
-  return name in table.parameters ? table.parameters[name] : table.ids.map((_, row) => (table.views[name] ? valueOf(table, table.views[name], row) : null));
+  return name in table.parameters ? table.parameters[name] : table.ids.map((_, row) => (table.views[name] && table.views[name].complete[row] ? valueOf(table, table.views[name], row) : null));
 }
 
 function brushed(table) {
@@ -45,6 +45,7 @@ function rowsShown() {
 
 function sortKey(table, view, name) {
   if (name.startsWith("parameter ")) return (row) => table.parameters[name.slice(10)][row];
+  if (name === "rank") return (row) => view.place[row];
   if (name === "relative") return (row) => (table.baseline.includes(row) ? 0 : view.relative[row]);
   return (row) => view[name][row];
 }
@@ -64,6 +65,7 @@ function columnsOf(table, view) {
   if (compared) {
     columns.push({ key: "relative", title: "to baseline", text: (row) => (table.baseline.includes(row) ? "" : percentText(view.relative[row])) });
     columns.push({ title: "95 % paired", text: (row) => (isNumber(view.relativeLow[row]) ? rangeText(view.relativeLow[row], view.relativeHigh[row], percentText) : "") });
+    if (view.logLow && view.logLow.some(isNumber)) columns.push({ title: "95 % by log", text: (row) => (isNumber(view.logLow[row]) ? rangeText(view.logLow[row], view.logHigh[row], percentText) : "") });
     columns.push({ title: "difference to the baseline", draw: differenceInterval(view) });
     columns.push({ key: "verdict", title: "verdict", left: true, kind: (row) => className(view.verdict[row]), text: (row) => view.verdict[row] });
   }
@@ -125,10 +127,9 @@ function filterRow(table, view) {
 }
 
 charts.ranking = (body) => {
-  const table = currentTable(), view = currentView(), objective = currentObjective();
+  const table = currentTable(), view = currentView();
   if (!view || !table.ids.length) return false;
-  const what = table.overall ? `mean relative difference of ${objective.name} over the workloads` : unitText(objective);
-  body.append(element("p", {}, `${table.overall ? "Over all workloads" : table.name || "All cells"}: ${what}, ${betterText(objective)}.`));
+  body.append(element("p", {}, `${view.heading}.`));
   body.append(filterRow(table, view));
   body.append(element("div", { id: "rows" }));
   if (table.ids.length < table.configurations) body.append(hint(`The best ${table.ids.length.toLocaleString("en")} of ${table.configurations.toLocaleString("en")} configurations are here; all are in the ranking's CSV file.`));
