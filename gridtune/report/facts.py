@@ -82,6 +82,8 @@ class SweepFacts:
         The search space as its file has it.
     source
         The search space's file as it was named, or None.
+    command, folder
+        The command that ran it last, and the folder it was given in; "" where it was not the command line.
     versions, code
         Software it ran with: package to version, and what the code is to its SHA-256.
     """
@@ -101,12 +103,22 @@ class SweepFacts:
     plugins: tuple[str, ...] = ()
     space: Mapping[str, Any] = field(default_factory=dict)
     source: str | None = None
+    command: str = ""
+    folder: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: SweepPlan) -> Self:
-        """Return the facts of a sweep about to run; one that goes on keeps its id."""
+    def of(cls, plan: SweepPlan, *, command: str = "") -> Self:
+        """Return the facts of a sweep about to run; one that goes on keeps its id.
+
+        Parameters
+        ----------
+        plan
+            What the sweep is about to do.
+        command
+            The command that runs it; "" if it is not the command line.
+        """
         space = plan.space
         system = get_system(space.system)
         objectives = tuple(
@@ -132,6 +144,8 @@ class SweepFacts:
             plugins=tuple(map(str, plugins)),
             space=space.model_dump(mode="json", exclude_defaults=True),
             source=None if space.source.path is None else str(space.source.path),
+            command=command,
+            folder=str(Path.cwd()) if command else "",
             versions=software_versions(),
             code=code_checksums(system, plugins),
         )

@@ -50,7 +50,13 @@ function canvas(width, height, text) {
 
 // An axis along the bottom, its grid lines up to `top`.
 function bottomAxis(scale, y, top, write = tickText, title = "") {
-  const ticks = scale.ticks(Math.max(2, (scale.to - scale.from) / 65));
+  // A label that would run into the one before is left out.
+  let free = -Infinity;
+  const ticks = scale.ticks(Math.max(2, (scale.to - scale.from) / 65)).filter((tick) => {
+    const half = 3.3 * write(tick).length, clear = scale(tick) - half > free;
+    if (clear) free = scale(tick) + half + 6;
+    return clear;
+  });
   return svg("g", {},
     ticks.map((tick) => svg("g", { class: "tick" },
       svg("line", { x1: scale(tick), x2: scale(tick), y1: top, y2: y }),

@@ -17,7 +17,9 @@ charts.effects = (body) => {
   place.append(...holders);
   // Widths are known when all have their place.
   const width = Math.min(560, widthOf(holders[0]));
-  effects.main.forEach((effect, index) => holders[index].append(drawEffect(width, effect, all, table)));
+  const longest = Math.max(...effects.main.flatMap((effect) => effect.labels.map((text) => text.length)));
+  const left = Math.min(width * 0.45, Math.max(60, 7.4 * longest + 8));
+  effects.main.forEach((effect, index) => holders[index].append(drawEffect(width, left, effect, all, table)));
   if (effects.leftOut.length) body.append(hint(`Not shown: ${effects.leftOut.join(", ")}.`));
   return true;
 };
@@ -30,8 +32,8 @@ function effectsHint(effects) {
   return `${few}${variance}Not every combination was run: numbers are put into ranges of about equally many configurations, and the shares are estimates that need not add up.${adaptive}`;
 }
 
-function drawEffect(width, effect, all, table) {
-  const write = writeOf(table), step = 24, top = 4, left = Math.min(170, Math.max(60, 7 * Math.max(...effect.labels.map((text) => text.length)) + 10));
+function drawEffect(width, left, effect, all, table) {
+  const write = writeOf(table), step = 24, top = 4;
   const height = top + step * effect.labels.length;
   const scale = scaleOf(all, left + 8, width - 16, true);
   const drawing = canvas(width, height + 24, `Main effect of ${effect.name}`);
@@ -41,7 +43,7 @@ function drawEffect(width, effect, all, table) {
   effect.labels.forEach((text, index) => {
     const tipText = () => `${effect.name}: ${text}\nmean ${write(effect.means[index])}\nbest ${write(effect.best[index])}\n${effect.counts[index]} configurations`;
     drawing.append(
-      svg("text", { x: left, y: y(index) + 4, "text-anchor": "end" }, cut(text, left)),
+      svg("text", { x: left - 2, y: y(index) + 4, "text-anchor": "end" }, cut(text, left)),
       svg("path", { class: "middle", d: `M${scale(effect.best[index])},${y(index) - 7}v14` }),
       svg("circle", { class: "mark better", cx: scale(effect.means[index]), cy: y(index), r: 5 }),
       withTip(svg("rect", { x: left, y: y(index) - step / 2, width: width - left, height: step, fill: "transparent" }), tipText));
