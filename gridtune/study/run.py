@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -106,7 +108,7 @@ class _FactsWriter:
     facts: SweepFacts | None = None
 
     def started(self, plan: SweepPlan) -> None:
-        self.facts = SweepFacts.of(plan)
+        self.facts = SweepFacts.of(plan, command=_command())
         self.facts.write(plan.directory)
 
     def finished(self, results: Sequence[CellResult]) -> None:
@@ -114,6 +116,12 @@ class _FactsWriter:
 
     def ended(self, result: SweepResult) -> None:
         """Do nothing: `results.parquet` has them."""
+
+
+def _command() -> str:
+    """Return the command line of this process if it is gridtune's own, else ""."""
+    program, *arguments = sys.argv or [""]
+    return shlex.join(["gridtune", *arguments]) if Path(program).name == "gridtune" else ""
 
 
 def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, **options: Any) -> Study:

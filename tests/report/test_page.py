@@ -207,6 +207,9 @@ def test_what_is_needed_to_run_it_again_is_there(tmp_path: Path) -> None:
     results = [replace(result, notes={"cleaning": {"drop_cancelled": 17}}) for result in cell_results()]
     parsed = Parsed(page_of(results, facts, tmp_path / "."))
     command, space = parsed.texts["pre"]
+    typed = replace(facts, command="gridtune sweep a.yaml --set load=1", folder="/home/me/my sweeps")
+    again = Parsed(page_of(results, typed, tmp_path)).texts["pre"][0]
+    assert again == "cd '/home/me/my sweeps'\ngridtune sweep a.yaml --set load=1"
     assert command == f"gridtune sweep 'spaces/my orders.yaml' --out {tmp_path}"
     assert "grid:\n    - order0\n    - order1\n" in space
     cells = parsed.texts["td"]

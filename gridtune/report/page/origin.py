@@ -23,7 +23,9 @@ _LONGEST_ERROR = 4_000
 
 
 def command_of(facts: SweepFacts, directory: Path) -> str:
-    """Return the command that runs the sweep again."""
+    """Return the command that runs the sweep again, as it was given where that is known."""
+    if facts.command:
+        return f"cd {shlex.quote(facts.folder)}\n{facts.command}"
     source = facts.source or f"{facts.name}.yaml"
     return f"gridtune sweep {shlex.quote(source)} --out {shlex.quote(str(directory))}"
 

@@ -172,6 +172,9 @@ def _origin(material: PageMaterial) -> Iterator[str]:
     yield '<section id="origin"><h2>How this was made</h2>'
     yield "<h3>Run it again</h3>"
     yield f"<pre>{html.escape(command_of(facts, material.directory))}</pre>"
+    if not (facts.command or facts.source):
+        name = html.escape(f"{facts.name}.yaml")
+        yield f'<p class="note">The sweep was run from Python. Save the search space as {name} first.</p>'
     if facts.base:
         yield f'<p class="note">Relative paths in the search space start at {html.escape(facts.base)}.</p>'
     yield f"<details><summary>The search space</summary><pre>{html.escape(space_yaml(facts))}</pre></details>"
