@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gridtune.core.live_code import live_code
@@ -18,7 +19,16 @@ from gridtune.core.origins import Code, Origin, module_code, origin_of
 from gridtune.core.system import SYSTEMS, System, SystemParameters
 from gridtune.registry import Definition, Registry, all_registries
 
-__all__ = ["UserCode", "always_used", "code_of", "refresh_checksums", "used_code", "with_named", "words_of"]
+__all__ = [
+    "UserCode",
+    "always_used",
+    "code_of",
+    "file_of",
+    "refresh_checksums",
+    "used_code",
+    "with_named",
+    "words_of",
+]
 
 #: What a name may be made of.
 _WORD = re.compile(r"[\w.\-]+")
@@ -121,6 +131,15 @@ def always_used(system: System) -> tuple[UserCode, ...]:
     used = tuple(code for code in found if not code.definition.ours)
     _ALWAYS[system.name] = (system, Registry.changes, used)
     return used
+
+
+def file_of(label: str) -> Path | None:
+    """Return the file that defines what has this label; None in a notebook, or if there is nothing."""
+    for registry in all_registries():
+        name = label.removeprefix(f"{registry.kind} ")
+        if name != label and name in registry.imported:
+            return registry.definition(name).file
+    return None
 
 
 def with_named(code: Iterable[UserCode], words: Iterable[str]) -> list[UserCode]:

@@ -54,7 +54,12 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30, ranki
 
 def print_errors(study: Study) -> None:
     """Print to the standard error what a person must know who asked for no tables."""
-    lines = [*([study.renaming] if study.renaming else []), *study.errors]
+    other = study.other_code
+    lines = [
+        *([study.renaming] if study.renaming else []),
+        *([other.message] if other else []),
+        *study.errors,
+    ]
     if study.tracking is not None and not study.tracking.complete:
         lines.append(study.tracking.message)
     for line in lines:

@@ -22,6 +22,7 @@ from gridtune.report.summary import Summary, summarise, write_report
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.journal import read_journal, read_proposals
+from gridtune.sweep.other_code import find_other_code
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
 from gridtune.sweep.runner import error_text
 
@@ -85,17 +86,22 @@ def report_study(
             hint="track without --objective and --baseline",
         )
     cells = sweep.results
-    earlier = len(sweep.journal) - len(cells)
+    other_code = find_other_code(sweep.journal, cells)
+    found: dict[str, Any] = {
+        "earlier": len(sweep.journal) - len(cells) - (0 if other_code is None else other_code.cells),
+        "renaming": sweep.renaming.message,
+        "other_code": other_code,
+    }
     if other:
         summary = summarise(table, facts)
         files = write_report(summary, folder / other)
         study = Study(folder, facts, cells, table, summary, files, report=folder / other)
-        study = with_page(replace(study, earlier=earlier, renaming=sweep.renaming.message), ())
+        study = with_page(replace(study, **found), ())
         add_derived(folder, study.files)
         return study
     study = write_study(folder, summarise(table, facts), cells, table)
     schedules = read_schedules(folder / SCHEDULES)
-    study = with_page(replace(study, earlier=earlier, renaming=sweep.renaming.message), schedules)
+    study = with_page(replace(study, **found), schedules)
     add_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
     if not tracking:
         return study

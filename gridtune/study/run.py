@@ -145,7 +145,8 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
             tracker.publish(summary, seconds=sweep.seconds)
         study = write_study(sweep.path.parent, summary, sweep.results, sweep.table)
         schedules = write_schedules(study.summary, study.results, study.directory / SCHEDULES)
-        study = with_page(replace(study, earlier=sweep.earlier, renaming=sweep.renaming), schedules)
+        study = replace(study, earlier=sweep.earlier, renaming=sweep.renaming, other_code=sweep.other_code)
+        study = with_page(study, schedules)
         files = [*study.files, *schedule_paths(schedules, study.directory)]
         # What an earlier space of the same name left would pass for this one's.
         replace_derived(study.directory, files)

@@ -20,6 +20,7 @@ from gridtune.report.front import Front
 from gridtune.report.ranking import ranking_head
 from gridtune.report.summary import Best, Summary, numeric_parameters
 from gridtune.sweep.observing import SweepResult
+from gridtune.sweep.other_code import OtherCode
 from gridtune.sweep.run import RESULTS_NAME
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Study:
         Cells in the journal that the space no longer has.
     renaming
         Which names in the journal are no longer used; None if there are none.
+    other_code
+        What the journal has of the same cells by other code; None if it has nothing.
     report_error
         What went wrong with the system's own tables and figures; None if nothing did.
     """
@@ -82,6 +85,7 @@ class Study:
     page: Path | None = None
     earlier: int = 0
     renaming: str | None = None
+    other_code: OtherCode | None = None
     report_error: str | None = None
 
     def __repr__(self) -> str:
@@ -214,8 +218,10 @@ class Study:
 
     @property
     def notes(self) -> list[str]:
-        """What else a reader must know: names that changed, cells of an earlier space."""
+        """What else a reader must know: names and code that changed, cells of an earlier space."""
         notes = [] if self.renaming is None else [self.renaming]
+        if self.other_code is not None:
+            notes.append(self.other_code.message)
         if self.earlier:
             cells = (
                 "cell of an earlier space stays" if self.earlier == 1 else "cells of an earlier space stay"
@@ -260,6 +266,7 @@ class Study:
             "results": str(self.directory / RESULTS_NAME),
             "files": [str(path) for path in self.files],
             "renaming": self.renaming,
+            "other_code": None if self.other_code is None else self.other_code.message,
             "report_error": self.report_error,
         }
         if self.sweep is not None:

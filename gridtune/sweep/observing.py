@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gridtune.core.cells import CellResult
+from gridtune.sweep.other_code import OtherCode
 from gridtune.sweep.space import SearchSpace
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class SweepPlan:
         Results there are already.
     workloads
         The traces.
+    other_code
+        What the journal has of the same cells by other code; None if it has nothing.
     """
 
     space: SearchSpace
@@ -71,6 +74,7 @@ class SweepPlan:
     total: int
     finished: Sequence[CellResult]
     workloads: Sequence[WorkloadFacts]
+    other_code: OtherCode | None = None
 
 
 @dataclass(frozen=True)
@@ -92,9 +96,12 @@ class SweepResult:
     seconds
         Wall-clock seconds this time took.
     earlier
-        Cells in the journal that the space does not have: those of an earlier one of the same name.
+        Cells in the journal that the space does not have: those of an earlier one of the same name. Those of
+        `other_code` are not among them.
     renaming
         Which names in the journal are no longer used; None if there are none.
+    other_code
+        What the journal has of the same cells by other code; None if it has nothing.
     """
 
     plan: SweepPlan
@@ -105,6 +112,7 @@ class SweepResult:
     seconds: float
     earlier: int = 0
     renaming: str | None = None
+    other_code: OtherCode | None = None
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -101,6 +101,8 @@ class Progress:
             self._before = len(plan.finished)
         before = f", {self._before} of them finished before" if self._before else ""
         self._say(f"{plan.space.name}: {plan.total} cells{before}; in {plan.directory}")
+        if plan.other_code is not None:
+            self._say(plan.other_code.message)
 
     def finished(self, results: Sequence[CellResult]) -> None:
         """Count results."""

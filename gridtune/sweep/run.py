@@ -22,6 +22,7 @@ from gridtune.sweep.executors import Executor, Stage, SweepExecutor, Work, check
 from gridtune.sweep.folder import check_writable
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
+from gridtune.sweep.other_code import OtherCode, find_other_code
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.preflight import check_address, check_room, preflight
@@ -169,7 +170,7 @@ def _run(
         queue, before = _queue(planner, cells, finished, journal, runner.workers, shuffle)
         if isinstance(queue, AdaptiveQueue) and queue.search.differing:
             warnings.warn(differing_text(queue.search.differing), GridtuneWarning, stacklevel=2)
-        plan = _plan(planner, folder, queue, before)
+        plan = _plan(planner, folder, queue, before, find_other_code(stored, cells))
         for observer in observers:
             observer.started(plan)
         ran = 0
@@ -186,12 +187,14 @@ def _run(
             runner.run(queue, _work(planner, cells, before, code), sink=sink)
         runner.stage("writing results", 0)
         results = _in_order(planner, cells, queue, finished)
+        other_code = find_other_code(stored, results)
         earlier = len(journal.results.keys() - {result.cell_id for result in results})
+        earlier -= 0 if other_code is None else other_code.cells
     table = results_table(results)
     path = folder / RESULTS_NAME
     when_there_is_room(lambda: write_table(table, path), path, on_full)
     seconds = time.monotonic() - began
-    result = SweepResult(plan, results, table, path, ran, seconds, earlier, renaming.message)
+    result = SweepResult(plan, results, table, path, ran, seconds, earlier, renaming.message, other_code)
     for observer in observers:
         observer.ended(result)
     return result
@@ -234,7 +237,13 @@ def _queue(
     return queue, _results_of(cells, finished)
 
 
-def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[CellResult]) -> SweepPlan:
+def _plan(
+    planner: Planner,
+    folder: Path,
+    queue: BlockQueue,
+    before: Sequence[CellResult],
+    other_code: OtherCode | None,
+) -> SweepPlan:
     facts = [
         WorkloadFacts(
             reference=reference,
@@ -248,7 +257,7 @@ def _plan(planner: Planner, folder: Path, queue: BlockQueue, before: Sequence[Ce
     ]
     directions = directions_of(planner.space, planner.system)
     total = queue.most if isinstance(queue, RaceQueue) else queue.left + len(before)
-    return SweepPlan(planner.space, folder, directions, total, before, facts)
+    return SweepPlan(planner.space, folder, directions, total, before, facts, other_code)
 
 
 def _work(planner: Planner, cells: Sequence[Cell], before: Sequence[CellResult], code: SweepCode) -> Work:

@@ -1,0 +1,324 @@
+"""Code of users in sweeps: edited, in several files, from a notebook; each cell is of today's code."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridtune as gt
+from gridtune.batch.metrics import METRICS
+from gridtune.batch.policies.queue_order import ORDERS
+from gridtune.core.plugins import load_plugin
+from gridtune.core.system import SYSTEMS, get_system
+from gridtune.errors import MetricError, PolicyError, SweepError
+from gridtune.sweep import SweepResult, read_journal, run_space, space_cells
+from gridtune.sweep.plugins import SweepCode
+from gridtune.sweep.space import parse_space
+
+METRIC = """
+    import gridtune as gt
+    {imports}
+
+    @gt.metric("cost", unit="1", direction="min", formula="c", source="this test")
+    def cost(jobs):
+        "A cost."
+        return {cost}
+"""
+SYSTEM = """
+    import gridtune as gt
+    from gridtune.core.measure import Measure
+
+    class Parameters(gt.SystemParameters):
+        x: float = {default}
+
+    class Edited(gt.System):
+        name = "edited"
+        version = "1"
+        Parameters = Parameters
+        metrics = {{"loss": Measure("1", "min", "l", source="this test")}}
+
+        def run(self, parameters, *, streams, load, tables):
+            return gt.Outcome({{"loss": {loss}}})
+
+    gt.register_system(Edited())
+"""
+
+
+@pytest.fixture(autouse=True)
+def registered_here_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget afterwards what a test has registered: a metric would be in all other tests' cells."""
+    for registry in (METRICS, ORDERS, SYSTEMS):
+        monkeypatch.setattr(registry, "_items", dict(registry.imported))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def write(path: Path, text: str, **values: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text).format(**values))
+    return path
+
+
+def metric_space(plugins: list[Path] | None = None, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": "edits",
+        "fixed": {"trace": "quickstart", "first": 50},
+        "dimensions": {"order": ["fcfs", "sjf"]},
+        "replicates": {"seeds": 2},
+        "objective": "cost",
+        "plugins": [str(path) for path in plugins or ()],
+        **changes,
+    }
+
+
+def run(space: dict[str, Any], folder: Path, **options: Any) -> SweepResult:
+    return run_space(space, directory=folder / "out", executor="inline", **options)
+
+
+def costs(results: SweepResult) -> list[float]:
+    assert results.complete, results.results[0].error
+    return [result.metrics["cost"] for result in results.results]
+
+
+def test_an_edited_metric_is_computed_again_in_every_cell(folder: Path) -> None:
+    plugin = write(folder / "plugin.py", METRIC, imports="", cost="1.0")
+    space = metric_space([plugin])
+    first = run(space, folder)
+    assert (costs(first), first.ran, first.other_code) == ([1.0] * 4, 4, None)
+    assert run(space, folder).ran == 0
+    write(plugin, METRIC, imports="", cost="2.0")
+    second = run(space, folder)
+    assert (costs(second), second.ran, second.earlier) == ([2.0] * 4, 4, 0)
+    assert second.other_code is not None
+    assert second.other_code.message == (
+        "4 cells in the journal were made by other code (metric cost in plugin.py has changed); "
+        "they are kept and not used"
+    )
+    assert second.plan.other_code == second.other_code
+    # Both are kept: what was edited back is there.
+    assert len(read_journal(folder / "out" / "journal.jsonl")) == 8
+    write(plugin, METRIC, imports="", cost="1.0")
+    third = run(space, folder)
+    assert (costs(third), third.ran) == ([1.0] * 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("imports", "helper"),
+    [
+        ("from helper import value", "helper.py"),
+        ("from .helper import value", "helper.py"),
+        ("from parts.helper import value", "parts/helper.py"),
+        ("from parts.inner import value", "parts/helper.py"),
+        ("import os, helper; value = helper.value", "helper.py"),
+    ],
+)
+def test_an_edited_module_of_ones_own_counts(folder: Path, imports: str, helper: str) -> None:
+    write(folder / "parts" / "__init__.py", "")
+    write(
+        folder / "parts" / "inner.py", "def value():\n    from . import helper\n    return helper.value()\n"
+    )
+    plugin = write(folder / "plugin.py", METRIC, imports=imports, cost="value()")
+    space = metric_space([plugin])
+    for value in (1.0, 2.0):
+        write(folder / helper, "def value():\n    return {value}\n", value=value)
+        result = run(space, folder)
+        assert (costs(result), result.ran) == ([value] * 4, 4)
+    assert result.other_code is not None
+    assert "metric cost in plugin.py has changed" in result.other_code.message
+
+
+def test_an_edited_system_is_run_again(folder: Path) -> None:
+    space = {
+        "name": "edits",
+        "system": "edited",
+        "plugins": [str(folder / "system.py")],
+        "dimensions": {"x": [1.0, 2.0]},
+        "objective": "loss",
+    }
+    for loss, values in (("parameters.x", [1, 2]), ("-parameters.x", [-1, -2])):
+        write(folder / "system.py", SYSTEM, loss=loss, default=0.0)
+        result = run(space, folder)
+        assert [cell.metrics["loss"] for cell in result.results] == values
+        assert result.ran == 2
+    assert result.other_code is not None
+    assert "system edited in system.py has changed" in result.other_code.message
+    # A default is left out of an id, so it counts by the source.
+    before = [cell.cell_id for cell in space_cells({**space, "dimensions": {"x": [3.0]}})]
+    write(folder / "system.py", SYSTEM, loss="-parameters.x", default=3.0)
+    assert [cell.cell_id for cell in space_cells({**space, "dimensions": {"x": [3.0]}})] != before
+
+
+def test_a_metric_that_comes_or_goes_changes_the_cells(folder: Path) -> None:
+    plugin = write(folder / "plugin.py", METRIC, imports="", cost="1.0")
+    without = run(metric_space(objective="wait_mean"), folder)
+    assert "cost" not in without.results[0].metrics
+    with_metric = run(metric_space([plugin]), folder)
+    assert (costs(with_metric), with_metric.ran) == ([1.0] * 4, 4)
+    assert with_metric.other_code is not None
+    assert "metric cost in plugin.py is new" in with_metric.other_code.message
+
+
+def test_an_order_counts_only_where_it_is_used(folder: Path) -> None:
+    text = """
+        import gridtune as gt
+
+        @gt.queue_order("edited-order")
+        def edited(job, weight=1.0):
+            "An order."
+            return {score}
+    """
+    order = write(folder / "orders.py", text, score="job.walltime")
+    space = metric_space([order], objective="wait_mean")
+    space["dimensions"] = {"order": ["fcfs", "edited-order(weight=2)"], "fill_order": [None, "edited-order"]}
+    space["replicates"] = {"seeds": 1}
+    first = [cell.cell_id for cell in space_cells(space)]
+    write(order, text, score="-job.walltime")
+    second = [cell.cell_id for cell in space_cells(space)]
+    assert [one == other for one, other in zip(first, second, strict=True)] == [True, False, False, False]
+
+
+def test_two_plugins_may_each_have_a_helper_of_the_same_name(folder: Path) -> None:
+    plugins = []
+    for number in (1, 2):
+        write(folder / str(number) / "helper.py", "VALUE = {number}.0", number=number)
+        text = METRIC.replace('"cost"', f'"cost{number}"')
+        plugin = write(folder / str(number) / "p.py", text, imports="import helper", cost="helper.VALUE")
+        plugins.append(plugin)
+    result = run(metric_space(plugins, objective="cost1"), folder)
+    assert [(cell.metrics["cost1"], cell.metrics["cost2"]) for cell in result.results] == [(1.0, 2.0)] * 4
+
+
+def test_two_files_with_one_name_are_refused_and_named(folder: Path) -> None:
+    one = write(folder / "one.py", METRIC, imports="", cost="1.0")
+    other = write(folder / "other.py", METRIC, imports="", cost="1.0")
+    with pytest.raises(MetricError, match="'cost' is registered already") as caught:
+        space_cells(metric_space([one, other]))
+    assert str(one) in caught.value.message
+    assert caught.value.path == other
+    # The first one is as it was.
+    assert run(metric_space([one]), folder).complete
+
+
+def test_faults_name_the_users_file_and_line(folder: Path) -> None:
+    helper = write(folder / "helper.py", "def fail():\n    raise ValueError('no luck')\n")
+    for text, error, place in (
+        ("import helper\n\nhelper.fail()\n", "ValueError: no luck", f"{helper}:2"),
+        ("x = 1\nx = = 2\n", "SyntaxError: invalid syntax", f"{folder / 'plugin.py'}:2"),
+        ("\nimport no_such_module\n", "No module named 'no_such_module'", f"{folder / 'plugin.py'}:2"),
+    ):
+        plugin = write(folder / "plugin.py", text)
+        with pytest.raises(PolicyError, match=error) as caught:
+            load_plugin(plugin)
+        assert str(caught.value).startswith(place)
+    plugin = write(folder / "plugin.py", METRIC, imports="import helper", cost="helper.fail()")
+    failed = run(metric_space([plugin]), folder).results[0]
+    assert failed.state == "failed"
+    assert f'File "{plugin}", line 8, in cost' in str(failed.error)
+    assert f'File "{helper}", line 2, in fail' in str(failed.error)
+
+
+def test_a_plugin_that_fails_after_an_edit_leaves_the_old_one_in_place(folder: Path) -> None:
+    plugin = write(folder / "plugin.py", METRIC, imports="", cost="1.0")
+    assert costs(run(metric_space([plugin]), folder)) == [1.0] * 4
+    write(plugin, METRIC, imports="1 / 0", cost="2.0")
+    with pytest.raises(PolicyError, match="ZeroDivisionError"):
+        load_plugin(plugin)
+    assert gt.evaluate(gt.simulate(gt.generate_workload("poisson", jobs=9, seed=1)))["cost"] == 1.0
+
+
+def register(cost: float, table: dict[str, float]) -> None:
+    """Register a metric and an order as a cell of a notebook does."""
+
+    def weighted(value: float) -> float:
+        return value * table["weight"]
+
+    @gt.metric("cost", unit="1", direction="min", formula="c", source="this test")
+    def measured(jobs: Any) -> float:
+        """A cost."""
+        return float(np.float64(weighted(cost)))
+
+    @gt.queue_order("live")
+    def live(job: Any, weight: float = 1.0) -> float:
+        """An order."""
+        return weight * job.walltime
+
+
+LIVE = metric_space(
+    dimensions={"order": ["fcfs", "live", "live(weight=-1)"]}, objective=["cost", "wait_mean"]
+)
+
+
+def test_code_of_a_notebook_counts_with_what_it_refers_to(folder: Path) -> None:
+    def ids(cost: float, weight: float) -> list[str]:
+        register(cost, {"weight": weight})
+        return [cell.cell_id for cell in space_cells(LIVE)]
+
+    assert ids(1.0, 2.0) == ids(1.0, 2.0)
+    assert len({tuple(ids(*values)) for values in ((1.0, 2.0), (2.0, 2.0), (1.0, 3.0))}) == 3
+    table = {"weight": 1.0}
+    register(1.0, table)
+    before = run(LIVE, folder)
+    table["weight"] = 5.0
+    after = run(LIVE, folder)
+    assert (costs(before), costs(after)) == ([1.0] * 6, [5.0] * 6)
+    assert after.other_code is not None
+    assert "metric cost" in after.other_code.message
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("cluster")
+def test_code_of_a_notebook_reaches_the_workers(folder: Path) -> None:
+    register(2.0, {"weight": 3.0})
+    here = run(LIVE, folder / "here")
+    there = run_space(LIVE, directory=folder / "there", executor="ray")
+    assert costs(there) == [6.0] * 6
+    assert [cell.metrics for cell in there.results] == [cell.metrics for cell in here.results]
+    assert len({cell.metrics["wait_mean"] for cell in there.results}) == 3
+    assert {cell.worker for cell in there.results}.isdisjoint({cell.worker for cell in here.results})
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("cluster")
+def test_modules_of_ones_own_reach_the_workers(folder: Path) -> None:
+    write(folder / "plugins" / "helper.py", "def value():\n    return 4.0\n")
+    plugin = write(folder / "plugins" / "p.py", METRIC, imports="from helper import value", cost="value()")
+    result = run_space(metric_space([plugin]), directory=folder / "out", executor="ray")
+    assert costs(result) == [4.0] * 4
+    # They come along: a worker on another machine has no such folder.
+    sent = pickle.dumps(SweepCode(parse_space(metric_space([plugin])), get_system("batch")).sent)
+    shutil.rmtree(folder / "plugins")
+    code = (
+        "import pickle, sys, gridtune as gt\n"
+        "system = pickle.load(sys.stdin.buffer).load()\n"
+        "schedule = gt.simulate(gt.generate_workload('poisson', jobs=9, seed=1))\n"
+        "print(gt.evaluate(schedule)['cost'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
+    assert done.stdout == b"4.0\n"
+
+
+def test_what_cannot_be_sent_is_refused_before_ray_starts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_ray(*arguments: Any, **options: Any) -> Iterator[None]:
+        pytest.fail("Ray was started")
+
+    monkeypatch.setattr("gridtune.sweep.executors.RaySession", no_ray)
+    with (folder / "log").open("w") as log:
+        register(1.0, {"weight": 1.0, "log": log})  # type: ignore[dict-item]
+        with pytest.raises(SweepError, match=r"the metric cost is defined in .* cannot be sent") as caught:
+            gt.run_sweep(LIVE, directory=folder / "out", executor="ray", output="quiet", tracking=False)
+    assert "`plugins`" in str(caught.value.hint)
+    assert not (folder / "out" / "journal.jsonl").exists()
