@@ -145,7 +145,11 @@ def load_plugins(plugins: Iterable[Plugin]) -> None:
     """
     for plugin in plugins:
         old = _LOADED.get(plugin.path)
-        if old is not None and old.package == plugin.package:
+        same = _same_code(plugin)
+        if same is not None:
+            _LOADED[plugin.path] = same
+            if old is not None and old not in _LOADED.values():
+                _unload(old)
             continue
         kept = (
             [] if old is None else [(registry, registry.forget(_is_of(old))) for registry in all_registries()]
@@ -154,7 +158,8 @@ def load_plugins(plugins: Iterable[Plugin]) -> None:
         try:
             _run(plugin)
         except BaseException:
-            _remove(plugin)
+            _unload(plugin)
+            del _LOADED[plugin.path]
             # What was there before the edit stays in use.
             if old is not None:
                 _LOADED[plugin.path] = old
@@ -163,7 +168,7 @@ def load_plugins(plugins: Iterable[Plugin]) -> None:
                     registry.put(name, item)
             raise
         if old is not None:
-            _remove_modules(old)
+            _unload(old)
 
 
 def _is_of(plugin: Plugin) -> Any:
@@ -173,14 +178,17 @@ def _is_of(plugin: Plugin) -> Any:
     return belongs
 
 
-def _remove(plugin: Plugin) -> None:
-    del _LOADED[plugin.path]
+def _same_code(plugin: Plugin) -> Plugin | None:
+    """Return the plug-in of the same content that this process has loaded, from this file or a copy of it."""
+    for other in _LOADED.values():
+        if other.checksum == plugin.checksum and other.package in sys.modules:
+            return other
+    return None
+
+
+def _unload(plugin: Plugin) -> None:
     for registry in all_registries():
         registry.forget(_is_of(plugin))
-    _remove_modules(plugin)
-
-
-def _remove_modules(plugin: Plugin) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == plugin.package]:
         del sys.modules[name]
 

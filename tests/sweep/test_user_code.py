@@ -17,6 +17,7 @@ import pytest
 import gridtune as gt
 from gridtune.batch.metrics import METRICS
 from gridtune.batch.policies.queue_order import ORDERS
+from gridtune.core import plugins
 from gridtune.core.plugins import load_plugin
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, PolicyError, SweepError
@@ -58,6 +59,7 @@ def registered_here_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget afterwards what a test has registered: a metric would be in all other tests' cells."""
     for registry in (METRICS, ORDERS, SYSTEMS):
         monkeypatch.setattr(registry, "_items", dict(registry.imported))
+    monkeypatch.setattr(plugins, "_LOADED", {})
 
 
 @pytest.fixture
@@ -202,7 +204,7 @@ def test_two_plugins_may_each_have_a_helper_of_the_same_name(folder: Path) -> No
 
 def test_two_files_with_one_name_are_refused_and_named(folder: Path) -> None:
     one = write(folder / "one.py", METRIC, imports="", cost="1.0")
-    other = write(folder / "other.py", METRIC, imports="", cost="1.0")
+    other = write(folder / "other.py", METRIC, imports="", cost="2.0")
     with pytest.raises(MetricError, match="'cost' is registered already") as caught:
         space_cells(metric_space([one, other]))
     assert str(one) in caught.value.message
