@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mlflow
 import pytest
 
 import gridtune
@@ -47,6 +48,42 @@ def test_the_study_scripts_help_says_what_it_does_and_runs_nothing(
         runpy.run_path(str(SCRIPT), run_name="__main__")
     assert ended.value.code == 0
     assert "search_spaces/backfilling.yaml" in capsys.readouterr().out
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("responsive_lambda", ["--first", "400"], "weight"),
+        ("shutdown_tau", [], "tau"),
+        ("provisioning_tradeoff", ["--tasks", "10"], "alpha"),
+        ("provisioning_moga", ["--plans", "20"], "population"),
+    ],
+)
+def test_a_tune_script_searches_and_tracks(
+    name: str,
+    options: list[str],
+    words: str,
+    empty_store: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = ROOT / "scripts" / f"tune_{name}.py"
+    (tmp_path / "mlflow.db").write_bytes(empty_store)
+    places = ["--storage", str(tmp_path / "tune"), "--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+    command = [str(script), "--samples", "3", "--replicates", "2", "--concurrent", "2", *options, *places]
+    monkeypatch.setattr(sys, "argv", command)
+    monkeypatch.syspath_prepend(str(script.parent))
+    runpy.run_path(str(script), run_name="__main__")
+    assert words in capsys.readouterr().out
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    experiment = client.get_experiment_by_name(f"tune_{name}")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    assert [run.info.status for run in runs] == ["FINISHED"] * 4
+    assert f"python scripts/tune_{name}.py" in script.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["shutdown_speed", "recorded_waits", "memory", "egee_calibration"])

@@ -177,11 +177,23 @@ def test_a_study_runs_on_the_cluster_and_a_job_that_fails_fails_here(
     assert "No such option" in refusal
 
 
+def test_a_tune_script_runs_on_the_cluster(cluster: Cluster, repository: Path) -> None:
+    script = str(repository / "scripts" / "tune_provisioning_moga.py")
+    options = ["--samples", "2", "--replicates", "2", "--plans", "20"]
+    with cluster.submit(repository, script, *options) as tuning:
+        output, _ = tuning.communicate()
+    assert tuning.returncode == 0, output
+    assert "hypervolume" in output
+    home = cluster.folder / "home"
+    assert (home / "results" / "tune" / "tune_provisioning_moga").is_dir()
+    assert (home / "mlflow.db").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         ((), "scripts/submit SPACE"),
-        (("no_such_space.yaml",), "no search space at no_such_space.yaml"),
+        (("no_such_space.yaml",), "no search space or script at no_such_space.yaml"),
         (("/dev/null/../../etc/hostname",), "no search space"),
     ],
 )

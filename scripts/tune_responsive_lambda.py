@@ -1,0 +1,62 @@
+"""Tune λ, the weight of responsiveness in the reward of a grid site's learner.
+
+    python scripts/tune_responsive_lambda.py --samples 30
+    ray job submit --working-dir . -- python scripts/tune_responsive_lambda.py
+
+λ has no best value: it trades how soon interactive jobs start for how fairly organisations are served (on a
+rigid site) or for core hours (on an elastic one). Optuna searches λ and the size of the
+learner's network for both objectives at once, and the Pareto front is printed. The log `egee` is generated;
+--trace takes a real one.
+"""
+
+from ray import tune
+from ray.tune.search.optuna import OptunaSearch
+from tuning import connected, options, print_front, run_config
+
+import gridtune as gt
+
+#: What each kind of site trades responsiveness for.
+PRICES = {"rigid": ("fairness_mean", "max"), "elastic": ("core_hours", "min")}
+
+
+def main() -> None:
+    """Search, and print the front."""
+    parser = options(__doc__, samples=30, replicates=3)
+    parser.add_argument("--trace", default="egee", help="log of sequential jobs (egee)")
+    parser.add_argument("--first", type=int, default=3000, help="jobs of it (3000)")
+    parser.add_argument("--site", choices=PRICES, default="elastic", help="kind of site (elastic)")
+    arguments = parser.parse_args()
+    price, direction = PRICES[arguments.site]
+    objectives = {"responsiveness_mean": "max", price: direction}
+    fixed = {
+        "trace": arguments.trace,
+        "first": arguments.first,
+        "site": arguments.site,
+        "policy": "esn-counterfactual",
+        "variant": "improved",
+    }
+    with connected(arguments):
+        tuner = tune.Tuner(
+            gt.tune.trainable(
+                "responsive",
+                fixed=fixed,
+                # The same log with each submission moved by up to ten seconds.
+                replicates={"shakes": arguments.replicates, "amount": 10},
+                metrics=objectives,
+            ),
+            param_space={"weight": tune.uniform(0, 1), "neurons": tune.randint(20, 201)},
+            tune_config=tune.TuneConfig(
+                search_alg=OptunaSearch(
+                    metric=list(objectives), mode=list(objectives.values()), seed=arguments.seed
+                ),
+                num_samples=arguments.samples,
+                max_concurrent_trials=arguments.concurrent,
+                reuse_actors=True,
+            ),
+            run_config=run_config("tune_responsive_lambda", arguments),
+        )
+        print_front(tuner.fit(), objectives)
+
+
+if __name__ == "__main__":
+    main()
