@@ -64,3 +64,10 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     connect(f"sqlite:///{path}")
     assert is_store(path)
     return path.read_bytes()
+
+
+@pytest.fixture
+def store_uri(empty_store: bytes, tmp_path: Path) -> str:
+    """The URI of an empty tracking store of the test's own."""
+    (tmp_path / "mlflow.db").write_bytes(empty_store)
+    return f"sqlite:///{tmp_path}/mlflow.db"

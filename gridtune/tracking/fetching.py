@@ -9,7 +9,7 @@ from gridtune.errors import TrackingError
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.tracking.runs import KEY_TAG
-from gridtune.tracking.store import connect, database_path, is_store, tracking_uri
+from gridtune.tracking.store import connect, database_path, is_store, tracking_uri, without_secrets
 
 __all__ = ["fetch_sweep"]
 
@@ -50,7 +50,7 @@ def fetch_sweep(run_id: str, folder: Path, *, uri: str | None = None) -> str:
     try:
         run = client.get_run(run_id)
     except MlflowException:
-        raise TrackingError(f"the store has no run {run_id}", hint=f"it is {resolved}") from None
+        raise TrackingError(f"the store has no run {run_id}", hint=f"it is {without_secrets(resolved)}") from None
     configuration = run.data.tags.get(KEY_TAG)
     parent = run.data.tags.get("mlflow.parentRunId")
     if configuration is None or parent is None:
