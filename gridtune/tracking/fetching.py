@@ -50,7 +50,9 @@ def fetch_sweep(run_id: str, folder: Path, *, uri: str | None = None) -> str:
     try:
         run = client.get_run(run_id)
     except MlflowException:
-        raise TrackingError(f"the store has no run {run_id}", hint=f"it is {without_secrets(resolved)}") from None
+        raise TrackingError(
+            f"the store has no run {run_id}", hint=f"it is {without_secrets(resolved)}"
+        ) from None
     configuration = run.data.tags.get(KEY_TAG)
     parent = run.data.tags.get("mlflow.parentRunId")
     if configuration is None or parent is None:
