@@ -59,6 +59,17 @@ class ClientStore:
         for name, value in tags.items():
             self._client.set_experiment_tag(experiment.experiment_id, name, value)
 
+    def find_run(self, run_id: str) -> StoredRun | None:
+        """Return a run by its id."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        try:
+            return _stored(self._client.get_run(run_id))
+        except MlflowException as fault:
+            if fault.error_code == "RESOURCE_DOES_NOT_EXIST":
+                return None
+            raise
+
     def find_runs(self, experiment: Experiment, tag: str, value: str) -> list[StoredRun]:
         """Return the runs that are not deleted and have this tag, the oldest first."""
         query = f"tags.`{tag}` = '{value}'"

@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.core.cells import CellResult
+from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import configuration_label, value_text
 from gridtune.tracking.records import Dataset
 
 __all__ = [
     "COMPANIONS",
+    "DIFFERENCE",
     "REPLICATES",
     "ConfigurationContent",
     "configuration_content",
     "datasets_of",
+    "naming_parameters",
     "tracked_metrics",
 ]
 
@@ -29,6 +32,8 @@ __all__ = [
 COMPANIONS = ("wait_mean", "bounded_slowdown_mean", "utilisation", "makespan")
 #: What the name of a metric's history over the replicates ends in; the plain name is the mean's.
 REPLICATES = ".replicates"
+#: The difference of the first objective to the baseline; of others it is `OBJECTIVE.to_baseline_percent`.
+DIFFERENCE = "to_baseline_percent"
 #: What MLflow takes at most, with room to spare.
 _LONGEST_VALUE, _LONGEST_NAME, _LONGEST_DIGEST = 5000, 240, 16
 _FORBIDDEN = re.compile(r"[^\w\-. :/]")
@@ -83,6 +88,14 @@ class ConfigurationContent:
 def tracked_metrics(objectives: Iterable[str]) -> tuple[str, ...]:
     """Return the metrics that runs have: the objectives and their companions, each once."""
     return tuple(dict.fromkeys([*objectives, *COMPANIONS]))
+
+
+def naming_parameters(facts: SweepFacts) -> list[str]:
+    """Return the parameters that name a configuration, in the order of its name.
+
+    Those that the baseline leaves open are conditions, such as the trace: they come last.
+    """
+    return sorted(facts.dimensions, key=lambda name: bool(facts.baseline) and name not in facts.baseline)
 
 
 def clean_name(name: str) -> str:
@@ -186,10 +199,9 @@ def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         for name in ("iqm", "ci_low", "ci_high"):
             values[f"{objective}.{name}"] = row[name]
         # In per cent, because the UI rounds to a few digits.
-        values[f"{objective}.to_baseline_percent"] = (
-            None if row["relative"] is None else 100 * row["relative"]
-        )
-        if number == 0:
+        name = f"{objective}.{DIFFERENCE}" if number else DIFFERENCE
+        values[name] = None if row["relative"] is None else 100 * row["relative"]
+        if not number:
             values["rank"] = row["rank"]
     return {
         name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)

@@ -1,7 +1,7 @@
 """Learning curves of cells that train something: one nested run for each, with the history of its metrics.
 
 A cell that has one says so in its notes: `learning_curve` is a mapping of columns of equal length, of which
-`update` counts the steps; `checkpoint` is the file of the trained policy.
+`update` counts the steps.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from gridtune.core.cells import CellResult
 
-__all__ = ["CHECKPOINT_NOTE", "CURVE_NOTE", "LearningCurve", "curves_of"]
+__all__ = ["CURVE_NOTE", "LearningCurve", "curves_of"]
 
-CURVE_NOTE, CHECKPOINT_NOTE = "learning_curve", "checkpoint"
+CURVE_NOTE = "learning_curve"
 _STEPS = "update"
 
 
@@ -30,14 +29,11 @@ class LearningCurve:
         The cell's, and what its run is called.
     points
         (metric, value, step).
-    checkpoint
-        The trained policy's file; None where it is not on this machine.
     """
 
     cell_id: str
     name: str
     points: Sequence[tuple[str, float, int]]
-    checkpoint: Path | None = None
 
 
 def curves_of(results: Sequence[CellResult], name: str) -> list[LearningCurve]:
@@ -47,7 +43,6 @@ def curves_of(results: Sequence[CellResult], name: str) -> list[LearningCurve]:
             result.cell_id,
             f"{name}: {result.replicate}",
             _points(result.notes[CURVE_NOTE]),
-            _checkpoint(result.notes.get(CHECKPOINT_NOTE)),
         )
         for result in results
         if result.state == "done" and CURVE_NOTE in result.notes
@@ -63,8 +58,3 @@ def _points(columns: Mapping[str, Sequence[Any]]) -> list[tuple[str, float, int]
         for step, value in zip(columns[_STEPS], values, strict=True)
         if isinstance(value, int | float) and math.isfinite(value)
     ]
-
-
-def _checkpoint(path: Any) -> Path | None:
-    # A cell that another machine computed left its checkpoint there.
-    return Path(path) if isinstance(path, str) and Path(path).is_file() else None

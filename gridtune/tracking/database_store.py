@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 
 from gridtune.tracking.records import Dataset, Experiment, Point, RunChange, StoredRun, now_milliseconds
 
-__all__ = ["DIALECTS", "DatabaseStore"]
+__all__ = ["DIALECTS", "DatabaseStore", "local_folder"]
 
 #: Databases written to directly.
 DIALECTS = ("sqlite", "postgresql")
@@ -159,10 +159,15 @@ class DatabaseStore:
         rows = [{"key": name, "value": value, "experiment_id": key} for name, value in tags.items()]
         self._put(connection, _EXPERIMENT_TAGS, rows, ("key", "experiment_id"), ("value",))
 
+    def find_run(self, run_id: str) -> StoredRun | None:
+        """Return a run by its id."""
+        found = self._runs(sa.select(_RUNS.c.run_uuid).where(_RUNS.c.run_uuid == run_id))
+        return found[0] if found else None
+
     def find_runs(self, experiment: Experiment, tag: str, value: str) -> list[StoredRun]:
         """Return the runs that are not deleted and have this tag, the oldest first."""
         runs = _RUNS.c
-        wanted = (
+        return self._runs(
             sa.select(runs.run_uuid)
             .join(_TAGS, _TAGS.c.run_uuid == runs.run_uuid)
             .where(
@@ -172,6 +177,9 @@ class DatabaseStore:
                 _TAGS.c.value == value,
             )
         )
+
+    def _runs(self, wanted: sa.Select[tuple[Any]]) -> list[StoredRun]:
+        runs = _RUNS.c
         columns = (runs.run_uuid, runs.name, runs.status, runs.start_time, runs.artifact_uri)
         query = sa.select(*columns).where(runs.run_uuid.in_(wanted)).order_by(runs.start_time)
         with self._engine.connect() as connection:

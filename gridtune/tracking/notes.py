@@ -9,7 +9,7 @@ from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_markdown
-from gridtune.tracking.views import RANKING_VIEW
+from gridtune.tracking.views import ranking_link
 
 __all__ = ["cells_text", "description", "runs_text", "sweep_parameters", "sweep_tags"]
 
@@ -72,8 +72,7 @@ def description(summary: Summary, runs: str = "", *, experiment: str | None = No
     """
     parts = [summary.facts.description.strip()] if summary.facts.description else []
     if experiment is not None:
-        address = f"#/experiments/{experiment}/runs?viewStateShareKey={RANKING_VIEW}"
-        parts.append(f"\n[Ranking of the latest sweep]({address})\n")
+        parts.append(f"\n[Ranking of the latest sweep]({ranking_link(experiment)})\n")
     if runs:
         parts.append(f"\n{runs}\n")
     for objective, ranking in list(summary.rankings.items())[:1]:

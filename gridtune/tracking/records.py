@@ -144,6 +144,10 @@ class RunStore(Protocol):
         """Set tags of an experiment."""
         ...
 
+    def find_run(self, run_id: str) -> StoredRun | None:
+        """Return a run by its id."""
+        ...
+
     def find_runs(self, experiment: Experiment, tag: str, value: str) -> list[StoredRun]:
         """Return the runs that are not deleted and have this tag, the oldest first."""
         ...

@@ -15,7 +15,7 @@ from gridtune.tracking.content import ConfigurationContent, clean_name, clean_te
 from gridtune.tracking.curves import LearningCurve
 from gridtune.tracking.records import RUNNING, Dataset, Experiment, Point, RunChange, RunStore, StoredRun
 
-__all__ = ["SweepRuns"]
+__all__ = ["SweepRuns", "open_experiment"]
 
 SWEEP_TAG, KEY_TAG, LOGGED_TAG = "gridtune.sweep", "gridtune.configuration", "gridtune.logged"
 CELL_TAG = "gridtune.cell"
@@ -85,7 +85,7 @@ class SweepRuns:
         at
             When a new run began, in milliseconds.
         """
-        self._experiment = experiment = self._open_experiment(store)
+        self._experiment = experiment = open_experiment(store, self._name, self._artifacts)
         found = store.find_runs(experiment, SWEEP_TAG, self.sweep_id)
         parent = found[0] if found else None
         kept = {**self._tags, **_cleaned(tags), SWEEP_TAG: self.sweep_id, "gridtune.kind": "sweep"}
@@ -101,19 +101,6 @@ class SweepRuns:
         )
         (self._parent,) = store.write(experiment, [change])
         self._load_children(store)
-
-    def _open_experiment(self, store: RunStore) -> Experiment:
-        experiment = store.find_experiment(self._name)
-        if experiment is None:
-            place = None if self._artifacts is None else (self._artifacts / clean_name(self._name)).as_uri()
-            return store.create_experiment(self._name, place, _EXPERIMENT_TAGS)
-        if not experiment.active:
-            raise TrackingError(
-                f"the experiment {self._name!r} was deleted in the tracking store",
-                hint="rename the search space, or restore the experiment: "
-                f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`",
-            )
-        return experiment
 
     def _opened(self) -> tuple[Experiment, StoredRun]:
         if self._experiment is None or self._parent is None:
@@ -234,9 +221,7 @@ class SweepRuns:
             status="FINISHED",
             end=at,
         )
-        (run,) = store.write(experiment, [change])
-        if curve.checkpoint is not None:
-            store.upload(run, curve.checkpoint, "checkpoints")
+        store.write(experiment, [change])
 
     def update_parent(self, store: RunStore, tags: Mapping[str, str]) -> None:
         """Set tags of the parent run."""
@@ -264,6 +249,36 @@ class SweepRuns:
         *stored, self._parent = store.write(experiment, changes)
         for run in stored:
             self._children[run.tags[KEY_TAG]] = run
+
+
+def open_experiment(store: RunStore, name: str, artifacts: Path | None) -> Experiment:
+    """Find or make an experiment.
+
+    Parameters
+    ----------
+    store
+        The store.
+    name
+        The experiment's.
+    artifacts
+        Where a new experiment's artefacts go; None where the server decides.
+
+    Raises
+    ------
+    TrackingError
+        If there is one that was deleted.
+    """
+    experiment = store.find_experiment(name)
+    if experiment is None:
+        place = None if artifacts is None else (artifacts / clean_name(name)).as_uri()
+        return store.create_experiment(name, place, _EXPERIMENT_TAGS)
+    if not experiment.active:
+        raise TrackingError(
+            f"the experiment {name!r} was deleted in the tracking store",
+            hint="rename the search space, or restore the experiment: "
+            f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`",
+        )
+    return experiment
 
 
 def _logged(run: StoredRun | None) -> tuple[str, int]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "artifact_root",
+    "cache_folder",
     "connect",
     "database_path",
     "is_store",
@@ -189,7 +190,7 @@ def make_database(path: Path) -> None:
 
     MLflow takes seconds to make one, so the first is kept in the user's cache and copied from then on.
     """
-    template = _cache() / f"mlflow-{version('mlflow')}.db"
+    template = cache_folder() / f"mlflow-{version('mlflow')}.db"
     try:
         template.parent.mkdir(parents=True, exist_ok=True)
         with _alone(template):
@@ -219,7 +220,8 @@ def _make_template(template: Path) -> None:
         draft.replace(template)
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return gridtune's folder in the user's cache."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "gridtune"
 

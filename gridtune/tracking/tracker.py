@@ -22,6 +22,7 @@ from gridtune.tracking.content import (
     ConfigurationContent,
     configuration_content,
     datasets_of,
+    naming_parameters,
     tracked_metrics,
 )
 from gridtune.tracking.curves import LearningCurve, curves_of
@@ -355,7 +356,7 @@ class MlflowTracker:
         return configuration_content(
             list(self._results[key].values()),
             planned=facts.replicates,
-            varying=facts.dimensions,
+            varying=naming_parameters(facts),
             metrics=tracked_metrics(objective.metric for objective in facts.objectives),
             workloads=len(self._workloads),
             ranked=rows,

@@ -11,17 +11,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gridtune.report.facts import SweepFacts
-from gridtune.tracking.content import REPLICATES, clean_name
+from gridtune.tracking.content import DIFFERENCE, REPLICATES, clean_name, naming_parameters
 from gridtune.tracking.records import Experiment, RunStore
 
-__all__ = ["RANKING_VIEW", "experiments_address", "latest_experiment", "ranking_view_tags", "runs_address"]
+__all__ = [
+    "RANKING_VIEW",
+    "experiments_address",
+    "latest_experiment",
+    "ranking_link",
+    "ranking_view_tags",
+    "runs_address",
+]
 
 #: The key of the view that shows the ranking of an experiment's latest sweep.
 RANKING_VIEW = "ranking"
+_PLAIN_LINE = {"lineSmoothness": 0, "useGlobalLineSmoothing": False}
 _VIEW_TAG = "mlflow.sharedViewState."
 #: Runs in a chart, and parameters in the view's table and its chart of parallel coordinates.
 _RUNS_IN_CHART, _PARAMETERS = 20, 8
-_WIDTH = 150
+#: Pixels of a column: for each letter of its name, around it, and at most.
+_LETTER, _AROUND, _WIDEST = 8, 50, 320
+#: Without it the UI shows the pages for language models, whatever the experiment's kind.
+_WORKFLOW = "workflowType=machine_learning"
 
 
 def runs_address(server: str, experiment_id: str) -> str:
@@ -34,12 +45,17 @@ def runs_address(server: str, experiment_id: str) -> str:
     experiment_id
         The experiment.
     """
-    return f"{server}/#/experiments/{experiment_id}/runs?viewStateShareKey={RANKING_VIEW}"
+    return f"{server}/{ranking_link(experiment_id)}"
+
+
+def ranking_link(experiment_id: str) -> str:
+    """Return the same for a link within the UI."""
+    return f"#/experiments/{experiment_id}/runs?{_WORKFLOW}&viewStateShareKey={RANKING_VIEW}"
 
 
 def experiments_address(server: str) -> str:
     """Return the address of the list of experiments, in the UI for machine learning."""
-    return f"{server}/#/experiments?workflowType=machine_learning"
+    return f"{server}/#/experiments?{_WORKFLOW}"
 
 
 def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: int) -> dict[str, str]:
@@ -56,14 +72,13 @@ def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: 
     at
         When the view was made, in milliseconds.
     """
-    parameters = [clean_name(name) for name in facts.dimensions][:_PARAMETERS]
+    parameters = [clean_name(name) for name in naming_parameters(facts)][:_PARAMETERS]
     objectives = [clean_name(objective.metric) for objective in facts.objectives]
-    difference = f"{objectives[0]}.to_baseline_percent"
     columns = ["metrics.`rank`", *(f"params.`{name}`" for name in parameters)]
     if workloads > 1:
         columns.append("tags.`workload`")
     columns += [f"metrics.`{name}`" for name in objectives]
-    columns += [f"metrics.`{difference}`", "tags.`verdict`", "tags.`replicates`", "attributes.`Dataset`"]
+    columns += [f"metrics.`{DIFFERENCE}`", "tags.`verdict`", "tags.`replicates`", "attributes.`Dataset`"]
     state = {
         "searchFilter": f"tags.`mlflow.parentRunId` = '{parent_id}'",
         "orderByKey": "metrics.`rank`",
@@ -74,14 +89,14 @@ def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: 
         "datasetsFilter": [],
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": dict.fromkeys(columns, _WIDTH),
+        "columnWidths": {column: _width(column) for column in columns},
         "runsHiddenMode": "FIRST_20_RUNS",
         "viewMaximized": False,
         "runListHidden": False,
         "groupBy": None,
         "autoRefreshEnabled": True,
         "hideEmptyCharts": True,
-        **_charts(objectives, difference, parameters),
+        **_charts(objectives, parameters),
     }
     view = {"name": f"Ranking of {facts.name}", "createdAt": at, "state": json.dumps(state)}
     return {f"{_VIEW_TAG}{RANKING_VIEW}": json.dumps(view)}
@@ -99,9 +114,14 @@ def latest_experiment(store: RunStore, name: str | None = None) -> Experiment | 
     return experiments[max(made, key=made.__getitem__)] if made else None
 
 
-def _charts(objectives: Sequence[str], difference: str, parameters: Sequence[str]) -> Mapping[str, Any]:
+def _width(column: str) -> int:
+    name = column.partition(".")[2].strip("`")
+    return min(_LETTER * len(name) + _AROUND, _WIDEST)
+
+
+def _charts(objectives: Sequence[str], parameters: Sequence[str]) -> Mapping[str, Any]:
     """Return the charts of the ranking, which come before those that the UI adds for every metric."""
-    shown = [*objectives, difference]
+    shown = [*objectives, DIFFERENCE]
     charts = [_chart("BAR", name, metricKey=name) for name in shown]
     charts.append(
         _chart(
@@ -113,7 +133,7 @@ def _charts(objectives: Sequence[str], difference: str, parameters: Sequence[str
         )
     )
     charts += [
-        _chart("LINE", f"{name}{REPLICATES}", metricKey=f"{name}{REPLICATES}", xAxisKey="step")
+        _chart("LINE", f"{name}{REPLICATES}", metricKey=f"{name}{REPLICATES}", xAxisKey="step", **_PLAIN_LINE)
         for name in objectives
     ]
     return {

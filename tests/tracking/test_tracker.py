@@ -103,7 +103,7 @@ def test_what_a_store_holds(store_uri: str, tmp_path: Path) -> None:
     (mean,) = client.get_metric_history(run.info.run_id, "wait_mean")
     assert mean.value == run.data.metrics["wait_mean"]
     assert mean.value == pytest.approx(sum(point.value for point in history) / 4)
-    assert run.data.metrics["wait_mean.to_baseline_percent"] == pytest.approx(10)
+    assert run.data.metrics["to_baseline_percent"] == pytest.approx(10)
     assert run.data.metrics["rank"] == 2
     assert "stretch_p99" not in run.data.metrics
     assert named["order2"].info.status == "FAILED"

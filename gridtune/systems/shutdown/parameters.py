@@ -102,8 +102,9 @@ class ShutdownParameters(LogParameters):
     )
     checkpoint: str | None = Field(
         None,
-        description="with policy=ppo: file of the trained policy, or the name of a bundled one",
-        examples=["results/taurus/best.pt"],
+        description="with policy=ppo: file of the trained policy, its URI in MLflow, or the name of a "
+        "bundled one",
+        examples=["results/taurus/best.pt", "runs:/RUN_ID/checkpoints/best.pt"],
     )
     greedy: bool = Field(
         False, description="with policy=ppo: always take the likeliest action instead of sampling"

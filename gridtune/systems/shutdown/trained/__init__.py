@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gridtune.tracking.checkpoints import is_run_uri, run_file
+
 __all__ = ["bundled_folder", "bundled_policies", "find_policy"]
 
 
@@ -22,6 +24,8 @@ def bundled_policies() -> dict[str, Path]:
 
 
 def find_policy(name: str | Path) -> Path:
-    """Return the file of a policy: a path that exists, else the bundled policy of that name."""
+    """Return a policy's file: of an MLflow run (`runs:/…`), at a path that exists, or a bundled policy's."""
+    if is_run_uri(str(name)):
+        return run_file(str(name))
     path = Path(name)
     return path if path.exists() else bundled_policies().get(str(name), path)
