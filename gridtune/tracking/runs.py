@@ -189,9 +189,10 @@ class SweepRuns:
             tags={**self._tags, **own, **content.tags},
             # A parameter cannot change: the same trace may be known by another path meanwhile.
             parameters=content.parameters,
+            # The UI lists metrics as they come, and compares runs by the first.
             points=[
-                *(Point(name, value, step, start) for name, value, step in content.history),
                 *(Point(name, value, 0, at) for name, value in content.values.items()),
+                *(Point(name, value, step, start) for name, value, step in content.history),
             ],
             datasets=content.datasets if run is None else (),
             status=content.status if final else RUNNING if run and run.status != RUNNING else None,

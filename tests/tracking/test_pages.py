@@ -116,7 +116,9 @@ def test_the_command_opens_on_the_ranking(site: Site) -> None:
 
 
 def test_charts_show_the_ranking_first(site: Site) -> None:
-    text = seen("charts", f"{site.address}&compareRunsMode=CHART", "Parallel Coordinates", "to_baseline_percent")
+    text = seen(
+        "charts", f"{site.address}&compareRunsMode=CHART", "Parallel Coordinates", "to_baseline_percent"
+    )
     assert "cells" not in text
     assert "seconds" not in text
 
