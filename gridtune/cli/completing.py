@@ -88,7 +88,8 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
     from gridtune.errors import GridtuneError
     from gridtune.sweep.space import read_space
 
-    path = context.params.get("space")
+    # An option that still lacks its value keeps click from naming the arguments before it.
+    path = context.params.get("space") or next(iter(context.args), None)
     if path is None:
         return []
     try:

@@ -56,16 +56,13 @@ def init(
     """
     from gridtune.core.system import get_system
     from gridtune.sweep.starting import space_name, starter_text
-    from gridtune.workload import read_workload
-    from gridtune.workload.catalogue import resolve_trace
 
     system = get_system(system_name)
     name = name or space_name(log)
     out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
     if out.exists() and not force:
         raise click.UsageError(f"{out} exists; --force replaces it.")
-    file = resolve_trace(log)
-    workload = read_workload(file)
+    workload = _read(log)
     starter = _starter(system, workload, processors)
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.
     given = Path(log).expanduser()
@@ -77,6 +74,16 @@ def init(
     made_of = f"{configurations} configurations with {cells // configurations} replicates each"
     click.echo(f"{out}: {cells:,} cells, {made_of}, on {len(workload):,} jobs")
     click.echo(f"next: gridtune sweep {out}")
+
+
+def _read(log: str) -> Workload:
+    """Return the jobs of a log, or of a folder or an archive of logs that each hold a day."""
+    from gridtune.workload.catalogue import resolve_trace
+    from gridtune.workload.formats.archive import is_archive
+    from gridtune.workload.references import WorkloadReference
+
+    file = resolve_trace(log)
+    return WorkloadReference(log, days=file.is_dir() or is_archive(file)).read()
 
 
 def _starter(system: System, workload: Workload, processors: int | None) -> StarterSpace:

@@ -21,10 +21,14 @@ from gridtune.core.cells import CellResult, cell_id_of, finite_json, replicate_s
 from gridtune.core.measure import Direction
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
+from gridtune.sweep.plan import space_points
 from gridtune.sweep.results import results_table
 from gridtune.sweep.runner import CellRun, run_cell
-from gridtune.sweep.space_check import load_space
+from gridtune.sweep.space import parse_space
+from gridtune.sweep.space_check import check_space, load_space
+from gridtune.sweep.starting import starter_text
 from gridtune.sweep.workloads import Workloads
+from gridtune.workload.workload import Workload
 
 __all__ = ["SystemConformance"]
 
@@ -171,6 +175,22 @@ class SystemConformance:
         folder = self.subject.search_spaces
         for path in [] if folder is None else sorted(folder.glob("*.yaml")):
             assert load_space(path).system == self.system, path.name
+
+    def test_proposes_what_it_can_search(self) -> None:
+        """What it proposes for a log, if anything, is a sound search space with that log and a baseline."""
+        count = np.arange(1500)
+        columns = {"submit_time": count * 600, "run_time": count % 50 + 1, "requested_time": count % 50 + 60}
+        log = Workload({**columns, "requested_processors": np.ones(1500, np.int64)}, machine_processors=8)
+        starter = self.subject.starter(log, 8)
+        if starter is None:
+            pytest.skip("it proposes nothing")
+        text = starter_text(self.subject, starter, log, name="first", trace="log.swf", path="first.yaml")
+        space = parse_space(text)
+        check_space(space)
+        assert space.system == self.system
+        assert space.fixed["trace"] == "log.swf"
+        assert set(space.baseline) <= set(space.dimensions)
+        assert space_points(space)
 
     # What a cell is.
 

@@ -128,3 +128,13 @@ def test_a_site_of_sequential_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "use more than one processor" in capsys.readouterr().err
     assert init("quickstart", "--system", "shutdown_training") == 2
     assert "proposes no search space" in capsys.readouterr().err
+
+
+def test_a_folder_of_days(tmp_path: Path) -> None:
+    (tmp_path / "days").mkdir()
+    for day in range(1, 5):
+        log(tmp_path / "days" / f"day-{day}.swf", 30)
+    assert init("days", "--system", "shutdown") == 0
+    space = load_space("days.yaml")
+    assert space.replicates.windows == 4
+    assert space.fixed == {"trace": "days", "nodes": 8, "cores_per_node": 1}

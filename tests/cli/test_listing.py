@@ -76,6 +76,11 @@ def test_every_command_is_in_a_group_of_the_help() -> None:
     assert commands == cli.list_commands(None)  # type: ignore[arg-type]
 
 
+def test_every_command_is_on_the_page_of_commands(repository: Path) -> None:
+    page = (repository / "docs" / "commands.md").read_text()
+    assert [name for name in cli.list_commands(None) if f"`{name}`" not in page] == []  # type: ignore[arg-type]
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom gridtune.cli.main import main\n"
@@ -101,12 +106,15 @@ def test_help_imports_nothing_heavy() -> None:
         (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
         (["gridtune", "list", "metrics", "--system", "disp"], ["dispatch"]),
         (["gridtune", "completion", "z"], ["zsh"]),
+        (["gridtune", "sweep", "space.yaml", "--set", "o"], ["order="]),
         (["gridtune", "report", "results/o"], ["results/one"]),
     ],
 )
 def test_bash_completes(words: list[str], expected: list[str], tmp_path: Path) -> None:
     (tmp_path / "results" / "one").mkdir(parents=True)
     (tmp_path / "results" / "one" / "journal.jsonl").touch()
+    space = "name: a\ndimensions: {order: [fcfs]}\nobjective: wait_mean\n"
+    (tmp_path / "space.yaml").write_text(space)
     program = tmp_path / "gridtune"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gridtune "$@"\n')
     program.chmod(0o755)

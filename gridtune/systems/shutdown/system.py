@@ -36,6 +36,7 @@ from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
 from gridtune.systems.shutdown.trained import find_policy
 from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.joining import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
 __all__ = ["CLUSTERS", "ShutdownParameters", "ShutdownSystem"]
@@ -107,6 +108,8 @@ class ShutdownSystem(System):
         """Propose timeouts and the adaptive rule; nodes as the log's header has them, else of one core."""
         submitted = workload.columns["submit_time"]
         days = int(submitted.max() - submitted.min()) // 86_400 if len(submitted) else 0
+        if is_joined(workload):
+            days = len(joined_parts(workload)[0])
         nodes = next((int(text) for text in workload.header.get("MaxNodes", ()) if text.isdecimal()), 0)
         cores = (processors or 0) // nodes if nodes and (processors or 0) % nodes == 0 else 1
         return StarterSpace(
