@@ -241,6 +241,35 @@ def verdicts(repeats: int) -> None:
     print_table(title, ["values", "true ratio", "verdict worse"], rows)
 
 
+def conditions(repeats: int) -> None:
+    """Measure how often overall rankings of A/A sweeps are wrong where windows are run under several loads."""
+    rng = np.random.default_rng(7)
+    draw = sweeps()["lognormal(0.3) around lognormal(1)"]
+    rows = []
+    for loads in (2, 4):
+        wrong = 0
+        for _ in range(repeats):
+            values = draw(rng, 21, 10)
+            tables = []
+            for load in range(loads):
+                table = cells(values * rng.lognormal(0, 0.1, values.shape))
+                constant = {"param.load": float(load), "trace_checksum": "log"}
+                for name, value in constant.items():
+                    table = table.append_column(name, pa.array([value] * table.num_rows))
+                tables.append(table)
+            ranking = rank_overall(
+                pa.concat_tables(tables),
+                objective="objective",
+                direction="min",
+                baseline={"number": 0},
+                group_by=("workload", "load"),
+            )
+            verdicts = set() if ranking is None else set(ranking["verdict"].to_pylist())
+            wrong += not {"better", "worse"}.isdisjoint(verdicts)
+        rows.append([loads, f"{100 * wrong / repeats:.1f} %"])
+    print_table(f"A/A sweeps over conditions: {repeats:,} of 20 configurations", ["loads", "wrong"], rows)
+
+
 def power(repeats: int) -> None:
     """Measure how often differences are found with the replicates that pilots of 10 ask for."""
     rng = np.random.default_rng(6)
@@ -294,7 +323,7 @@ def _lag_one(sample: FloatArray) -> float:
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument(
-        "what", nargs="+", choices=["means", "pairs", "overall", "verdicts", "power", "windows"]
+        "what", nargs="+", choices=["means", "pairs", "overall", "verdicts", "conditions", "power", "windows"]
     )
     parser.add_argument("--samples", type=int, default=4_000, help="samples of each coverage (4,000)")
     parser.add_argument("--sweeps", type=int, default=1_000, help="A/A sweeps of each kind (1,000)")
@@ -306,6 +335,8 @@ def main() -> None:
             overall(options.sweeps)
         elif what == "verdicts":
             verdicts(options.sweeps)
+        elif what == "conditions":
+            conditions(options.sweeps)
         elif what == "power":
             power(options.sweeps // 5)
         else:

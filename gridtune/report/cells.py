@@ -16,7 +16,7 @@ from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.baselines import baseline_indices
 
-__all__ = ["Configuration", "baselines", "collect", "replicate_kind", "value_matrix"]
+__all__ = ["Configuration", "baselines", "collect", "replicate_kind", "replicate_labels", "value_matrix"]
 
 #: First words of the labels that `gridtune.sweep.plan.space_replicates` gives.
 _KINDS = {"window", "seed", "shake"}
@@ -58,9 +58,14 @@ def collect(
     return {stratum: [strata[stratum][key] for key in sorted(strata[stratum])] for stratum in strata}
 
 
+def replicate_labels(configurations: Sequence[Configuration]) -> list[str]:
+    """Return the labels of all replicates of the configurations: the columns of `value_matrix`."""
+    return sorted({name for configuration in configurations for name in configuration.values})
+
+
 def value_matrix(configurations: Sequence[Configuration]) -> npt.NDArray[np.float64]:
     """Return the objective's values, shape (configurations, replicates); NaN where there is none."""
-    replicates = sorted({name for configuration in configurations for name in configuration.values})
+    replicates = replicate_labels(configurations)
     rows = [
         [configuration.values.get(name, math.nan) for name in replicates] for configuration in configurations
     ]

@@ -6,20 +6,25 @@ many per cent better than the baseline a configuration is on each log can.
 There are two questions. How well do the replicates settle the difference on these very logs? That is what the
 verdict is about. And what would it be on another log? There each log is a single observation, however many
 replicates it has, and only as many logs as one has can say.
+
+Strata of one log (two loads, two machine sizes) have the same replicates, which are not independent of each
+other: a window that is hard under one load is hard under another. A replicate of a log counts once, whatever
+the number of strata that it is in.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gridtune.report.cells import Configuration, baselines, collect, value_matrix
+from gridtune.report.cells import Configuration, baselines, collect, replicate_labels, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.placing import means_of, placed, plain
 from gridtune.report.ranking import LEVEL, SEED, prepare, ranking_schema, verdict_of
@@ -33,11 +38,14 @@ FloatArray = npt.NDArray[np.float64]
 
 #: An interval by log is given from so many logs on: with two, Student's is 13 times their distance wide.
 FEWEST_LOGS = 3
+#: With fewer common replicates, strata of one log are taken to vary alike.
+_FEWEST_FOR_CORRELATION = 4
 #: Columns of an overall ranking that others do not have.
 _BY_LOG = (
     pa.field("logs", pa.int64()),
     pa.field("by_log_low", pa.float64()),
     pa.field("by_log_high", pa.float64()),
+    pa.field("independent", pa.int64()),
 )
 
 
@@ -61,6 +69,12 @@ class _Part(NamedTuple):
     @property
     def pairs(self) -> int:
         return int(np.isfinite(self.values).sum())
+
+    @property
+    def residuals(self) -> FloatArray:
+        """What the ratio of the means varies by (Cochran, "Sampling Techniques", 1977, section 6.3)."""
+        ratio = np.nanmean(self.values) / np.nanmean(self.base)
+        return np.asarray(self.values - ratio * self.base, dtype=np.float64)
 
 
 @dataclass
@@ -101,7 +115,8 @@ def rank_overall(
         from those of the strata, and the verdict hold for these very strata.
         `logs` is the number of different logs among them, and `by_log_low` and `by_log_high` the
         interval of the mean over logs, each log's mean counting as one observation (`mean_interval`); null
-        with fewer than three. Means and differences in the objective's own unit are null. None where
+        with fewer than three. `independent` is the number of different replicates of a log that the strata
+        share between them. Means and differences in the objective's own unit are null. None where
         there are fewer than two strata or nothing to compare.
     """
     head, columns, parameters = prepare(
@@ -114,6 +129,8 @@ def rank_overall(
     own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
     if not own_baseline:
         return None
+    lengths = [len(replicate_labels(configurations)) for configurations in groups.values()]
+    units = _units(groups.values(), logs)
     by_parameters: dict[tuple[Any, ...], _Compared] = {}
     for number, configurations in enumerate(groups.values()):
         bases = baselines(configurations, own_baseline, {})
@@ -124,7 +141,6 @@ def rank_overall(
             entry.failures += configuration.failures
             if parts[index].pairs:
                 entry.parts[number] = parts[index]
-    lengths = [value_matrix(configurations).shape[1] for configurations in groups.values()]
     compared = [entry for entry in by_parameters.values() if entry.pairs]
     if not compared:
         return None
@@ -140,7 +156,7 @@ def rank_overall(
             "failures": entry.failures,
             **statistics,
         }
-        for entry, statistics in zip(compared, _statistics(compared, lengths, logs), strict=True)
+        for entry, statistics in zip(compared, _statistics(compared, units, logs), strict=True)
     ]
     for row in rows:
         row["verdict"] = verdict_of(row, direction).value
@@ -179,28 +195,41 @@ def _parts(values: FloatArray, bases: npt.NDArray[np.int64]) -> list[_Part]:
     return [_Part(*row) for row in zip(*intervals, values / size, base / size, strict=True)]
 
 
+def _units(groups: Iterable[Sequence[Configuration]], logs: Sequence[str]) -> list[npt.NDArray[np.int64]]:
+    """Return for each stratum the numbers of its replicates: the same where log and replicate are."""
+    numbers: dict[tuple[str, str], int] = {}
+    return [
+        np.array(
+            [numbers.setdefault((log, label), len(numbers)) for label in replicate_labels(configurations)]
+        )
+        for configurations, log in zip(groups, logs, strict=True)
+    ]
+
+
 def _statistics(
-    compared: Sequence[_Compared], lengths: Sequence[int], logs: Sequence[str]
+    compared: Sequence[_Compared], units: Sequence[npt.NDArray[np.int64]], logs: Sequence[str]
 ) -> list[dict[str, float | int | None]]:
     """Return the mean over strata of each configuration's relative differences, its intervals and p-value."""
-    first = np.full((len(compared), sum(lengths)), math.nan)
-    second = first.copy()
-    units = sorted(set(logs))
-    by_log = np.full((len(compared), len(units)), math.nan)
-    ends = np.cumsum(lengths)
+    count = 1 + max(int(numbers.max()) for numbers in units)
+    first, second = np.zeros((2, len(compared), count))
+    names = sorted(set(logs))
+    by_log = np.full((len(compared), len(names)), math.nan)
     rows: list[tuple[float, float, float]] = []
     for index, entry in enumerate(compared):
-        rows.append(_combined(list(entry.parts.values())))
+        rows.append(_combined(entry.parts, units, logs))
         if entry.is_baseline:
             continue
-        for place, unit in enumerate(units):
-            of_log = [part.relative for number, part in entry.parts.items() if logs[number] == unit]
+        for place, name in enumerate(names):
+            of_log = [part.relative for number, part in entry.parts.items() if logs[number] == name]
             by_log[index, place] = np.mean(of_log) if of_log else math.nan
         for number, part in entry.parts.items():
             # Weights make the plain mean over all replicates the mean of the strata's means.
             weight = entry.pairs / (len(entry.parts) * part.pairs)
-            replicates = slice(ends[number] - lengths[number], ends[number])
-            first[index, replicates], second[index, replicates] = part.values * weight, part.base * weight
+            first[index, units[number]] += np.nan_to_num(part.values * weight)
+            second[index, units[number]] += np.nan_to_num(part.base * weight)
+    shared = [_present(entry, units, count) for entry in compared]
+    missing = ~np.array(shared)
+    first[missing] = second[missing] = math.nan
     counts = np.isfinite(by_log).sum(axis=1)
     over_logs = mean_interval(np.where((counts >= FEWEST_LOGS)[:, None], by_log, math.nan), confidence=LEVEL)
     own = np.array([entry.is_baseline for entry in compared])
@@ -210,23 +239,58 @@ def _statistics(
         "relative_low": np.where(own, math.nan, low),
         "relative_high": np.where(own, math.nan, high),
         "p_value": joint_paired_p_values(first, second, rng=np.random.default_rng(SEED)),
-        "logs": np.where(own, len(units), counts),
+        "logs": np.where(own, len(names), counts),
         "by_log_low": over_logs.low,
         "by_log_high": over_logs.high,
+        "independent": np.sum(shared, axis=1),
     }
     return [
         {name: plain(column[index]) for name, column in columns.items()} for index in range(len(compared))
     ]
 
 
-def _combined(parts: Sequence[_Part]) -> tuple[float, float, float]:
+def _present(entry: _Compared, units: Sequence[npt.NDArray[np.int64]], count: int) -> npt.NDArray[np.bool_]:
+    """Return which of the different replicates a configuration shares with its baseline."""
+    present = np.zeros(count, dtype=np.bool_)
+    for number, part in entry.parts.items() if not entry.is_baseline else ():
+        present[units[number][np.isfinite(part.values)]] = True
+    return present
+
+
+def _combined(
+    parts: Mapping[int, _Part], units: Sequence[npt.NDArray[np.int64]], logs: Sequence[str]
+) -> tuple[float, float, float]:
     """Return the mean of the strata's relative differences and its interval.
 
     On each side, the interval reaches as far as the root of the sum of squares of the strata's own, over
-    their number: variances of independent means add up (Zou and Donner, "Construction of confidence limits
-    about effect measures", Statistics in Medicine 27, 2008).
+    their number, as variances of independent means add up; to strata of one log, their correlation is added
+    (Zou, "Toward using confidence intervals to compare correlations", Psychological Methods 12, 2007).
     """
-    relative, low, high = np.array([part[:3] for part in parts]).T
-    below, above = (math.hypot(*reach) / len(parts) for reach in (relative - low, high - relative))
+    relative, low, high = np.array([part[:3] for part in parts.values()]).T
+    numbers = list(parts)
+    related = np.eye(len(numbers))
+    for i, j in combinations(range(len(numbers)), 2):
+        one, other = numbers[i], numbers[j]
+        if logs[one] == logs[other]:
+            related[i, j] = related[j, i] = _correlation(
+                dict(zip(units[one].tolist(), parts[one].residuals, strict=True)),
+                dict(zip(units[other].tolist(), parts[other].residuals, strict=True)),
+            )
+    below, above = (
+        math.sqrt(reach @ related @ reach) / len(numbers) for reach in (relative - low, high - relative)
+    )
     mean = float(relative.mean())
     return mean, mean - below, mean + above
+
+
+def _correlation(first: Mapping[int, float], second: Mapping[int, float]) -> float:
+    """Return how alike two strata vary over replicates, from 0 to 1; 1 where too few tell."""
+    both = (
+        np.array([(first[unit], second[unit]) for unit in sorted(first.keys() & second.keys())])
+        .reshape(-1, 2)
+        .T
+    )
+    both = both[:, np.isfinite(both).all(axis=0)]
+    if both.shape[1] < _FEWEST_FOR_CORRELATION or (both.std(axis=1) == 0).any():
+        return 1.0
+    return max(0.0, float(np.corrcoef(both)[0, 1]))

@@ -211,7 +211,7 @@ def ranking_notes(
         )
         # n pairs have 2^n sign patterns, two of which are the most extreme ones.
         enough = math.ceil(math.log2(2 / (1 - LEVEL)))
-        pairs = max(row["pairs"] for row in every)
+        pairs = max(row["independent" if head.overall else "pairs"] for row in every)
         if pairs < enough:
             yield f"with {pairs} replicates that test can prove nothing: {enough} would do"
         if note := _scope(every, head):

@@ -356,6 +356,28 @@ class TestOverall:
         assert ranking is not None
         assert ranking.to_pylist()[0]["logs"] == 3
 
+    def test_the_same_windows_under_another_condition_are_no_new_evidence(self) -> None:
+        base = [10.0, 14, 9, 20, 12, 11]
+        better = [9.0, 13, 8.5, 15, 11, 10.5]
+        logs = {name: {"a": base, "b": better} for name in ("small machine", "large machine")}
+        table = self.table(logs)
+        twice = table.append_column("trace_checksum", pa.array(["x"] * table.num_rows))
+        one = rank(twice, **self.settings).to_pylist()[0]
+        ranking = rank_overall(twice, **self.settings)
+        assert ranking is not None
+        row = ranking.to_pylist()[0]
+        assert (row["pairs"], row["independent"]) == (12, 6)
+        assert row["p_value"] == one["p_value"] == 2 / 2**6
+        assert row["relative_low"] == pytest.approx(one["relative_low"])
+        assert row["relative_high"] == pytest.approx(one["relative_high"])
+        # Two logs would be.
+        apart = rank_overall(table, **self.settings)
+        assert apart is not None
+        more = apart.to_pylist()[0]
+        assert more["independent"] == 12
+        assert more["p_value"] == 2 / 2**12
+        assert more["relative_high"] < row["relative_high"]
+
     def test_what_failed_somewhere_has_no_rank(self) -> None:
         table = self.table(
             {"one": {"a": [1, 2], "b": [1, None]}, "two": {"a": [1, 2], "b": [1, 2]}},
