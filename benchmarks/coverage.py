@@ -242,7 +242,7 @@ def verdicts(repeats: int) -> None:
 
 
 def conditions(repeats: int) -> None:
-    """Measure how often overall rankings of A/A sweeps are wrong where windows are run under several loads."""
+    """Measure how often overall rankings are wrong where windows of an A/A sweep have several loads."""
     rng = np.random.default_rng(7)
     draw = sweeps()["lognormal(0.3) around lognormal(1)"]
     rows = []
