@@ -240,8 +240,8 @@ def _race_notes(every: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         yield "stopped: has fewer replicates than others, so no rank; compared on those it shares"
     if any(row["pairs"] for row in every):
         yield (
-            "better, worse: shown at a look of the race by ranks among all configurations, at its error over "
-            "all looks; the interval, of few replicates alone, may still include 0"
+            "better, worse: shown at a look of the race, at its error over all looks, with the spread of all "
+            "configurations; the interval, of few replicates alone, may still include 0"
         )
 
 
