@@ -170,6 +170,16 @@ def test_over_all_workloads_the_replicates_are_the_workloads(tmp_path: Path) -> 
     assert [table["name"] for table in single] == ["log", "other"]
 
 
+def test_a_race_says_who_was_stopped(tmp_path: Path) -> None:
+    material = material_of(cell_results(), sweep_facts(), tmp_path)
+    ranking = material.summary.rankings["wait_mean"]
+    raced = ranking.append_column("race", [["can be best", "", "stopped after 2"]])
+    raced = raced.replace_schema_metadata(ranking.schema.metadata)
+    summary = replace(material.summary, rankings={"wait_mean": raced})
+    (table,) = page_content(replace(material, summary=summary))["tables"]
+    assert table["views"]["wait_mean"]["race"] == ["can be best", "", "stopped after 2"]
+
+
 def test_of_very_many_configurations_the_best_are_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,9 +217,9 @@ def test_what_is_needed_to_run_it_again_is_there(tmp_path: Path) -> None:
     results = [replace(result, notes={"cleaning": {"drop_cancelled": 17}}) for result in cell_results()]
     parsed = Parsed(page_of(results, facts, tmp_path / "."))
     command, space = parsed.texts["pre"]
-    typed = replace(facts, command="gridtune sweep a.yaml --set load=1", folder="/home/me/my sweeps")
+    typed = replace(facts, command="gridtune sweep a.yaml --set load=1", folder="my sweeps")
     again = Parsed(page_of(results, typed, tmp_path)).texts["pre"][0]
-    assert again == "cd '/home/me/my sweeps'\ngridtune sweep a.yaml --set load=1"
+    assert again == "cd 'my sweeps'\ngridtune sweep a.yaml --set load=1"
     assert command == f"gridtune sweep 'spaces/my orders.yaml' --out {tmp_path}"
     assert "grid:\n    - order0\n    - order1\n" in space
     cells = parsed.texts["td"]

@@ -215,6 +215,8 @@ def _view(rows: Sequence[Row | None]) -> dict[str, Any]:
         if any(row is not None and column in row for row in rows)
     }
     view["verdict"] = ["" if row is None else row["verdict"] for row in rows]
+    if any(row is not None and row.get("race") for row in rows):
+        view["race"] = ["" if row is None else row["race"] for row in rows]
     view["complete"] = [row is not None and row["complete"] for row in rows]
     return view
 

@@ -115,7 +115,10 @@ def _against(
     paired = f" (paired 95 % interval {interval})" if interval else ""
     these = " on these workloads" if head.overall else ""
     certainty = {
-        Verdict.BETTER: f"That it is better{these} is certain at 5 %, all comparisons taken together.",
+        Verdict.BETTER: (
+            f"That it is better{these} is certain at {'the error of the race' if 'race' in row else '5 %'}, "
+            "all comparisons taken together."
+        ),
         Verdict.EQUAL: "It is equal to the baseline in every replicate.",
         Verdict.WORSE: "It is worse.",
     }.get(Verdict(row["verdict"]), "Whether it is really better is not sure.")

@@ -69,6 +69,7 @@ function columnsOf(table, view) {
     columns.push({ title: "difference to the baseline", draw: differenceInterval(view) });
     columns.push({ key: "verdict", title: "verdict", left: true, kind: (row) => className(view.verdict[row]), text: (row) => view.verdict[row] });
   }
+  if (view.race) columns.push({ key: "race", title: "race", left: true, text: (row) => view.race[row] });
   if (view.failures.some(Boolean)) columns.push({ key: "failures", title: "failed", text: (row) => view.failures[row] || "" });
   // On a narrow screen the answer comes first; the rest is to the right.
   const later = (column) => innerWidth < 600 && !["rank", "mean", "relative", "verdict"].includes(column.key) && !(column.key || "").startsWith("parameter ");
