@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatter
 
 __all__ = [
     "BASELINE",
@@ -28,6 +28,7 @@ __all__ = [
     "figure",
     "group_thousands",
     "head",
+    "plain_logarithms",
     "save",
     "series_colours",
 ]
@@ -141,7 +142,27 @@ def series_colours(names: Sequence[str]) -> dict[str, str]:
 
 def group_thousands(axis: Axis) -> None:
     """Write the ticks of an axis as 12,000 rather than 12000."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}".replace("-", "−")))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _grouped(value)))
+
+
+def plain_logarithms(axis: Axis) -> None:
+    """Write the ticks of a logarithmic axis as 1,000 rather than 10³, where it has room for them.
+
+    Powers are formulas, which take matplotlib longer to set than the rest of a figure to draw.
+    """
+    axis.set_major_formatter(_PlainLogarithms())
+    axis.set_minor_formatter(_PlainLogarithms(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
+
+
+class _PlainLogarithms(LogFormatter):
+    """Labels the ticks that matplotlib would label, in plain numbers."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return _grouped(x) if super().__call__(x, pos) else ""
+
+
+def _grouped(value: float) -> str:
+    return f"{value:,.10g}".replace("-", "−")
 
 
 def head(axes: Axes, title: str, explanation: str = "") -> None:

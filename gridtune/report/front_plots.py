@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from gridtune.core import style
 from gridtune.report.front import Front
-from gridtune.report.plots import is_logarithmic
+from gridtune.report.scales import is_logarithmic
 
 __all__ = ["plot_fronts"]
 

@@ -7,13 +7,14 @@ returns the path.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -25,6 +26,7 @@ from gridtune.report.labels import (
     varying_parameters,
 )
 from gridtune.report.ranking import RankingHead, Verdict, has_values, ranking_head, strata
+from gridtune.report.scales import is_logarithmic
 
 __all__ = ["FARTHEST", "plot_against", "plot_ranking"]
 
@@ -34,8 +36,6 @@ MOST_CURVES = 7
 #: Bands of more curves than these hide each other.
 MOST_BANDS = 3
 OTHERS = "others"
-#: Above this ratio of largest to smallest mean the axis is logarithmic.
-LOGARITHMIC_FROM = 30.0
 #: Differences of more per cent than this would squeeze all others into a corner.
 FARTHEST = 100.0
 
@@ -142,8 +142,7 @@ def _interval_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], keys: tuple[s
 
 def _mean_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: RankingHead) -> None:
     _interval_panel(axes, rows, ("mean", "ci_low", "ci_high"))
-    if not _maybe_logarithmic(axes.set_xscale, [row["mean"] for row in rows]):
-        style.group_thousands(axes.xaxis)
+    _scale(axes.xaxis, axes.set_xscale, [row["mean"] for row in rows])
     axes.set_xlabel(head.axis)
     axes.set_title(f"mean and 95 % interval; {head.better} is better")
 
@@ -202,17 +201,13 @@ def _verdict_legend(drawing: Figure, rows: Sequence[Mapping[str, Any]]) -> None:
 _RELATIVE = ("relative", "relative_low", "relative_high")
 
 
-def _maybe_logarithmic(set_scale: Any, values: Sequence[float | None]) -> bool:
+def _scale(axis: Axis, set_scale: Any, values: Sequence[float | None]) -> None:
+    """Make an axis logarithmic where its values need it, and write its ticks as whole numbers."""
     if is_logarithmic(values):
         set_scale("log")
-        return True
-    return False
-
-
-def is_logarithmic(values: Iterable[float | None]) -> bool:
-    """Return whether values reach so far that only a logarithmic axis shows them all."""
-    finite = [value for value in values if value is not None and not math.isnan(value)]
-    return bool(finite) and min(finite) > 0 and max(finite) / min(finite) > LOGARITHMIC_FROM
+        style.plain_logarithms(axis)
+    else:
+        style.group_thousands(axis)
 
 
 def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:
@@ -244,8 +239,7 @@ def plot_against(ranking: pa.Table, dimension: str, path: Path) -> Path:
         for (name, rows), panels in zip(groups, axes.T, strict=True):
             for panel, key in zip(panels, keys, strict=True):
                 _curve_panel(panel, _curves(rows, varying, dimension, key), shown)
-            if not _maybe_logarithmic(panels[0].set_yscale, [row["mean"] for row in rows]):
-                style.group_thousands(panels[0].yaxis)
+            _scale(panels[0].yaxis, panels[0].set_yscale, [row["mean"] for row in rows])
             if paired:
                 panels[1].axhline(0, color=style.BASELINE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
             style.head(panels[0], name, f"mean, 95 % interval; {head.better} is better")

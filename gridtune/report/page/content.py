@@ -17,8 +17,8 @@ from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, varyin
 from gridtune.report.page.convergence import best_so_far, hypervolume_so_far
 from gridtune.report.page.effects import effects_of
 from gridtune.report.page.schedule import schedule_content
-from gridtune.report.plots import is_logarithmic
 from gridtune.report.ranking import ranking_head, strata
+from gridtune.report.scales import is_logarithmic
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes
