@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
-from gridtune.sweep import Journal, SearchSpace, load_space, read_journal, space_cells
+from gridtune.sweep import Journal, load_space, read_journal, run_space, SearchSpace, space_cells
 from gridtune.sweep.estimate import estimate_seconds
 from tests.cli.folders import finished_sweep
 from tests.sweep.spaces import toy_space
@@ -119,13 +119,11 @@ def test_the_states_to_retry_and_the_objective_reach_the_sweep(
     assert seen["space"].fixed == {"nap": 0.1}
 
 
-def test_only_the_states_that_are_named_run_again(space: Path, cluster: None, tmp_path: Path) -> None:
-    from gridtune.sweep import run_space  # noqa: PLC0415 (needs Ray)
-
+def test_only_the_states_that_are_named_run_again(space: Path, tmp_path: Path) -> None:
     folder = finished_sweep(tmp_path / "results" / "toys", space)
     results = list(read_journal(folder / "journal.jsonl").values())
     with Journal(folder / "journal.jsonl") as journal:
         journal.append([replace(results[0], state="failed"), replace(results[1], state="lost")])
-    ran = run_space(space, directory=folder, retry_failed={"lost"})
+    ran = run_space(space, directory=folder, retry_failed={"lost"}, executor="inline")
     states: Mapping[str, int] = ran.counts
     assert (ran.ran, states["failed"], states["lost"]) == (1, 1, 0)

@@ -15,12 +15,12 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep import executors, read_journal, run_space
+from gridtune.sweep import SweepPlan, SweepResult, executors, read_journal, run_space
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.executors import SweepExecutor, check_executor
 from gridtune.sweep.inline import run_inline, single_threaded
 from gridtune.sweep.space import parse_space
-from tests.sweep.spaces import content, toy_space
+from tests.sweep.spaces import content, runs_in, toy_space
 
 #: Parts of a result that may differ between two runs of the same cell.
 VOLATILE = ("seconds", "worker", "check")
@@ -181,6 +181,36 @@ def test_an_observer_that_fails_ends_an_inline_sweep_and_loses_nothing(tmp_path:
     assert run_space(toy_space(), directory=tmp_path / "out", executor="inline").ran == 16 - finished
 
 
+class Watch:
+    """Remembers the plan of a sweep."""
+
+    plan: SweepPlan | None = None
+
+    def started(self, plan: SweepPlan) -> None:
+        self.plan = plan
+
+    def finished(self, results: Sequence[CellResult]) -> None: ...
+
+    def ended(self, result: SweepResult) -> None: ...
+
+
+def test_an_extended_space_runs_the_new_cells_alone(tmp_path: Path) -> None:
+    notebook = tmp_path / "notebook"
+    notebook.mkdir()
+    small = toy_space(notebook, dimensions={"x": [0, 1]})
+    first = run_space(small, directory=tmp_path / "out", executor="inline")
+    watch = Watch()
+    larger = {**small, "dimensions": {"x": [0, 1, 2], "word": ["a", "b"]}}
+    second = run_space(larger, directory=tmp_path / "out", observers=[watch], executor="inline")
+    assert (first.ran, second.ran) == (4, 8)  # `word: a` is the default: those cells are the old ones
+    assert watch.plan is not None
+    assert len(watch.plan.finished) == 4
+    assert set(runs_in(notebook).values()) == {2}  # two seeds, each once
+    # Results of the smaller space are told as the larger one tells them.
+    assert set(second.table["param.word"].to_pylist()) == {"a", "b"}
+    assert {cell.configuration["word"] for cell in watch.plan.finished} == {"a"}
+
+
 def test_an_adaptive_sweep_runs_inline_and_goes_on(tmp_path: Path) -> None:
     space = toy_space(dimensions={"x": {"uniform": [0, 6]}}, strategy={"optuna": {"trials": 5, "seed": 0}})
     first = run_space(space, directory=tmp_path / "out", executor="inline")
@@ -188,6 +218,8 @@ def test_an_adaptive_sweep_runs_inline_and_goes_on(tmp_path: Path) -> None:
     more = {**space, "strategy": {"optuna": {"trials": 8, "seed": 0}}}
     second = run_space(more, directory=tmp_path / "out", executor="inline")
     assert (second.ran, len(second.results)) == (6, 16)
+    assert {cell.cell_id for cell in first.results} < {cell.cell_id for cell in second.results}
+    assert run_space(more, directory=tmp_path / "out", executor="inline").ran == 0
 
 
 def test_a_queue_that_deals_out_nothing_is_an_error_and_not_an_endless_loop() -> None:

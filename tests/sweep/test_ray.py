@@ -134,40 +134,6 @@ def test_results_do_not_depend_on_workers_or_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_an_extended_space_runs_the_new_cells_alone(tmp_path: Path) -> None:
-    notebook = tmp_path / "notebook"
-    notebook.mkdir()
-    small = toy_space(notebook, dimensions={"x": [0, 1]})
-    first = run_space(small, directory=tmp_path / "out")
-    watch = Watch()
-    larger = {**small, "dimensions": {"x": [0, 1, 2], "word": ["a", "b"]}}
-    second = run_space(larger, directory=tmp_path / "out", observers=[watch])
-    assert (first.ran, second.ran) == (4, 8)  # `word: a` is the default: those cells are the old ones
-    assert watch.plan is not None
-    assert len(watch.plan.finished) == 4
-    assert set(runs_in(notebook).values()) == {2}  # two seeds, each once
-    # Results of the smaller space are told as the larger one tells them.
-    assert set(second.table["param.word"].to_pylist()) == {"a", "b"}
-    assert {cell.configuration["word"] for cell in watch.plan.finished} == {"a"}
-
-
-@pytest.mark.usefixtures("cluster")
-def test_an_adaptive_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    space = toy_space(
-        dimensions={"x": {"uniform": [0, 6]}},
-        strategy={"optuna": {"trials": 5, "seed": 0}},
-        replicates={"seeds": 2},
-    )
-    first = run_space(space, directory=tmp_path / "out")
-    assert (first.ran, len(first.results)) == (10, 10)
-    more = {**space, "strategy": {"optuna": {"trials": 8, "seed": 0}}}
-    second = run_space(more, directory=tmp_path / "out")
-    assert (second.ran, len(second.results)) == (6, 16)
-    assert {cell.cell_id for cell in first.results} < {cell.cell_id for cell in second.results}
-    assert run_space(more, directory=tmp_path / "out").ran == 0
-
-
-@pytest.mark.usefixtures("cluster")
 def test_an_observer_that_fails_ends_the_sweep_and_loses_nothing(tmp_path: Path) -> None:
     class Faulty(Watch):
         def finished(self, results: Sequence[CellResult]) -> None:

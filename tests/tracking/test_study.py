@@ -37,11 +37,11 @@ SPACE = {
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory, cluster: None, empty_store: bytes) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory, empty_store: bytes) -> Study:
     folder = tmp_path_factory.mktemp("study")
     (folder / "mlflow.db").write_bytes(empty_store)
     uri = f"sqlite:///{folder}/mlflow.db"
-    return run_sweep(SPACE, directory=folder / "tiny", workers=1, tracking_uri=uri, output="quiet")
+    return run_sweep(SPACE, directory=folder / "tiny", executor="inline", tracking_uri=uri, output="quiet")
 
 
 def test_a_sweep_becomes_tables_figures_schedules_and_runs(study: Study) -> None:
