@@ -27,6 +27,9 @@ __all__ = [
 #: A value for each dimension that applies.
 Point = dict[str, Any]
 
+#: Points that a strategy may spell out: each takes memory in the driver.
+_MOST_POINTS = 1_000_000
+
 
 def in_order(dimensions: Mapping[str, Dimension]) -> list[str]:
     """Return the names so that each comes after those its `when` names; otherwise as written.
@@ -75,8 +78,19 @@ def grid_points(dimensions: Mapping[str, Dimension]) -> list[Point]:
                 hint="list its values under `grid`, or use the strategy random, sobol or optuna",
             )
     names = list(dimensions)
+    _check_size(math.prod(len(dimension.values or ()) for dimension in dimensions.values()))
     combinations = itertools.product(*(dimensions[name].values or () for name in names))
     return _once(active_part(dimensions, dict(zip(names, values, strict=True))) for values in combinations)
+
+
+def _check_size(combinations: int) -> None:
+    """Refuse more combinations than fit into memory, before the first is made."""
+    if combinations > _MOST_POINTS:
+        raise SpaceError(
+            f"{combinations:,} combinations of values, but a sweep takes at most {_MOST_POINTS:,}",
+            field="dimensions",
+            hint="give fewer values, or draw some of them: the strategies random, sobol and optuna do",
+        )
 
 
 def random_points(dimensions: Mapping[str, Dimension], samples: int, seed: int) -> list[Point]:

@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+#: Cells of a sweep at most: each takes memory in the driver.
+_MOST_CELLS = 5_000_000
+
+
 @dataclass(frozen=True)
 class Stratum:
     """A workload that every configuration is run on.
@@ -271,6 +275,10 @@ class Planner:
             raise (blamed or fault) from None
 
     def _cells(self, points: Sequence[Mapping[str, Any]]) -> list[Cell]:
+        count = len(points) * len(self.strata) * len(self.replicates)
+        if count > _MOST_CELLS:
+            message = f"{count:,} cells, but a sweep takes at most {_MOST_CELLS:,}"
+            raise self.space.fault(message, "replicates", hint="give fewer replicates or values")
         cells: dict[str, Cell] = {}
         replicates = list(self.replicates)
         for configuration in self.configurations(points):
