@@ -52,7 +52,8 @@ class SystemParameters(BaseModel):
     #: Old names of parameters to their names now, for messages. A renamed parameter keeps its cells' ids if
     #: its field has the old name as `serialization_alias`.
     renamed_parameters: ClassVar[Mapping[str, str]] = {}
-    #: The parameter that a space's `replicates: {windows: N}` sets to 1/N, 2/N, …
+    #: The parameter that a space's `replicates: {windows: N}` sets to 1/N, 2/N, … Windows of one N must not
+    #: overlap: rankings take them as independent replicates.
     window_parameter: ClassVar[str] = "window"
 
     @classmethod

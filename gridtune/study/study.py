@@ -17,6 +17,7 @@ from gridtune.registry import name_hint
 from gridtune.report.comparison import Comparison, Side, compare
 from gridtune.report.facts import SweepFacts
 from gridtune.report.front import Front
+from gridtune.report.power import EFFECTS, SIZES, power_table
 from gridtune.report.ranking import ranking_head
 from gridtune.report.summary import Best, Summary, numeric_parameters
 from gridtune.sweep.observing import SweepResult
@@ -166,6 +167,25 @@ class Study:
         )
         system = get_system(self.facts.system) if self.facts.system in system_names() else None
         return compare(one, other, system, objective=objective)
+
+    def power(
+        self,
+        objective: str | None = None,
+        *,
+        effects: Sequence[float] = EFFECTS,
+        sizes: Sequence[int] = SIZES,
+    ) -> pd.DataFrame:
+        """Return how many replicates each comparison needs, as `gridtune report --power` prints it.
+
+        Parameters
+        ----------
+        objective
+            As of `ranking`.
+        effects, sizes
+            As of `gridtune.report.power.power_table`, which says what the columns are.
+        """
+        ranking = self._ranking(objective, overall=False)
+        return power_table(self.table, ranking, effects=effects, sizes=sizes).to_pandas()
 
     def plot(self, kind: str = "ranking", objective: str | None = None) -> Picture:
         """Draw the study; a notebook shows the picture, `save(PATH)` writes it.

@@ -19,6 +19,8 @@ from gridtune.errors import MetricError
 from gridtune.report.power import power_head, power_table, print_power
 from gridtune.report.ranking import rank
 from gridtune.statistics.power import detectable_effect, paired_spread, replicates_needed
+from gridtune.study import report_study
+from gridtune.study.power import study_power
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 
 from .synthetic import sweep_table
@@ -99,6 +101,14 @@ def test_the_command_prints_and_writes_it(tmp_path: Path) -> None:
     assert str(tmp_path / "power-wait_mean.csv") in content["files"]
     # The next sweep into this folder removes it.
     assert "power-wait_mean.csv" in (tmp_path / "derived.json").read_text()
+
+
+def test_a_study_has_the_same_table(tmp_path: Path) -> None:
+    study_folder(tmp_path, cell_results(), sweep_facts())
+    study = report_study(tmp_path)
+    frame = study.power("wait_mean", effects=[0.02], sizes=[20])
+    assert frame.equals(study_power(study, effects=[0.02], sizes=[20])["wait_mean"].to_pandas())
+    assert {"needed_observed", "needed_0.02", "detectable_20"} <= set(frame.columns)
 
 
 def test_an_effect_without_power_is_refused(tmp_path: Path) -> None:
