@@ -108,7 +108,7 @@ def _sides(folders: Sequence[Path], configurations: Sequence[str]) -> tuple[Side
     if names[0] == names[1]:
         raise click.UsageError(f"Both sides are {names[0]}.")
     sides = [
-        Side(name, sweep.facts, sweep.table, selection)
+        Side(name, sweep.facts, sweep.table, selection, sweep.results)
         for name, sweep, selection in zip(names, (sweeps * 2)[:2], selections, strict=True)
     ]
     return sides[0], sides[1], sweeps[0].system

@@ -18,11 +18,14 @@ from gridtune.errors import SweepError
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.overall import rank_overall
+from gridtune.report.pairing import Pairs, SideCells, cells_of, common_cells, value_of
 from gridtune.report.ranking import configuration_parameters, rank, strata
+from gridtune.sweep.other_code import find_other_code
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gridtune.core.cells import CellResult
     from gridtune.core.system import System
 
 __all__ = ["Comparison", "Side", "compare"]
@@ -47,12 +50,15 @@ class Side:
         One row per cell of the sweep.
     selection
         Parameters that a configuration must have to be compared; empty for all.
+    results
+        Results of the cells, by which it is seen whether both sides were run by the same code.
     """
 
     name: str
     facts: SweepFacts
     table: pa.Table
     selection: Mapping[str, Any] = field(default_factory=dict)
+    results: Sequence[CellResult] = ()
 
 
 @dataclass(frozen=True)
@@ -143,9 +149,9 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
     goal = _goal(first, second, objective)
     tables = [_selected(side) for side in (first, second)]
     defaults = _defaults(system)
-    apart = _apart(tables, {*first.selection, *second.selection}, defaults)
-    sides = [_cells(table, goal.metric, apart, defaults) for table in tables]
-    pairs, notes = _common(sides, (first.name, second.name))
+    apart = _apart(tables, {*first.selection, *second.selection})
+    sides = [cells_of(table, apart, defaults) for table in tables]
+    pairs, notes = common_cells(sides, (first.name, second.name))
     if not pairs:
         message = f"no configuration is both in {first.name} and in {second.name}"
         hint = "name one of each: --configuration NAME=VALUE --configuration NAME=VALUE"
@@ -158,7 +164,12 @@ def compare(first: Side, second: Side, system: System | None, *, objective: str 
         "unit": goal.unit,
     }
     overall = rank_overall(combined, **settings)
-    if first.facts.system_version != second.facts.system_version:
+    other_code = find_other_code({result.cell_id: result for result in first.results}, second.results)
+    if other_code is not None:
+        notes.append(
+            f"the two were run by other code, from the first to the second: {'; '.join(other_code.changes)}"
+        )
+    elif first.facts.system_version != second.facts.system_version:
         versions = f"{first.facts.system_version} and {second.facts.system_version}"
         notes.append(f"the cells were run under versions {versions} of the system {first.facts.system}")
     return Comparison(
@@ -203,13 +214,7 @@ def _defaults(system: System | None) -> dict[str, Any]:
     return {name: None if field.is_required() else field.default for name, field in fields.items()}
 
 
-def _value(row: Mapping[str, Any], name: str, defaults: Mapping[str, Any]) -> Any:
-    return row.get(PARAMETER_PREFIX + name, defaults.get(name))
-
-
-def _apart(
-    tables: Sequence[Sequence[Mapping[str, Any]]], selected: Iterable[str], defaults: Mapping[str, Any]
-) -> list[str]:
+def _apart(tables: Sequence[Sequence[Mapping[str, Any]]], selected: Iterable[str]) -> list[str]:
     """Return the parameters that tell configurations of one side apart: in the order of the tables."""
     names: dict[str, None] = {}
     for rows in tables:
@@ -219,105 +224,9 @@ def _apart(
     return [name for name in names if name not in set(selected)]
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """A side's cells: by workload and configuration, by replicate."""
-
-    rows: Mapping[tuple[str, tuple[Any, ...]], Mapping[tuple[str, int], Mapping[str, Any]]]
-    checksums: Mapping[str, str]
-
-
-def _cells(
-    table: Sequence[Mapping[str, Any]], metric: str, apart: Sequence[str], defaults: Mapping[str, Any]
-) -> _Cells:
-    rows: dict[tuple[str, tuple[Any, ...]], dict[tuple[str, int], Mapping[str, Any]]] = {}
-    checksums: dict[str, str] = {}
-    for row in table:
-        configuration = tuple(_value(row, name, defaults) for name in apart)
-        replicates = rows.setdefault((row["workload"], configuration), {})
-        before = replicates.setdefault((row["replicate"], row["seed"]), row)
-        if before["configuration_id"] != row["configuration_id"]:
-            raise SweepError(
-                "several configurations of a side cannot be told apart by their parameters",
-                hint="name more of their parameters with --configuration",
-            )
-        checksums[row["workload"]] = row["trace_checksum"]
-    return _Cells(rows, checksums)
-
-
-#: Workload and configuration on both sides, to the replicates that both have.
-_Pairs = dict[tuple[tuple[str, tuple[Any, ...]], tuple[str, tuple[Any, ...]]], list[tuple[str, int]]]
-
-
-def _common(sides: Sequence[_Cells], names: tuple[str, str]) -> tuple[_Pairs, list[str]]:
-    """Return what both sides have, and what is to be said of the rest."""
-    workloads = _workloads(sides, names)
-    pairs: _Pairs = {}
-    notes = []
-    single = incomplete = 0
-    for key, replicates in sides[0].rows.items():
-        if key[0] not in workloads:
-            continue
-        other = (workloads[key[0]], key[1])
-        if other not in sides[1].rows:
-            single += 1
-            continue
-        both = [replicate for replicate in replicates if replicate in sides[1].rows[other]]
-        if not both:
-            texts = (_replicates_text(side, place) for side, place in zip(sides, (key, other), strict=True))
-            has, have = (f"{name} has {text}" for name, text in zip(names, texts, strict=True))
-            raise SweepError(f"on {key[0]} the two have no replicate in common: {has}, {have}")
-        incomplete += len(both) < max(len(replicates), len(sides[1].rows[other]))
-        pairs[key, other] = both
-    single += sum(
-        place[0] in workloads.values() and place not in {other for _, other in pairs}
-        for place in sides[1].rows
-    )
-    left = [set(side.checksums) - set(taken) for side, taken in zip(sides, _both(workloads), strict=True)]
-    if any(left):
-        listed = ", ".join(sorted(left[0] | left[1]))
-        notes.append(f"only one of the two has the workload {listed}")
-    if single:
-        notes.append(f"{single} configurations are in one of the two only, and left out")
-    if incomplete:
-        notes.append(f"{incomplete} comparisons leave out replicates that only one of the two has")
-    return pairs, notes
-
-
-def _both(workloads: Mapping[str, str]) -> tuple[Iterable[str], Iterable[str]]:
-    return workloads.keys(), workloads.values()
-
-
-def _replicates_text(side: _Cells, place: tuple[str, tuple[Any, ...]]) -> str:
-    labels = [label for label, _ in side.rows[place]]
-    return labels[0] if len(labels) == 1 else f"{labels[0]} … {labels[-1]}"
-
-
-def _workloads(sides: Sequence[_Cells], names: tuple[str, str]) -> dict[str, str]:
-    """Return the first side's workloads that the second has: by name or else by content."""
-    first, second = (side.checksums for side in sides)
-    found = {}
-    for name, checksum in first.items():
-        if name in second:
-            if second[name] != checksum:
-                contents = f"{checksum[:12]} in {names[0]}, {second[name][:12]} in {names[1]}"
-                raise SweepError(f"{name} is not the same log on both sides: its SHA-256 is {contents}")
-            found[name] = name
-            continue
-        same = [other for other, content in second.items() if content == checksum and other not in first]
-        if len(same) == 1:
-            found[name] = same[0]
-    if not found:
-        lists = [", ".join(sorted(side.checksums)) for side in sides]
-        raise SweepError(
-            f"the two have no workload in common: {names[0]} has {lists[0]}, {names[1]} has {lists[1]}"
-        )
-    return found
-
-
 def _combined(
-    sides: Sequence[_Cells],
-    pairs: _Pairs,
+    sides: Sequence[SideCells],
+    pairs: Pairs,
     apart: Sequence[str],
     metric: str,
     tables: Sequence[Sequence[Mapping[str, Any]]],
@@ -389,7 +298,7 @@ def _differing(
         if name in apart or name == "trace":
             continue
         values = [
-            {repr(_value(row, name, defaults)): _value(row, name, defaults) for row in rows}
+            {repr(value_of(row, name, defaults)): value_of(row, name, defaults) for row in rows}
             for rows in tables
         ]
         if all(len(side) == 1 for side in values) and values[0].keys() != values[1].keys():

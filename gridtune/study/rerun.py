@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from gridtune.core.cells import CellResult, finite_json
-from gridtune.core.system import get_system
+from gridtune.core.cells import Cell, CellResult, finite_json
+from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
 from gridtune.report.facts import SweepFacts
 from gridtune.study.stored import StoredSweep, read_sweep
 from gridtune.sweep.journal import read_journal
+from gridtune.sweep.other_code import find_other_code
 from gridtune.sweep.plugins import load_plugins, read_plugin
 from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.run import JOURNAL_NAME
@@ -142,7 +143,8 @@ def find_cells(
     return facts, [Renaming(_system_of(facts)).result(result)]
 
 
-def _system_of(facts: SweepFacts) -> Any:
+def _system_of(facts: SweepFacts) -> System:
+    """Return the system of a sweep, with its plug-ins loaded."""
     load_plugins(read_plugin(Path(path)) for path in facts.plugins)
     return get_system(facts.system)
 
@@ -188,7 +190,7 @@ def rerun_cells(facts: SweepFacts, results: Sequence[CellResult], *, tables: boo
     GridtuneError
         If the system, a plug-in or a trace is not there. A cell that fails is yielded with its error.
     """
-    system = _system_of(facts)
+    _system_of(facts)
     base = None if facts.base is None else Path(facts.base)
     workloads = Workloads(base)
     for result in results:
@@ -204,18 +206,14 @@ def rerun_cells(facts: SweepFacts, results: Sequence[CellResult], *, tables: boo
         metrics = {name: float(value) for name, value in run.outcome.metrics.items()}
         changed: tuple[str, ...] = ()
         if run.cell.cell_id != result.cell_id:
-            changed = tuple(_changes(result, run.cell.traces, facts, system.version))
+            changed = tuple(_changes(result, run.cell))
         yield CellAgain(result, metrics, None, run.seconds, changed, run.outcome.tables)
 
 
-def _changes(result: CellResult, traces: Mapping[str, str], facts: SweepFacts, version: str) -> Iterator[str]:
+def _changes(result: CellResult, cell: Cell) -> Iterator[str]:
     """Yield what makes the cell another one than it was."""
-    changed = False
-    if version != facts.system_version:
-        yield f"the system {facts.system} was of version {facts.system_version} and is of {version}"
-        changed = True
-    if sorted(traces.values()) != sorted(result.traces.values()):
-        yield f"the content of {', '.join(traces)} is not what it was"
-        changed = True
-    if not changed:
-        yield "code that the cell runs (a plug-in, a policy) is not what it was"
+    if sorted(cell.traces.values()) != sorted(result.traces.values()):
+        yield f"the content of {', '.join(cell.traces)} is not what it was"
+        return
+    other_code = find_other_code({result.cell_id: result}, [cell])
+    yield from other_code.changes if other_code is not None else ["its parameters are understood otherwise"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gridtune.cli.main import main
+from gridtune.core.system import get_system
 from gridtune.statistics import paired_difference
 from gridtune.study.stored import read_sweep
 from tests.cli.folders import finished_sweep, quickstart
@@ -93,6 +94,16 @@ def test_the_same_sweep_twice_is_equal(
     assert "equal in 6 of 6" in printed
     with path.open() as file:
         assert len(list(csv.DictReader(file))) == 6
+
+
+def test_other_code_is_said(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(type(get_system("batch")), "version", "next")
+    second = finished_sweep(tmp_path / "next", quickstart())
+    (note,) = compared(capsys, folder, second)["notes"]
+    assert "other code" in note
+    assert "is next" in note
 
 
 def test_workloads_are_compared_each_and_over_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,9 +130,9 @@ def test_a_full_disk_and_little_memory(
 
 
 def test_a_file_that_is_no_store_and_a_server_that_is_away(
-    tmp_path: Path, own_store: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, store_uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, found = examined(capsys, "--tracking-uri", own_store)
+    code, found = examined(capsys, "--tracking-uri", store_uri)
     assert (code, levels(found["tracking"])) == (0, {"ok"})
     (tmp_path / "other.db").write_text("something else")
     code, found = examined(capsys, "--tracking-uri", "other.db")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,44 @@ def test_a_changed_log_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert f"another cell now: the content of {log} is not what it was" in capsys.readouterr().out
 
 
+ORDER = """
+from gridtune.batch.policies import queue_order
+
+
+@queue_order("rerun-mine")
+def score(job):
+    '''Widest first.'''
+    return -job.processors
+"""
+
+
+def test_code_that_was_edited_is_named(tmp_path: Path) -> None:
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(ORDER)
+    dimensions = {"order": ["fcfs", "rerun-mine"]}
+    space = quickstart(plugins=[str(plugin)], dimensions=dimensions, replicates={"windows": 2})
+    folder = finished_sweep(tmp_path / "small", space)
+    results = read_journal(folder / "journal.jsonl").values()
+    mine = next(result for result in results if result.configuration["order"] == "rerun-mine")
+    assert again(folder, mine).startswith("0 ")
+    plugin.write_text(ORDER.replace("-job", "job"))
+    printed = again(folder, mine)
+    assert printed.startswith("1 ")
+    assert "another cell now" in printed
+    assert "mine.py has changed" in printed
+    assert "metrics differ" in printed
+    # What does not use it is the same cell as before.
+    other = next(result for result in results if result.configuration["order"] == "fcfs")
+    assert "identical: " in again(folder, other)
+
+
+def again(folder: Path, result: CellResult) -> str:
+    """Run the command in a process of its own, as it is a new one that reads an edited file."""
+    command = [sys.executable, "-m", "gridtune", "rerun", result.cell_id, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"{done.returncode} {done.stdout}{done.stderr}"
+
+
 def test_a_failed_cell_fails_again_or_says_that_it_is_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,9 +140,9 @@ def test_an_unclear_beginning_is_refused(folder: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.integration
 def test_a_run_of_mlflow_is_run_again_without_the_folder(
-    folder: Path, own_store: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, store_uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report_study(folder, tracking=True, tracking_uri=own_store)
+    report_study(folder, tracking=True, tracking_uri=store_uri)
     ids = {
         row["cell_id"]
         for row in pq.read_table(folder / "results.parquet").to_pylist()
@@ -110,14 +150,14 @@ def test_a_run_of_mlflow_is_run_again_without_the_folder(
     }
     for path in sorted(folder.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
-    client = connect(own_store)
+    client = connect(store_uri)
     (experiment,) = (found for found in client.search_experiments() if found.name == "small")
     runs = client.search_runs([experiment.experiment_id])
     children = {found.data.params.get("order"): found.info.run_id for found in runs}
     capsys.readouterr()
-    assert run(children["saf"], "--tracking-uri", own_store, "--json") == 0
+    assert run(children["saf"], "--tracking-uri", store_uri, "--json") == 0
     content = json.loads(capsys.readouterr().out)
     assert content["identical"]
     assert {cell["cell_id"] for cell in content["cells"]} == ids
-    assert run(children[None], "--tracking-uri", own_store) == 2
+    assert run(children[None], "--tracking-uri", store_uri) == 2
     assert "is not that of a configuration" in capsys.readouterr().err
