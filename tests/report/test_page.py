@@ -23,7 +23,7 @@ from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.page import PageMaterial, write_page
 from gridtune.report.page.content import page_content, page_json
 from gridtune.report.summary import summarise
-from gridtune.study import report_study
+from gridtune.study import report_study, run_sweep
 from gridtune.sweep.results import results_table
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 
@@ -252,6 +252,27 @@ def test_the_page_is_among_the_files_to_track(tmp_path: Path) -> None:
     study = report_study(tmp_path)
     assert study.page == tmp_path / "report.html"
     assert study.page in study.files
+
+
+def test_a_sweep_ends_with_its_page_and_the_schedules_on_it(tmp_path: Path) -> None:
+    space = {
+        "name": "small",
+        "fixed": {"trace": "quickstart", "first": 60},
+        "dimensions": {"order": ["fcfs", "sjf"]},
+        "replicates": {"shakes": 2, "amount": 60},
+        "objective": ["bounded_slowdown_mean", "utilisation"],
+        "baseline": {"order": "fcfs"},
+    }
+    study = run_sweep(space, executor="inline", directory=tmp_path, tracking=False, output="quiet")
+    assert study.page == tmp_path / "report.html"
+    assert "report.html" in json.loads((tmp_path / "derived.json").read_text())["files"]
+    text = study.page.read_text(encoding="utf-8")
+    (schedule,) = Parsed(text).data["schedules"]
+    assert (schedule["replicate"], schedule["schedules"][0]["jobs"]) == ("shake 0", 60)
+    assert all(len(bar) >= 6 for bar in schedule["schedules"][0]["bars"])
+    # It was not run from the command line.
+    assert "Save the search space as small.yaml first." in text
+    assert study.facts.versions["numpy"] in Parsed(text).texts["td"]
 
 
 def test_an_adaptive_sweep_shows_its_trials_in_the_journals_order(tmp_path: Path) -> None:

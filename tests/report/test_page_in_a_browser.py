@@ -144,6 +144,26 @@ def test_the_gantt_chart_has_the_jobs_colours_where_they_ran(tab: Browser, tmp_p
     assert tab.run(pixel.replace("* 0.3", "* 0.62")) == [213, 94, 0]
 
 
+def test_a_schedule_is_zoomed_by_dragging_and_by_buttons(tab: Browser, tmp_path: Path) -> None:
+    results = results_of(4)
+    show(tab, tmp_path, results, facts_of(), schedules=schedule_files(tmp_path, results))
+    labels = "[...document.querySelectorAll('#schedule > div > svg:last-of-type .tick text')]"
+    last = f"Number({labels}.at(-1).textContent)"
+    # 800 seconds, written in minutes.
+    assert tab.run(last) == 13
+    tab.run("document.querySelector('#schedule canvas').scrollIntoView({block: 'center'})")
+    box = "document.querySelector('#schedule canvas').getBoundingClientRect()"
+    x, y, width = tab.run(f"(({{x, y, width}}) => [x, y, width])({box})")
+    tab.drag((x + 62 + (width - 72) / 4, y + 50), (x + 62 + (width - 72) / 2, y + 50))
+    assert tab.run(last) <= 6.7
+    press = "[...document.querySelectorAll('#schedule button')].find(one => {}).click()"
+    tab.run(press.format("one.title === 'Show all of it'"))
+    assert tab.run(last) == 13
+    tab.run(press.format("one.textContent.startsWith('best')"))
+    assert "(best), 3 jobs" in tab.run("document.querySelector('#schedule p').textContent")
+    assert tab.faults == []
+
+
 def test_the_table_is_sorted_by_keyboard(tab: Browser, tmp_path: Path) -> None:
     show(tab, tmp_path, results_of(4), facts_of())
     ascending = first_column(tab, 3)

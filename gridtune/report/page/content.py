@@ -264,9 +264,9 @@ def _add_strata_as_replicates(table: dict[str, Any], tables: Sequence[Mapping[st
 
 def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> dict[str, Any] | None:
     head = ranking_head(ranking)
-    # Over all strata: ratios to the baseline, for which logarithms make sense too. Means over different
-    # replicates cannot be averaged.
-    whole = [row for row in rows if row["complete"]]
+    # Over all strata: ratios to the baseline, for which logarithms make sense too, paired on whatever
+    # replicates there are. Means over different replicates cannot be compared.
+    whole = [row for row in rows if row["complete"] or head.overall]
     means = [row["mean"] if not head.overall else _ratio(row) for row in whole]
     effects = effects_of(
         {name: [row[PARAMETER_PREFIX + name] for row in whole] for name in varying},
@@ -282,7 +282,7 @@ def _effects(rows: Sequence[Row], varying: Sequence[str], ranking: pa.Table) -> 
             _rounded(asdict(pair) | {"means": pair.means.tolist()}) for pair in effects.interactions
         ],
         "logarithmic": effects.logarithmic,
-        "complete": effects.complete,
+        "complete": effects.complete and len(whole) == len(rows),
         "leftOut": effects.left_out,
         "incomplete": len(rows) - len(whole),
     }

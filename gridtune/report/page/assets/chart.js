@@ -52,7 +52,7 @@ function canvas(width, height, text) {
 function bottomAxis(scale, y, top, write = tickText, title = "") {
   // A label that would run into the one before is left out.
   let free = -Infinity;
-  const ticks = scale.ticks(Math.max(2, (scale.to - scale.from) / 65)).filter((tick) => {
+  const ticks = scale.ticks(Math.max(3, (scale.to - scale.from) / 65)).filter((tick) => {
     const half = 3.3 * write(tick).length, clear = scale(tick) - half > free;
     if (clear) free = scale(tick) + half + 6;
     return clear;
@@ -60,7 +60,7 @@ function bottomAxis(scale, y, top, write = tickText, title = "") {
   return svg("g", {},
     ticks.map((tick) => svg("g", { class: "tick" },
       svg("line", { x1: scale(tick), x2: scale(tick), y1: top, y2: y }),
-      svg("text", { x: scale(tick), y: y + 14, "text-anchor": "middle" }, write(tick)))),
+      svg("text", { x: Math.min(scale(tick), scale.to + 14 - 3.3 * write(tick).length), y: y + 14, "text-anchor": "middle" }, write(tick)))),
     svg("path", { class: "axis", d: `M${scale.from},${y}H${scale.to}` }),
     title ? svg("text", { class: "soft", x: (scale.from + scale.to) / 2, y: y + 30, "text-anchor": "middle" }, title) : null);
 }

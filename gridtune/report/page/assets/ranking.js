@@ -17,7 +17,7 @@ function filterOf(text, table) {
 }
 
 function axisValues(table, name) {
-  return name in table.parameters ? table.parameters[name] : table.ids.map((_, row) => (table.views[name] && table.views[name].complete[row] ? valueOf(table, table.views[name], row) : null));
+  return name in table.parameters ? table.parameters[name] : table.ids.map((_, row) => (table.views[name] && (table.overall || table.views[name].complete[row]) ? valueOf(table, table.views[name], row) : null));
 }
 
 function brushed(table) {
