@@ -19,14 +19,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import carray, config, njit, types
 from numba.core import cgutils
+from numba.core.caching import CacheImpl, UserWideCacheLocator
 from numba.extending import intrinsic
 
+from gridtune.core.plugins import PLUGIN_PREFIX
 from gridtune.core.sources import Source, import_closure, module_source
 
 __all__ = ["array_at", "bare", "handles_of", "kernel", "section", "source_stamp"]
@@ -51,6 +54,37 @@ def source_stamp(module: str) -> str:
     sources = import_closure([module], source_of, late=False)
     text = "\n".join(f"{name} {source.checksum}" for name, source in sorted(sources.items()))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _PluginLocator(UserWideCacheLocator):
+    """Places machine code of plug-ins by their content, which their packages are named after.
+
+    A function may use helpers of other files, which numba does not watch; and the file may be on another
+    machine.
+    """
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """Return a locator for a function of a plug-in, else None."""
+        package = py_func.__module__.partition(".")[0]
+        if not package.startswith(PLUGIN_PREFIX):
+            return None
+        locator = cls(py_func, py_file)
+        base = config.CACHE_DIR or str(Path(locator._cache_path).parent)
+        locator._cache_path = str(Path(base, f"{package}_{Path(py_file).stem}"))
+        try:
+            locator.ensure_cache_path()
+        except OSError:
+            return None
+        return locator
+
+    def get_source_stamp(self) -> str:
+        """Return the same for ever: other content is in another place."""
+        return ""
+
+
+# It also serves functions that a plug-in lets numba cache by itself.
+CacheImpl._locator_classes.insert(0, _PluginLocator)
 
 
 def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:

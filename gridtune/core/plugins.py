@@ -32,9 +32,18 @@ from gridtune.core.sources import Source, digest_of, import_closure
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.registry import Definition, all_registries
 
-__all__ = ["Plugin", "load_plugin", "load_plugins", "loaded_plugin", "plugin_of", "read_plugin"]
+__all__ = [
+    "PLUGIN_PREFIX",
+    "Plugin",
+    "load_plugin",
+    "load_plugins",
+    "loaded_plugin",
+    "plugin_of",
+    "read_plugin",
+]
 
-_PREFIX = "gridtune_plugin_"
+#: What the names of the packages begin with that plug-ins are in a process.
+PLUGIN_PREFIX = "gridtune_plugin_"
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class Plugin:
     def package(self) -> str:
         """The name of the package that it is in a process: of this content, from this file."""
         place = hashlib.sha256(f"{self.path} {self.checksum}".encode()).hexdigest()
-        return f"{_PREFIX}{self.name}_{place[:16]}"
+        return f"{PLUGIN_PREFIX}{self.name}_{place[:16]}"
 
     def code_of(self, module: str) -> dict[str, Source]:
         """Return the sources of one of its modules and of all that it imports.
@@ -112,7 +121,7 @@ _LOADED: dict[Path, Plugin] = {}
 def plugin_of(module: str) -> Plugin | None:
     """Return the plug-in that a module of this process is part of, or None."""
     top = module.partition(".")[0]
-    if not top.startswith(_PREFIX):
+    if not top.startswith(PLUGIN_PREFIX):
         return None
     return next((plugin for plugin in _LOADED.values() if plugin.package == top), None)
 

@@ -12,9 +12,10 @@ from importlib.machinery import ModuleSpec
 
 __all__ = ["Source", "digest_of", "import_closure", "module_source", "spec_source"]
 
-#: An import statement: its indentation; after `from` the module and the names; after `import` the modules.
+#: An import statement: its indentation, or the colon before it; after `from` the module and the names; after
+#: `import` the modules.
 _IMPORT = re.compile(
-    r"^(?:.*;)?([ \t]*)(?:try:[ \t]*|else:[ \t]*)?"
+    r"(?:(^[ \t]+|:[ \t]*)|^|;[ \t]*)"
     r"(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n#;]*)|import\s+([\w., \t]+))",
     re.MULTILINE,
 )

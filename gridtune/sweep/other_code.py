@@ -17,8 +17,8 @@ from gridtune.core.user_code import file_of
 
 __all__ = ["OtherCode", "find_other_code"]
 
-#: How an identity, which is canonical JSON, goes on after the code, and how its last part begins.
-_AFTER_CODE, _VERSION = '},"parameters":', ',"version":'
+#: How an identity, which is canonical JSON, goes on after the code, and how its last parts begin.
+_AFTER_CODE, _TRACES, _VERSION = '},"parameters":', ',"traces":', ',"version":'
 
 
 class _Identified(Protocol):
@@ -78,8 +78,9 @@ def find_other_code(stored: Mapping[str, CellResult], cells: Iterable[_Identifie
     today = {_run(cell.identity): _code(cell.identity) for cell in current if cell.identity}
     found: Counter[tuple[str, str]] = Counter()
     for result in left:
-        if result.identity and _run(result.identity) in today:
-            found[_code(result.identity), today[_run(result.identity)]] += 1
+        now = today.get(_run(result.identity)) if result.identity else None
+        if now is not None and now != _code(result.identity):
+            found[_code(result.identity), now] += 1
     if any(not result.identity for result in left):
         found += _of_earlier_gridtune(left, current)
     if not found:
@@ -89,8 +90,11 @@ def find_other_code(stored: Mapping[str, CellResult], cells: Iterable[_Identifie
 
 
 def _run(identity: str) -> str:
-    """Return an identity without code and version: which run it is."""
-    return identity[identity.index(_AFTER_CODE) : identity.rindex(_VERSION)]
+    """Return the part of an identity that says which run it is: parameters, seed and system.
+
+    Not the traces: a cleaning rule that has changed may read them otherwise.
+    """
+    return identity[identity.index(_AFTER_CODE) : identity.rindex(_TRACES)]
 
 
 def _code(identity: str) -> str:
