@@ -26,7 +26,7 @@ _WATCH_SECONDS = 2.0
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("sweep", required=False, metavar="[FOLDER|SPACE]", shell_complete=complete_sweeps)
-@click.option("--watch", is_flag=True, help="Look again every two seconds until nothing runs.")
+@click.option("--watch", is_flag=True, help="Look again every few seconds until nothing runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def status(sweep: str | None, watch: bool, as_json: bool) -> None:
     """See what a sweep is doing: cells done, failed and left, whether its driver lives, the best so far.
@@ -110,16 +110,23 @@ def _show(
     if not watch or not console.is_terminal:
         console.print(layout(statuses), soft_wrap=True)
         while watch and _any_runs(statuses):
-            time.sleep(_WATCH_SECONDS)
-            before, statuses = statuses, look()
+            before, statuses = statuses, _look_again(look)
             if statuses != before:
                 console.print(layout(statuses), soft_wrap=True)
         return statuses
     with Live(layout(statuses), console=console, auto_refresh=False) as live:
         while _any_runs(statuses):
-            time.sleep(_WATCH_SECONDS)
-            statuses = look()
+            statuses = _look_again(look)
             live.update(layout(statuses), refresh=True)
+    return statuses
+
+
+def _look_again(look: Callable[[], list[SweepStatus]]) -> list[SweepStatus]:
+    """Look, then wait: two seconds, or longer where reading a large journal would take much of them."""
+    began = time.monotonic()
+    statuses = look()
+    if _any_runs(statuses):
+        time.sleep(max(_WATCH_SECONDS, 5 * (time.monotonic() - began)))
     return statuses
 
 
