@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ _SMALLEST = 1e-9
 #: Configurations that are simulated; for more, the error is divided among groups of as many.
 _MOST_SIMULATED = 200
 #: Simulated races, and the largest number of simulated values.
-_RACES, _VALUES = 10_000, 8_000_000
+_RACES, _VALUES = 10_000, 40_000_000
 _CHUNK = 500_000
 _SEED = 1_979
 
@@ -70,8 +70,10 @@ def relative_scores(values: npt.ArrayLike) -> FloatArray:
     return rows / np.where(size > 0, size, 1.0)
 
 
-def _differences(scores: FloatArray, references: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mean difference of each row to its reference, and the standard deviation of one.
+def _differences(
+    scores: FloatArray, references: FloatArray, sizes: Sequence[int]
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield the mean difference of each row to its reference, and the standard deviation of one, by size.
 
     The variance of two or three differences says little, so it is drawn towards the one that is typical of
     all rows (twice the mean of their residual variances around row and column means); upwards only, for
@@ -81,16 +83,26 @@ def _differences(scores: FloatArray, references: FloatArray) -> tuple[FloatArray
     ----------
     scores, references
         Shape (..., rows, replicates); a row's reference is the same row of the other.
+    sizes
+        Numbers of replicates, from the first on, that are looked at.
+
+    Yields
+    ------
+    tuple of numpy.ndarray
+        Two of shape (..., rows).
     """
-    count, n = scores.shape[-2:]
-    residuals = scores - scores.mean(axis=-2, keepdims=True)
-    residuals -= residuals.mean(axis=-1, keepdims=True)
-    own = (residuals**2).sum(axis=-1) * (count / ((count - 1) * (n - 1)))
-    typical = 2 * own.mean(axis=-1)
+    count = scores.shape[-2]
+    centred = scores - scores.mean(axis=-2, keepdims=True)
+    sums, squares = centred.cumsum(axis=-1), (centred**2).sum(axis=-2).cumsum(axis=-1)
     differences = scores - references
-    variance = differences.var(axis=-1, ddof=1)
-    drawn = (_PRIOR * typical[..., None] + (n - 1) * variance) / (_PRIOR + n - 1)
-    return differences.mean(axis=-1), np.maximum(np.sqrt(np.maximum(variance, drawn)), _SMALLEST)
+    totals, total_squares = differences.cumsum(axis=-1), (differences**2).cumsum(axis=-1)
+    for n in sizes:
+        residual = squares[..., n - 1] - (sums[..., n - 1] ** 2).sum(axis=-1) / n
+        typical = 2 * np.maximum(residual, 0) / ((count - 1) * (n - 1))
+        mean = totals[..., n - 1] / n
+        variance = np.maximum(total_squares[..., n - 1] - n * mean**2, 0) / (n - 1)
+        drawn = (_PRIOR * typical[..., None] + (n - 1) * variance) / (_PRIOR + n - 1)
+        yield mean, np.maximum(np.sqrt(np.maximum(variance, drawn)), _SMALLEST)
 
 
 class Boundaries(NamedTuple):
@@ -168,17 +180,16 @@ def _null_statistics(count: int, looks: tuple[int, ...], columns: int) -> tuple[
     races = max(1_000, min(_RACES, _VALUES // size))
     rng = np.random.default_rng(_SEED)
     worse, different = np.zeros((2, races, len(looks)))
+    if looks[0] * columns < 2:
+        return worse, different
     step = max(1, _CHUNK // size)
     for first in range(0, races, step):
         number = min(step, races - first)
         noise = np.exp(_NOISE_SPREAD * rng.standard_normal((number, count, 1)))
         scores = noise * rng.standard_normal((number, count, looks[-1] * columns))
-        for look, n in enumerate(looks):
-            seen = scores[..., : n * columns]
-            if count < 2 or seen.shape[-1] < 2:
-                continue
-            mean, deviation = _differences(seen, seen[:, :1])
-            statistic = mean[:, 1:] / deviation[:, 1:] * math.sqrt(seen.shape[-1])
+        sizes = [look * columns for look in looks]
+        for look, (mean, deviation) in enumerate(_differences(scores, scores[:, :1], sizes)):
+            statistic = mean[:, 1:] / deviation[:, 1:] * math.sqrt(sizes[look])
             worse[first : first + number, look] = -statistic.min(axis=1)
             different[first : first + number, look] = np.abs(statistic).max(axis=1)
     return worse, different
@@ -281,7 +292,7 @@ class RaceTest:
             return -1
         n = scores.shape[1]
         place = int(np.argmin(np.where(contending, scores.mean(axis=1), math.inf)))
-        mean, deviation = _differences(scores, scores[place])
+        ((mean, deviation),) = _differences(scores, scores[place], [n])
         worse = mean / deviation * math.sqrt(n) > self._limits.worse[number] * (1 + _SMALLEST)
         worse[place] = False
         self.contender[inside[worse]] = False
@@ -300,7 +311,7 @@ class RaceTest:
             return
         n = scores.shape[1]
         references = scores[places[np.maximum(self.bases[inside], 0)]]
-        mean, deviation = _differences(scores, references)
+        ((mean, deviation),) = _differences(scores, references, [n])
         different = np.abs(mean) / deviation * math.sqrt(n) > self._limits.different[number] * (1 + _SMALLEST)
         found = open_now & different
         self.verdict[inside[found]] = np.sign(mean[found]).astype(np.int64)

@@ -7,7 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from gridtune.statistics.sequential import RaceRules, RaceTest, boundaries, race_looks, relative_scores
+from gridtune.statistics.sequential import (
+    RaceRules,
+    RaceTest,
+    _differences,
+    boundaries,
+    race_looks,
+    relative_scores,
+)
 
 LOOKS = race_looks(3, 8)
 
@@ -136,3 +143,15 @@ def test_configurations_that_are_the_same_are_never_told_apart() -> None:
     test = race(values, RaceRules(LOOKS, 0.2))
     assert not test.verdict.any()
     assert test.contender.all()
+
+
+def test_variances_are_those_of_the_plain_formulas() -> None:
+    scores = np.log(clear())
+    count = len(scores)
+    for n, (mean, deviation) in zip(LOOKS, _differences(scores, scores[3], LOOKS), strict=True):
+        seen = scores[:, :n]
+        residuals = seen - seen.mean(axis=0) - seen.mean(axis=1, keepdims=True) + seen.mean()
+        typical = 2 * (residuals**2).sum() / ((count - 1) * (n - 1))
+        own = (seen - seen[3]).var(axis=1, ddof=1)
+        assert mean == pytest.approx((seen - seen[3]).mean(axis=1))
+        assert deviation == pytest.approx(np.sqrt(np.maximum(own, (4 * typical + (n - 1) * own) / (n + 3))))
