@@ -293,7 +293,7 @@ class Study:
             content |= {"ran": self.sweep.ran, "seconds": self.sweep.seconds}
         if self.tracking is not None:
             content["tracking"] = {
-                "uri": self.tracking.uri,
+                "uri": self.tracking.shown_uri,
                 "experiment_id": self.tracking.experiment_id,
                 "run_id": self.tracking.run_id,
                 "unsent": len(self.tracking.unsent),

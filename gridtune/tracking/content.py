@@ -169,6 +169,9 @@ def configuration_content(
         for name, column in columns.items()
         if column
     }
+    # A ranking's values come first, and its mean goes before that of the replicates there are.
+    shown = _ranked_values(ranked or {})
+    shown = {**shown, **means, **shown}
     return ConfigurationContent(
         key=first.configuration_id,
         # What tells it from the others comes first: the UI cuts long names.
@@ -182,7 +185,7 @@ def configuration_content(
             for name, column in columns.items()
             for value, seed in column
         ],
-        values={clean_name(name): value for name, value in (means | _ranked_values(ranked or {})).items()},
+        values={clean_name(name): value for name, value in shown.items()},
         datasets=datasets_of(first.traces),
         status="FAILED" if failed is not None else "FINISHED" if len(ordered) >= planned else "KILLED",
     )
@@ -193,16 +196,15 @@ def _metric(result: CellResult, name: str) -> float:
 
 
 def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    values: dict[str, float | None] = {}
+    values: dict[str, float | None] = {objective: row["mean"] for objective, row in ranked.items()}
     for number, (objective, row) in enumerate(ranked.items()):
-        values[objective] = row["mean"]
-        for name in ("iqm", "ci_low", "ci_high"):
-            values[f"{objective}.{name}"] = row[name]
         # In per cent, because the UI rounds to a few digits.
         name = f"{objective}.{DIFFERENCE}" if number else DIFFERENCE
         values[name] = None if row["relative"] is None else 100 * row["relative"]
         if not number:
             values["rank"] = row["rank"]
+        for statistic in ("ci_low", "ci_high", "iqm"):
+            values[f"{objective}.{statistic}"] = row[statistic]
     return {
         name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)
     }

@@ -11,6 +11,7 @@ from gridtune.systems.shutdown.environment import read_training_days
 from gridtune.systems.shutdown.learners.playing import score_days
 from gridtune.systems.shutdown.simulator.state import FEATURES
 from gridtune.systems.shutdown.trained import bundled_policies
+from gridtune.tracking.training import TrainingTracker
 from gridtune.training.checkpoints import load_policy, write_checkpoint
 from gridtune.training.networks import make_network
 
@@ -35,6 +36,22 @@ def test_it_plays_the_checkpoint(checkpoint) -> None:
     drawn, again = (run(policy="ppo", checkpoint=str(checkpoint)) for _ in range(2))
     assert drawn.outcome.metrics == again.outcome.metrics
     assert drawn.outcome.metrics["energy_waste_total"] != greedy.outcome.metrics["energy_waste_total"]
+
+
+def test_a_policy_that_a_training_tracked_comes_back_from_mlflow(
+    checkpoint, store_uri, tmp_path, monkeypatch
+) -> None:
+    tracker = TrainingTracker("training", "first", tmp_path / "training", parameters={}, uri=store_uri)
+    tracker.checkpoint(checkpoint)
+    outcome = tracker.close()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store_uri)
+    stored, local = (
+        run(policy="ppo", checkpoint=place, greedy=True)
+        for place in (outcome.checkpoint("policy.pt"), str(checkpoint))
+    )
+    assert stored.outcome.metrics == local.outcome.metrics
+    with pytest.raises(GridtuneError, match="has no file 'checkpoints/other.pt'"):
+        run(policy="ppo", checkpoint=outcome.checkpoint("other.pt"))
 
 
 def test_another_network_is_another_cell(checkpoint) -> None:
