@@ -50,7 +50,12 @@ def cell_notes(results: Sequence[CellResult]) -> list[tuple[str, str, str]]:
     A note that differs among the cells of a workload is given as its range; words that differ are left out.
     """
     found: dict[tuple[str, str], list[Any]] = {}
+    last: dict[tuple[str, str], Mapping[str, Any]] = {}
     for result in results:
+        # Most configurations note the same of a replicate.
+        if last.get((result.workload, result.replicate)) == result.notes:
+            continue
+        last[result.workload, result.replicate] = result.notes
         for name, value in _flat(result.notes):
             found.setdefault((result.workload, name), []).append(value)
     return [
