@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from gridtune.core.cells import Cell, CellResult
@@ -87,23 +87,39 @@ class AdaptiveQueue(BlockQueue):
                 pieces.append((trial, cells))
         return pieces
 
-    @property
-    def pieces(self) -> int:
-        """Blocks that could be taken now."""
-        return len(self._suspects) + len(self.ready())
+    def pieces(self, without: Container[SearchTrial] = ()) -> int:
+        """Return how many blocks could be taken now, leaving out some trials."""
+        return len(self._suspects) + sum(trial not in without for trial, _ in self.ready())
 
     def trial_of(self, block: Block) -> SearchTrial:
         """Return the trial that a block is of."""
         return self._trial_of[block.cells[0].cell_id]
 
-    def take(self, *, among: int | None = None) -> Block | None:
-        """Return the cells of the step whose results are needed first, or None if all are being run."""
+    def take(self, *, among: int | None = None, without: Container[SearchTrial] = ()) -> Block | None:
+        """Return the cells of the step whose results are needed first, or None if all are being run.
+
+        Parameters
+        ----------
+        among
+            Of no effect: a step is one block.
+        without
+            Trials to leave out.
+        """
         if self._suspects:
             return self.hand_out(self._suspects.popleft(), careful=True)
-        for trial, cells in self.ready():
-            self._trial_of.update(dict.fromkeys([cell.cell_id for cell in cells], trial))
-            return self.hand_out(cells)
-        return None
+        ready = (piece for piece in self.ready() if piece[0] not in without)
+        return self._hand_out_piece(next(ready, None))
+
+    def take_of(self, trial: SearchTrial) -> Block | None:
+        """Return the cells of a trial's step that no worker has, or None."""
+        return self._hand_out_piece(next((piece for piece in self.ready() if piece[0] is trial), None))
+
+    def _hand_out_piece(self, piece: tuple[SearchTrial, list[Cell]] | None) -> Block | None:
+        if piece is None:
+            return None
+        trial, cells = piece
+        self._trial_of.update(dict.fromkeys([cell.cell_id for cell in cells], trial))
+        return self.hand_out(cells)
 
     def recall(self, number: int) -> None:
         """Take back what a block's worker has not run."""

@@ -1,10 +1,9 @@
 """What the driver decides while Tune runs an adaptive search: which trial runs when, and on which worker.
 
-A configuration is a trial of Tune. Its worker runs one step; then the trial ends, or is paused until it is
-its turn in the search. A trial whose worker died begins again as another trial of Tune.
-
-Tune ends a worker that it has no use for at once, and a new one takes seconds. So a trial that is done keeps
-its worker, idle, until another trial can take it over.
+A configuration is a trial of Tune. When its worker has run a step, the trial goes on with the next one if the
+search says so already; else it is paused, or ends, as soon as another trial can take its worker over. Until
+then the worker idles: Tune ends a worker that it has no use for at once, and a new one takes seconds. A trial
+whose worker died begins again as another trial of Tune.
 """
 
 from __future__ import annotations
@@ -135,15 +134,9 @@ class SearchDriver:
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """Return the configuration of a new trial of Tune, or None if there is none now."""
         block = self._peek()
-        if block is None:
+        if block is None or self.queue.trial_of(block) in self._paused:
             return None
-        trial = self.queue.trial_of(block)
-        # A configuration goes on in its own trial of Tune, once that has left the worker it had.
-        live = trial in self._paused or any(
-            self.queue.trial_of(run.block) is trial for run in self._runs.values()
-        )
-        if live:
-            return None
+        self._next = None
         return self._begin(trial_id, block)
 
     def resumed(self) -> Any:
@@ -151,6 +144,7 @@ class SearchDriver:
         block = self._peek()
         trial = None if block is None else self._paused.pop(self.queue.trial_of(block), None)
         if block is not None and trial is not None:
+            self._next = None
             trial.set_config(self._begin(trial.trial_id, block))
         return trial
 
@@ -162,11 +156,15 @@ class SearchDriver:
     def _peek(self) -> Block | None:
         most = self.most_trials if self._complete else self._workers
         if self._next is None and not self.over and len(self._runs) < most:
-            self._next = self.queue.take()
+            self._next = self.queue.take(without=self._live)
         return self._next
 
+    @property
+    def _live(self) -> set[SearchTrial]:
+        """The search's trials whose worker goes on with them."""
+        return {self.queue.trial_of(run.block) for run in self._runs.values()}
+
     def _begin(self, trial_id: str, block: Block) -> dict[str, Any]:
-        self._next = None
         self._runs[trial_id] = _Run(block)
         trial, results = self.queue.trial_of(block), self.queue.results
         judged = self.queue.search.judged(trial)
@@ -205,16 +203,27 @@ class SearchDriver:
         run.heard = time.monotonic()
         self.queue.report(run.block.number, results)
         self._pass_on(results)
-        if not self.over and (left or not self._may_leave()):
+        search_trial = self.queue.trial_of(run.block)
+        if not self.over and (left or self._goes_on(trial, search_trial) or not self._may_leave()):
             return "CONTINUE"
         self.queue.recall(run.block.number)
         self._forget(trial.trial_id)
         self._free += 1
-        search_trial = self.queue.trial_of(run.block)
         if self.over or self._needs_no_more(search_trial) or search_trial in self._paused:
             return "STOP"
         self._paused[search_trial] = trial
         return "PAUSE"
+
+    def _goes_on(self, trial: Any, search_trial: SearchTrial) -> bool:
+        """Give a trial's worker the next step, if it has come to that; return whether it has."""
+        block = self.queue.take_of(search_trial)
+        if block is None:
+            return False
+        assignment = self._begin(trial.trial_id, block)["assignment"]
+        self._runs[trial.trial_id].heard = time.monotonic()
+        # Calls of an actor are run in their order: this one comes before the trial's next step.
+        trial.temporary_state.ray_actor.assign.remote(assignment)
+        return True
 
     def _needs_no_more(self, trial: SearchTrial) -> bool:
         """Return whether a trial has run all its steps; the last one's turn may be still to come."""
@@ -226,7 +235,7 @@ class SearchDriver:
         if self._started < min(self._workers, len(self._runs)) and self._patient():
             return False
         starting = len(self._runs) - self._started
-        return starting + self.queue.pieces + (self._next is not None) > self._free
+        return starting + self.queue.pieces(self._live) + (self._next is not None) > self._free
 
     def _patient(self) -> bool:
         now = time.monotonic()

@@ -31,13 +31,19 @@ class ConfigurationActor(SimulatorActor):
     """Runs the cells of one step of a configuration, and reports the objective when it has them all."""
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take the next assignment."""
-        self._assignment: Assignment = new_config["assignment"]
-        self._known: dict[str, CellResult] = dict(self._assignment.earlier)
-        super().reset_config({"block": self._assignment.block})
+        """Take another trial."""
+        self.assign(new_config["assignment"])
         # What Tune gets back with every result.
         self.config = {name: value for name, value in new_config.items() if name != "assignment"}
         return True
+
+    def assign(self, assignment: Assignment) -> None:
+        """Take the next assignment of a trial."""
+        config = getattr(self, "config", {})
+        self._assignment = assignment
+        self._known: dict[str, CellResult] = dict(assignment.earlier)
+        super().reset_config({"block": assignment.block})
+        self.config = config
 
     def step(self) -> dict[str, Any]:
         """Run cells for about half a second; see `SimulatorActor.step`."""
