@@ -52,7 +52,7 @@ _REPLICATES = {
     ),
     "seed": (
         "seeds",
-        "intervals and verdicts are over seeds on the same input; they do not say what holds on another",
+        "intervals and verdicts are over seeds: other random numbers, and everything else the same",
     ),
     "shake": (
         "shaken copies of this log",

@@ -312,9 +312,10 @@ def _ratio_ends(
     positive = (base > 0).all(axis=1) & (differences + base > 0).all(axis=1)
     b, a = base[positive], (differences + base)[positive]
     residuals = a / a.mean(axis=1, keepdims=True) - b / b.mean(axis=1, keepdims=True)
-    factor = np.exp(t_quantile(n, confidence) * residuals.std(axis=1, ddof=1) / np.sqrt(n))
-    low[positive] = (1 + relative[positive]) / factor - 1
-    high[positive] = (1 + relative[positive]) * factor - 1
+    half = t_quantile(n, confidence) * residuals.std(axis=1, ddof=1) / np.sqrt(n)
+    low[positive] = (1 + relative[positive]) * np.exp(-half) - 1
+    with np.errstate(over="ignore"):
+        high[positive] = (1 + relative[positive]) * np.exp(half) - 1
     return low, high
 
 

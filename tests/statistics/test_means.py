@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from gridtune.errors import MetricError
-from gridtune.statistics import mean_interval
+from gridtune.statistics import mean_interval, paired_difference
 
 NAN = math.nan
 
@@ -72,6 +72,14 @@ def test_rows_of_different_sizes_order_and_scale() -> None:
     assert together.high[2] == mean_interval(rows[2, ::-1]).high
     np.testing.assert_allclose(mean_interval(rows * 1e200).high, together.high * 1e200)
     np.testing.assert_allclose(mean_interval(-rows).low, -together.high)
+
+
+def test_two_values_at_a_high_confidence() -> None:
+    low, high = mean_interval([0.001, 10.0], confidence=0.9999)
+    assert low < 0.001
+    assert high == math.inf
+    result = paired_difference([0.001, 10.0], [10.0, 0.001], rng=np.random.default_rng(0), confidence=0.9999)
+    assert (result.relative_low, result.relative_high) == (pytest.approx(-1), math.inf)
 
 
 def test_nothing_one_and_equal_values() -> None:
