@@ -8,8 +8,8 @@ it again each time. A third of the kills come while it starts, the others while 
 
 - lost: cells that were in the journal after one kill and not after a later one, or are not in the table;
 - twice: cells with more than one line in the journal;
-- run again: runs of a cell beyond its first, and how long before a kill the oldest of them had begun. A
-  worker sends its results every half second.
+- undone: runs that were done or under way and are not in the journal, and how long before the kill the oldest
+  of them had begun. A worker sends its results every half second.
 """
 
 from __future__ import annotations
@@ -99,6 +99,23 @@ def interrupted_run(command: list[str], journal: Path, enough: int | None, momen
         return kill(driver)
 
 
+def runs_lost(page: Path, *, kept: bool, last: float) -> list[float]:
+    """Return when the runs of a cell began that a kill undid.
+
+    Parameters
+    ----------
+    page
+        When its runs began, a line each.
+    kept
+        Whether the journal has it after the last kill.
+    last
+        When the last kill was: later runs were not undone.
+    """
+    lines = page.read_text().splitlines() if page.exists() else []
+    runs = [began for began in map(float, lines) if began < last]
+    return runs[:-1] if kept else runs
+
+
 def main() -> None:
     parser = arguments(__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=100, help="(100)")
@@ -125,16 +142,17 @@ def main() -> None:
         command += ["--json", "--out", str(folder / "out"), "--executor", options.executor]
         command += ["--workers", "2"] if options.executor == "ray" else []
         journal = folder / "out" / "journal.jsonl"
-        kills, done, lost = [], set[str](), 0
+        kills, done, numbers, lost = [], set[str](), set[int](), 0
         for left in range(options.kills, 0, -1):
             while_starting = (not done and left == options.kills) or moment.random() < 1 / 3
             # Some cells must be left for the last kill.
             step = max(1, (options.cells - len(done)) // (left + 1))
             enough = None if while_starting else len(done) + moment.randint(1, step)
             kills.append(interrupted_run(command, journal, enough, moment))
-            found = set(read_journal(journal))
+            results = read_journal(journal)
+            found = set(results)
             lost += len(done - found)
-            done = found
+            done, numbers = found, {int(result.configuration["number"]) for result in results.values()}
             print(f"{len(kills)} kills, {len(done)} cells", file=sys.stderr, flush=True)
         ended = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         report = json.loads(ended.stdout)
@@ -143,25 +161,20 @@ def main() -> None:
         )
         table = pq.read_table(folder / "out" / "results.parquet")
         lost += options.cells - len(set(table["cell_id"].to_pylist()))
-        again = [
-            float(began)
-            for page in (folder / "notebook").iterdir()
-            for began in page.read_text().splitlines()[:-1]
+        ages = [
+            min(at - began for at in kills if at >= began)
+            for number in range(options.cells)
+            for began in runs_lost(folder / "notebook" / str(number), kept=number in numbers, last=kills[-1])
         ]
-        # When the report is made, the best cell's artefacts are, by one run more.
-        age = max(
-            (min(at - began for at in kills if at >= began) for began in again if began < kills[-1]),
-            default=0.0,
-        )
         rows = [
             ("kills", options.kills),
             ("cells", options.cells),
             ("done", report["done"]),
             ("lost", lost),
             ("in the journal twice", sum(count > 1 for count in lines.values())),
-            ("runs of a cell beyond its first", len(again)),
-            ("of them a kill, on average", f"{len(again) / options.kills:.1f}"),
-            ("the oldest began before its kill, s", f"{age:.2f}"),
+            ("runs that a kill undid", len(ages)),
+            ("a kill, on average", f"{len(ages) / options.kills:.1f}"),
+            ("the oldest of them began before its kill, s", f"{max(ages, default=0.0):.2f}"),
         ]
     print_table(f"A sweep with --executor {options.executor}, killed", ("", ""), rows)
 

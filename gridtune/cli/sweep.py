@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -113,6 +114,16 @@ def sweep(
         from gridtune.cli.dry_run import dry_run as print_plan
 
         print_plan(checked, directory, retry=again, workers=workers, as_json=as_json)
+        return
+    from gridtune.study.finished import finished_answer
+
+    began = time.monotonic()
+    answer = finished_answer(checked, directory, tracking=not no_tracking, uri=tracking_uri)
+    if answer is not None:
+        if as_json:
+            click.echo(json.dumps({**answer.content, "seconds": time.monotonic() - began}))
+        elif not quiet:
+            click.echo(answer.screen, nl=False)
         return
     from gridtune.study import run_sweep
 

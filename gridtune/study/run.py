@@ -15,6 +15,7 @@ from gridtune.report.facts import SweepFacts
 from gridtune.report.schedules import write_schedules
 from gridtune.report.summary import summarise
 from gridtune.report.tables import report_console
+from gridtune.study.finished import remember_answer
 from gridtune.study.printing import print_errors, print_study
 from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, with_page, write_study
 from gridtune.study.study import Study
@@ -99,6 +100,7 @@ def run_sweep(
         print_study(study, console)
     else:
         print_errors(study)
+    remember_answer(study, checked)
     return study
 
 

@@ -1,0 +1,177 @@
+"""The answer of a sweep that is finished: given again at once while nothing it was made of has changed.
+
+A finished sweep leaves in `finished.json` what it printed, a checksum of everything that went into it (the
+search space, the ids of its configurations, which hold logs and user code, the sources of gridtune and of the
+system) and one of every file it wrote, the journal among them. Where all are as they were, and its run
+is in the tracking store, running the sweep again would come to the same, and is left out. Anything else, and
+the sweep does all its work; so does an adaptive one, whose configurations are not known beforehand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import io
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gridtune.core.cells import canonical_json
+from gridtune.core.system import get_system
+from gridtune.errors import GridtuneError
+from gridtune.report.facts import FACTS_FILE
+from gridtune.sweep.outline import space_outline
+from gridtune.sweep.plugins import SweepCode
+from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, default_directory
+from gridtune.sweep.space import SearchSpace
+from gridtune.tracking.store import database_path, tracking_uri
+
+if TYPE_CHECKING:
+    from gridtune.study.study import Study
+
+__all__ = ["FINISHED_FILE", "FinishedAnswer", "finished_answer", "remember_answer"]
+
+#: The file in a sweep's folder.
+FINISHED_FILE = "finished.json"
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class FinishedAnswer:
+    """What a finished sweep has to say.
+
+    Attributes
+    ----------
+    screen
+        What it printed.
+    content
+        What `--json` prints, but for how long it took.
+    """
+
+    screen: str
+    content: Mapping[str, Any]
+
+
+def remember_answer(study: Study, space: SearchSpace) -> None:
+    """Leave the answer of a sweep that is complete, tracked and without anything to warn of."""
+    path = study.directory / FINISHED_FILE
+    path.unlink(missing_ok=True)
+    if space.strategy.adaptive is not None or not study.complete or study.notes:
+        return
+    if study.tracking is not None and not study.tracking.complete:
+        return
+    names = {*study.files, *(study.directory / name for name in (JOURNAL_NAME, RESULTS_NAME, FACTS_FILE))}
+    answer = {
+        "schema": _SCHEMA,
+        "inputs": _inputs(space),
+        "files": _checksums(study.directory, names),
+        "tracking": None if study.tracking is None else [study.tracking.uri, study.tracking.run_id],
+        "since": f"{datetime.now():%Y-%m-%d %H:%M}",
+        "screen": _screen(study),
+        "content": study.as_dict(),
+    }
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(answer) + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def finished_answer(
+    space: SearchSpace, directory: Path | None, *, tracking: bool, uri: str | None
+) -> FinishedAnswer | None:
+    """Return the answer of a sweep that is finished and would do nothing new; None for any other.
+
+    Parameters
+    ----------
+    space
+        The search space, checked.
+    directory
+        The sweep's folder; by default that of its name.
+    tracking, uri
+        Whether and where the sweep is to be tracked.
+    """
+    folder = directory or default_directory(space)
+    try:
+        answer = json.loads((folder / FINISHED_FILE).read_text(encoding="utf-8"))
+        known = (
+            answer["schema"] == _SCHEMA
+            and _is_tracked(answer["tracking"], tracking_uri(uri) if tracking else None)
+            and answer["files"] == _checksums(folder, [folder / name for name in answer["files"]])
+            and answer["inputs"] == _inputs(space)
+        )
+    except (OSError, ValueError, KeyError, TypeError, GridtuneError):
+        return None
+    if not known:
+        return None
+    unchanged = (
+        f"{answer['content']['cells']:,} cells, nothing to run: nothing has changed since {answer['since']}"
+    )
+    return FinishedAnswer(f"{unchanged}\n{answer['screen']}", {**answer["content"], "ran": 0})
+
+
+def _screen(study: Study) -> str:
+    from rich.console import Console  # noqa: PLC0415
+
+    from gridtune.report.tables import WIDTH  # noqa: PLC0415
+    from gridtune.study.printing import print_study  # noqa: PLC0415
+
+    text = io.StringIO()
+    print_study(study, Console(file=text, highlight=False, width=WIDTH))
+    return text.getvalue()
+
+
+def _inputs(space: SearchSpace) -> str:
+    """Return the checksum of all that a sweep's results and its report are made of."""
+    outline = space_outline(space)
+    system = get_system(space.system)
+    what = {
+        "space": space.model_dump(mode="json"),
+        "base": str(space.base),
+        "configurations": list(outline.configurations),
+        "code": SweepCode(space, system).checksum,
+        "packages": [_package_checksum(name) for name in ("gridtune", type(system).__module__)],
+    }
+    return hashlib.sha256(canonical_json(what).encode()).hexdigest()
+
+
+def _package_checksum(module: str) -> str:
+    """Return the checksum of the sources of a module's package; of a single module its own."""
+    spec = (
+        importlib.util.find_spec(module.partition(".")[0]) if module.partition(".")[0] != "__main__" else None
+    )
+    digest = hashlib.sha256()
+    for place in () if spec is None else spec.submodule_search_locations or filter(None, [spec.origin]):
+        root = Path(place)
+        for source in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
+            digest.update(str(source.relative_to(root.parent)).encode() + source.read_bytes())
+    return digest.hexdigest()
+
+
+def _checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
+    checksums = {}
+    for path in sorted(paths):
+        with path.open("rb") as file:
+            name = str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+            checksums[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return checksums
+
+
+def _is_tracked(stored: list[str] | None, wanted: str | None) -> bool:
+    """Whether the sweep's run is in the store that is wanted, as far as a look into its database tells."""
+    if wanted is None:
+        return True
+    database = database_path(wanted)
+    if stored is None or stored[0] != wanted or database is None or not database.is_file():
+        return False
+    query = (
+        "SELECT count(*) FROM runs WHERE run_uuid = ? AND status = 'FINISHED' AND lifecycle_stage = 'active'"
+    )
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            return bool(connection.execute(query, [stored[1]]).fetchone()[0])
+    except sqlite3.DatabaseError:
+        return False
