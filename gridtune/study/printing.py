@@ -47,7 +47,7 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30, ranki
     if study.tracking is not None:
         lines.append(study.tracking.message)
         if study.tracking.complete:
-            lines.append(f"look at every run: {study.tracking.command}")
+            lines.append(f"look at every run: {study.tracking.address or study.tracking.command}")
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 

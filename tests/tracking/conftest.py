@@ -31,7 +31,7 @@ def postgres() -> Iterator[PostgresServer]:
         _disconnect(server.uri(_TEMPLATE))
         yield server
     finally:
-        server.stop()
+        server.remove()
 
 
 def _disconnect(uri: str) -> None:

@@ -44,12 +44,21 @@ class PostgresServer:
             user = pwd.getpwnam("postgres")
             os.chown(self._folder, user.pw_uid, user.pw_gid)
             self._owner = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        data = self._folder / "data"
-        self._call([_program("initdb"), *_ENCODING, "--no-sync", "-D", str(data)])
+        initdb = [_program("initdb"), *_ENCODING, "--no-sync", "-D", str(self._folder / "data")]
+        subprocess.run(initdb, check=True, capture_output=True, cwd=self._folder, **self._owner)
+        self.start()
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
         settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "fsync=off"]
         with (self._folder / "server.log").open("w") as log:
             self._process = subprocess.Popen(
-                [str(_program("postgres")), "-D", str(data), *(f"--{setting}" for setting in settings)],
+                [
+                    str(_program("postgres")),
+                    "-D",
+                    str(self._folder / "data"),
+                    *(f"--{setting}" for setting in settings),
+                ],
                 stdout=log,
                 stderr=log,
                 cwd=self._folder,
@@ -59,9 +68,6 @@ class PostgresServer:
         while subprocess.run([ready, "-q", "-h", str(self._folder)], check=False).returncode:
             if self._process.poll() is not None:
                 raise AssertionError((self._folder / "server.log").read_text())
-
-    def _call(self, command: list[Any]) -> None:
-        subprocess.run(command, check=True, capture_output=True, cwd=self._folder, **self._owner)
 
     def uri(self, database: str) -> str:
         """Return the URI of a database."""
@@ -76,8 +82,11 @@ class PostgresServer:
         return self.uri(database)
 
     def stop(self) -> None:
-        """Stop the server and remove its data."""
-        # Fast: connections that are still open are closed.
+        """Stop the server, whoever is connected."""
         self._process.send_signal(signal.SIGINT)
         self._process.wait()
+
+    def remove(self) -> None:
+        """Stop the server and remove its data."""
+        self.stop()
         shutil.rmtree(self._folder)
