@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,27 +107,31 @@ def _show(
     from gridtune.report.tables import report_console
 
     console = report_console()
+    again = _looks(look) if watch and _any_runs(statuses) else iter(())
     if not watch or not console.is_terminal:
         console.print(layout(statuses), soft_wrap=True)
-        while watch and _any_runs(statuses):
-            before, statuses = statuses, _look_again(look)
-            if statuses != before:
-                console.print(layout(statuses), soft_wrap=True)
+        for found in again:
+            if found != statuses:
+                console.print(layout(found), soft_wrap=True)
+            statuses = found
         return statuses
     with Live(layout(statuses), console=console, auto_refresh=False) as live:
-        while _any_runs(statuses):
-            statuses = _look_again(look)
+        for statuses in again:
             live.update(layout(statuses), refresh=True)
     return statuses
 
 
-def _look_again(look: Callable[[], list[SweepStatus]]) -> list[SweepStatus]:
-    """Look, then wait: two seconds, or longer where reading a large journal would take much of them."""
-    began = time.monotonic()
-    statuses = look()
-    if _any_runs(statuses):
-        time.sleep(max(_WATCH_SECONDS, 5 * (time.monotonic() - began)))
-    return statuses
+def _looks(look: Callable[[], list[SweepStatus]]) -> Iterator[list[SweepStatus]]:
+    """Look every two seconds, or less often where a journal takes long to read, until nothing runs."""
+    pause = _WATCH_SECONDS
+    while True:
+        time.sleep(pause)
+        began = time.monotonic()
+        statuses = look()
+        pause = max(_WATCH_SECONDS, 5 * (time.monotonic() - began))
+        yield statuses
+        if not _any_runs(statuses):
+            return
 
 
 def _any_runs(statuses: list[SweepStatus]) -> bool:

@@ -208,12 +208,16 @@ def test_a_journal_without_a_word_from_its_driver(folder: Path, capsys: pytest.C
 
 
 def test_watching_ends_with_the_sweep(
-    folder: Path, driver: Driver, capsys: pytest.CaptureFixture[str]
+    folder: Path, driver: Driver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.start()
-    driver.journal.append(driver.results)
-    driver.end(12, "finished")
-    assert status(capsys, folder, "--watch")[0] == 0
+    steps = iter([lambda: driver.journal.append(driver.results), lambda: driver.end(12, "finished")])
+    # What happens while the command waits.
+    monkeypatch.setattr("gridtune.cli.status.time.sleep", lambda seconds: next(steps)())
+    code, text = status(capsys, folder, "--watch")
+    assert code == 0
+    for part in ("0 done, 12 left", "12 done, 0 left", "orders: finished"):
+        assert part in text
 
 
 @pytest.mark.parametrize(
