@@ -13,11 +13,11 @@ import pytest
 from gridtune.errors import SpaceError
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary, summarise
-from gridtune.sweep import CellResult, as_space
+from gridtune.sweep import CellResult, SweepPlan, as_space
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.racing import RacePlan, RaceQueue, _spread
 from gridtune.sweep.results import results_table
-from gridtune.sweep.run import _in_order, _plan
+from gridtune.sweep.run import _in_order
 from gridtune.sweep.space import Replicates
 from gridtune.sweep.space_check import check_space
 from gridtune.sweep.strategies import Racing
@@ -195,7 +195,7 @@ def summary_of(tmp_path: Path, race: dict[str, Any] | None = None, **changes: An
     queue = queue_of(planner)
     finished = {result.cell_id: result for result in drive(queue)}
     results = _in_order(planner, planner.cells(), queue, finished)
-    facts = SweepFacts.of(_plan(planner, tmp_path, queue, []))
+    facts = SweepFacts.of(SweepPlan(planner.space, tmp_path, ["min"], queue.most, [], []))
     return summarise(results_table(results), facts)
 
 
