@@ -180,6 +180,14 @@ def test_a_race_says_who_was_stopped(tmp_path: Path) -> None:
     assert table["views"]["wait_mean"]["race"] == ["can be best", "", "stopped after 2"]
 
 
+def test_of_many_answers_those_over_all_workloads_stand_first(tmp_path: Path) -> None:
+    results = [result for name in ("a", "b", "c") for result in cell_results(workload=name)]
+    facts = sweep_facts(objectives=(ObjectiveFacts("wait_mean", "min"), ObjectiveFacts("utilisation", "max")))
+    answers = re.findall(r'<p class="answer[^>]*>(.*?)</p>', page_of(results, facts, tmp_path))
+    assert len(answers) == 8
+    assert [answer.startswith("Over all 3 workloads") for answer in answers] == [True] * 2 + [False] * 6
+
+
 def test_of_very_many_configurations_the_best_are_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

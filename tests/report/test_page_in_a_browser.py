@@ -125,6 +125,7 @@ def test_every_chart_is_drawn_and_nothing_fails(tab: Browser, tmp_path: Path, wi
         assert tab.run(f"document.querySelectorAll('#{name}').length") == 1
         assert tab.run(f"document.getElementById('{name}').querySelectorAll('{marks}').length") > 3, name
     assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.run("document.querySelector('main').innerHTML.match(/NaN|undefined|Infinity/)") is None
     colour = "getComputedStyle(document.body).backgroundColor"
     assert (tab.run(colour) == "rgb(20, 23, 26)") is dark
 

@@ -131,6 +131,9 @@ def _verdict(sentences: Sequence[Sentence], material: PageMaterial) -> Iterator[
     yield '<section id="verdict"><h2>Verdict</h2>'
     if not sentences:
         yield '<p class="answer none">No cell has a result to rank.</p>'
+    if len(sentences) > _OPEN_SENTENCES:
+        # What holds over all of them comes before each.
+        sentences = sorted(sentences, key=lambda sentence: sentence.stratum != "overall")
     items = [_answer(sentence) for sentence in sentences]
     yield from items[:_OPEN_SENTENCES]
     if len(items) > _OPEN_SENTENCES:
