@@ -35,7 +35,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
         "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
         "run": ("gridtune.cli.run", "Run one cell of a registered system."),
-        "sweep": ("gridtune.cli.sweep", "Run a search space on Ray; rank, plot and track it."),
+        "sweep": ("gridtune.cli.sweep", "Run a search space; rank, plot and track it."),
         "status": ("gridtune.cli.status", "See what a sweep is doing, also after its driver died."),
         "rerun": ("gridtune.cli.rerun", "Run a sweep's cell again and compare it, bit by bit."),
     },
@@ -101,7 +101,7 @@ def cli() -> None:
     Wherever a log is asked for, give a file (.swf, .gwf, .json, .parquet, .csv, also .gz and .xz) or a
     name that `gridtune traces list` shows. Each command has its own --help with examples.
 
-    Exit codes: 0 all well, 1 some cells failed, 2 bad input, 130 interrupted.
+    Exit codes: 0 all well, 1 some cells failed or something differs, 2 bad input, 130 interrupted.
     """
 
 

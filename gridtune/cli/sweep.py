@@ -46,7 +46,7 @@ RETRIED = frozenset({"failed", "timed_out", "lost"})
     multiple=True,
     metavar="NAME=VALUE",
     shell_complete=complete_settings,
-    help="Override a value of the space, or narrow a dimension to it; see below.",
+    help="Override a value of the space, or narrow a dimension to it; see above.",
 )
 @click.option("--objective", metavar="METRIC", help="Rank by this metric instead of the space's.")
 @click.option(

@@ -216,18 +216,16 @@ def lock_owner(folder: Path) -> LockOwner | None:
         if match is None:
             return None
         process, host = int(match[1]), match[2]
-        here = host == socket.gethostname()
-        if here and not _exists(process):
-            return LockOwner(process, host, alive=False)
         try:
-            # Shared and given back at once: the number of a dead process may be another's by now.
+            # Shared, and given back at once. The lock is what counts, not whether a process of that number
+            # exists: it may be another's by now, or be in another container.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return LockOwner(process, host, alive=True)
         except OSError:
             return LockOwner(process, host, alive=None)
         fcntl.flock(file, fcntl.LOCK_UN)
-        return LockOwner(process, host, alive=False if here else None)
+        return LockOwner(process, host, alive=False if host == socket.gethostname() else None)
 
 
 def _exists(process: int) -> bool:

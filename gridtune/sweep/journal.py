@@ -42,6 +42,8 @@ _PROPOSAL = "proposal"
 #: Seconds between two calls that force lines onto the disk. Only a power cut can lose what is between;
 #: killing the process cannot.
 _SYNC_SECONDS = 1.0
+#: Seconds after which a lock that somebody has only looked at is free again, many times over.
+_GLANCE_SECONDS = 0.05
 
 
 def read_journal(path: Path) -> dict[str, CellResult]:
@@ -203,12 +205,22 @@ class Journal:
         self.close()
 
 
+def _lock(file: IO[str]) -> bool:
+    """Lock a file, and return whether that was possible."""
+    for pause in (_GLANCE_SECONDS, 0.0):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            # Who only looks whether it is locked has it for a moment.
+            time.sleep(pause)
+    return False
+
+
 def _locked(path: Path) -> IO[str]:
     """Return the lock file, locked; the operating system unlocks it when this process ends, however."""
     file = path.open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not _lock(file):
         file.seek(0)
         owner = file.read().strip() or "another process"
         file.close()
