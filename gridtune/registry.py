@@ -21,7 +21,15 @@ from typing import Any, Generic, TypeVar
 
 from gridtune.errors import GridtuneError
 
-__all__ = ["Definition", "Registry", "all_registries", "is_ours", "name_hint", "nearest_name"]
+__all__ = [
+    "Definition",
+    "Registry",
+    "all_registries",
+    "is_ours",
+    "name_hint",
+    "nearest_name",
+    "registered_state",
+]
 
 T = TypeVar("T")
 
@@ -116,6 +124,11 @@ class Definition:
 
 #: Every registry there is.
 _REGISTRIES: list[Registry[Any]] = []
+
+
+def registered_state() -> tuple[int, int]:
+    """Return numbers that change when anything is registered, imported or removed."""
+    return Registry.changes, sum(len(registry.imported) for registry in _REGISTRIES)
 
 
 def all_registries() -> tuple[Registry[Any], ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gridtune.core.system import RenamedMetric, get_system
+from gridtune.core.system import RenamedMetric, System, get_system
 from gridtune.sweep import run_cell
 from gridtune.workload.catalogue import CATALOGUE
 from tests.extras import AGENTS
@@ -50,6 +50,15 @@ def same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-9) or (math.isnan(one) and math.isnan(other))
 
 
+def changed(system: System) -> str:
+    """Return what to do when a result is another."""
+    return (
+        f"the results of the system {system.name!r} have changed. If they should have, raise its `version`, "
+        f"now {system.version!r}, so that users' journals do not mix them with older ones; then write the "
+        "file again: python -m tests.golden_cells"
+    )
+
+
 @pytest.mark.parametrize("name", sorted(GOLDEN["spaces"]))
 def test_the_cells_of_a_space_keep_their_ids(name: str, traces: Any) -> None:
     path = SPACES / f"{name}.yaml"
@@ -75,8 +84,8 @@ def test_a_cell_keeps_its_id_and_its_result(cell: dict[str, Any], traces: Any) -
     for name, value in cell["metrics"].items():
         renamed = system.renamed_metrics.get(name, RenamedMetric(name))
         expected[renamed.name] = value * renamed.factor
-    assert set(results) == set(expected)
+    assert set(results) == set(expected), changed(system)
     differing = {
         name: (value, results[name]) for name, value in expected.items() if not same(value, results[name])
     }
-    assert not differing
+    assert not differing, changed(system)

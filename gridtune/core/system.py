@@ -231,10 +231,10 @@ class System(ABC):
         return ()
 
     def code(self, parameters: Any) -> Mapping[str, str]:
-        """Return name and SHA-256 of every piece of user code or file a cell with these parameters runs.
+        """Return name and SHA-256 of every file that decides the result of a cell with these parameters.
 
-        It becomes part of the cell's id: a policy that was edited makes new cells. By default empty: all code
-        is the system's own, which `version` stands for.
+        It becomes part of the cell's id, as the code of users does by itself: what is registered, and the
+        system if it is a user's (`gridtune.core.user_code`). By default there are no files.
         """
         return {}
 

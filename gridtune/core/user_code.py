@@ -17,7 +17,7 @@ from typing import Any
 from gridtune.core.live_code import live_code
 from gridtune.core.origins import Code, Origin, module_code, origin_of
 from gridtune.core.system import SYSTEMS, System, SystemParameters
-from gridtune.registry import Definition, Registry, all_registries
+from gridtune.registry import Definition, Registry, all_registries, registered_state
 
 __all__ = [
     "UserCode",
@@ -70,8 +70,8 @@ class UserCode:
 
 #: Checksums by the function or class, which is kept too: its id must stay its own.
 _CODE: dict[int, tuple[Any, Code]] = {}
-#: What a system always uses, by system, and the number of changes of registries that this is of.
-_ALWAYS: dict[str, tuple[System, int, tuple[UserCode, ...]]] = {}
+#: What a system always uses, by system, and the state of the registries that this is of.
+_ALWAYS: dict[str, tuple[System, tuple[int, int], tuple[UserCode, ...]]] = {}
 
 
 def refresh_checksums() -> None:
@@ -120,7 +120,7 @@ def code_of(system: System, parameters: SystemParameters) -> dict[str, str]:
 def always_used(system: System) -> tuple[UserCode, ...]:
     """Return what every cell of a system runs: the system and its metrics, where users have written them."""
     known = _ALWAYS.get(system.name)
-    if known is not None and known[0] is system and known[1] == Registry.changes:
+    if known is not None and known[0] is system and known[1] == registered_state():
         return known[2]
     # Looking at every metric imports those that packages announce.
     items = {id(item) for item in system.metrics.values()}
@@ -129,7 +129,7 @@ def always_used(system: System) -> tuple[UserCode, ...]:
         measured = [name for name, item in registry.imported.items() if id(item) in items]
         found += [UserCode(registry, name, registry.definition(name)) for name in measured]
     used = tuple(code for code in found if not code.definition.ours)
-    _ALWAYS[system.name] = (system, Registry.changes, used)
+    _ALWAYS[system.name] = (system, registered_state(), used)
     return used
 
 
@@ -157,14 +157,14 @@ def with_named(code: Iterable[UserCode], words: Iterable[str]) -> list[UserCode]
     return sorted(found.values(), key=lambda used: used.label)
 
 
-#: Where there is users' code of a name, and the number of changes of registries that this is of.
-_NAMES: tuple[int, dict[str, list[Registry[Any]]]] = (-1, {})
+#: Where there is users' code of a name, and the state of the registries that this is of.
+_NAMES: tuple[tuple[int, int], dict[str, list[Registry[Any]]]] = ((-1, -1), {})
 
 
 def _names() -> Mapping[str, Sequence[Registry[Any]]]:
     """Return the registries that have or may import code of users, by its name."""
     global _NAMES  # noqa: PLW0603
-    if _NAMES[0] != Registry.changes:
+    if _NAMES[0] != registered_state():
         found: dict[str, list[Registry[Any]]] = {}
         for registry in all_registries():
             names = [name for name in registry.imported if not registry.definition(name).ours]
@@ -173,7 +173,7 @@ def _names() -> Mapping[str, Sequence[Registry[Any]]]:
             names += [name for name in registry.entry_points if registry.announces(name)]
             for name in dict.fromkeys(names):
                 found.setdefault(name, []).append(registry)
-        _NAMES = (Registry.changes, found)
+        _NAMES = (registered_state(), found)
     return _NAMES[1]
 
 

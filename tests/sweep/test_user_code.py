@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import pickle
 import shutil
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,7 @@ import pytest
 import gridtune as gt
 from gridtune.batch.metrics import METRICS
 from gridtune.batch.policies.queue_order import ORDERS
-from gridtune.core import plugins
+from gridtune.core import origins, plugins
 from gridtune.core.plugins import load_plugin
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, PolicyError, SweepError
@@ -309,6 +313,73 @@ def test_modules_of_ones_own_reach_the_workers(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
     assert done.stdout == b"4.0\n"
+
+
+def test_a_worker_with_other_code_says_so(folder: Path) -> None:
+    plugin = write(folder / "plugin.py", METRIC, imports="", cost="1.0")
+    space = parse_space(metric_space([plugin]))
+    load_plugin(plugin)
+    sent = SweepCode(space, get_system("batch")).sent
+    assert sent.load() is get_system("batch")
+    for change, reason in (
+        ({"version": "0"}, "the system is of version 1, not 0"),
+        ({"used": {"metric cost": "0" * 64}}, "metric cost is another"),
+        ({"used": {}}, "metric cost is only there"),
+        ({"used": {**sent.used, "metric other": None}}, "metric other is missing"),
+    ):
+        with pytest.raises(SweepError, match=f"other code than the driver: {reason}"):
+            replace(sent, **change).load()
+
+
+def test_an_installed_package_counts_with_its_own_modules(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A metric that a package announces is in every cell, so its source is in every cell's id."""
+    write(folder / "announced" / "__init__.py", "")
+    write(folder / "announced" / "metrics.py", METRIC, imports="from .helper import value", cost="value()")
+    helper = write(folder / "announced" / "helper.py", "def value():\n    return 1.0\n")
+    write(folder / "announced" / "other.py", "")
+    monkeypatch.syspath_prepend(str(folder))
+    point = EntryPoint("cost", "announced.metrics", "gridtune.metrics")
+    monkeypatch.setitem(METRICS.entry_points, "cost", point)
+
+    def code() -> dict[str, str]:
+        origins._package_code.cache_clear()
+        (cell, *_) = space_cells(metric_space(replicates={"seeds": 1}))
+        found: dict[str, str] = json.loads(cell.identity)["code"]
+        return found
+
+    try:
+        before = code()
+        assert list(before) == ["metric cost"]
+        write(folder / "announced" / "other.py", "x = 1")
+        assert code() == before
+        write(helper, "def value():\n    return 2.0\n")
+        assert code() != before
+        sent = SweepCode(parse_space(metric_space()), get_system("batch")).sent
+        assert (sent.modules, sent.plugins, sent.pickled) == (("announced.metrics",), (), b"")
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "announced"]:
+            del sys.modules[name]
+
+
+def test_code_that_was_edited_after_its_import_counts_as_it_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook goes on with the module that it has imported, whatever is in the file by now."""
+    monkeypatch.syspath_prepend(str(folder))
+    file = write(folder / "imported_once.py", METRIC, imports="", cost="1.0")
+    importlib.import_module("imported_once")
+    try:
+        first = run(metric_space(), folder)
+        write(file, METRIC, imports="", cost="2.0")
+        second = run(metric_space(), folder / "again")
+        assert (costs(first), costs(second)) == ([1.0] * 4, [1.0] * 4)
+        importlib.reload(sys.modules["imported_once"])
+        third = run(metric_space(), folder)
+        assert (costs(third), third.ran) == ([2.0] * 4, 4)
+    finally:
+        del sys.modules["imported_once"]
 
 
 def test_what_cannot_be_sent_is_refused_before_ray_starts(
