@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import optuna
 import pytest
 
-from gridtune.errors import SpaceError
-from gridtune.sweep import CellResult, as_space
+from gridtune.errors import GridtuneWarning, SpaceError
+from gridtune.sweep import CellResult, SweepPlan, SweepResult, as_space, run_space
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import Block
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.space_check import check_space
 from gridtune.sweep.workloads import Workloads
-from tests.sweep.spaces import toy_space
+from tests.sweep.spaces import content, toy_space
 
 SPACE: dict[str, Any] = {
     "dimensions": {
@@ -250,6 +254,47 @@ def test_failed_cells_that_are_to_be_retried_run_again_and_no_others() -> None:
     queue = journal.queue(planner_of())
     assert [result.cell_id for result in journal.drive(queue)] == failed
     assert [cell.cell_id for cell in queue.cells()] == cells
+
+
+@pytest.mark.parametrize("changes", STRATEGIES.values(), ids=STRATEGIES)
+def test_a_sweep_in_this_process_is_resumed_and_replayed_without_optuna(
+    changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = toy_space(**{**SPACE, **changes})
+
+    class Stop:
+        """Ends a sweep after its first results."""
+
+        def started(self, plan: SweepPlan) -> None: ...
+
+        def finished(self, results: Sequence[CellResult]) -> None:
+            raise KeyboardInterrupt
+
+        def ended(self, result: SweepResult) -> None: ...
+
+    with pytest.raises(KeyboardInterrupt):
+        run_space(space, directory=tmp_path / "out", executor="inline", observers=[Stop()])
+    whole = run_space(space, directory=tmp_path / "whole", executor="inline")
+    resumed = run_space(space, directory=tmp_path / "out", executor="inline")
+    assert whole.complete
+    assert content(resumed.table) == content(whole.table)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    again = run_space(space, directory=tmp_path / "out", executor="inline")
+    assert again.ran == 0
+    assert content(again.table) == content(whole.table)
+
+
+def test_proposals_that_would_be_others_now_are_kept_with_a_warning(tmp_path: Path) -> None:
+    space = toy_space(**SPACE)
+    first = run_space(space, directory=tmp_path, executor="inline")
+    larger = {**space, "strategy": {"optuna": {**SPACE["strategy"]["optuna"], "trials": 32}}}
+    with (
+        mock.patch("optuna.samplers.TPESampler", lambda seed: optuna.samplers.RandomSampler(seed + 1)),
+        pytest.warns(GridtuneWarning, match="proposals of the journal would be different now"),
+    ):
+        second = run_space(larger, directory=tmp_path, executor="inline")
+    assert second.ran == 4
+    assert {cell.cell_id for cell in first.results} < {cell.cell_id for cell in second.results}
 
 
 SAMPLERS = ["tpe", "cmaes", "nsgaii", "nsgaiii", "random", "sobol"]
