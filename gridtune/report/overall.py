@@ -32,7 +32,7 @@ from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.joint import joint_paired_p_values
 from gridtune.statistics.means import mean_interval
 
-__all__ = ["FEWEST_LOGS", "rank_overall"]
+__all__ = ["FEWEST_LOGS", "logs_of", "rank_overall"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -123,7 +123,7 @@ def rank_overall(
         table, objective, direction=direction, baseline=baseline, group_by=group_by, unit=unit
     )
     groups = collect(table, objective, columns, parameters)
-    logs = _logs(table, columns, list(groups))
+    logs = logs_of(table, columns, list(groups))
     if len(groups) < 2 or not head.baseline:
         return None
     own_baseline = {name: value for name, value in head.baseline.items() if name not in head.group_by}
@@ -166,7 +166,7 @@ def rank_overall(
     return pa.Table.from_pylist(placed(rows, direction, "relative"), schema=schema)
 
 
-def _logs(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any, ...]]) -> list[str]:
+def logs_of(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any, ...]]) -> list[str]:
     """Return the log of each stratum: what its traces' checksums are, or else its workload's name.
 
     Two workloads of one log (two machine sizes, two halves) are not two logs.

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from gridtune.report.cells import Configuration, baselines, collect
 from gridtune.report.labels import PARAMETER_PREFIX, column_of
+from gridtune.report.overall import logs_of
 from gridtune.report.ranking import Verdict, configuration_parameters, ranking_head
 from gridtune.statistics.samples import FloatArray
 from gridtune.statistics.sequential import RaceRules, RaceTest
@@ -66,7 +67,8 @@ def raced(ranking: pa.Table, table: pa.Table, plan: RacePlan) -> pa.Table:
 def raced_overall(overall: pa.Table, table: pa.Table, plan: RacePlan, group_by: Sequence[str]) -> pa.Table:
     """Return the ranking over all strata of a raced sweep with the verdicts of the race's tests.
 
-    Replicates count once for each stratum; a configuration is compared as far as it came in all of them.
+    Replicates count once for each log: a window under two loads is no two observations. A configuration is
+    compared as far as it came in all strata.
 
     Parameters
     ----------
@@ -93,7 +95,12 @@ def raced_overall(overall: pa.Table, table: pa.Table, plan: RacePlan, group_by: 
         for index, base in zip(indices, baselines(configurations, wanted, {}), strict=True):
             if base >= 0:
                 bases[index] = indices[base]
-    test = _replayed(values, counts.min(axis=1), bases, plan.rules(len(groups), len(groups)))
+    logs = logs_of(table, columns, list(groups))
+    merged = np.stack(
+        [_merged(values[:, :, [one == log for one in logs]]) for log in dict.fromkeys(logs)], axis=2
+    )
+    rules = plan.rules(len(groups), merged.shape[2])
+    test = _replayed(merged, counts.min(axis=1), bases, rules)
     rows = overall.to_pylist()
     for row in rows:
         index = place[tuple(row[PARAMETER_PREFIX + name] for name in parameters)]
@@ -109,6 +116,30 @@ def _groups(
     columns = [column for name in group_by if (column := column_of(table, name))]
     parameters = configuration_parameters(table, columns, keep=baseline)
     return columns, parameters, collect(table, objective, columns, parameters)
+
+
+def _merged(values: FloatArray) -> FloatArray:
+    """Return one value for each configuration and replicate of a log, from those under several conditions.
+
+    Parameters
+    ----------
+    values
+        Shape (configurations, replicates, conditions); NaN where there is none.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (configurations, replicates): geometric means where all values have one sign, else means of
+        the values over the mean size of their replicate's.
+    """
+    if values.shape[2] == 1:
+        return values[:, :, 0]
+    signs = np.sign(values[np.isfinite(values)])
+    if len(signs) and signs[0] != 0 and (signs == signs[0]).all():
+        return np.asarray(signs[0] * np.exp(np.log(np.abs(values)).mean(axis=2)))
+    present = np.isfinite(values)
+    sizes = np.where(present, np.abs(values), 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    return np.asarray((values / np.where(sizes > 0, sizes, 1.0)).mean(axis=2))
 
 
 def _key(configuration: Configuration) -> tuple[Any, ...]:
