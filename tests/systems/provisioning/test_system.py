@@ -147,7 +147,7 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
         ({"trace": "x.swf", "tasks": 3}, "`depth <= tasks` must hold"),
         ({"trace": "x.swf", "workflow": "montage"}, "neither random or cybershake nor a file"),
         ({"offers": "poisson", "slot_sites": "7,x"}, "slot_sites.1"),
-        ({"trace": "x.swf", "alpha": 2}, "less than or equal to 1"),
+        ({"trace": "x.swf", "alpha": 2}, "must be at most 1, but got 2"),
         (
             {"trace": "x.swf", "search": "memetic", "mutation": 3},
             "mutation has no effect with search=memetic",
