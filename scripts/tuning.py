@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -65,6 +66,8 @@ def connected(arguments: argparse.Namespace) -> Iterator[None]:
     }
     for name, value in settings.items():
         os.environ.setdefault(name, value)
+    # It would warn that the files of those loggers are not there.
+    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     ray.init(address=arguments.address or os.environ.get("RAY_ADDRESS") or "local", log_to_driver=False)
     try:
         yield

@@ -145,8 +145,8 @@ def _conclusion(rows: Sequence[Mapping[str, Any]], where: str) -> str:
     counts = ", ".join(
         f"{word} in {verdicts[word]}" for word in ("better", "worse", "equal", "not sure") if verdicts[word]
     )
-    many = len(rows) > 1
-    return f"the second is {counts or 'not comparable'} of {len(rows)} comparison{'s' if many else ''}{where}"
+    number = f"{len(rows)} comparison{'s' if len(rows) > 1 else ''}"
+    return f"verdicts on the second: {counts or 'not comparable'} of {number}{where}"
 
 
 def _tables(comparison: Comparison) -> Iterator[Table]:

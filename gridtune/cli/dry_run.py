@@ -78,8 +78,9 @@ def dry_run(
     for cell in islice(outline.cells(), _SHOWN):
         parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
         click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
-    if len(outline) > _SHOWN:
-        click.echo(f"  … and {len(outline) - _SHOWN:,} more")
+    most = summary.get("most_cells", len(outline))
+    if most > (shown := min(_SHOWN, len(outline))):
+        click.echo(f"  … and {'up to ' if 'most_cells' in summary else ''}{most - shown:,} more")
 
 
 def _progress(
@@ -153,13 +154,16 @@ def _progress_text(summary: Mapping[str, Any], folder: Path) -> str:
         f"{summary['done']:,} done",
         *(f"{count:,} {state.replace('_', ' ')}" for state, count in bad.items()),
     ]
-    text = f"in {folder}: {', '.join(counts)}, {summary['missing']:,} to run"
+    # Which of them a strategy that decides comes to is not known.
+    up_to, about = ("up to ", "at most") if summary["missing"] and "most_cells" in summary else ("", "about")
+    text = f"in {folder}: {', '.join(counts)}, {up_to}{summary['missing']:,} to run"
     if not summary["missing"]:
         return text
     if summary["seconds_left"] is None:
         return f"{text}; how long that takes is not known before a cell has been run"
     workers = _count(summary["workers"], "worker")
-    return f"{text}: about {_duration(summary['seconds_left'])} with {workers}, start and report not counted"
+    time = _duration(summary["seconds_left"])
+    return f"{text}: {about} {time} with {workers}, start and report not counted"
 
 
 def _duration(seconds: float) -> str:

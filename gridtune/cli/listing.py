@@ -65,6 +65,12 @@ def list_command(kind: Kind, name: str | None, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(rows, ensure_ascii=False))
             return
+        if not rows:
+            # Metrics and orders there are always.
+            click.echo(
+                "no search spaces: there are none in search_spaces/ here, and no system has brought any"
+            )
+            return
         from gridtune.cli.tables import print_tables
 
         print_tables([table_of(rows)])

@@ -149,7 +149,7 @@ def _listing(statuses: list[SweepStatus]) -> RenderableType:
     )
     for one in statuses:
         failed = sum(count for state, count in one.counts.items() if state != "done")
-        left = "?" if one.left is None else f"{one.left:,}"
+        left = "?" if one.left is None else f"{'≤ ' if one.at_most else ''}{one.left:,}"
         last = "" if one.last_result is None else _when(one.last_result)
         table.add_row(
             one.folder.name,
@@ -165,16 +165,17 @@ def _listing(statuses: list[SweepStatus]) -> RenderableType:
 
 def _screen(statuses: list[SweepStatus]) -> RenderableType:
     (one,) = statuses
-    total = "an unknown number of" if one.total is None else f"{one.total:,}"
+    up_to = "up to " if one.at_most else ""
+    total = "an unknown number of" if one.total is None else f"{up_to}{one.total:,}"
     states = {state: count for state, count in one.counts.items() if count or state == "done"}
     counts = ", ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in states.items())
-    left = "" if one.left is None else f", {one.left:,} left"
+    left = "" if one.left is None else f", {up_to}{one.left:,} left"
     lines = [f"{one.name}: {_state_text(one)}", f"  {counts}{left}, of {total} cells"]
     if one.last_result is not None:
         lines.append(f"  last result {_when(one.last_result)}")
     if _left(one):
         what = "left" if one.state == "running" else "to run what is left, at the same pace"
-        lines.append(f"  about {_left(one)} {what}")
+        lines.append(f"  {'at most' if one.at_most else 'about'} {_left(one)} {what}")
     best = one.best if one.left else [line.replace("best so far", "best", 1) for line in one.best]
     lines += [f"  {line}" for line in best]
     if one.state in {"interrupted", "stopped", "died"}:

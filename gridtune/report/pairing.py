@@ -85,7 +85,8 @@ def common_cells(sides: Sequence[SideCells], names: tuple[str, str]) -> tuple[Pa
     if single:
         notes.append(f"{single} configurations are in one of the two only, and left out")
     if incomplete:
-        notes.append(f"{incomplete} comparisons leave out replicates that only one of the two has")
+        verb = "comparisons leave" if incomplete > 1 else "comparison leaves"
+        notes.append(f"{incomplete} {verb} out replicates that only one of the two has")
     return pairs, notes
 
 

@@ -63,6 +63,8 @@ class SweepStatus:
         A line for each workload: the leading configuration of those that can be compared.
     error
         What the driver ended with.
+    at_most
+        Whether `total` is the most there can be, as the strategy may stop configurations.
     """
 
     folder: Path
@@ -80,6 +82,7 @@ class SweepStatus:
     seconds_left: float | None = None
     best: tuple[str, ...] = ()
     error: str | None = None
+    at_most: bool = False
 
     @property
     def left(self) -> int | None:
@@ -145,9 +148,12 @@ def sweep_status(folder: Path, *, best: bool = True) -> SweepStatus:
         began=None if driver is None else driver.began,
         last_result=written,
         last_sign=None if driver is None else max(driver.updated, written or 0.0),
-        best=_best(facts, results) if best and facts is not None else (),
+        at_most=driver is not None and driver.at_most,
         error=None if driver is None or driver.ended in {"finished", "interrupted"} else driver.ended,
     )
+    if best and facts is not None:
+        compared = _with_most_replicates(results) if status.state == "finished" else results
+        status = replace(status, best=_best(facts, compared))
     return replace(status, seconds_left=_seconds_left(driver, status))
 
 
@@ -183,6 +189,20 @@ def _seconds_left(driver: DriverStatus | None, status: SweepStatus) -> float | N
     ran = sum(status.counts.values()) - driver.before
     seconds = status.last_result - driver.running_since
     return status.left * seconds / ran if ran > 0 and seconds >= _SURE_SECONDS else None
+
+
+def _with_most_replicates(results: Mapping[str, CellResult]) -> dict[str, CellResult]:
+    """Return the results of the configurations that the ranking gives a rank, on each workload."""
+    done = [result for result in results.values() if result.state == "done"]
+    counts = Counter((result.workload, result.configuration_id) for result in done)
+    most: dict[str, int] = {}
+    for (workload, _), count in counts.items():
+        most[workload] = max(count, most.get(workload, 0))
+    return {
+        result.cell_id: result
+        for result in done
+        if counts[result.workload, result.configuration_id] == most[result.workload]
+    }
 
 
 def _best(facts: SweepFacts, results: Mapping[str, CellResult]) -> tuple[str, ...]:

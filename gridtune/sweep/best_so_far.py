@@ -21,7 +21,7 @@ class BestSoFar:
 
     Replicates differ more than configurations do: a mean over the easy windows of a log says nothing against
     a mean over the hard ones. So configurations are compared on replicates that all of them have finished;
-    those that have just begun are left out until that leaves more to compare.
+    those with fewer replicates are left out until that leaves more to compare.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class BestSoFar:
         best = min(means, key=lambda name: self._sign * means[name])
         line = f"best so far on {workload}: {self._label(best)}, {self._metric} {_short(means[best])}"
         others = len(values) - len(compared)
-        return f"{line} ({len(compared)} compared, {others} just begun)" if others else line
+        return f"{line} ({len(compared)} compared, {others} with fewer replicates)" if others else line
 
     def _label(self, configuration_id: str) -> str:
         configuration = self._configurations[configuration_id]

@@ -68,6 +68,8 @@ class DriverStatus:
         Cells by state at the end; empty before.
     ended
         "finished", "interrupted" or what went wrong; None while the driver runs, and if it was killed.
+    at_most
+        Whether `total` is the most there can be, as the strategy may stop configurations.
     """
 
     name: str
@@ -85,6 +87,7 @@ class DriverStatus:
     updated: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
     ended: str | None = None
+    at_most: bool = False
 
     @property
     def alive(self) -> bool:
@@ -139,6 +142,7 @@ class StatusFile:
             "clock": _clock(os.getpid()),
             "began": self._began,
             "total": plan.total,
+            "at_most": plan.at_most,
             "journal_bytes": journal.stat().st_size if journal.exists() else 0,
             "ignored": sorted(cells_since(journal, 0) - finished),
             "before": len(finished),
@@ -150,7 +154,7 @@ class StatusFile:
 
     def ended(self, result: SweepResult) -> None:
         """Take the totals."""
-        self._content |= {"total": len(result.results), "counts": dict(result.counts)}
+        self._content |= {"total": len(result.results), "at_most": False, "counts": dict(result.counts)}
         self._write()
 
     def close(self, how: str) -> None:

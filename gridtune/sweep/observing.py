@@ -58,14 +58,15 @@ class SweepPlan:
     directions
         "min" or "max" for each of the space's objectives.
     total
-        Cells of the sweep, those finished before included (for an adaptive strategy: as many as it will
-        come to).
+        Cells of the sweep, those finished before included; the most there can be if `at_most`.
     finished
         Results there are already.
     workloads
         The traces.
     other_code
         What the journal has of the same cells by other code; None if it has nothing.
+    at_most
+        Whether the strategy may stop configurations, so that fewer cells than `total` are run.
     """
 
     space: SearchSpace
@@ -75,6 +76,7 @@ class SweepPlan:
     finished: Sequence[CellResult]
     workloads: Sequence[WorkloadFacts]
     other_code: OtherCode | None = None
+    at_most: bool = False
 
 
 @dataclass(frozen=True)

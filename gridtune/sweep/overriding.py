@@ -142,13 +142,13 @@ def _check_within(dimension: Dimension, value: Any) -> None:
     if listed is not None:
         if value not in listed:
             texts = [str(item) for item in listed]
-            raise _Refusal(f"it never is {value!r} in this space", name_hint(str(value), texts))
+            raise _Refusal(f"{value!r} is not among its values in this space", name_hint(str(value), texts))
         return
     low, high = dimension.extremes
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise _Refusal(f"it never is {value!r} in this space", f"it is from {low} to {high}")
+        raise _Refusal(f"{value!r} is not among its values in this space", f"they are from {low} to {high}")
     if dimension.integer is not None and value != int(value):
-        raise _Refusal(f"it never is {value!r} in this space", "it is a whole number")
+        raise _Refusal(f"{value!r} is not among its values in this space", "they are whole numbers")
 
 
 def _drop_idle(content: dict[str, Any], name: str, values: list[Any]) -> None:

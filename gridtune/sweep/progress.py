@@ -80,9 +80,12 @@ class Progress:
             self._live = None
         if kind is KeyboardInterrupt and self._plan is not None:
             left = self._total - sum(self._states.values())
+            up_to, rest = "", f"runs the {left:,} that are left"
+            if self._plan.at_most:
+                up_to, rest = "up to ", "goes on"
             self._say(
-                f"interrupted: {self._states['done']:,} of {self._total:,} cells are done and kept in "
-                f"{self._plan.directory}; the same command runs the {left:,} that are left"
+                f"interrupted: {self._states['done']:,} of {up_to}{self._total:,} cells are done and kept in "
+                f"{self._plan.directory}; the same command {rest}"
             )
 
     def stage(self, what: str, busy: int) -> None:
@@ -100,7 +103,8 @@ class Progress:
             self._states.update(result.state for result in plan.finished)
             self._before = len(plan.finished)
         before = f", {self._before} of them finished before" if self._before else ""
-        self._say(f"{plan.space.name}: {plan.total} cells{before}; in {plan.directory}")
+        total = f"up to {plan.total}" if plan.at_most else plan.total
+        self._say(f"{plan.space.name}: {total} cells{before}; in {plan.directory}")
         if plan.other_code is not None:
             self._say(plan.other_code.message)
 
@@ -134,7 +138,8 @@ class Progress:
 
     def _counts(self) -> str:
         bad = {state: count for state, count in self._states.items() if state != "done" and count}
-        parts = [f"{self._states['done']}/{self._total} done", f"{self._busy} running"]
+        of = " of up to " if self._plan is not None and self._plan.at_most else "/"
+        parts = [f"{self._states['done']}{of}{self._total} done", f"{self._busy} running"]
         parts += [f"{count} {state.replace('_', ' ')}" for state, count in bad.items()] or ["0 failed"]
         return ", ".join(parts)
 
@@ -145,7 +150,8 @@ class Progress:
         ran, left = finished - self._before, self._total - finished
         if self._first is None or not ran or now - self._first < _SURE_SECONDS:
             return elapsed
-        return f"{elapsed}, about {_clock(left * (now - self._first) / ran)} left"
+        about = "at most" if self._plan is not None and self._plan.at_most else "about"
+        return f"{elapsed}, {about} {_clock(left * (now - self._first) / ran)} left"
 
     def screen(self) -> RenderableType:
         """Return the live screen as it is now."""

@@ -23,7 +23,7 @@ from gridtune.sweep.folder import check_writable
 from gridtune.sweep.journal import Journal
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.other_code import OtherCode, find_other_code
-from gridtune.sweep.plan import Planner
+from gridtune.sweep.plan import Planner, most_cells
 from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.preflight import check_address, check_room, preflight
 from gridtune.sweep.racing import RaceQueue
@@ -256,8 +256,15 @@ def _plan(
         for reference, workload in planner.workloads.loaded.items()
     ]
     directions = directions_of(planner.space, planner.system)
-    total = queue.most if isinstance(queue, RaceQueue) else queue.left + len(before)
-    return SweepPlan(planner.space, folder, directions, total, before, facts, other_code)
+    total, stops = queue.left + len(before), True
+    if isinstance(queue, RaceQueue):
+        total = queue.most
+    elif planner.space.strategy.stopping is not None:
+        # Those that have been stopped already leave less; how much is not worth a count.
+        total = max(total, most_cells(planner.space))
+    else:
+        stops = False
+    return SweepPlan(planner.space, folder, directions, total, before, facts, other_code, stops)
 
 
 def _work(planner: Planner, cells: Sequence[Cell], before: Sequence[CellResult], code: SweepCode) -> Work:

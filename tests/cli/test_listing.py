@@ -57,6 +57,11 @@ def test_spaces_here_are_listed_with_their_question(tmp_path: Path, monkeypatch:
     assert [row["name"] for row in others] == ["search_spaces/broken.yaml"]
 
 
+def test_a_list_of_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert output_of("spaces", "--system", "batch").startswith("no search spaces")
+
+
 def test_systems_and_traces_are_those_of_their_own_commands() -> None:
     runner = CliRunner()
     assert output_of("systems", "--json") == runner.invoke(cli, ["systems", "--json"]).output

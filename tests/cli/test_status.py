@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,32 @@ def test_a_sweep_that_runs(folder: Path, driver: Driver, capsys: pytest.CaptureF
     assert "5 done, 7 left, of 12 cells" in text
     assert "2 workers busy" in text
     assert "best so far on log: order0" in text
+
+
+def test_the_total_of_a_strategy_that_stops_configurations_is_a_limit(
+    folder: Path, driver: Driver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver.plan = replace(driver.plan, at_most=True)
+    driver.start()
+    # The first configuration in all its replicates, of the others one that is better by luck.
+    replicates = [result for result in driver.results if result.configuration["order"] == "order0"]
+    lucky = [
+        replace(result, metrics={"wait_mean": -1.0})
+        for result in driver.results
+        if result.configuration["order"] != "order0" and result.replicate == replicates[0].replicate
+    ]
+    driver.journal.append([*replicates, *lucky])
+    done = len(replicates) + len(lucky)
+    text = status(capsys, folder)[1]
+    assert f"{done} done, up to {12 - done} left, of up to 12 cells" in text
+    driver.said.ended(SweepResult(driver.plan, [*replicates, *lucky], None, Path(), done, 1.0))  # type: ignore[arg-type]
+    driver.journal.close()
+    driver.said.close("finished")
+    text = status(capsys, folder)[1]
+    assert f"{done} done, 0 left, of {done} cells" in text
+    # As in the ranking, only those with all replicates can be the best.
+    assert "best on log: order0" in text
+    assert "compared" not in text
 
 
 def test_a_sweep_whose_driver_was_killed(

@@ -109,7 +109,7 @@ def test_a_range_is_narrowed_to_a_value_within_it(space: SearchSpace, tmp_path: 
     ("settings", "words"),
     [
         ({"wrod": ["a"]}, ["--set wrod", "no parameter 'wrod'", "did you mean 'word'"]),
-        ({"word": ["d"]}, ["--set word", "never is 'd'"]),
+        ({"word": ["d"]}, ["--set word", "'d' is not among its values"]),
         ({"nap": [1, 2]}, ["--set nap", "one value is needed, but got 2"]),
         ({"nap": ["long"]}, ["--set nap", "number"]),
         ({"shake": [3]}, ["--set shake", "no workload of this space has 3"]),

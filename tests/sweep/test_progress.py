@@ -59,6 +59,25 @@ def test_the_live_screen_shows_the_same() -> None:
     assert "about 0:17 left" in shown  # 4 of 18 are left after a minute for 14
 
 
+def interrupted(progress: Progress, plan: SweepPlan, results: list[CellResult]) -> None:
+    with progress:
+        progress.started(plan)
+        progress._last_line = -100.0
+        progress.finished(results)
+        raise KeyboardInterrupt
+
+
+def test_the_total_of_a_strategy_that_stops_configurations_is_a_limit() -> None:
+    plan, results = plan_and_results()
+    out = io.StringIO()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(Progress(Console(file=out, width=200)), replace(plan, at_most=True), results)
+    output = out.getvalue()
+    assert "toys: up to 20 cells, 2 of them finished before" in output
+    assert "16 of up to 20 done" in output
+    assert "16 of up to 20 cells are done and kept in somewhere; the same command goes on" in output
+
+
 def test_a_terminal_is_left_as_it_was() -> None:
     out = io.StringIO()
     plan, results = plan_and_results()
@@ -87,7 +106,7 @@ def test_the_best_is_judged_on_common_replicates() -> None:
     best.add([lucky])
     (line,) = best.lines()
     assert line.startswith("best so far on toy: x=0 · a, loss 4.1 (")
-    assert line.endswith("1 just begun)")
+    assert line.endswith("1 with fewer replicates)")
 
 
 def test_an_easy_replicate_is_no_lead() -> None:
