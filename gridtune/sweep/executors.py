@@ -19,7 +19,7 @@ from gridtune.sweep.inline import run_inline, single_threaded
 from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.runner import run_one
 from gridtune.sweep.space import SearchSpace
-from gridtune.sweep.warm import prepare_worker
+from gridtune.sweep.warm import is_prepared, prepare_worker
 from gridtune.sweep.workloads import Workloads
 
 __all__ = ["Executor", "Stage", "SweepExecutor", "Work", "check_executor"]
@@ -165,6 +165,8 @@ class SweepExecutor:
 
     def _run_here(self, queue: BlockQueue, work: Work, sink: Sink) -> None:
         system, load = work.system, work.workloads.load
+        if not self._is_prepared(work):
+            self.stage("compiling kernels: once, it can take a minute", 0)
         prepare_worker(system, work.configurations, work.code.checksum)
 
         def stay() -> bool:
@@ -187,6 +189,10 @@ class SweepExecutor:
                 stay=stay,
             )
 
+    @staticmethod
+    def _is_prepared(work: Work) -> bool:
+        return is_prepared(work.system, work.configurations, work.code.checksum)
+
     def _run_on_ray(self, queue: BlockQueue, work: Work, sink: Sink) -> None:
         code = work.code.sent
         self.stage("starting Ray", 0)
@@ -206,7 +212,8 @@ class SweepExecutor:
             timeout=self.space.timeout,
             configurations=work.configurations,
         )
-        self.stage("starting workers", 0)
+        compiling = "" if self._is_prepared(work) else ", which compile kernels: once, it can take a minute"
+        self.stage(f"starting workers{compiling}", 0)
         queue.workers = count
         # Asked before our own workers take what is free.
         where = self.address or os.environ.get("RAY_ADDRESS") or "this machine"

@@ -16,7 +16,7 @@ import gridtune
 from gridtune.core.cells import Cell, canonical_json, validated
 from gridtune.core.system import System
 
-__all__ = ["prepare_worker", "representatives"]
+__all__ = ["is_prepared", "prepare_worker", "representatives"]
 
 #: Configurations that kernels are compiled for beforehand; the rest compile when first met.
 _LARGEST_SAMPLE = 200
@@ -30,6 +30,11 @@ def representatives(cells: Iterable[Cell]) -> list[Mapping[str, Any]]:
         if len(distinct) >= _LARGEST_SAMPLE:
             break
     return list(distinct.values())
+
+
+def is_prepared(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> bool:
+    """Tell whether this machine has compiled the kernels before, as far as its marker says."""
+    return _marker(system, configurations, user_code).exists()
 
 
 def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> None:

@@ -250,3 +250,16 @@ def test_numerical_libraries_have_one_thread_as_in_a_worker() -> None:
     with single_threaded():
         assert {library["num_threads"] for library in threadpool_info()} == {1}
         assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
+def test_compiling_is_said_the_first_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Markers of what is compiled are in the folder for temporary files: this test has one of its own.
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    space = toy_space(dimensions={"x": [0, 1]})
+    said: list[str] = []
+    for out in ("first", "second"):
+        run_space(space, directory=tmp_path / out, executor="inline", stage=lambda what, _: said.append(what))
+        said.append(out)
+    compiling = [what for what in said if "compiling kernels" in what]
+    assert len(compiling) == 1
+    assert said.index(compiling[0]) < said.index("first")
