@@ -53,7 +53,7 @@ class OtherCode:
 
     @property
     def message(self) -> str:
-        """What people are told."""
+        """What a person reads of it."""
         cells, kept = ("1 cell", "it is") if self.cells == 1 else (f"{self.cells:,} cells", "they are")
         made = "was" if self.cells == 1 else "were"
         reasons = "; ".join(self.changes)

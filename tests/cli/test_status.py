@@ -35,7 +35,7 @@ def status(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     raise AssertionError("a command ends with an exit code")
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+def report_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     return dict(json.loads(status(capsys, *arguments, "--json")[1]))
 
 
@@ -87,7 +87,7 @@ def killed(folder: Path) -> None:
 def test_a_sweep_that_runs(folder: Path, driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
     driver.start()
     driver.journal.append(driver.results[:5])
-    content = told(capsys, folder)
+    content = report_of(capsys, folder)
     assert content["state"] == "running"
     assert content["process"] == os.getpid()
     assert (content["counts"]["done"], content["left"], content["total"]) == (5, 7, 12)
@@ -148,7 +148,7 @@ def test_the_number_of_a_dead_driver_that_another_process_has_now(
     content = json.loads(path.read_text())
     assert DriverStatus.read(folder).alive  # type: ignore[union-attr]
     path.write_text(json.dumps(content | {"clock": (content["clock"] or 0) - 1}))
-    assert told(capsys, folder)["state"] == "died"
+    assert report_of(capsys, folder)["state"] == "died"
 
 
 def test_a_driver_that_writes_the_report_still_runs(
@@ -158,7 +158,7 @@ def test_a_driver_that_writes_the_report_still_runs(
     driver.journal.append(driver.results)
     driver.journal.close()
     driver.said.stage("writing the report", 0)
-    content = told(capsys, folder)
+    content = report_of(capsys, folder)
     assert (content["state"], content["stage"], content["left"]) == ("running", "writing the report", 0)
 
 
@@ -183,7 +183,7 @@ def test_a_driver_that_has_ended(
     driver.start()
     driver.journal.append(driver.results[:results])
     driver.end(results, how)
-    assert told(capsys, folder)["state"] == state
+    assert report_of(capsys, folder)["state"] == state
     found, text = status(capsys, folder)
     assert found == code
     assert word in text
@@ -195,9 +195,9 @@ def test_cells_of_an_earlier_space_do_not_count(folder: Path, capsys: pytest.Cap
         journal.append(cell_results()[:3])
     driver = Driver(folder, before=2)  # the third is to be run again
     driver.start()
-    assert told(capsys, folder)["counts"]["done"] == 2
+    assert report_of(capsys, folder)["counts"]["done"] == 2
     driver.journal.append(driver.results[2:4])
-    content = told(capsys, folder)
+    content = report_of(capsys, folder)
     assert (content["counts"]["done"], content["left"]) == (4, 8)
     driver.journal.close()
 
@@ -218,9 +218,9 @@ def test_all_sweeps_are_listed(
     assert rows["orders"]["complete"]
     assert "no journal of a sweep" in rows["broken"]["error"]
     # By its name, and by its search space.
-    assert told(capsys, "orders")["state"] == "finished"
+    assert report_of(capsys, "orders")["state"] == "finished"
     Path("space.yaml").write_text(yaml.safe_dump(SPACE))
-    assert told(capsys, "space.yaml")["state"] == "finished"
+    assert report_of(capsys, "space.yaml")["state"] == "finished"
     assert status(capsys, "ordres")[0] == 2
 
 
@@ -228,9 +228,9 @@ def test_a_journal_without_a_word_from_its_driver(folder: Path, capsys: pytest.C
     with Journal(folder / "journal.jsonl") as journal:
         journal.append(cell_results())
     sweep_facts(space=SPACE).write(folder)
-    assert told(capsys, folder)["state"] == "finished"
+    assert report_of(capsys, folder)["state"] == "finished"
     sweep_facts(space=SPACE, cells=20).write(folder)
-    content = told(capsys, folder)
+    content = report_of(capsys, folder)
     assert (content["state"], content["left"]) == ("died", 8)
 
 
@@ -282,12 +282,12 @@ def test_status_is_true_after_a_real_kill(tmp_path: Path, capsys: pytest.Capture
             assert sweep.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        running = told(capsys, out)
+        running = report_of(capsys, out)
         os.kill(sweep.pid, signal.SIGKILL)
         sweep.wait()
     assert running["state"] == "running"
     assert running["process"] == sweep.pid
-    died = told(capsys, out)
+    died = report_of(capsys, out)
     assert died["state"] == "died"
     assert died["total"] == 400
     assert died["counts"]["done"] == len(read_journal(out / "journal.jsonl"))

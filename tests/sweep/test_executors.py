@@ -206,7 +206,7 @@ def test_an_extended_space_runs_the_new_cells_alone(tmp_path: Path) -> None:
     assert watch.plan is not None
     assert len(watch.plan.finished) == 4
     assert set(runs_in(notebook).values()) == {2}  # two seeds, each once
-    # Results of the smaller space are told as the larger one tells them.
+    # Results of the smaller space are described as the larger one describes them.
     assert set(second.table["param.word"].to_pylist()) == {"a", "b"}
     assert {cell.configuration["word"] for cell in watch.plan.finished} == {"a"}
 

@@ -17,7 +17,7 @@ from gridtune.tracking.store import connect, is_store, make_database, open_store
 
 pytestmark = pytest.mark.integration
 
-#: Columns whose values are made up anew: the time now, or a random id.
+#: Columns whose values differ each time: the time now, or a random id.
 _MADE_UP = {"creation_time", "last_update_time", "dataset_uuid", "input_uuid", "source_id"}
 
 

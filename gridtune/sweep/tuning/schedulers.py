@@ -35,7 +35,7 @@ class SearchTrial:
     Attributes
     ----------
     trial_id
-        Its name in the search: Tune's own trials may begin anew, this one does not.
+        Its name in the search: Tune may start a trial twice, this number stays.
     number
         The proposal it is; None for the baseline of a search whose configurations are stopped early.
     point
