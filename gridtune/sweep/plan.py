@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -20,6 +21,7 @@ __all__ = [
     "Planner",
     "Stratum",
     "most_cells",
+    "short_name",
     "space_points",
     "space_replicates",
     "space_strata",
@@ -132,15 +134,16 @@ def space_strata(space: SearchSpace, system: System) -> list[Stratum]:
         # A trace alone names the workload unless another workload is the same trace, cut otherwise.
         others = {} if traces.count(trace) == 1 else parameters
         rest = [f"{name}={value}" for name, value in others.items() if name != "trace"]
-        strata.append(Stratum(label or ", ".join([_short(trace), *rest]) or system.name, parameters))
+        strata.append(Stratum(label or ", ".join([short_name(trace), *rest]) or system.name, parameters))
         if strata[-1].label in [stratum.label for stratum in strata[:-1]]:
             message = f"two workloads would be called {strata[-1].label!r}"
             raise space.fault(message, "workloads", index, hint="give each a `label`")
     return strata
 
 
-def _short(trace: str) -> str:
-    return trace.replace("\\", "/").rpartition("/")[2].partition(".")[0]
+def short_name(trace: str) -> str:
+    """Return a log's name without its folder and the suffixes of its format: versions have dots, too."""
+    return re.sub(r"(?<=.)(\.[A-Za-z]+)+$", "", trace.replace("\\", "/").rpartition("/")[2])
 
 
 def space_points(space: SearchSpace) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import yaml
 
 from gridtune.core.starter import StarterSpace, starter_windows
 from gridtune.core.system import System
+from gridtune.sweep.plan import short_name
 from gridtune.workload.workload import Workload
 
 __all__ = ["space_name", "starter_text"]
@@ -24,8 +25,7 @@ _WIDTH = 100
 
 def space_name(log: str) -> str:
     """Return a name for a study of a log, from the name of its file."""
-    stem = log.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(".")[0]
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", short_name(log.rstrip("/\\"))).strip("-_.")
     return name or "study"
 
 

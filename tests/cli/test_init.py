@@ -101,6 +101,14 @@ def test_nothing_is_replaced_without_force(tmp_path: Path, capsys: pytest.Captur
     assert "order:" in Path("a.yaml").read_text()
 
 
+def test_a_version_in_the_name_of_a_log_is_kept(tmp_path: Path) -> None:
+    log(tmp_path / "KTH-SP2-1996-2.1-cln.swf", 300)
+    assert init("KTH-SP2-1996-2.1-cln.swf") == 0
+    space = load_space(tmp_path / "KTH-SP2-1996-2.1-cln.yaml")
+    assert space.name == "KTH-SP2-1996-2.1-cln"
+    assert {cell.workload for cell in space_cells(space)} == {"KTH-SP2-1996-2.1-cln"}
+
+
 def test_the_log_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "search_spaces").mkdir()
