@@ -118,7 +118,9 @@ def _table_path(path: Path) -> Path:
     if path.is_dir() and (path / JOURNAL_NAME).exists():
         hint = "start the same sweep again: it runs only the missing cells"
         raise SweepError(f"the sweep has no {RESULTS_NAME} yet", path=path, hint=hint)
-    raise SweepError("no results of a sweep are there", path=path, hint="give a sweep's folder: results/NAME")
+    meant = Path("results") / path
+    hint = f"did you mean {meant}?" if meant.is_dir() else "give a sweep's folder: results/NAME"
+    raise SweepError("no results of a sweep are there", path=path, hint=hint)
 
 
 def _system_of(facts: SweepFacts) -> System | None:

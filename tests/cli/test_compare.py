@@ -168,3 +168,13 @@ def test_sides_that_make_no_sense_are_refused(
 ) -> None:
     assert run(folder, *options) == 2
     assert word in capsys.readouterr().err
+
+
+def test_the_name_of_a_sweep_is_answered_with_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "orders").mkdir(parents=True)
+    with pytest.raises(SystemExit):
+        main(["compare", "orders", "orders"])
+    assert f"did you mean {Path('results', 'orders')}?" in capsys.readouterr().err
