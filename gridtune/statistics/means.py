@@ -26,7 +26,8 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
     """Return a confidence interval of the mean along the last axis, for symmetric and skewed samples.
 
     Each end is the outer one of Hall's interval, which corrects for skewness, and of Student's: on the scale
-    of the logarithm for samples of one sign (delta method), plain for others. Nothing is drawn at random.
+    of the logarithm for samples of one sign (delta method), plain for others; the interval of a sample of one
+    sign does not cross zero. Nothing is drawn at random.
 
     Parameters
     ----------
@@ -74,8 +75,11 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
         below[one_sign] = np.maximum(hall[0], np.where(positive, smaller, larger))
         above[one_sign] = np.maximum(hall[1], np.where(positive, larger, smaller))
         constant = rows[:, 0] == rows[:, -1]
-        low[index] = np.where(constant, rows[:, 0], mean - below)
-        high[index] = np.where(constant, rows[:, 0], mean + above)
+        # Of two or three replicates Hall's end may lie beyond zero.
+        lowest = np.where(rows[:, 0] > 0, 0.0, -np.inf)
+        highest = np.where(rows[:, -1] < 0, 0.0, np.inf)
+        low[index] = np.where(constant, rows[:, 0], np.maximum(mean - below, lowest))
+        high[index] = np.where(constant, rows[:, 0], np.minimum(mean + above, highest))
     return Interval(values.shaped(low), values.shaped(high))
 
 

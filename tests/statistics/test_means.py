@@ -45,8 +45,11 @@ def test_each_end_is_the_outer_one_of_students_and_halls(n: int, shift: float) -
             factor = math.exp(stats.t.ppf(0.975, n - 1) * error / abs(mean))
             student = min(mean / factor, mean * factor), max(mean / factor, mean * factor)
         low, high = mean_interval(sample)
-        assert low == pytest.approx(min(student[0], corrected[0]), rel=1e-6)
-        assert high == pytest.approx(max(student[1], corrected[1]), rel=1e-6)
+        # It does not cross zero where the sample does not.
+        lowest = 0.0 if (sample > 0).all() else -math.inf
+        highest = 0.0 if (sample < 0).all() else math.inf
+        assert low == pytest.approx(max(min(student[0], corrected[0]), lowest), rel=1e-6)
+        assert high == pytest.approx(min(max(student[1], corrected[1]), highest), rel=1e-6)
 
 
 def test_it_is_students_where_the_sample_is_symmetric() -> None:
@@ -88,3 +91,11 @@ def test_nothing_one_and_equal_values() -> None:
     assert mean_interval([0.1] * 7) == (0.1, 0.1)
     with pytest.raises(MetricError, match="confidence"):
         mean_interval([1.0, 2.0], confidence=1.0)
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0], [1.0, 2.0, 30.0], [5.0, 8.0, 3.0, 100.0]])
+def test_the_interval_of_positive_values_is_not_below_zero(values: list[float]) -> None:
+    low, high = mean_interval(values)
+    assert 0 <= low < np.mean(values) < high
+    mirrored = mean_interval(np.negative(values))
+    assert (mirrored.low, mirrored.high) == (pytest.approx(-high), -low)
