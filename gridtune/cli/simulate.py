@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from gridtune.workload.workload import Workload
 
 __all__ = ["simulate"]
+
+#: Seconds of silence after which a person wants to know what is going on.
+_MOMENT_SECONDS = 1.5
 
 #: What the table shows; `--json` gives every metric.
 SHOWN = (
@@ -163,11 +169,29 @@ def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, fl
     from gridtune.batch.replay import simulate as replay
 
     names = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
+    settings = {name: options[name] for name in names}
+
+    def run(jobs: Workload) -> Schedule:
+        return replay(jobs, rng=np.random.default_rng(options["seed"]), **settings)
+
+    # One job compiles what is not compiled yet, so that the time is that of the simulation.
+    with _notice_after_wait("compiling the simulator: once, it can take a minute"):
+        run(workload.first(1))
     began = time.perf_counter()
-    schedule = replay(
-        workload, rng=np.random.default_rng(options["seed"]), **{name: options[name] for name in names}
-    )
+    schedule = run(workload)
     return schedule, time.perf_counter() - began
+
+
+@contextlib.contextmanager
+def _notice_after_wait(text: str) -> Iterator[None]:
+    """Print a text to the standard error if what is done within takes more than a moment."""
+    timer = threading.Timer(_MOMENT_SECONDS, click.echo, [text], {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _write(schedule: Schedule, path: Path) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
+import threading
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 import gridtune as gt
+from gridtune.batch import replay
 from gridtune.cli.simulate import simulate
 from gridtune.errors import PolicyError, WorkloadError
+
+threading_timer = threading.Timer
 
 
 @pytest.fixture
@@ -31,7 +36,7 @@ def test_table_names_the_policy_and_its_metrics(quickstart):
 
 
 def test_json_is_one_object_that_agrees_with_python(quickstart):
-    printed = json.loads(run(quickstart, "-o", "saf", "-b", "none", "-p", 256, "--json").output)
+    printed = json.loads(run(quickstart, "-o", "saf", "-b", "none", "-p", 256, "--json").stdout)
     schedule = gt.simulate(gt.read_workload(quickstart), order="saf", backfill="none")
     assert printed["metrics"]["wait_mean"] == pytest.approx(float(schedule.wait_time.mean()))
     assert printed["jobs"] == len(schedule)
@@ -62,11 +67,11 @@ def test_a_plugin_brings_an_order(quickstart, tmp_path):
         )
     )
     order = "cli-test-old-and-narrow(weight=2)"
-    printed = json.loads(run(quickstart, "--plugin", plugin, "--order", order, "--json").output)
+    printed = json.loads(run(quickstart, "--plugin", plugin, "--order", order, "--json").stdout)
     assert printed["settings"]["order"] == order
     # A weight so large that only the wait counts is first come, first served.
-    aged = run(quickstart, "--order", "cli-test-old-and-narrow(weight=1e9)", "--json").output
-    fcfs = run(quickstart, "--order", "fcfs", "--json").output
+    aged = run(quickstart, "--order", "cli-test-old-and-narrow(weight=1e9)", "--json").stdout
+    fcfs = run(quickstart, "--order", "fcfs", "--json").stdout
     assert json.loads(aged)["metrics"] == json.loads(fcfs)["metrics"]
 
 
@@ -88,7 +93,7 @@ def test_cleaning_is_reported(tmp_path):
     log.write_text(f"; MaxProcs: 4\n{ran}\n{cancelled}\n")
     printed = run(log)
     assert "drop_never_started touched 1 jobs" in printed.output
-    assert json.loads(run(log, "--json").output)["jobs"] == 1
+    assert json.loads(run(log, "--json").stdout)["jobs"] == 1
 
 
 def test_pictures_are_drawn(quickstart, tmp_path):
@@ -106,10 +111,30 @@ def test_lenient_rules_reach_the_reader(tmp_path):
     log.write_text(f"; MaxProcs: 4\n{wide}\n{narrow}\n")
     with pytest.raises(WorkloadError, match="wider than the machine"):
         run(log)
-    assert json.loads(run(log, "--clean", "drop_wider", "--json").output)["cleaning"] == {"drop_wider": 1}
+    assert json.loads(run(log, "--clean", "drop_wider", "--json").stdout)["cleaning"] == {"drop_wider": 1}
 
 
 def test_a_negative_seed_is_refused(quickstart):
     refused = run(quickstart, "--seed", -1)
     assert refused.exit_code == 2
     assert "-1 is not in the range x>=0" in refused.output
+
+
+def test_compiling_is_announced_and_not_counted(quickstart, monkeypatch):
+    module = sys.modules["gridtune.cli.simulate"]
+    monkeypatch.setattr(module, "_MOMENT_SECONDS", 0.0)
+    noticed, sizes, real = threading.Event(), [], replay.simulate
+
+    def note(text, err=False):
+        assert "compiling the simulator" in text
+        noticed.set()
+
+    def compiling_at_first(workload, **settings):
+        sizes.append(len(workload))
+        assert noticed.wait(60)
+        return real(workload, **settings)
+
+    monkeypatch.setattr(threading, "Timer", lambda seconds, _, *more: threading_timer(seconds, note, *more))
+    monkeypatch.setattr(replay, "simulate", compiling_at_first)
+    assert run(quickstart).exit_code == 0
+    assert sizes == [1, 5000]
