@@ -68,6 +68,8 @@ def tune_seconds(trials: int, folder: Path) -> float:
     import ray  # noqa: PLC0415
     from ray import tune  # noqa: PLC0415
 
+    from gridtune.sweep.cluster import environment  # noqa: PLC0415
+
     class Nothing(tune.Trainable):
         def step(self) -> dict[str, Any]:
             return {"value": (self.config["x"] - 3) ** 2, "done": True}
@@ -76,16 +78,21 @@ def tune_seconds(trials: int, folder: Path) -> float:
             self.config = new_config
             return True
 
+        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+            return {}
+
     before = time.perf_counter()
     ray.init(address="local", include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     try:
-        tuner = tune.Tuner(
-            Nothing,
-            param_space={"x": tune.uniform(0.0, 6.0)},
-            tune_config=tune.TuneConfig(num_samples=trials, reuse_actors=True),
-            run_config=tune.RunConfig(storage_path=str(folder), name="tune", verbose=0),
-        )
-        tuner.fit()
+        # Without its own loggers, which write several files for each trial.
+        with environment({"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1", "RAY_AIR_NEW_OUTPUT": "0"}):
+            tuner = tune.Tuner(
+                Nothing,
+                param_space={"x": tune.uniform(0.0, 6.0)},
+                tune_config=tune.TuneConfig(num_samples=trials, reuse_actors=True),
+                run_config=tune.RunConfig(storage_path=str(folder), name="tune", verbose=0),
+            )
+            tuner.fit()
     finally:
         ray.shutdown()
     return time.perf_counter() - before
