@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,18 +71,25 @@ def _prepare(system: System, configurations: Sequence[Mapping[str, Any]]) -> Non
         return
 
 
-def _marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
+@cache
+def _sources_digest() -> str:
+    """SHA-256 of gridtune's own sources; several places of a sweep ask for it."""
     digest = hashlib.sha256()
     for source in sorted(Path(gridtune.__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
     what = {
+        "gridtune": _sources_digest(),
         "system": [system.name, system.version],
         "configurations": list(configurations),
         "code": user_code,
         "cache": os.environ.get("NUMBA_CACHE_DIR"),
         "python": [sys.executable, sys.version, importlib.metadata.version("numba")],
     }
-    digest.update(canonical_json(what).encode())
+    digest = hashlib.sha256(canonical_json(what).encode())
     folder = Path(tempfile.gettempdir()) / f"gridtune-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder / f"warm-{digest.hexdigest()[:16]}"
