@@ -15,7 +15,7 @@ from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep.blocks import Block, BlockQueue
 
-__all__ = ["Busy", "Sink", "SweepDriver"]
+__all__ = ["Busy", "Sink", "SweepDriver", "death_text", "too_many_deaths", "trials_at_once"]
 
 #: Characters of what Ray says about a death that are kept.
 _ERROR_CHARACTERS = 400
@@ -28,6 +28,30 @@ _PATIENCE_SECONDS = 30.0
 Sink = Callable[[Sequence[CellResult]], None]
 #: Hears how many workers are busy.
 Busy = Callable[[int], None]
+
+
+def trials_at_once(workers: int, room: int) -> int:
+    """Return how many trials of Tune there are at most.
+
+    One waits for each worker, so that none is idle between two. Where the cluster has room for more workers
+    than are wanted, Ray would start one for a waiting trial.
+    """
+    return workers if workers < room else 2 * workers
+
+
+def death_text(error: BaseException | None) -> str:
+    """Return what Ray says about a worker's death, in one line."""
+    return " ".join(str(error).split())[:_ERROR_CHARACTERS] if error else "no reason known"
+
+
+def too_many_deaths(in_a_row: int, workers: int, text: str) -> SweepError | None:
+    """Return the error that ends a sweep whose workers keep dying; None as long as they may."""
+    if in_a_row <= _DEATHS_TOLERATED + 2 * workers:
+        return None
+    return SweepError(
+        f"{in_a_row} workers died one after another; the last: {text}",
+        hint="what has been finished is kept; `gridtune run` runs a single cell to look at",
+    )
 
 
 class SweepDriver:
@@ -61,9 +85,7 @@ class SweepDriver:
     ) -> None:
         self.queue = queue
         self.fault: BaseException | None = None
-        # One block waits for each worker, so that none is idle between two. Where the cluster has room for
-        # more workers than are wanted, Ray would start one for a waiting block.
-        self.most_trials = workers if workers < room else 2 * workers
+        self.most_trials = trials_at_once(workers, room)
         self._sink = sink
         self._busy = busy
         self._workers = workers
@@ -138,18 +160,14 @@ class SweepDriver:
         """Take notice of a worker's death."""
         now = time.monotonic()
         elapsed = now - self._heard.get(trial_id, now)
-        text = " ".join(str(error).split())[:_ERROR_CHARACTERS] if error else "no reason known"
+        text = death_text(error)
         number = self._block_of[trial_id].number
         if trial_id in self._heard:
             self._pass_on(self.queue.worker_died(number, elapsed=elapsed, error=text))
         else:
             self.queue.lose_start(number)
         self._forget(trial_id)
-        if self.queue.deaths_in_a_row > _DEATHS_TOLERATED + 2 * self._workers and self.fault is None:
-            self.fault = SweepError(
-                f"{self.queue.deaths_in_a_row} workers died one after another; the last: {text}",
-                hint="what has been finished is kept; `gridtune run` runs a single cell to look at",
-            )
+        self.fault = self.fault or too_many_deaths(self.queue.deaths_in_a_row, self._workers, text)
 
     def _forget(self, trial_id: str) -> None:
         self._block_of.pop(trial_id, None)

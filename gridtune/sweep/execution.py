@@ -6,7 +6,6 @@ before anything else sees them. What Tune itself writes is thrown away.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from ray import tune
 from ray.tune import Stopper
 from ray.tune.search import Searcher
 
-from gridtune.errors import SweepError
 from gridtune.sweep.actors import ActorSettings, SimulatorActor
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import BlockQueue
-from gridtune.sweep.cluster import environment
 from gridtune.sweep.driver import Busy, Sink, SweepDriver
+from gridtune.sweep.tuner import run_tuner
 from gridtune.sweep.tuning.execution import execute_search
 
 __all__ = ["execute"]
@@ -126,25 +124,7 @@ def execute(
         return
     driver = SweepDriver(queue, sink=sink, busy=busy, workers=workers, room=room, timeout=settings.timeout)
     trainable = tune.with_resources(tune.with_parameters(SimulatorActor, settings=settings), {"cpu": cpus})
-    shutil.rmtree(scratch, ignore_errors=True)
-    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(driver.most_trials)}):
-        tuner = tune.Tuner(
-            trainable,
-            tune_config=tune.TuneConfig(search_alg=_Search(driver), num_samples=-1, reuse_actors=True),
-            run_config=tune.RunConfig(
-                name="blocks",
-                storage_path=str(scratch.resolve()),
-                callbacks=[_Hooks(driver)],
-                checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
-                stop=_Stop(driver),
-                verbose=0,
-            ),
-        )
-        try:
-            tuner.fit()
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-    if driver.fault is not None:
-        raise driver.fault
-    if queue.left:
-        raise SweepError(f"Tune ended with {queue.left} cells left to run")
+    config = tune.TuneConfig(search_alg=_Search(driver), num_samples=-1, reuse_actors=True)
+    run_tuner(
+        driver, trainable, config, hooks=_Hooks(driver), stop=_Stop(driver), name="blocks", scratch=scratch
+    )

@@ -14,18 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from gridtune.core.cells import Cell, CellResult
-from gridtune.errors import SweepError
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import Block
-from gridtune.sweep.driver import Busy, Sink
+from gridtune.sweep.driver import Busy, Sink, death_text, too_many_deaths, trials_at_once
 from gridtune.sweep.tuning.schedulers import SearchTrial
 
 __all__ = ["Action", "Assignment", "SearchDriver"]
 
-#: Characters of what Ray says about a death that are kept.
-_ERROR_CHARACTERS = 400
-#: Workers that may die one after another, beside two for each worker, before the sweep is given up.
-_DEATHS_TOLERATED = 8
 #: Seconds that trials keep their workers for one that is starting; on a full cluster it may never start.
 _PATIENCE_SECONDS = 30.0
 
@@ -108,9 +103,7 @@ class SearchDriver:
     ) -> None:
         self.queue = queue
         self.fault: BaseException | None = None
-        # One trial waits for each worker, so that none is idle between two. Where the cluster has room for
-        # more workers than are wanted, Ray would start one for a waiting trial.
-        self.most_trials = workers if workers < room else 2 * workers
+        self.most_trials = trials_at_once(workers, room)
         self._metrics, self._sink, self._busy = tuple(metrics), sink, busy
         self._workers, self._timeout = workers, timeout
         self._runs: dict[str, _Run] = {}
@@ -249,18 +242,14 @@ class SearchDriver:
     def died(self, trial_id: str, error: BaseException | None) -> None:
         """Take notice of a worker's death."""
         run, now = self._runs[trial_id], time.monotonic()
-        text = " ".join(str(error).split())[:_ERROR_CHARACTERS] if error else "no reason known"
+        text = death_text(error)
         self._forget(trial_id)
         if run.heard is None:
             self.queue.lose_start(run.block.number)
         else:
             elapsed = now - run.heard
             self._pass_on(self.queue.worker_died(run.block.number, elapsed=elapsed, error=text))
-        if self.queue.deaths_in_a_row > _DEATHS_TOLERATED + 2 * self._workers and self.fault is None:
-            self.fault = SweepError(
-                f"{self.queue.deaths_in_a_row} workers died one after another; the last: {text}",
-                hint="what has been finished is kept; `gridtune run` runs a single cell to look at",
-            )
+        self.fault = self.fault or too_many_deaths(self.queue.deaths_in_a_row, self._workers, text)
 
     def _forget(self, trial_id: str) -> None:
         self._runs.pop(trial_id, None)

@@ -6,7 +6,6 @@ Tune's schedulers, which trials there are and how far each goes; here Tune carri
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from gridtune.core.cells import CellResult
-from gridtune.errors import SweepError
 from gridtune.sweep.actors import ActorSettings, SimulatorActor
 from gridtune.sweep.adaptive import AdaptiveQueue
-from gridtune.sweep.cluster import environment
 from gridtune.sweep.driver import Busy, Sink
+from gridtune.sweep.tuner import run_tuner
 from gridtune.sweep.tuning.driver import Assignment, SearchDriver
 from gridtune.sweep.tuning.lockstep import objective_means
 
@@ -186,33 +184,14 @@ def execute_search(
     trainable = tune.with_resources(
         tune.with_parameters(ConfigurationActor, settings=settings), {"cpu": cpus}
     )
-    shutil.rmtree(scratch, ignore_errors=True)
-    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(driver.most_trials)}):
-        tuner = tune.Tuner(
-            trainable,
-            tune_config=tune.TuneConfig(
-                metric=objectives[0],
-                mode=directions[0],
-                search_alg=LockstepSearcher(driver),
-                scheduler=LockstepScheduler(driver),
-                num_samples=-1,
-                reuse_actors=True,
-            ),
-            run_config=tune.RunConfig(
-                name="search",
-                storage_path=str(scratch.resolve()),
-                callbacks=[_Hooks(driver)],
-                checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
-                stop=_Stop(driver),
-                verbose=0,
-            ),
-        )
-        try:
-            results = tuner.fit()
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-    if driver.fault is not None:
-        raise driver.fault
-    if queue.left:
-        raise SweepError(f"Tune ended with {queue.left} cells left to run")
-    return results
+    config = tune.TuneConfig(
+        metric=objectives[0],
+        mode=directions[0],
+        search_alg=LockstepSearcher(driver),
+        scheduler=LockstepScheduler(driver),
+        num_samples=-1,
+        reuse_actors=True,
+    )
+    return run_tuner(
+        driver, trainable, config, hooks=_Hooks(driver), stop=_Stop(driver), name="search", scratch=scratch
+    )

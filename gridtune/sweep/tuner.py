@@ -1,0 +1,80 @@
+"""The run of Tune that exhaustive sweeps and adaptive searches share: nothing kept, nothing printed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, Protocol
+
+from ray import tune
+from ray.tune import Stopper
+
+from gridtune.errors import SweepError
+from gridtune.sweep.cluster import environment
+
+__all__ = ["TuneDriver", "run_tuner"]
+
+
+class TuneDriver(Protocol):
+    """What decides on trials, and how its run ends."""
+
+    fault: BaseException | None
+    most_trials: int
+
+    @property
+    def queue(self) -> Any:
+        """The queue of cells."""
+        ...
+
+
+def run_tuner(
+    driver: TuneDriver,
+    trainable: Any,
+    config: tune.TuneConfig,
+    *,
+    hooks: tune.Callback,
+    stop: Stopper,
+    name: str,
+    scratch: Path,
+) -> tune.ResultGrid:
+    """Run Tune until nothing is left; return its trials.
+
+    Parameters
+    ----------
+    driver
+        Decides on the trials.
+    trainable, config, hooks, stop
+        Tune's own.
+    name
+        Of the experiment, in messages of Tune.
+    scratch
+        Folder for what Tune writes; emptied before and removed afterwards.
+
+    Raises
+    ------
+    SweepError
+        If Tune ends with cells left to run; or whatever the driver has met.
+    """
+    shutil.rmtree(scratch, ignore_errors=True)
+    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(driver.most_trials)}):
+        tuner = tune.Tuner(
+            trainable,
+            tune_config=config,
+            run_config=tune.RunConfig(
+                name=name,
+                storage_path=str(scratch.resolve()),
+                callbacks=[hooks],
+                checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
+                stop=stop,
+                verbose=0,
+            ),
+        )
+        try:
+            results = tuner.fit()
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    if driver.fault is not None:
+        raise driver.fault
+    if driver.queue.left:
+        raise SweepError(f"Tune ended with {driver.queue.left} cells left to run")
+    return results
