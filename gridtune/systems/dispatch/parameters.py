@@ -8,9 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.log_parameters import Count, LogParameters, Window
+from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
 from gridtune.workload.references import WorkloadReference
 
-__all__ = ["TABLE_1", "DispatchParameters"]
+__all__ = ["SIMPLE", "TABLE_1", "DispatchParameters"]
+
+#: Rules that look at queues only.
+SIMPLE = ("random", "round_robin", "first_available")
 
 #: Speed factors of the paper's ten machines (Table 1).
 TABLE_1 = (1.32, 1.26, 0.8, 1.33, 0.81, 0.91, 1.06, 1.35, 0.97, 1.52)
@@ -31,7 +35,6 @@ _UNTRAINED = ("none", "drain")
 #: Learners whose settings are selected, and those that get speeds as attributes.
 _SELECTED = ("j48", "naive_bayes", "lwl")
 _INFORMED = ("boosting", "boosted_time", "drain")
-Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt"]
 Number = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -97,10 +100,11 @@ class DispatchParameters(LogParameters):
     )
     rule: Rule | None = Field(
         None,
-        description="random, round_robin, first_available; edd, erd, spt: into the queue where tardiness "
-        "grows least, by due date, by release, before longer jobs. With mode=direct it dispatches the "
-        "learning jobs, and all jobs until something is learned; the learner drain needs no rule. "
-        "Default: erd with mode=direct, else random",
+        description="random, round_robin, first_available; edd, erd, spt, atc: into the queue where "
+        "tardiness grows least, by due date, by release, before longer jobs, by apparent tardiness cost; "
+        "shared_queue: one queue for all, from which the next free processor takes a job. With mode=direct "
+        "it dispatches the learning jobs, and all jobs until something is learned; the learner drain needs "
+        "no rule. Default: erd with mode=direct, else random",
     )
     learner: Literal["none", "j48", "naive_bayes", "lwl", "boosting", "boosted_time", "drain"] = Field(
         "none",
@@ -111,13 +115,21 @@ class DispatchParameters(LogParameters):
         False,
         description="with mode=assist: send a job that will probably be late everywhere where it ends last",
     )
-    order: Literal["fifo", "due_date", "shortest"] = Field(
-        "fifo", description="with mode=direct: how queues are ordered"
-    )
-    speeds: Literal["known", "learned", "nominal"] | None = Field(
+    order: Order | None = Field(
         None,
-        description="speed factors that predictions of ends and tardiness use: the true ones, learned ones, "
-        "or 1; default: known with mode=alone, else learned",
+        description="with mode=direct or rule=shared_queue: how queues are ordered; atc (apparent "
+        "tardiness cost): of the learners only drain has it; default: shortest with rule=shared_queue, "
+        "else fifo",
+    )
+    lookahead: Annotated[float, Field(gt=0, le=1000)] = Field(
+        2.0,
+        description="k of the apparent tardiness cost: how many mean run times ahead a deadline counts",
+    )
+    speeds: Speeds | None = Field(
+        None,
+        description="speed factors that predictions of ends and tardiness use, and by which the fastest free "
+        "machine takes from a shared queue: the true ones, learned ones, or 1; default: nominal with "
+        "rule=shared_queue, else known with mode=alone, else learned",
     )
     repair_every: Number | None = Field(
         None,
@@ -152,11 +164,12 @@ class DispatchParameters(LogParameters):
 
     @model_validator(mode="after")
     def _learner_and_mode(self) -> DispatchParameters:
-        inserts = self.rule in {"edd", "erd", "spt"}
         if (self.mode == "alone") != (self.learner == "none"):
             raise ValueError(f"mode={self.mode} cannot be combined with learner={self.learner}")
-        if self.mode == "assist" and inserts:
+        if self.mode == "assist" and self.base_rule not in SIMPLE:
             raise ValueError(f"a learner assists a simple selector, not rule={self.rule}")
+        if self.mode != "alone" and self.rule in {"atc", "shared_queue"}:
+            raise ValueError(f"rule={self.rule} decides alone, not with mode={self.mode}")
         if not (self.learning_jobs or self.refresh or self.learner in _UNTRAINED):
             raise ValueError(
                 f"with refresh=0 and learning_jobs=0 the learner {self.learner} would never learn: "
@@ -164,12 +177,18 @@ class DispatchParameters(LogParameters):
             )
         if self.set_aside and self.mode != "assist":
             raise ValueError(f"set_aside=true has no effect with mode={self.mode}")
-        if self.order != "fifo" and self.mode != "direct":
-            raise ValueError(f"order={self.order} has no effect with mode={self.mode}")
+        if self.order is not None and self.mode != "direct" and self.rule != "shared_queue":
+            raise ValueError(
+                f"order={self.order} has no effect with mode={self.mode} and rule={self.base_rule}"
+            )
+        if self.order == "atc" and self.learner not in _UNTRAINED:
+            raise ValueError(f"the learner {self.learner} cannot be combined with order=atc")
         if self.learner == "drain" and self.speeds not in (None, "learned"):
             raise ValueError(f"the learner drain learns speeds, so not speeds={self.speeds}")
         if self.mode == "assist" and self.repair_every:
             raise ValueError("queues are not repaired with mode=assist: jobs stay where they were sent")
+        if self.rule == "shared_queue" and self.repair_every:
+            raise ValueError("a shared queue is not repaired: no job in it is bound to a machine")
         self._refuse_idle(self._without_effect())
         return self
 
@@ -183,6 +202,8 @@ class DispatchParameters(LogParameters):
             yield ("rule",), f"mode=direct and {learner}"
         if not self.repairs:
             yield ("repair_steps",), "no repairs (repair_every)"
+        if "atc" not in (self.rule, self.order):
+            yield ("lookahead",), f"rule={self.base_rule} and order={self.queue_order}"
         if not self._predicts:
             rule = f"mode={self.mode}, rule={self.base_rule} and {learner}"
             yield ("speeds", "forget"), f"{rule}: no prediction depends on speeds"
@@ -198,13 +219,22 @@ class DispatchParameters(LogParameters):
     @property
     def _predicts(self) -> bool:
         """Whether a decision or an attribute depends on the believed speeds."""
-        inserts = self.base_rule in {"edd", "erd", "spt"}
-        return inserts or self.repairs > 0 or self.learner in _INFORMED
+        return self.base_rule not in SIMPLE or self.repairs > 0 or self.learner in _INFORMED
 
     @property
     def base_rule(self) -> Rule:
         """The rule that decides alone, is assisted, or dispatches the learning jobs with mode=direct."""
         return self.rule or ("erd" if self.mode == "direct" else "random")
+
+    @property
+    def queue_order(self) -> Order:
+        """The order of the queues, where it is not the rule's own."""
+        return self.order or ("shortest" if self.rule == "shared_queue" else "fifo")
+
+    @property
+    def deciding_rule(self) -> Rule:
+        """The rule that dispatches all jobs; with the learner drain alone, insertion in the queues' order."""
+        return INSERTING[self.queue_order] if self.mode == "direct" else self.base_rule
 
     @property
     def repairs(self) -> int:
@@ -214,9 +244,13 @@ class DispatchParameters(LogParameters):
         return self.repair_every
 
     @property
-    def believed_speeds(self) -> Literal["known", "learned", "nominal"]:
+    def believed_speeds(self) -> Speeds:
         """Where speed factors come from."""
-        return self.speeds or ("known" if self.mode == "alone" else "learned")
+        if self.speeds is not None:
+            return self.speeds
+        if self.rule == "shared_queue":
+            return "nominal"
+        return "known" if self.mode == "alone" else "learned"
 
     @model_validator(mode="after")
     def _machines_and_jobs(self) -> DispatchParameters:

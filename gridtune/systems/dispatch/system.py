@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from gridtune.systems.dispatch.metrics import (
     dispatch_notes,
     measure_dispatch,
 )
-from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.published import PUBLISHED
 from gridtune.systems.dispatch.simulator.generating import (
     BatchPlan,
@@ -43,17 +43,14 @@ from gridtune.systems.dispatch.simulator.model import (
     no_changes,
     speed_changes,
 )
-from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, Rule, dispatch
+from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, dispatch
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
 __all__ = ["DispatchSystem"]
 
-#: The rule that inserts into queues of each order.
-_INSERTING = {"fifo": "erd", "due_date": "edd", "shortest": "spt"}
 #: The reference of runs that may edit queues: the paper's better benchmark.
 _BENCHMARK = {"rule": "erd", "speeds": "known", "repair_every": 10, "repair_steps": 10}
-_SIMPLE = ("random", "round_robin", "first_available")
 
 
 class DispatchSystem(System):
@@ -80,7 +77,7 @@ class DispatchSystem(System):
         jobs = len(workload) // (starter_windows(len(workload)) or 1)
         return StarterSpace(
             question=f"Which rule keeps the jobs of {workload.name} from being late?",
-            dimensions={"rule": ["random", "round_robin", "first_available", "edd", "erd", "spt"]},
+            dimensions={"rule": [*SIMPLE, "edd", "erd", "spt", "atc", "shared_queue"]},
             baseline={"rule": "first_available"},
             objective="tardiness_mean",
             fixed={"batches": 5, "batch_jobs": max(1, jobs // 5)},
@@ -162,9 +159,9 @@ def _plan(p: DispatchParameters) -> BatchPlan:
 
 def _reference(p: DispatchParameters) -> DispatchParameters:
     """Return the parameters of a run's reference."""
-    alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": "fifo"}
+    alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": None}
     # Repairs edit a selector's queues, too.
-    if p.mode == "assist" or (p.mode == "alone" and p.base_rule in _SIMPLE and not p.repairs):
+    if p.mode == "assist" or (p.mode == "alone" and p.base_rule in SIMPLE and not p.repairs):
         return p.model_copy(update=alone)
     return p.model_copy(update={**alone, **_BENCHMARK})
 
@@ -184,13 +181,17 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     machines = _machines(p, jobs, failing)
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
     assistance: Assistance = "set_aside" if p.set_aside else "assist"
-    if p.learner == "none":
-        return dispatch(jobs, machines, rule=p.base_rule, speeds=p.believed_speeds, rng=selecting, **common)
-    if p.learner == "drain":
-        rule = cast("Rule", _INSERTING[p.order] if p.mode == "direct" else p.base_rule)
-        helped: Assistance = assistance if p.mode == "assist" else "none"
+    if p.learner in {"none", "drain"}:
         return dispatch(
-            jobs, machines, rule=rule, speeds=p.believed_speeds, assistance=helped, rng=selecting, **common
+            jobs,
+            machines,
+            rule=p.deciding_rule,
+            order=p.queue_order,
+            lookahead=p.lookahead,
+            speeds=p.believed_speeds,
+            assistance=assistance if p.mode == "assist" else "none",
+            rng=selecting,
+            **common,
         )
     from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing  # noqa: PLC0415
     from gridtune.systems.dispatch.dispatchers.learners import make_learner  # noqa: PLC0415
@@ -200,7 +201,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
         direct=p.mode == "direct",
         rule=p.base_rule,
         assistance=assistance,
-        order=p.order,
+        order=p.queue_order,
         speeds=p.believed_speeds,
         refreshing=Refreshing(p.refresh, p.refresh_on, p.memory, p.reselect),
         **common,

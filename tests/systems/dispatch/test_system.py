@@ -184,6 +184,20 @@ def test_a_learned_dispatcher_is_less_late_than_insertion_with_tabu_search():
     assert max(values["relative_tardiness"] for values in results) < 0.9
 
 
+@pytest.mark.parametrize("order", ["shortest", "atc"])
+def test_one_shared_queue_without_speeds_is_hardly_worse_than_any_learner(order):
+    shared = [
+        metrics(rule="shared_queue", order=order, batch_jobs=400, seed=seed, **CROWDED) for seed in range(5)
+    ]
+    learned = [
+        metrics(mode="direct", learner="drain", order=order, batch_jobs=400, seed=seed, **CROWDED)
+        for seed in range(5)
+    ]
+    late = [np.mean([values["tardiness_mean"] for values in results]) for results in (shared, learned)]
+    assert late[0] < 1.03 * late[1]
+    assert max(values["relative_tardiness"] for values in shared) < 0.9
+
+
 @pytest.mark.parametrize("rule", ["random", "round_robin", "first_available"])
 def test_a_learner_helps_every_selector(rule):
     results = [
@@ -312,6 +326,9 @@ def test_a_log_without_requested_times(tmp_path: Path):
         {"mode": "assist", "learner": "drain", "forget": 0.5},
         {"mode": "assist", "learner": "boosting", "speeds": "nominal"},
         {"mode": "direct", "learner": "j48", "repair_steps": 3, "selection_jobs": 50, "reselect": 2.0},
+        {"mode": "direct", "learner": "drain", "order": "atc", "lookahead": 3.0},
+        {"rule": "shared_queue", "order": "atc", "lookahead": 3.0, "speeds": "learned", "forget": 0.5},
+        {"rule": "atc", "lookahead": 3.0, "repair_every": 10},
     ],
 )
 def test_what_has_an_effect_is_taken(parameters):
@@ -356,6 +373,14 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
         ({"forget": 0.5}, "forget has no effect with mode=alone"),
         ({"rule": "erd", "forget": 0.5}, "forget has no effect with speeds=known"),
         ({"reselect": 2.0}, "reselect has no effect with learner=none"),
+        ({"rule": "spt", "lookahead": 3.0}, "lookahead has no effect with rule=spt"),
+        ({"rule": "shared_queue", "lookahead": 3.0}, "lookahead has no effect with rule=shared_queue"),
+        ({"rule": "shared_queue", "forget": 0.5}, "forget has no effect with speeds=nominal"),
+        ({"rule": "shared_queue", "repair_every": 10}, "a shared queue is not repaired"),
+        ({"rule": "atc", "order": "atc"}, "order=atc has no effect with mode=alone and rule=atc"),
+        ({"mode": "direct", "learner": "j48", "rule": "shared_queue"}, "rule=shared_queue decides alone"),
+        ({"mode": "direct", "learner": "j48", "order": "atc"}, "j48 cannot be combined with order=atc"),
+        ({"mode": "assist", "learner": "j48", "rule": "shared_queue"}, "a learner assists a simple selector"),
         ({"mode": "assist", "learner": "drain", "selection_jobs": 50}, "selection_jobs has no effect"),
         ({"mode": "assist", "learner": "lwl", "selection_jobs": 50}, "which selects on 250 jobs"),
         ({"mode": "assist", "learner": "j48", "refresh": 0, "reselect": 2.0}, "reselect has no effect"),

@@ -20,24 +20,22 @@ from gridtune.systems.dispatch.simulator import predicting
 from gridtune.systems.dispatch.simulator.attributes import attribute_count
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import (
+    ORDERS,
     PROBABLE,
     RULES,
     SPEEDS,
     Assistance,
     DispatchOutcome,
+    Order,
     Rule,
     Speeds,
     outcome_of,
 )
 from gridtune.systems.dispatch.simulator.state import ARRIVED, FINISHED, NOBODY, new_site
 
-__all__ = ["ORDERS", "Broker", "Order", "Refreshing"]
+__all__ = ["Broker", "Refreshing"]
 
 Floats = npt.NDArray[np.float64]
-
-#: How a queue is ordered: last come last; by deadline; by estimate.
-Order = Literal["fifo", "due_date", "shortest"]
-ORDERS = {"fifo": predicting.RELEASE, "due_date": predicting.DUE_DATE, "shortest": predicting.SHORTEST}
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,10 @@ class Broker:
         Raises
         ------
         SimulationError
-            If a name is unknown.
+            If a name is unknown, or the rule or order is none that a learner has: `atc`, `shared_queue`.
         """
-        if self.rule not in RULES or self.order not in ORDERS or self.speeds not in SPEEDS:
+        names = (self.rule in RULES, self.order in ORDERS, self.speeds in SPEEDS)
+        if not all(names) or self.rule in {"atc", "shared_queue"} or self.order == "atc":
             raise SimulationError(f"unknown rule, order or speeds: {self.rule}, {self.order}, {self.speeds}")
         self._prepare(jobs, machines, rng)
         self.rng, self.ready = learning_rng, False

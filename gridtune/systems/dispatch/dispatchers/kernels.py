@@ -10,9 +10,9 @@ import numpy.typing as npt
 from gridtune.core.compiled import bare, kernel
 from gridtune.systems.dispatch.simulator.attributes import MACHINE, describe, describe_waiting
 from gridtune.systems.dispatch.simulator.events import advance, place, take_out
+from gridtune.systems.dispatch.simulator.ordering import follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
     bare_broker_state,
-    follower_of,
     learn,
     most_tardy_job,
     queue_tardiness,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.dispatch.simulator.predicting import follower_of, predicted_finish
+from gridtune.systems.dispatch.simulator.ordering import follower_of
+from gridtune.systems.dispatch.simulator.predicting import predicted_finish
 from gridtune.systems.dispatch.simulator.state import MACHINES, NOBODY, NOW
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
+from gridtune.systems.dispatch.simulator.ordering import next_waiting
 from gridtune.systems.dispatch.simulator.state import (
     ARRIVED,
     CHANGED,
@@ -19,6 +20,7 @@ from gridtune.systems.dispatch.simulator.state import (
     NOBODY,
     NOW,
     RESTARTS,
+    SHARED,
     SLOTS,
     SPEED,
 )
@@ -48,7 +50,9 @@ def advance(site):
             _change(site, memory[CHANGED])
             memory[CHANGED] += 1
             moved = True
-        if moved:
+        if moved and memory[SHARED]:
+            _pull(site)
+        elif moved:
             for machine in range(memory[MACHINES]):
                 _start_waiting(site, machine)
         if coming == memory[NOW]:
@@ -99,7 +103,8 @@ def _change(site, change):
 
 @kernel()
 def _throw_back(site, machine):
-    """Put the running jobs of a machine back to the front of its queue, the lowest number first."""
+    """Put the running jobs of a machine back to the front of the queue, the lowest number first."""
+    queue = site.memory[MACHINES] if site.memory[SHARED] else machine
     while site.running[machine] > 0:
         last = NOBODY
         for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
@@ -110,67 +115,102 @@ def _throw_back(site, machine):
         site.running[machine] -= 1
         site.start[job] = -1
         site.memory[RESTARTS] += 1
-        enqueue(site, job, machine, site.head[machine])
+        enqueue(site, job, queue, site.head[queue])
 
 
 @kernel()
 def _start_waiting(site, machine):
-    """Start jobs from the front of a queue while processors are free."""
-    now = site.memory[NOW]
+    """Start jobs from a machine's queue while it has free processors."""
     if site.down[machine] > 0:
         return
     while site.running[machine] < site.cpus[machine] and site.head[machine] != NOBODY:
-        job = site.head[machine]
-        take_out(site, job)
-        slot = site.first_slot[machine]
-        while site.slot[slot] != NOBODY:
-            slot += 1
-        site.slot[slot] = job
-        site.running[machine] += 1
-        site.start[job] = now
-        site.end[job] = now + max(1, int(np.rint(site.length[job] * site.factor[machine])))
+        _start(site, next_waiting(site, machine, machine), machine)
 
 
 @kernel()
-def enqueue(site, job, machine, follower):
+def _pull(site):
+    """Start jobs from the shared queue while processors are free.
+
+    Of several machines with a free processor the one pulls first that the broker believes to be fastest, of
+    those as fast the first.
+    """
+    shared = site.memory[MACHINES]
+    while site.head[shared] != NOBODY:
+        machine = _fastest_idle(site)
+        if machine == NOBODY:
+            return
+        job = next_waiting(site, shared, machine)
+        _start(site, job, machine)
+        site.placed[job] = site.memory[NOW]
+
+
+@kernel()
+def _fastest_idle(site):
+    best = NOBODY
+    for machine in range(site.memory[MACHINES]):
+        if site.down[machine] > 0 or site.running[machine] == site.cpus[machine]:
+            continue
+        if best == NOBODY or site.believed[machine] < site.believed[best]:
+            best = machine
+    return best
+
+
+@kernel()
+def _start(site, job, machine):
+    """Start a waiting job on a free processor of a machine."""
+    now = site.memory[NOW]
+    take_out(site, job)
+    slot = site.first_slot[machine]
+    while site.slot[slot] != NOBODY:
+        slot += 1
+    site.slot[slot] = job
+    site.machine[job] = machine
+    site.running[machine] += 1
+    site.start[job] = now
+    site.end[job] = now + max(1, int(np.rint(site.length[job] * site.factor[machine])))
+
+
+@kernel()
+def enqueue(site, job, queue, follower):
     """Put a job into a queue before another one, or at its end where that is NOBODY."""
-    leader = site.tail[machine] if follower == NOBODY else site.before[follower]
+    leader = site.tail[queue] if follower == NOBODY else site.before[follower]
     site.before[job], site.after[job] = leader, follower
     if leader == NOBODY:
-        site.head[machine] = job
+        site.head[queue] = job
     else:
         site.after[leader] = job
     if follower == NOBODY:
-        site.tail[machine] = job
+        site.tail[queue] = job
     else:
         site.before[follower] = job
-    site.machine[job] = machine
-    site.waiting[machine] += 1
-    site.backlog[machine] += site.estimate[job]
+    site.machine[job] = queue
+    site.waiting[queue] += 1
+    site.backlog[queue] += site.estimate[job]
 
 
 @kernel()
 def take_out(site, job):
     """Take a waiting job out of its queue; `machine` keeps where it was."""
-    machine, leader, follower = site.machine[job], site.before[job], site.after[job]
+    queue, leader, follower = site.machine[job], site.before[job], site.after[job]
     if leader == NOBODY:
-        site.head[machine] = follower
+        site.head[queue] = follower
     else:
         site.after[leader] = follower
     if follower == NOBODY:
-        site.tail[machine] = leader
+        site.tail[queue] = leader
     else:
         site.before[follower] = leader
     site.before[job] = site.after[job] = NOBODY
-    site.waiting[machine] -= 1
-    site.backlog[machine] -= site.estimate[job]
+    site.waiting[queue] -= 1
+    site.backlog[queue] -= site.estimate[job]
 
 
 @kernel()
 def place(site, job, machine, follower):
     """Send a job that is in no queue to a machine, before a waiting job or (NOBODY) at the queue's end.
 
-    It starts at once if it stands first and a processor is free. A job that comes is decided by this; one
+    Where machines pull, all jobs go to the shared queue, whose number is the number of machines. A job starts
+    at once if it stands first and a processor is free. A job that comes is decided by this; one
     that was taken out counts as moved if it goes to another machine.
     """
     if site.memory[DECIDING] == job:
@@ -179,4 +219,7 @@ def place(site, job, machine, follower):
         site.memory[MOVES] += 1
     site.placed[job] = site.memory[NOW]
     enqueue(site, job, machine, follower)
-    _start_waiting(site, machine)
+    if site.memory[SHARED]:
+        _pull(site)
+    else:
+        _start_waiting(site, machine)

@@ -27,8 +27,6 @@ __all__ = [
 
 #: Where the speed factors come from: told by the machines, learned, or taken to be 1.
 KNOWN, LEARNED, NOMINAL = range(3)
-#: Orders of a queue into which a job is put: last; before later due dates; before longer estimates.
-RELEASE, DUE_DATE, SHORTEST = range(3)
 #: By how much the logarithms of machines' speed factors are expected to differ.
 SPREAD = 0.25
 #: Ended jobs whose predictions are remembered.
@@ -41,7 +39,7 @@ class BrokerState(NamedTuple):
     Attributes
     ----------
     factor
-        Shape (m,), float64: seconds per estimated second.
+        Shape (m,), float64: seconds per estimated second; the site's `believed` itself.
     weight, logs, squares
         Shape (m,), float64: of the logarithms of run time over estimate of ended jobs, each counting
         `forget` times as much as the next on its machine, the sum of weights, the sum and that of squares.
@@ -74,7 +72,7 @@ def new_broker_state(site: Site, speeds: int, forget: float) -> BrokerState:
     machines = len(site.factor)
     weight, logs, squares = np.zeros((3, machines))
     return BrokerState(
-        np.ones(machines),
+        site.believed,
         weight,
         logs,
         squares,
@@ -217,22 +215,6 @@ def queue_tardiness(site, broker, machine, job, follower, without):
         broker.free[slot] += _seconds(site, broker, machine, current)
         late += max(0, broker.free[slot] - site.deadline[current])
     return late
-
-
-@kernel()
-def follower_of(site, job, machine, order):
-    """Return the waiting job before which a job belongs in a queue of that order; NOBODY for the end."""
-    if order == RELEASE:
-        # Later arrivals stand behind; only a job that is moved has any.
-        own, keys = site.submit[job], site.submit
-    elif order == DUE_DATE:
-        own, keys = site.deadline[job], site.deadline
-    else:
-        own, keys = site.estimate[job], site.estimate
-    waiting = site.head[machine]
-    while waiting != NOBODY and (waiting == job or keys[waiting] <= own):
-        waiting = site.after[waiting]
-    return waiting
 
 
 @kernel()

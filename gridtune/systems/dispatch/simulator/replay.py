@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.simulator import predicting, selecting
+from gridtune.systems.dispatch.simulator import ordering, predicting, selecting
 from gridtune.systems.dispatch.simulator.events import advance, place
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.ordering import follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
     bare_broker_state,
     chance_in_time,
@@ -21,7 +22,13 @@ from gridtune.systems.dispatch.simulator.predicting import (
     new_broker_state,
     predicted_finish,
 )
-from gridtune.systems.dispatch.simulator.selecting import EDD, insertion, select_simply, tabu_search
+from gridtune.systems.dispatch.simulator.selecting import (
+    EDD,
+    SHARED_QUEUE,
+    insertion,
+    select_simply,
+    tabu_search,
+)
 from gridtune.systems.dispatch.simulator.state import (
     ARRIVED,
     MACHINES,
@@ -36,11 +43,14 @@ from gridtune.systems.dispatch.simulator.state import (
 
 __all__ = [
     "ASSISTANCE",
+    "INSERTING",
+    "ORDERS",
     "PROBABLE",
     "RULES",
     "SPEEDS",
     "Assistance",
     "DispatchOutcome",
+    "Order",
     "Rule",
     "Speeds",
     "dispatch",
@@ -50,7 +60,9 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
-Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt"]
+Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt", "atc", "shared_queue"]
+#: How a queue is ordered: last come last; by deadline; by estimate; by apparent tardiness cost.
+Order = Literal["fifo", "due_date", "shortest", "atc"]
 #: Where a broker's speed factors come from.
 Speeds = Literal["known", "learned", "nominal"]
 Assistance = Literal["none", "assist", "set_aside"]
@@ -62,6 +74,16 @@ RULES: dict[str, int] = {
     "edd": selecting.EDD,
     "erd": selecting.ERD,
     "spt": selecting.SPT,
+    "atc": selecting.APPARENT_COST,
+    "shared_queue": selecting.SHARED_QUEUE,
+}
+#: The rule that inserts into queues of each order.
+INSERTING: dict[str, Rule] = {"fifo": "erd", "due_date": "edd", "shortest": "spt", "atc": "atc"}
+ORDERS: dict[str, int] = {
+    "fifo": ordering.RELEASE,
+    "due_date": ordering.DUE_DATE,
+    "shortest": ordering.SHORTEST,
+    "atc": ordering.ATC,
 }
 #: How a learner assists: not; by Algorithm 2; besides, it sets aside jobs that will be late everywhere.
 ALONE, ASSIST, SET_ASIDE = range(3)
@@ -113,7 +135,8 @@ class Settings(NamedTuple):
     """The settings of a compiled run.
 
     `whole`, int64: rule, arrivals between repairs (0: none), steps of a repair, how the model of completion
-    times assists the rule. `draws`, shape (n,), float64: a random number for each job.
+    times assists the rule, order of the shared queue. `draws`, shape (n,), float64: a random number for each
+    job.
     """
 
     whole: Int64s
@@ -135,6 +158,8 @@ def dispatch(
     machines: Machines,
     *,
     rule: Rule = "erd",
+    order: Order = "shortest",
+    lookahead: float = 2.0,
     speeds: Speeds = "known",
     repair_every: int = 0,
     repair_steps: int = 10,
@@ -150,8 +175,13 @@ def dispatch(
         The jobs, and the machines they run on.
     rule
         `random`, `round_robin`, `first_available`: simple selectors; jobs go to the end of the queue.
-        `edd`, `erd`, `spt`: into the queue where predicted tardiness grows least, by due date, by release
-        (last) or before longer jobs.
+        `edd`, `erd`, `spt`, `atc`: into the queue where predicted tardiness grows least, by due date, by
+        release (last), before longer jobs, by apparent tardiness cost. `shared_queue`: all jobs wait in one
+        queue, from which the next free processor takes one; of several free ones the fastest machine's.
+    order
+        Of the shared queue.
+    lookahead
+        k of the apparent tardiness cost: how many mean run times ahead a deadline counts.
     speeds
         Speed factors that predictions use: `known`; `learned` from the jobs that have ended; `nominal`: 1.
     repair_every, repair_steps
@@ -171,7 +201,12 @@ def dispatch(
     SimulationError
         If a name is unknown or a number out of range.
     """
-    names = (("rule", rule, RULES), ("speeds", speeds, SPEEDS), ("assistance", assistance, ASSISTANCE))
+    names = (
+        ("rule", rule, RULES),
+        ("order", order, ORDERS),
+        ("speeds", speeds, SPEEDS),
+        ("assistance", assistance, ASSISTANCE),
+    )
     for name, value, allowed in names:
         if value not in allowed:
             raise SimulationError(f"no {name} is named {value!r}", hint=f"one of {', '.join(allowed)}")
@@ -179,12 +214,17 @@ def dispatch(
         raise SimulationError(f"must be above 0 and at most 1, but got {forget}", field="forget")
     if repair_every < 0 or repair_steps < 0:
         raise SimulationError("repairs cannot be counted below 0", field="repair_every")
-    site = new_site(jobs, machines)
+    if not lookahead > 0:
+        raise SimulationError(f"must be above 0, but got {lookahead}", field="lookahead")
+    shared = rule == "shared_queue"
+    if shared and (repair_every or assistance != "none"):
+        raise SimulationError("nothing repairs or assists a shared queue: no job is bound to a machine in it")
+    by_cost = rule == "atc" or (shared and order == "atc")
+    site = new_site(jobs, machines, shared=shared, lookahead=lookahead if by_cost else 0.0)
     broker = new_broker_state(site, SPEEDS[speeds], forget)
     n, m = len(jobs), len(machines)
-    settings = Settings(
-        np.array([RULES[rule], repair_every, repair_steps, ASSISTANCE[assistance]], np.int64), rng.random(n)
-    )
+    whole = [RULES[rule], repair_every, repair_steps, ASSISTANCE[assistance], ORDERS[order]]
+    settings = Settings(np.array(whole, np.int64), rng.random(n))
     run_log = RunLog(np.full(n, np.nan), *np.zeros((2, n), np.int64), *np.zeros((2, m), np.int64))
     run_rule(site, broker, settings, run_log)
     return outcome_of(site, run_log.chance, run_log.overruled != 0)
@@ -230,6 +270,9 @@ def run_rule(site_arrays, broker_arrays, settings, log_arrays):
                 run_log.overruled[job] = 1 if target != machine else 0
                 run_log.chance[job], machine = likely, target
                 broker.predicted[job] = predicted_finish(site, broker, machine, job, NOBODY) - now
+        elif rule == SHARED_QUEUE:
+            machine = site.memory[MACHINES]
+            follower = follower_of(site, job, machine, settings.whole[4])
         else:
             machine, follower, ending = insertion(site, broker, job, rule)
             broker.predicted[job] = ending - now

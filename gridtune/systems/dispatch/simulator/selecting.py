@@ -1,4 +1,4 @@
-"""Rules that choose a machine: simple selectors, insertion by due date, release or length; and tabu search.
+"""Rules that choose a machine: simple selectors, insertion in several orders; and tabu search.
 
 Source of selectors, insertion and tabu search: Vladušič, "Using the black-box approach with machine learning
 methods in order to improve job scheduling in GRID environments", sections 2.2.2 and 2.3; Klusáček, Matyska,
@@ -11,12 +11,9 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.simulator.events import place, take_out
+from gridtune.systems.dispatch.simulator.ordering import ATC, DUE_DATE, RELEASE, SHORTEST, follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
-    DUE_DATE,
-    RELEASE,
-    SHORTEST,
     any_up,
-    follower_of,
     most_tardy_job,
     predicted_finish,
     queue_tardiness,
@@ -25,10 +22,10 @@ from gridtune.systems.dispatch.simulator.state import MACHINES, NEVER, NOBODY
 
 __all__ = ["insertion", "select_simply", "tabu_search"]
 
-#: Rules: the first three look at queues only, the others insert.
-RANDOM, ROUND_ROBIN, FIRST_AVAILABLE, EDD, ERD, SPT = range(6)
-#: The order of the queue into which each of the rules puts a job.
-ORDERS = (RELEASE, RELEASE, RELEASE, DUE_DATE, RELEASE, SHORTEST)
+#: Rules: the first three look at queues only, the next four insert, the last lets machines pull.
+RANDOM, ROUND_ROBIN, FIRST_AVAILABLE, EDD, ERD, SPT, APPARENT_COST, SHARED_QUEUE = range(8)
+#: The order of the queue into which each of the rules but the last puts a job.
+ORDERS = (RELEASE, RELEASE, RELEASE, DUE_DATE, RELEASE, SHORTEST, ATC)
 
 
 @kernel()
@@ -77,12 +74,13 @@ def insertion(site, broker, job, rule):
     for machine in range(site.memory[MACHINES]):
         if up and site.down[machine] > 0:
             continue
-        if rule == ERD:
-            follower, behind = NOBODY, 0
-        elif rule == EDD:
-            follower, behind = follower_of(site, job, machine, DUE_DATE), 0
-        else:
+        behind = 0
+        if rule == SPT:
             follower, behind = _place_by_length(site, job, machine)
+        elif rule == ERD:
+            follower = NOBODY
+        else:
+            follower = follower_of(site, job, machine, ORDERS[rule])
         ending = predicted_finish(site, broker, machine, job, follower)
         growth = max(0, ending - site.deadline[job])
         if rule == SPT:

@@ -1,7 +1,8 @@
 """The state of the compiled dispatch simulator: jobs, machines and their queues, in columns.
 
 A queue is a doubly linked list through the jobs' columns, so that a broker can put a job before any other
-and take it out again at no cost that grows with the queue.
+and take it out again at no cost that grows with the queue. Each machine has one; behind theirs stands the
+shared queue, from which machines pull where the broker binds late.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ NOBODY = -1
 
 #: Places in `Site.memory`. Its size: jobs, machines, processors of all machines, changes.
 #: Then the current second; jobs that have arrived, that have ended; changes made; the job that waits for a
-#: decision (or NOBODY); jobs restarted after a failure; moves of jobs to other machines' queues.
+#: decision (or NOBODY); jobs restarted after a failure; moves of jobs to other machines' queues; whether
+#: machines pull from the shared queue.
 (
     JOBS,
     MACHINES,
@@ -37,8 +39,9 @@ NOBODY = -1
     DECIDING,
     RESTARTS,
     MOVES,
+    SHARED,
     MEMORY,
-) = range(12)
+) = range(13)
 
 #: Kinds of changes: a new speed factor, a failure, a repair.
 SPEED, FAILURE, REPAIR = range(3)
@@ -57,12 +60,18 @@ class Site(NamedTuple):
         estimate of that; when it is due.
     factor
         Shape (m,), float64: a job of length L runs for L × factor seconds.
-    cpus, down, running, waiting
-        Shape (m,), int64: processors; failures not yet repaired; jobs that run and that wait.
-    backlog
-        Shape (m,), int64: sum of the estimates of the jobs that wait.
+    believed
+        Shape (m,), float64: the speed factor that the broker believes in.
+    lookahead
+        Shape (1,), float64: k of the apparent tardiness cost, by which the next job is taken; 0 to take the
+        first of the queue.
+    cpus, down, running
+        Shape (m,), int64: processors; failures not yet repaired; jobs that run.
+    waiting, backlog
+        Shape (m + 1,), int64: jobs that wait, and the sum of their estimates; the last entry is the shared
+        queue's.
     head, tail
-        Shape (m,), int64: first and last job of the queue.
+        Shape (m + 1,), int64: first and last job of the queue.
     first_slot
         Shape (m + 1,), int64: where in `slot` the machine's processors begin.
     slot
@@ -70,7 +79,8 @@ class Site(NamedTuple):
     after, before
         Shape (n,), int64: neighbours of a waiting job in its queue.
     machine, placed, start, finish
-        Shape (n,), int64: where a job was sent, when that was decided last, when it started last and ended.
+        Shape (n,), int64: where a job was sent (m: to the shared queue), when that was decided last, when it
+        started last and ended.
     end
         Shape (n,), int64: when a running job will end; no broker may look at it.
     ended
@@ -80,7 +90,7 @@ class Site(NamedTuple):
     change_value
         Shape (changes,), float64: the new factor of a `SPEED` change.
     memory
-        Shape (12,), int64: single numbers, see the constants above.
+        Shape (13,), int64: single numbers, see the constants above.
     """
 
     submit: Int64s
@@ -88,6 +98,8 @@ class Site(NamedTuple):
     estimate: Int64s
     deadline: Int64s
     factor: Float64s
+    believed: Float64s
+    lookahead: Float64s
     cpus: Int64s
     down: Int64s
     running: Int64s
@@ -112,20 +124,35 @@ class Site(NamedTuple):
     memory: Int64s
 
 
-def new_site(jobs: Any, machines: Any) -> Site:
-    """Return a site before its first job, of the `DispatchJobs` and `Machines` of the model."""
+def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float = 0.0) -> Site:
+    """Return a site before its first job.
+
+    Parameters
+    ----------
+    jobs, machines
+        The `DispatchJobs` and `Machines` of the model.
+    shared
+        Whether machines pull from the shared queue.
+    lookahead
+        See `Site.lookahead`.
+    """
     n, m, changes = len(jobs.submit), len(machines.factor), machines.changes
     nothing = np.full((8, n), -1, np.int64)
-    none, empty = np.zeros((4, m), np.int64), np.full((2, m), -1, np.int64)
+    none = np.zeros((2, m), np.int64)
+    queued, empty = np.zeros((2, m + 1), np.int64), np.full((2, m + 1), -1, np.int64)
     first_slot = np.concatenate([[0], np.cumsum(machines.cpus)]).astype(np.int64)
     slots = int(first_slot[-1])
     memory = np.zeros(MEMORY, np.int64)
     memory[[JOBS, MACHINES, SLOTS, CHANGES, DECIDING]] = n, m, slots, len(changes.time), NOBODY
+    memory[SHARED] = shared
     columns: tuple[Any, ...] = (
         *(np.array(column, np.int64) for column in (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)),
         np.array(machines.factor, np.float64),
+        np.ones(m),
+        np.array([lookahead], np.float64),
         np.array(machines.cpus, np.int64),
         *none,
+        *queued,
         *empty,
         first_slot,
         np.full(slots, NOBODY, np.int64),
@@ -148,6 +175,8 @@ def bare_site(site):
         bare(site.estimate),
         bare(site.deadline),
         bare(site.factor),
+        bare(site.believed),
+        bare(site.lookahead),
         bare(site.cpus),
         bare(site.down),
         bare(site.running),

@@ -18,7 +18,7 @@ from gridtune.systems.dispatch.simulator.model import (
     no_changes,
     speed_changes,
 )
-from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, RULES, SPEEDS, dispatch
+from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, ORDERS, RULES, SPEEDS, dispatch
 from gridtune.systems.dispatch.simulator.state import FAILURE, REPAIR
 from tests.systems.dispatch.simulator.twin import (
     ReferenceBroker,
@@ -113,7 +113,7 @@ def test_selectors_alone_and_assisted(case, seed, rule, assistance, speeds):
 @given(
     cases(),
     st.integers(0, 2**32 - 1),
-    st.sampled_from(["edd", "erd", "spt"]),
+    st.sampled_from(["edd", "erd", "spt", "atc"]),
     st.sampled_from(sorted(SPEEDS)),
     st.sampled_from([0, 1, 3, 10]),
     st.integers(1, 12),
@@ -125,7 +125,45 @@ def test_insertion_and_tabu_search(case, seed, rule, speeds, every, steps, forge
     expect_equal(*case, seed, rule=rule, speeds=speeds, **options)
 
 
-@given(cases(), st.sampled_from(sorted(RULES)))
+@given(
+    cases(),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(sorted(ORDERS)),
+    st.sampled_from(sorted(SPEEDS)),
+    st.sampled_from([0.5, 2.0, 10.0]),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_shared_queue(case, seed, order, speeds, lookahead):
+    options = {"order": order, "speeds": speeds, "lookahead": lookahead}
+    expect_equal(*case, seed, rule="shared_queue", **options)
+
+
+@given(cases(), st.sampled_from(sorted(ORDERS)))
+@settings(max_examples=40, deadline=None)
+def test_no_machine_idles_while_a_job_waits_in_the_shared_queue(case, order):
+    jobs, machines = case
+    machines = Machines(machines.factor, machines.cpus)
+    outcome = dispatch(jobs, machines, rule="shared_queue", order=order, rng=np.random.default_rng(0))
+    assert (outcome.placed == outcome.start).all()
+    for time in np.unique(outcome.start):
+        running = (outcome.start <= time) & (outcome.finish > time)
+        waiting = (jobs.submit <= time) & (outcome.start > time)
+        assert not waiting.any() or running.sum() == machines.cpus.sum()
+
+
+def test_a_short_job_that_is_due_soon_goes_first_by_apparent_cost():
+    """By hand, k = 1, p = 10, 20, 10 s, mean 40/3, slack 0, 0, 90 s at 0: costs 1/10, 1/20, exp(−6.75)/10."""
+    ones = np.ones(4, np.int64)
+    jobs = DispatchJobs(
+        ones * 0, np.array([5, 20, 10, 10]), np.array([5, 20, 10, 10]), np.array([5, 20, 100, 10]), ones
+    )
+    machines = Machines(np.ones(1), ones[:1])
+    for rule in ("atc", "shared_queue"):
+        options = {"rule": rule, "order": "atc", "lookahead": 1.0, "rng": np.random.default_rng(0)}
+        assert dispatch(jobs, machines, **options).start.tolist() == [0, 15, 35, 5]
+
+
+@given(cases(), st.sampled_from(sorted(set(RULES) - {"shared_queue"})))
 @settings(max_examples=60, deadline=None)
 def test_no_processor_runs_two_jobs_and_none_idles_beside_a_queue(case, rule):
     jobs, machines = case
@@ -156,7 +194,7 @@ def test_a_later_estimate_or_length_changes_nothing_before_it():
             length[job] += 1000
             changed = DispatchJobs(jobs.submit, length, jobs.estimate, jobs.deadline, jobs.batch)
             after = dispatch(changed, machines, rule=rule, speeds="learned", rng=np.random.default_rng(1))
-            placed = jobs.submit < before.finish[job]
+            placed = before.placed < before.finish[job]
             assert (before.machine[placed] == after.machine[placed]).all()
 
 
@@ -220,6 +258,9 @@ def test_machines_fail_and_recover_at_the_drawn_times():
     [
         ({"rule": "fifo"}, "no rule is named 'fifo'"),
         ({"speeds": "guessed"}, "no speeds is named"),
+        ({"order": "random"}, "no order is named"),
+        ({"lookahead": 0.0}, "above 0"),
+        ({"rule": "shared_queue", "repair_every": 10}, "shared queue"),
         ({"assistance": "much"}, "no assistance is named"),
         ({"forget": 0.0}, "above 0"),
         ({"repair_every": -1}, "below 0"),

@@ -71,6 +71,10 @@ class ReferenceSite:
         self.jobs, self.machines = list(jobs), list(machines)
         self.coming, self.changes = deque(self.jobs), deque(changes)
         self.ended: list[ReferenceJob] = []
+        # Where machines pull: what waits for any of them.
+        self.shared: list[ReferenceJob] | None = None
+        self.lookahead: float | None = None
+        self.believed = [1.0] * len(self.machines)
         self.now = self.restarts = self.moves = 0
 
     def next_job(self) -> ReferenceJob | None:
@@ -88,8 +92,7 @@ class ReferenceSite:
                     self.ended.append(job)
             while self.changes and self.changes[0][0] == self.now:
                 self._change(*self.changes.popleft()[1:])
-            for machine in self.machines:
-                self.start_waiting(machine)
+            self.start_all()
             if self.coming and self.coming[0].submit == self.now:
                 return self.coming.popleft()
         return None
@@ -111,26 +114,57 @@ class ReferenceSite:
             thrown = sorted(machine.running, key=lambda job: job.number)
             for job in thrown:
                 job.start = job.end = None
-            machine.queue[:0] = thrown
+            queue = machine.queue if self.shared is None else self.shared
+            queue[:0] = thrown
             machine.running.clear()
             self.restarts += len(thrown)
         else:
             machine.downs -= 1
 
-    def start_waiting(self, machine: ReferenceMachine) -> None:
-        """Start jobs from the queue's front."""
-        while machine.idle and machine.queue:
-            job = machine.queue.pop(0)
-            job.start = self.now
-            job.end = self.now + max(1, round(job.length * machine.factor))
-            machine.running.append(job)
+    def start_all(self) -> None:
+        """Start jobs on all machines, from their own queues or from the shared one."""
+        if self.shared is None:
+            for index, machine in enumerate(self.machines):
+                while machine.idle and machine.queue:
+                    self._start(index, machine.queue)
+            return
+        while self.shared and any(machine.idle for machine in self.machines):
+            idle = [index for index, machine in enumerate(self.machines) if machine.idle]
+            index = min(idle, key=lambda index: self.believed[index])
+            self.shared[self._next(index, self.shared)].placed = self.now
+            self._start(index, self.shared)
+
+    def _next(self, index: int, queue: Sequence[ReferenceJob]) -> int:
+        """Return the position of the job that a machine takes."""
+        if self.lookahead is None:
+            return 0
+        costs = apparent_costs(queue, self.believed[index], self.lookahead, self.now)
+        return costs.index(max(costs))
+
+    def _start(self, index: int, queue: list[ReferenceJob]) -> None:
+        machine = self.machines[index]
+        job = queue.pop(self._next(index, queue))
+        job.machine, job.start = index, self.now
+        job.end = self.now + max(1, round(job.length * machine.factor))
+        machine.running.append(job)
 
     def place(self, job: ReferenceJob, index: int, position: int) -> None:
         """Put a job into a queue at a position."""
         self.moves += job.machine is not None and job.machine != index
         job.machine, job.placed = index, self.now
         self.machines[index].queue.insert(position, job)
-        self.start_waiting(self.machines[index])
+        self.start_all()
+
+
+def apparent_costs(queue: Sequence[ReferenceJob], factor: float, lookahead: float, now: int) -> list[float]:
+    """Return each job's apparent tardiness cost, as a logarithm: the most urgent has the largest."""
+    mean = sum(job.estimate for job in queue) / len(queue) * factor
+    costs = []
+    for job in queue:
+        seconds = job.estimate * factor
+        slack = max(0.0, job.deadline - seconds - now)
+        costs.append(-slack / (lookahead * mean) - math.log(seconds))
+    return costs
 
 
 def first_above(own: int, keys: Sequence[int]) -> int:
@@ -147,12 +181,12 @@ class ReferenceBroker:
     site
         Where it sends jobs.
     rule
-        `random`, `round_robin`, `first_available`, `edd`, `erd` or `spt`.
+        `random`, `round_robin`, `first_available`, `edd`, `erd`, `spt`, `atc` or `shared_queue`.
     speeds
         `known`, `learned` or `nominal`.
     chances
         A random number for each job.
-    repair_every, repair_steps, assistance, forget
+    order, lookahead, repair_every, repair_steps, assistance, forget
         As in `gridtune.systems.dispatch.simulator.replay.dispatch`.
     """
 
@@ -163,6 +197,8 @@ class ReferenceBroker:
         speeds: str,
         chances: Sequence[float],
         *,
+        order: str = "shortest",
+        lookahead: float = 2.0,
         repair_every: int = 0,
         repair_steps: int = 10,
         assistance: str = "none",
@@ -171,7 +207,12 @@ class ReferenceBroker:
         self.site, self.rule, self.speeds, self.chances = site, rule, speeds, chances
         self.repair_every, self.repair_steps = repair_every, repair_steps
         self.assistance, self.forget = assistance, forget
-        self.factors = [1.0] * len(site.machines)
+        self.order, self.lookahead = order, lookahead
+        self.factors = site.believed
+        if rule == "shared_queue":
+            site.shared = []
+        if rule == "atc" or (rule == "shared_queue" and order == "atc"):
+            site.lookahead = lookahead
         self.sums = [(0.0, 0.0, 0.0)] * len(site.machines)
         self.ratios: deque[float] = deque(maxlen=200)
         self.learned = self.recorded = 0
@@ -180,6 +221,11 @@ class ReferenceBroker:
         """Decide on every job."""
         while (job := self.site.next_job()) is not None:
             self.learn()
+            if self.site.shared is not None:
+                job.placed = self.site.now
+                self.site.shared.insert(self.place_in(self.site.shared, job), job)
+                self.site.start_all()
+                continue
             index, position = self.decide(job)
             self.site.place(job, index, position)
             if self.repair_every and (job.number + 1) % self.repair_every == 0:
@@ -201,7 +247,7 @@ class ReferenceBroker:
             self.estimate_factors()
         self.learned = len(self.site.ended)
         if self.speeds == "known":
-            self.factors = [machine.factor for machine in self.site.machines]
+            self.factors[:] = [machine.factor for machine in self.site.machines]
 
     def estimate_factors(self) -> None:
         """Shrink each machine's mean logarithm towards the mean of all."""
@@ -215,6 +261,14 @@ class ReferenceBroker:
             if own > 0:
                 apart = (logs / own - overall) * (0.25 * 0.25 / (0.25 * 0.25 + variance / own))
             self.factors[index] = math.exp(overall + apart + 0.5 * variance)
+
+    def place_in(self, queue: Sequence[ReferenceJob], job: ReferenceJob) -> int:
+        """Return the position of a job in the shared queue."""
+        if self.order == "due_date":
+            return first_above(job.deadline, [waiting.deadline for waiting in queue])
+        if self.order == "shortest":
+            return first_above(job.estimate, [waiting.estimate for waiting in queue])
+        return len(queue)
 
     # Predictions ------------------------------------------------------------------------------------
 
@@ -259,7 +313,7 @@ class ReferenceBroker:
     def decide(self, job: ReferenceJob) -> tuple[int, int]:
         """Return machine and position for a job that comes."""
         now = self.site.now
-        if self.rule in {"edd", "erd", "spt"}:
+        if self.rule in {"edd", "erd", "spt", "atc"}:
             index, position, end = self.insert(job)
             job.predicted = end - now
             job.chance = self.chance(job, job.predicted)
@@ -318,6 +372,11 @@ class ReferenceBroker:
                 position = len(queue)
             elif self.rule == "edd":
                 position = first_above(job.deadline, [waiting.deadline for waiting in queue])
+            elif self.rule == "atc":
+                *others, own = apparent_costs(
+                    [*queue, job], self.factors[index], self.lookahead, self.site.now
+                )
+                position = next((place for place, cost in enumerate(others) if cost < own), len(queue))
             else:
                 position = first_above(job.estimate, [waiting.estimate for waiting in queue])
             with_it = [*queue[:position], job, *queue[position:]]
