@@ -84,7 +84,8 @@ def test_a_cell_keeps_its_id_and_its_result(cell: dict[str, Any], traces: Any) -
     for name, value in cell["metrics"].items():
         renamed = system.renamed_metrics.get(name, RenamedMetric(name))
         expected[renamed.name] = value * renamed.factor
-    assert set(results) == set(expected), changed(system)
+    # A metric that is added later renames no cell and has no golden value.
+    assert set(expected) <= set(results), changed(system)
     differing = {
         name: (value, results[name]) for name, value in expected.items() if not same(value, results[name])
     }

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.report.cells import Configuration, baselines, collect, replicate_labels, value_matrix
+from gridtune.report.gap import bounds_of, gap_to_bound
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.placing import means_of, placed, plain
 from gridtune.report.ranking import LEVEL, SEED, prepare, ranking_schema, verdict_of
@@ -56,6 +57,8 @@ class _Part(NamedTuple):
     ----------
     relative, low, high
         Relative difference to the baseline there, and its interval.
+    gap
+        How far the mean is from its bound there; NaN without one.
     values, base
         Both samples over the size of the baseline's mean; NaN where there is no pair.
     """
@@ -63,6 +66,7 @@ class _Part(NamedTuple):
     relative: float
     low: float
     high: float
+    gap: float
     values: FloatArray
     base: FloatArray
 
@@ -111,7 +115,8 @@ def rank_overall(
     -------
     pyarrow.Table or None
         A table with the columns of `rank` but for the stratum's; `relative` is the mean over the strata
-        of the mean paired difference over the size of the baseline's mean there. Its interval, combined
+        of the mean paired difference over the size of the baseline's mean there, `gap` the mean over them
+        of the gaps to the bound. Its interval, combined
         from those of the strata, and the verdict hold for these very strata.
         `logs` is the number of different logs among them, and `by_log_low` and `by_log_high` the
         interval of the mean over logs, each log's mean counting as one observation (`mean_interval`); null
@@ -132,9 +137,11 @@ def rank_overall(
     lengths = [len(replicate_labels(configurations)) for configurations in groups.values()]
     units = _units(groups.values(), logs)
     by_parameters: dict[tuple[Any, ...], _Compared] = {}
-    for number, configurations in enumerate(groups.values()):
+    bounds = bounds_of(table, objective, columns, parameters)
+    for number, (stratum, configurations) in enumerate(groups.items()):
         bases = baselines(configurations, own_baseline, {})
-        parts = _parts(value_matrix(configurations), bases)
+        values = value_matrix(configurations)
+        parts = _parts(values, bases, gap_to_bound(values, bounds.get(stratum), direction))
         for index, configuration in enumerate(configurations):
             key = tuple(configuration.parameters.values())
             entry = by_parameters.setdefault(key, _Compared(configuration, bool(bases[index] == index)))
@@ -183,7 +190,7 @@ def logs_of(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any,
     return [next(iter(sums[name])) or name if len(sums[name]) == 1 else name for name in names]
 
 
-def _parts(values: FloatArray, bases: npt.NDArray[np.int64]) -> list[_Part]:
+def _parts(values: FloatArray, bases: npt.NDArray[np.int64], gaps: FloatArray) -> list[_Part]:
     """Return the part of each configuration of a stratum, compared with its baseline (-1: none)."""
     base = np.vstack([values, np.full(values.shape[1], math.nan)])[bases]
     paired = paired_difference(values, base, rng=np.random.default_rng(SEED), confidence=LEVEL)
@@ -192,7 +199,7 @@ def _parts(values: FloatArray, bases: npt.NDArray[np.int64]) -> list[_Part]:
     size = np.abs(means_of(base))
     size = np.where(size > 0, size, math.nan)[:, None]
     intervals = (np.atleast_1d(x) for x in (paired.relative, paired.relative_low, paired.relative_high))
-    return [_Part(*row) for row in zip(*intervals, values / size, base / size, strict=True)]
+    return [_Part(*row) for row in zip(*intervals, gaps, values / size, base / size, strict=True)]
 
 
 def _units(groups: Iterable[Sequence[Configuration]], logs: Sequence[str]) -> list[npt.NDArray[np.int64]]:
@@ -238,6 +245,7 @@ def _statistics(
         "relative": means,
         "relative_low": np.where(own, math.nan, low),
         "relative_high": np.where(own, math.nan, high),
+        "gap": [float(np.mean([part.gap for part in entry.parts.values()])) for entry in compared],
         "p_value": joint_paired_p_values(first, second, rng=np.random.default_rng(SEED)),
         "logs": np.where(own, len(names), counts),
         "by_log_low": over_logs.low,

@@ -15,10 +15,12 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.errors import MetricError
 from gridtune.report.cells import Configuration, baselines, collect, replicate_kind, value_matrix
+from gridtune.report.gap import bounds_of, gap_to_bound
 from gridtune.report.labels import PARAMETER_PREFIX, column_of, parameter_names, value_text
 from gridtune.report.placing import comparable_means, means_of, placed, plain
 from gridtune.statistics.inference import interquartile_mean, paired_difference
@@ -26,6 +28,8 @@ from gridtune.statistics.joint import joint_paired_p_values
 from gridtune.statistics.means import mean_interval
 
 __all__ = ["LEVEL", "RankingHead", "Verdict", "configuration_parameters", "rank", "ranking_head", "strata"]
+
+FloatArray = npt.NDArray[np.float64]
 
 #: Confidence of every interval, and one minus the level of every verdict.
 LEVEL = 0.95
@@ -52,7 +56,7 @@ _AFTER = (
     pa.field("planned", pa.int64()),
     pa.field("complete", pa.bool_()),
     pa.field("failures", pa.int64()),
-    *(pa.field(name, pa.float64()) for name in ("mean", "iqm", "ci_low", "ci_high")),
+    *(pa.field(name, pa.float64()) for name in ("mean", "iqm", "ci_low", "ci_high", "gap")),
     pa.field("pairs", pa.int64()),
     *(pa.field(name, pa.float64()) for name in ("diff", "diff_low", "diff_high")),
     *(pa.field(name, pa.float64()) for name in ("relative", "relative_low", "relative_high")),
@@ -151,9 +155,10 @@ def rank(
         share a rank; those without come last, in order of their difference to the best on the replicates
         that both have), `configuration_id`, `is_baseline`, the parameters, `n` (replicates with a value),
         `planned`, `complete`, `failures`, `mean`, `iqm`, `ci_low` and `ci_high` (95 % interval of the
-        mean), `pairs` (replicates shared with the baseline), `diff`, `diff_low`, `diff_high`
-        (configuration minus baseline), the same as fractions of the baseline's mean in `relative*`,
-        `p_value` (sign-flip test of all the stratum's configurations together) and `verdict`.
+        mean), `gap` (how far the mean is from that of the metric `<objective>_bound`, as a fraction of the
+        latter; null without one), `pairs` (replicates shared with the baseline), `diff`, `diff_low`,
+        `diff_high` (configuration minus baseline), the same as fractions of the baseline's mean in
+        `relative*`, `p_value` (sign-flip test of all the stratum's configurations together) and `verdict`.
 
     Raises
     ------
@@ -164,10 +169,11 @@ def rank(
         table, objective, direction=direction, baseline=baseline, group_by=group_by, unit=unit
     )
     rows: list[dict[str, Any]] = []
+    bounds = bounds_of(table, objective, columns, parameters)
     for stratum, configurations in collect(table, objective, columns, parameters).items():
         rows += [
             dict(zip(head.group_by, stratum, strict=True)) | row
-            for row in _rank_stratum(configurations, stratum, head)
+            for row in _rank_stratum(configurations, bounds.get(stratum), stratum, head)
         ]
     return pa.Table.from_pylist(rows, schema=ranking_schema(table, columns, parameters, head))
 
@@ -278,7 +284,10 @@ def ranking_schema(
 
 
 def _rank_stratum(
-    configurations: Sequence[Configuration], stratum: tuple[Any, ...], head: RankingHead
+    configurations: Sequence[Configuration],
+    bounds: FloatArray | None,
+    stratum: tuple[Any, ...],
+    head: RankingHead,
 ) -> list[dict[str, Any]]:
     values = value_matrix(configurations)
     planned = values.shape[1]
@@ -296,6 +305,7 @@ def _rank_stratum(
         "iqm": interquartile_mean(values),
         "ci_low": interval.low,
         "ci_high": interval.high,
+        "gap": gap_to_bound(values, bounds, head.direction),
         "pairs": np.where(compared, paired.n, 0),
         **{
             name: np.where(compared, getattr(paired, attribute), math.nan)

@@ -43,6 +43,7 @@ INCOMPLETE_NOTE = (
     "* not every replicate has a result: without a rank, in order of the difference to the best "
     "on the replicates that both have"
 )
+GAP_NOTE = "gap: how far the mean is from a bound that no policy can beat; the best possible is in between"
 #: What replicates are, for headings, and what follows from it for their intervals.
 _REPLICATES = {
     "window": (
@@ -80,6 +81,8 @@ def _columns(rows: Sequence[dict[str, Any]], varying: Sequence[str], head: Ranki
         columns.append(_Column("mean", False, [number_text(row["mean"]) for row in rows]))
         columns.append(_Column("95 %", False, intervals))
         columns.append(_Column("IQM", False, [number_text(row["iqm"]) for row in rows]))
+    if any(row["gap"] is not None for row in rows):
+        columns.append(_Column("gap", False, [percent_text(row["gap"]) for row in rows]))
     if any(row["pairs"] for row in rows):
         columns.append(_Column("to baseline", False, [percent_text(row["relative"]) for row in rows]))
         columns.append(
@@ -203,6 +206,8 @@ def ranking_notes(
         return
     elif not all(row["complete"] for row in shown):
         yield INCOMPLETE_NOTE
+    if any(row["gap"] is not None for row in shown):
+        yield GAP_NOTE
     compared = sum(row["p_value"] is not None for row in every)
     if compared:
         yield (

@@ -21,6 +21,7 @@ from gridtune.core.cells import CellResult, cell_id_of, finite_json, replicate_s
 from gridtune.core.measure import Direction
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
+from gridtune.report.gap import BOUND
 from gridtune.sweep.plan import space_points
 from gridtune.sweep.results import results_table
 from gridtune.sweep.runner import CellRun, run_cell
@@ -154,6 +155,14 @@ class SystemConformance:
             assert metric.direction in get_args(Direction), name
             for text in (metric.unit, metric.formula, metric.source):
                 assert text.strip(), name
+
+    def test_bounds_are_of_metrics_of_the_same_unit(self) -> None:
+        """A metric named `<metric>_bound` bounds a metric that there is, has its unit and is no goal."""
+        metrics = self.subject.metrics
+        for name in [name for name in metrics if name.endswith(BOUND)]:
+            bounded = metrics[name.removesuffix(BOUND)]
+            assert (metrics[name].unit, metrics[name].direction) == (bounded.unit, "none"), name
+            assert bounded.direction != "none", name
 
     def test_renamed_things_have_names_now(self) -> None:
         """An old name of a metric or parameter leads to one that there is, and is none itself."""

@@ -203,7 +203,7 @@ def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         values[name] = None if row["relative"] is None else 100 * row["relative"]
         if not number:
             values["rank"] = row["rank"]
-        for statistic in ("ci_low", "ci_high", "iqm"):
+        for statistic in ("ci_low", "ci_high", "iqm", "gap"):
             values[f"{objective}.{statistic}"] = row[statistic]
     return {
         name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)

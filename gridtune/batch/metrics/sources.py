@@ -4,10 +4,12 @@ __all__ = [
     "FEITELSON_1997",
     "FEITELSON_1998",
     "FEITELSON_2001",
+    "GOEMANS_2002",
     "JAIN_1984",
     "KRALLMANN_1999",
     "LARSON_1987",
     "LITTLE_1961",
+    "PINEDO_2016",
     "SABIN_2004",
     "SABIN_2005",
     "SHUTDOWN_2022",
@@ -22,6 +24,10 @@ FEITELSON_1997 = (
 )
 FEITELSON_1998 = "Feitelson and Rudolph, “Metrics and benchmarking for parallel job scheduling”, JSSPP 1998"
 FEITELSON_2001 = "Feitelson, “Metrics for parallel job scheduling and their convergence”, JSSPP 2001"
+GOEMANS_2002 = (
+    "Goemans, Queyranne, Schulz, Skutella and Wang, “Single machine scheduling with release dates”, SIAM "
+    "Journal on Discrete Mathematics 15, 2002"
+)
 JAIN_1984 = (
     "Jain, Chiu and Hawe, “A quantitative measure of fairness and discrimination for resource allocation in "
     "shared computer systems”, DEC-TR-301, 1984"
@@ -35,6 +41,7 @@ LARSON_1987 = (
     "35, 1987"
 )
 LITTLE_1961 = "Little, “A proof for the queuing formula L = λW”, Operations Research 9, 1961"
+PINEDO_2016 = "Pinedo, “Scheduling: theory, algorithms, and systems”, Springer 2016"
 SABIN_2004 = (
     "Sabin, Kochhar and Sadayappan, “Job fairness in non-preemptive job scheduling”, ICPP 2004, "
     "doi 10.1109/ICPP.2004.1327920"

@@ -38,6 +38,7 @@ _NUMBERS = {
     "low": "ci_low",
     "high": "ci_high",
     "iqm": "iqm",
+    "gap": "gap",
     "relative": "relative",
     "relativeLow": "relative_low",
     "relativeHigh": "relative_high",

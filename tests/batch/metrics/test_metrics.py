@@ -73,6 +73,8 @@ BY_HAND = {
     "processor_bounded_slowdown_max": 12.0,
     # Areas: 200, 200, 120, 0, 4; together 524.
     "area_weighted_response": (200 * 100 + 200 * 140 + 120 * 60 + 4 * 114) / 524,
+    # The work left is 200, 180 + 200 after 10 s, 340 + 120 after 20 s, 380 + 4 after 40 s, none after 136 s.
+    "area_weighted_response_bound": (1900 + 3600 + 8400 + 384 * 48 + 18608) / 524,
     "area_weighted_slowdown": (200 * 1 + 200 * 2.8 + 120 * 1 + 4 * 28.5) / 524,
     "area_weighted_bounded_slowdown": (200 * 1 + 200 * 2.8 + 120 * 1 + 4 * 11.4) / 524,
     "jobs": 5.0,

@@ -62,6 +62,7 @@ function columnsOf(table, view) {
     columns.push({ title: "95 %", text: (row) => rangeText(view.low[row], view.high[row], numberText) });
     if (!compared) columns.push({ title: "interval of the mean", draw: meanInterval(view) });
   }
+  if (view.gap && view.gap.some(isNumber)) columns.push({ key: "gap", title: "gap", text: (row) => percentText(view.gap[row]) });
   if (compared) {
     columns.push({ key: "relative", title: "to baseline", text: (row) => (table.baseline.includes(row) ? "" : percentText(view.relative[row])) });
     columns.push({ title: "95 % paired", text: (row) => (isNumber(view.relativeLow[row]) ? rangeText(view.relativeLow[row], view.relativeHigh[row], percentText) : "") });
