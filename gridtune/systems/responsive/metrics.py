@@ -6,6 +6,7 @@ fills at the beginning and drains at the end. Decisions are those of the jobs th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -35,11 +36,14 @@ LEFT_OUT, LARGEST_LEFT_OUT = 500, 0.125
 PROMPT = 120
 PEREZ_2009 = "Perez et al., “Responsive Elastic Computing”, GMAC 2009"
 PEREZ_2010 = "Perez et al., ESN-FQ for grid scheduling, 2010"
+FEITELSON = "Feitelson & Rudolph, JSSPP 1998"
+#: Shortest run time that a bounded slowdown is relative to, seconds.
+THRESHOLD = 10
 
 
 def _class_measures(kind: str) -> dict[str, Measure]:
     of_w, of_wait = f"{PEREZ_2009}, eq. 1 and section 5.2", f"{PEREZ_2009}, section 5.2 (queuing delay)"
-    prompt = f"{PEREZ_2010}, sections 2.2 and 5.2"
+    prompt, ours = f"{PEREZ_2010}, sections 2.2 and 5.2", "gridtune"
     return {
         f"{kind}_responsiveness_mean": Measure(
             "1", "max", f"mean W over {kind} jobs, W = run/(run + wait)", source=of_w
@@ -56,6 +60,15 @@ def _class_measures(kind: str) -> dict[str, Measure]:
         ),
         f"{kind}_wait_below_120": Measure(
             "1", "max", f"#{{{kind} jobs with a wait below 120 s}} / #{{{kind} jobs}}", source=prompt
+        ),
+        f"{kind}_wait_p95": Measure("s", "min", f"95th percentile of the wait over {kind} jobs", source=ours),
+        f"{kind}_wait_p99": Measure("s", "min", f"99th percentile of the wait over {kind} jobs", source=ours),
+        f"{kind}_wait_max": Measure("s", "min", f"longest wait over {kind} jobs", source=ours),
+        f"{kind}_bounded_slowdown_mean": Measure(
+            "1",
+            "min",
+            f"mean over {kind} jobs of (run + wait) / max(run, 10 s), at least 1",
+            source=FEITELSON,
         ),
     }
 
@@ -79,6 +92,13 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
         ),
         "elastic_reward_mean": Measure(
             "1", "max", "mean over jobs of R_e = λ·W + (1 − λ)·U", source=_OF_REWARD
+        ),
+        "limited_reward_mean": Measure(
+            "1",
+            "max",
+            "rigid_reward_mean where p = interactive_wait_p99 ≤ wait_limit, else wait_limit/p − 1: worse "
+            "than any reward within the limit",
+            source="Deb, doi 10.1016/S0045-7825(99)00389-8, section 3 (rules for constraints)",
         ),
         "core_hours": Measure(
             "core·h", "min", "∫ pool(t) dt / 3600, from the first to the last submission", source="gridtune"
@@ -136,7 +156,12 @@ def counted_jobs(jobs: int, left_out: int | None = None) -> slice:
 
 
 def measure_site(
-    jobs: SiteJobs, outcome: SiteOutcome, *, weight: float, left_out: int | None = None
+    jobs: SiteJobs,
+    outcome: SiteOutcome,
+    *,
+    weight: float,
+    left_out: int | None = None,
+    wait_limit: float = math.nan,
 ) -> dict[str, float]:
     """Return every measure; NaN where there is nothing to measure.
 
@@ -148,6 +173,8 @@ def measure_site(
         λ, the weight of responsiveness in the rewards.
     left_out
         See `counted_jobs`.
+    wait_limit
+        Limit of the 99th percentile of interactive waits, for `limited_reward_mean`.
     """
     counted = counted_jobs(len(jobs), left_out)
     decision = outcome.decision[counted]
@@ -165,18 +192,31 @@ def measure_site(
             f"{kind}_wait_mean": _summary(np.mean, wait[mine]),
             f"{kind}_wait_std": _summary(np.std, wait[mine]),
             f"{kind}_wait_below_120": _summary(np.mean, wait[mine] < PROMPT),
+            f"{kind}_wait_p95": _summary(lambda waits: np.percentile(waits, 95), wait[mine]),
+            f"{kind}_wait_p99": _summary(lambda waits: np.percentile(waits, 99), wait[mine]),
+            f"{kind}_wait_max": _summary(np.max, wait[mine]),
+            f"{kind}_bounded_slowdown_mean": _summary(
+                np.mean, np.maximum((run + wait)[mine] / np.maximum(run[mine], THRESHOLD), 1.0)
+            ),
             f"{kind}_jobs": float(mine.sum()),
         }
+    reward = _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness)
     return measures | {
         "fairness_mean": _summary(np.mean, fairness),
         "fairness_min": _summary(np.min, fairness),
         "utilisation_mean": _summary(np.mean, utilisation),
         "utilisation_last": float(utilisation[np.argmax(decision)]) if len(wait) else np.nan,
-        "rigid_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * fairness),
+        "rigid_reward_mean": reward,
+        "limited_reward_mean": _limited(reward, measures["interactive_wait_p99"], wait_limit),
         "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
         **_pool_measures(jobs, outcome),
     }
+
+
+def _limited(reward: float, wait: float, limit: float) -> float:
+    """Return the reward within the limit; beyond it a number below 0, less the longer the wait."""
+    return limit / wait - 1.0 if wait > limit else reward + 0.0 * limit
 
 
 def _pool_measures(jobs: SiteJobs, outcome: SiteOutcome) -> dict[str, float]:

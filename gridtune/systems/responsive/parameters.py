@@ -19,8 +19,9 @@ from gridtune.systems.responsive.learners.settings import (
     Method,
     Regressor,
 )
+from gridtune.systems.responsive.simulator.site import LinearWeights
 
-__all__ = ["LEARNED", "LEARNING", "ResponsiveParameters"]
+__all__ = ["LEARNED", "LEARNING", "LINEAR_WEIGHTS", "ResponsiveParameters"]
 
 Policy = Literal[
     "fcfs",
@@ -30,6 +31,12 @@ Policy = Literal[
     "longest_ratio",
     "fair_share",
     "random",
+    "lifo",
+    "youngest_interactive",
+    "fair_index",
+    "gittins",
+    "linear",
+    "capped_fcfs",
     "recorded",
     "esn-sarsa",
     "esn-fq",
@@ -45,6 +52,8 @@ LEARNED: dict[str, tuple[Method, Regressor]] = {
     "ffnn-fq": ("fitted_q", "ffnn"),
     "esn-counterfactual": ("counterfactual", "esn"),
 }
+#: Parameters of the linear rule.
+LINEAR_WEIGHTS = tuple(f"{name}_weight" for name in LinearWeights._fields)
 #: The settings of learners that a cell can change, by the names of its parameters.
 LEARNING = tuple(
     "step_size" if setting.name == "step" else setting.name
@@ -126,6 +135,9 @@ class ResponsiveParameters(LogParameters):
     period: Annotated[int, Field(ge=0)] = Field(
         900, description="elastic: least seconds between two changes of the pool"
     )
+    start_latency: Annotated[int, Field(ge=0)] = Field(
+        0, description="seconds from a decision to the start of its job, with the core in use"
+    )
     estimates: Literal["oracle", "estimated"] = Field(
         "estimated",
         description="oracle: run times are known at submission; estimated: the median of the class is used",
@@ -141,6 +153,14 @@ class ResponsiveParameters(LogParameters):
     patience: Annotated[float, Field(ge=0)] = Field(
         1.0, description="edf: deadline = submission + (1 + patience) × expected run time"
     )
+    user_cap: Count = Field(16, description="capped_fcfs: most running jobs of a user")
+    run_weight: float = Field(0.0, description="linear: weight of ln(expected run time of the VO and class)")
+    wait_weight: float = Field(0.0, description="linear: weight of ln(1 + wait)")
+    span_weight: float = Field(-1.0, description="linear: weight of ln(expected run time + wait)")
+    interactive_weight: float = Field(0.0, description="linear: weight of being interactive, 1 or 0")
+    deficit_weight: float = Field(
+        0.0, description="linear: weight of the VO's deficit, relative to the largest target share"
+    )
     headroom: Annotated[float, Field(ge=0)] | None = Field(
         None,
         description="elastic: size the pool to this many times the cores that running and waiting jobs need; "
@@ -148,6 +168,12 @@ class ResponsiveParameters(LogParameters):
         examples=[1.2],
     )
     weight: Share = Field(0.5, description="λ: weight of responsiveness in the reward", examples=[0.5])
+
+    wait_limit: Count | None = Field(
+        None,
+        description="limit of the 99th percentile of interactive waits for limited_reward_mean, seconds",
+        examples=[600],
+    )
 
     variant: Literal["paper", "improved"] = Field(
         "paper", description="learners: as in the papers, or improved"
@@ -201,6 +227,8 @@ class ResponsiveParameters(LogParameters):
             raise ValueError(f"partition={self.partition} has no effect with weeks")
         if self.policy == "recorded" and (self.site == "elastic" or self.shake):
             raise ValueError("policy=recorded replays the log as it is: it needs site=rigid and shake=0")
+        if self.policy == "capped_fcfs" and self.site == "elastic":
+            raise ValueError("policy=capped_fcfs leaves cores idle on purpose: it needs site=rigid")
         if self.policy in LEARNED:
             try:
                 self.learner()
@@ -218,6 +246,12 @@ class ResponsiveParameters(LogParameters):
         policy = f"policy={self.policy}"
         if self.policy != "edf":
             yield ("patience",), policy
+        if self.policy != "capped_fcfs":
+            yield ("user_cap",), policy
+        if self.policy != "linear":
+            yield LINEAR_WEIGHTS, policy
+        if self.policy == "recorded":
+            yield ("start_latency",), policy
         if self.policy not in LEARNED:
             yield (*LEARNING, "variant"), policy
             return

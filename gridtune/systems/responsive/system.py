@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -34,11 +35,12 @@ from gridtune.systems.responsive.metrics import (
     counted_jobs,
     measure_site,
 )
-from gridtune.systems.responsive.parameters import LEARNED, ResponsiveParameters
+from gridtune.systems.responsive.parameters import LEARNED, LINEAR_WEIGHTS, ResponsiveParameters
 from gridtune.systems.responsive.report.published import PUBLISHED_FIGURES
 from gridtune.systems.responsive.simulator.jobs import (
     SiteJobs,
     build_jobs,
+    check_run_times,
     check_sequential,
     group_vos,
     vo_of,
@@ -46,7 +48,7 @@ from gridtune.systems.responsive.simulator.jobs import (
 from gridtune.systems.responsive.simulator.outcome import SiteOutcome, outcome_of
 from gridtune.systems.responsive.simulator.recorded import recorded_outcome
 from gridtune.systems.responsive.simulator.replay import replay
-from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
 from gridtune.workload.cleaning import clean
 from gridtune.workload.joining import joined_parts
 from gridtune.workload.workload import Workload
@@ -58,6 +60,8 @@ WEEK = 7 * 86_400
 
 #: Smallest size of an elastic pool, unless it is given or the site has fewer cores.
 _FLOOR = 30
+#: Rules to begin with.
+STARTERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index", "fair_share")
 
 
 class ResponsiveSystem(System):
@@ -95,12 +99,14 @@ class ResponsiveSystem(System):
         workload = self._selected(parameters, load)
         _cores(parameters, workload)
         check_sequential(workload)
+        if parameters.policy == "capped_fcfs" and not (workload.user >= 0).any():
+            raise SimulationError("the log names no users", field="policy", hint="capped_fcfs needs them")
 
     def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
         """Propose the simple rules on a rigid site."""
         return StarterSpace(
             question=f"Which simple rule serves short jobs on {workload.name} best?",
-            dimensions={"policy": ["fcfs", "sjf", "interactive_first", "edf", "longest_ratio", "fair_share"]},
+            dimensions={"policy": list(STARTERS)},
             baseline={"policy": "fcfs"},
             objective="responsiveness_mean",
             fixed={} if processors == workload.machine_processors else {"cores": processors},
@@ -153,7 +159,13 @@ class ResponsiveSystem(System):
                 headroom=parameters.headroom or 0.0,
                 rng=streams("decisions"),
             )
-        metrics = measure_site(jobs, outcome, weight=parameters.weight, left_out=parameters.left_out)
+        metrics = measure_site(
+            jobs,
+            outcome,
+            weight=parameters.weight,
+            left_out=parameters.left_out,
+            wait_limit=parameters.wait_limit or math.nan,
+        )
         counted = counted_jobs(len(jobs), parameters.left_out)
         return Outcome(metrics, notes, _tables(jobs, outcome, counted) if tables else {})
 
@@ -195,6 +207,7 @@ def _select(raw: Workload, parameters: ResponsiveParameters) -> Workload:
         raise SimulationError(
             f"the selection leaves {len(workload)} jobs of {raw.name}, but at least 2 are needed"
         )
+    check_run_times(workload.run_time)
     return workload
 
 
@@ -249,6 +262,9 @@ def parameters_model(cores: int, parameters: ResponsiveParameters) -> SiteModel:
         period=parameters.period,
         oracle=parameters.estimates == "oracle",
         median_of=parameters.median_of,
+        start_latency=parameters.start_latency,
+        user_cap=parameters.user_cap,
+        weights=LinearWeights(*(getattr(parameters, name) for name in LINEAR_WEIGHTS)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
 from gridtune.systems.responsive.parameters import ResponsiveParameters
-from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.replay import Rule, replay
 from gridtune.systems.responsive.simulator.site import SiteModel
 from gridtune.systems.responsive.system import site_jobs, split_log
 from gridtune.workload import read_workload, write_workload
@@ -29,12 +30,10 @@ def streams(purpose: str) -> np.random.Generator:
     return np.random.default_rng(len(purpose))
 
 
-@pytest.mark.parametrize(
-    "policy", ["fcfs", "sjf", "interactive_first", "edf", "longest_ratio", "fair_share", "random"]
-)
+@pytest.mark.parametrize("policy", [rule for rule in get_args(Rule) if rule != "capped_fcfs"])
 @pytest.mark.parametrize("site", [{}, {"site": "elastic"}, {"site": "elastic", "headroom": 1.2}])
 def test_every_simple_rule_runs(policy, site):
-    metrics = run(policy=policy, first=600, **site).metrics
+    metrics = run(policy=policy, first=600, wait_limit=600, **site).metrics
     assert metrics["jobs"] == 300 - 2 * 37
     assert not any(math.isnan(value) for value in metrics.values())
     assert set(metrics) == set(get_system("responsive").metrics)
@@ -123,6 +122,9 @@ def test_recorded_waits_need_waits():
         ({"site": "elastic", "largest": 50}, "floor <= cores <= largest"),
         ({"site": "elastic", "floor": 90}, "floor <= cores <= largest"),
         ({"policy": "recorded", "site": "elastic"}, "site=rigid and shake=0"),
+        ({"policy": "capped_fcfs", "site": "elastic"}, "needs site=rigid"),
+        ({"policy": "sjf", "user_cap": 5}, "user_cap has no effect"),
+        ({"policy": "sjf", "run_weight": 2.0}, "run_weight has no effect"),
         ({"policy": "esn-sarsa", "leak": 0.0}, "leak"),
         ({"polcy": "sjf"}, "polcy"),
     ],

@@ -56,6 +56,11 @@ def copy_site(source, target):
     other.queued[:] = one.queued
     other.recent[:] = one.recent
     other.ordered[:] = one.ordered
+    other.logs[:] = one.logs
+    other.weights[:] = one.weights
+    other.latest[:] = one.latest
+    other.seen[:] = one.seen
+    other.busy[:] = one.busy
     other.options[:] = one.options
     other.decided[:] = one.decided
     other.time[:] = one.time
@@ -70,9 +75,6 @@ def copy_site(source, target):
 def copy_learner_state(source, target):
     """Copy the state of one learner to another with the same networks."""
     target.state[:] = source.state
-    target.statistics.logs[:] = source.statistics.logs
-    target.statistics.weights[:] = source.statistics.weights
-    target.statistics.completed[:] = source.statistics.completed
 
 
 @kernel()

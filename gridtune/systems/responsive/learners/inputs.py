@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.loop import DecisionLog, LearnerState
-from gridtune.systems.responsive.learners.relative import new_statistics, relative_count
+from gridtune.systems.responsive.learners.relative import relative_count
 from gridtune.systems.responsive.learners.settings import Inputs
 from gridtune.systems.responsive.simulator.site import SiteModel
 
@@ -38,7 +38,7 @@ def new_learner_state(arrays: ReservoirArrays, organisations: int, inputs: Input
     """Return the state of a learner before its first decision."""
     scratch = np.zeros((2, arrays.bias.shape[1]))
     relative = np.array([int(inputs == "relative")])
-    return LearnerState(arrays, new_statistics(organisations), arrays.rest(), scratch, relative)
+    return LearnerState(arrays, arrays.rest(), scratch, relative)
 
 
 def new_log(decisions: int, arrays: ReservoirArrays) -> DecisionLog:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.kernels import advance, describe_chosen, score_candidates
-from gridtune.systems.responsive.learners.relative import RunTimeStatistics, fill_relative
+from gridtune.systems.responsive.learners.relative import fill_relative
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
 from gridtune.systems.responsive.simulator.features import feature_count, fill_features
 from gridtune.systems.responsive.simulator.rules import choose, demanded
@@ -46,8 +46,6 @@ class LearnerState(NamedTuple):
     ----------
     arrays
         The networks.
-    statistics
-        The run times of completed jobs.
     state
         Shape (m, k), float64: the state of the networks.
     scratch
@@ -57,7 +55,6 @@ class LearnerState(NamedTuple):
     """
 
     arrays: ReservoirArrays
-    statistics: RunTimeStatistics
     state: npt.NDArray[np.float64]
     scratch: npt.NDArray[np.float64]
     relative: npt.NDArray[np.int64]
@@ -87,7 +84,7 @@ def fill_rows(site, learner, rows, count):
     """Write a row for each of the candidates of the decision that is due."""
     fill_features(site, rows[:count])
     if learner.relative[0] == 1:
-        fill_relative(site, learner.statistics, rows, count, feature_count(site))
+        fill_relative(site, rows, count, feature_count(site))
 
 
 @kernel(inline="always")

@@ -15,24 +15,18 @@ jobs that run or wait:
 7…  elastic sites only: m − h where it is above 0, else 0; for h = 0, 0.1, 0.25, 0.5 and 1
 ==  ==================================================================================================
 
-e' is a geometric mean with exponential forgetting: each completed job of the organisation and class enters
-with weight 1, and the weights of those before it shrink by 0.98; the estimate of the class has weight 3.
+See `gridtune.systems.responsive.simulator.estimates` for e'.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.accounts import service_of, total_service
-from gridtune.systems.responsive.simulator.estimates import class_estimate
+from gridtune.systems.responsive.simulator.estimates import fill_expected
 from gridtune.systems.responsive.simulator.state import (
     CORES,
-    DONE,
     ELASTIC,
     HEAD,
     NOW,
@@ -42,59 +36,17 @@ from gridtune.systems.responsive.simulator.state import (
     TAIL,
 )
 
-__all__ = [
-    "RunTimeStatistics",
-    "fill_relative",
-    "neediest_of",
-    "new_statistics",
-    "relative_count",
-    "update_statistics",
-]
+__all__ = ["fill_relative", "neediest_of", "relative_count"]
 
-TIME_SCALE, FORGETTING, PRIOR_WEIGHT = 12.0, 0.98, 3.0
+TIME_SCALE = 12.0
 #: Hinges: the value of one more core falls as more of them are idle.
 SURPLUS = (0.0, 0.1, 0.25, 0.5, 1.0)
 OF_JOBS, OF_POOLS = 6, 1 + len(SURPLUS)
 
 
-class RunTimeStatistics(NamedTuple):
-    """Statistics of the run times of completed jobs.
-
-    Attributes
-    ----------
-    logs, weights
-        Shape (V, 2), float64, by organisation and class: Σ weight · ln run time, and Σ weight.
-    completed
-        Shape (1,), int64: number of completed jobs that are included.
-    """
-
-    logs: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64]
-    completed: npt.NDArray[np.int64]
-
-
-def new_statistics(organisations: int) -> RunTimeStatistics:
-    """Return statistics of no jobs."""
-    return RunTimeStatistics(
-        np.zeros((organisations, 2)), np.zeros((organisations, 2)), np.zeros(1, np.int64)
-    )
-
-
 def relative_count(elastic: bool) -> int:
     """Return the number of columns that `fill_relative` writes."""
     return OF_JOBS + OF_POOLS if elastic else OF_JOBS
-
-
-@kernel()
-def update_statistics(site, statistics):
-    """Add the jobs that have completed since the last update."""
-    state, jobs = site.state, site.jobs
-    for place in range(statistics.completed[0], state.memory[DONE]):
-        job = state.decided[state.completed[place]]
-        vo, kind = jobs.vo[job], jobs.interactive[job]
-        statistics.logs[vo, kind] = FORGETTING * statistics.logs[vo, kind] + math.log(jobs.run[job])
-        statistics.weights[vo, kind] = FORGETTING * statistics.weights[vo, kind] + 1.0
-    statistics.completed[0] = state.memory[DONE]
 
 
 @kernel()
@@ -110,25 +62,17 @@ def neediest_of(site):
 
 
 @kernel()
-def fill_relative(site, statistics, rows, count, at):
+def fill_relative(site, rows, count, at):
     """Write the columns from `at` on for the `count` candidates of the decision that is due."""
     state, jobs, memory = site.state, site.jobs, site.state.memory
     options, oracle = memory[OPTIONS], site.settings.whole[ORACLE] == 1
-    update_statistics(site, statistics)
-    batch, interactive = math.log(class_estimate(site, 0)), math.log(class_estimate(site, 1))
+    fill_expected(site)
     least, total, waiting = math.inf, 0.0, memory[TAIL] - memory[HEAD]
     neediest = neediest_of(site)
     for place in range(waiting):
         job = state.waiting[memory[HEAD] + place]
-        vo, kind = jobs.vo[job], jobs.interactive[job]
-        if oracle:
-            expected = float(jobs.run[job])
-        else:
-            prior = interactive if kind == 1 else batch
-            expected = math.exp(
-                (PRIOR_WEIGHT * prior + statistics.logs[vo, kind])
-                / (PRIOR_WEIGHT + statistics.weights[vo, kind])
-            )
+        vo = jobs.vo[job]
+        expected = float(jobs.run[job]) if oracle else state.expected[vo, jobs.interactive[job]]
         wait = memory[NOW] - jobs.submit[job]
         row = rows[place * options]
         row[at] = math.log1p(expected) / TIME_SCALE

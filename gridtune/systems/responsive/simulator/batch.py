@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -65,7 +65,7 @@ def site_at(sites, index):
     """Return one of the stacked sites."""
     jobs, state = sites.jobs, sites.state
     return Site(
-        Jobs(jobs.submit[index], jobs.run[index], jobs.vo[index], jobs.interactive[index]),
+        Jobs(jobs.submit[index], jobs.run[index], jobs.vo[index], jobs.interactive[index], jobs.user[index]),
         sites.settings,
         State(
             state.memory[index],
@@ -78,6 +78,12 @@ def site_at(sites, index):
             state.queued[index],
             state.recent[index],
             state.ordered[index],
+            state.logs[index],
+            state.weights[index],
+            state.expected[index],
+            state.latest[index],
+            state.seen[index],
+            state.busy[index],
             state.options[index],
             state.decided[index],
             state.time[index],
@@ -257,9 +263,9 @@ class SiteBatch:
     def _set_jobs(self, index: int, first: int) -> None:
         if not 0 <= first < self.starts:
             raise SimulationError(f"an episode begins with job 0 to {self.starts - 1}, but got {first}")
-        jobs: Sequence[Int64s] = (self.jobs.submit, self.jobs.run, self.jobs.vo, self.jobs.interactive)
-        for mine, column in zip(self._sites.jobs, jobs, strict=True):
-            mine[index] = column[first : first + self.episode]
+        episode = self.jobs.take(slice(first, first + self.episode))
+        for mine, column in zip(self._sites.jobs, episode.columns, strict=True):
+            mine[index] = column
 
 
 def _stacked(arrays: Iterable[npt.NDArray[Any]], count: int) -> list[Any]:

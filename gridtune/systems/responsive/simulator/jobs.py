@@ -11,7 +11,15 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.workload.workload import Workload
 
-__all__ = ["INTERACTIVE_BELOW", "SiteJobs", "build_jobs", "check_sequential", "group_vos", "vo_of"]
+__all__ = [
+    "INTERACTIVE_BELOW",
+    "SiteJobs",
+    "build_jobs",
+    "check_run_times",
+    "check_sequential",
+    "group_vos",
+    "vo_of",
+]
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -34,6 +42,8 @@ class SiteJobs:
         Shape (n,), int64: 1 where interactive, 0 where batch.
     shares
         Shape (V,), float64: the target share of each VO; at least 0, and together 1.
+    user
+        Shape (n,), int64: its user, by any number; numbered from 0 here. None: each VO is one user.
 
     Raises
     ------
@@ -46,9 +56,12 @@ class SiteJobs:
     vo: Int64s
     interactive: Int64s
     shares: Float64s
+    user: Int64s | None = None
 
     def __post_init__(self) -> None:
-        for name in ("submit", "run", "vo", "interactive"):
+        user = self.vo if self.user is None else self.user
+        object.__setattr__(self, "user", np.unique(user, return_inverse=True)[1])
+        for name in ("submit", "run", "vo", "interactive", "user"):
             column = np.ascontiguousarray(getattr(self, name), np.int64)
             object.__setattr__(self, name, column)
             if column.shape != (len(self.submit),):
@@ -63,14 +76,9 @@ class SiteJobs:
             raise SimulationError(
                 "jobs must be in order of submission",
                 field="submit",
-                hint="apply the cleaning rule 'sort_submits'",
+                hint="the cleaning rule sort_submits, one of the default ones, sorts them",
             )
-        if len(self) and self.run.min() < 1:
-            raise SimulationError(
-                f"a job must run for at least 1 s, but got {self.run.min()}",
-                field="run",
-                hint="the cleaning rule drop_nonpositive_run_time leaves such jobs out",
-            )
+        check_run_times(self.run)
         if self.shares.ndim != 1 or len(self.shares) == 0 or not (self.shares >= 0).all():
             raise SimulationError("must be a share of at least 0 for each VO", field="shares")
         if abs(self.shares.sum() - 1) > 1e-6:
@@ -85,7 +93,14 @@ class SiteJobs:
 
     def take(self, part: slice) -> SiteJobs:
         """Return consecutive jobs."""
-        return SiteJobs(self.submit[part], self.run[part], self.vo[part], self.interactive[part], self.shares)
+        submit, run, vo, interactive, user = (column[part] for column in self.columns)
+        return SiteJobs(submit, run, vo, interactive, self.shares, user)
+
+    @property
+    def columns(self) -> tuple[Int64s, ...]:
+        """Submission, run time, VO, class and user, as the kernels take them."""
+        assert self.user is not None
+        return self.submit, self.run, self.vo, self.interactive, self.user
 
 
 def group_vos(groups: Int64s, most: int) -> Int64s:
@@ -121,6 +136,17 @@ def check_sequential(workload: Workload) -> None:
         )
 
 
+def check_run_times(run: Int64s) -> None:
+    """Refuse jobs that run for less than a second: their W has no value."""
+    if len(run) and run.min() < 1:
+        raise SimulationError(
+            f"a job must run for at least 1 s, but {int((run < 1).sum())} of {len(run)} jobs do not",
+            field="run_time",
+            hint="clean=default,raise_zero_run_time lets jobs of 0 s run for 1 s, "
+            "clean=default,drop_zero_run_time leaves them out",
+        )
+
+
 def build_jobs(
     workload: Workload,
     *,
@@ -148,4 +174,6 @@ def build_jobs(
         )
     interactive = (workload.run_time < interactive_below).astype(np.int64)
     vo = vo_of(workload.group, vos)
-    return SiteJobs(workload.submit_time, workload.run_time, vo, interactive, np.asarray(shares))
+    return SiteJobs(
+        workload.submit_time, workload.run_time, vo, interactive, np.asarray(shares), workload.user
+    )

@@ -13,12 +13,30 @@ from gridtune.systems.responsive.simulator.outcome import SiteOutcome, outcome_o
 from gridtune.systems.responsive.simulator.rules import choose, demanded
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import POOL
-from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
+from gridtune.systems.responsive.simulator.stepping import (
+    advance_instant,
+    advance_until_decision,
+    start_job,
+)
 
 __all__ = ["Rule", "replay", "replay_site"]
 
 #: The simple rules, in the order of their numbers in `rules`.
-Rule = Literal["fcfs", "sjf", "interactive_first", "edf", "longest_ratio", "fair_share", "random"]
+Rule = Literal[
+    "fcfs",
+    "sjf",
+    "interactive_first",
+    "edf",
+    "longest_ratio",
+    "fair_share",
+    "random",
+    "lifo",
+    "youngest_interactive",
+    "fair_index",
+    "gittins",
+    "linear",
+    "capped_fcfs",
+]
 
 
 @kernel()
@@ -40,7 +58,12 @@ def replay_site(site, rule, patience, headroom, rng):
     memory = site.state.memory
     while advance_until_decision(site):
         size = demanded(site, headroom) if headroom > 0 else memory[POOL]
-        start_job(site, choose(site, rule, patience, rng), size)
+        place = choose(site, rule, patience, rng)
+        if place < 0:
+            # Every waiting job is one too many of its user: nothing starts before the next event.
+            advance_instant(site)
+        else:
+            start_job(site, place, size)
 
 
 def replay(
@@ -61,8 +84,11 @@ def replay(
     rule
         `fcfs`; `sjf`, shortest expected run time; `interactive_first`; `edf`, earliest deadline, which is
         submission + (1 + `patience`) · expected run time; `longest_ratio`, longest ratio of wait to expected
-        run time; `fair_share`, one queue per VO, the VO with the largest deficit first; `random`. Ties go to
-        the job submitted first.
+        run time; `fair_share`, one queue per VO, the VO with the largest deficit first; `random`; `lifo`,
+        last come, first served; `youngest_interactive`, interactive jobs before batch jobs, the youngest of
+        each first; `fair_index`, least (expected run time of the VO and class + wait); `gittins`, largest
+        expected loss of W per core-second; `linear`, largest sum with the model's weights; `capped_fcfs`,
+        `fcfs` with at most the model's `user_cap` running jobs of a user. Ties go to the job submitted first.
     patience
         See `rule`.
     headroom

@@ -1,7 +1,8 @@
 """The simple rules, compiled; ties go to the job submitted first.
 
-Rules that use run times see the expected ones: the real run time on a site with an oracle, otherwise the
-median of the class.
+Rules that use run times see the expected ones: the real run time on a site with an oracle, otherwise what
+completed jobs let expect. `FAIR_INDEX`, `GITTINS` and `LINEAR` take the estimate of the VO and class, the
+others the median of the class; see `estimates`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,37 @@ import math
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.accounts import service_of, total_service
-from gridtune.systems.responsive.simulator.estimates import class_estimate
-from gridtune.systems.responsive.simulator.state import HEAD, NOW, ORACLE, RUNNING, TAIL
+from gridtune.systems.responsive.simulator.estimates import PRIOR_WEIGHT, class_estimate, fill_expected
+from gridtune.systems.responsive.simulator.state import (
+    DEFICIT_WEIGHT,
+    HEAD,
+    INTERACTIVE_WEIGHT,
+    KEPT,
+    LARGEST_SHARE,
+    NOW,
+    ORACLE,
+    RUN_WEIGHT,
+    RUNNING,
+    SPAN_WEIGHT,
+    TAIL,
+    USER_CAP,
+    WAIT_WEIGHT,
+)
 
 __all__ = [
+    "CAPPED_FCFS",
     "EDF",
+    "FAIR_INDEX",
     "FAIR_SHARE",
     "FCFS",
+    "GITTINS",
     "INTERACTIVE_FIRST",
+    "LIFO",
+    "LINEAR",
     "LONGEST_RATIO",
     "RANDOM",
     "SJF",
+    "YOUNGEST_INTERACTIVE",
     "choose",
     "demanded",
 ]
@@ -28,11 +49,15 @@ __all__ = [
 #: First come, first served; shortest job; interactive jobs first; earliest deadline; longest ratio of wait to
 #: expected run time; one queue per VO, the VO with the largest deficit first; uniformly random.
 FCFS, SJF, INTERACTIVE_FIRST, EDF, LONGEST_RATIO, FAIR_SHARE, RANDOM = range(7)
+#: Last come, first served; interactive jobs first, the youngest of each class first; least (expected run time
+#: + wait); largest expected loss of W per core-second; largest weighted sum; first come, first served with a
+#: limit on each user's running jobs.
+LIFO, YOUNGEST_INTERACTIVE, FAIR_INDEX, GITTINS, LINEAR, CAPPED_FCFS = range(7, 13)
 
 
 @kernel()
 def choose(site, rule, patience, rng):
-    """Return the place, among the waiting jobs, of the one that a rule starts.
+    """Return the place, among the waiting jobs, of the one that a rule starts; -1 for none (`CAPPED_FCFS`).
 
     Parameters
     ----------
@@ -47,12 +72,16 @@ def choose(site, rule, patience, rng):
     """
     memory = site.state.memory
     waiting = memory[TAIL] - memory[HEAD]
+    if rule == CAPPED_FCFS:
+        return _first_below_cap(site)
     if rule == FCFS or waiting == 1:
         return 0
     if rule == RANDOM:
         return min(int(rng.random() * waiting), waiting - 1)
     if rule == FAIR_SHARE:
         return _of_neediest(site)
+    if rule >= FAIR_INDEX:
+        return _by_organisation(site, rule)
     # Read once: every access to the site costs more than the arithmetic.
     jobs, queue, now = site.jobs, site.state.waiting[memory[HEAD] : memory[TAIL]], memory[NOW]
     submit, run, kind = jobs.submit, jobs.run, jobs.interactive
@@ -80,7 +109,74 @@ def _score(rule, expected, interactive, submit, now, patience):
         return expected
     if rule == EDF:
         return submit + (1.0 + patience) * expected
-    return -(now - submit) / expected
+    if rule == LONGEST_RATIO:
+        return -(now - submit) / expected
+    if rule == LIFO:
+        return float(now - submit)
+    # The youngest of its class: a wait of 30 years is less than the difference between the classes.
+    return now - submit + 1e9 * (1.0 - interactive)
+
+
+@kernel()
+def _by_organisation(site, rule):
+    """Return the waiting job with the least score of a rule that expects run times by VO and class."""
+    state, jobs, memory = site.state, site.jobs, site.state.memory
+    oracle, total = site.settings.whole[ORACLE] == 1, total_service(site)
+    fill_expected(site)
+    best, least = 0, math.inf
+    for place in range(memory[TAIL] - memory[HEAD]):
+        job = state.waiting[memory[HEAD] + place]
+        vo, kind, wait = jobs.vo[job], jobs.interactive[job], memory[NOW] - jobs.submit[job]
+        expected = float(jobs.run[job]) if oracle else state.expected[vo, kind]
+        if rule == FAIR_INDEX or (rule == GITTINS and oracle):
+            score = expected + wait
+        elif rule == GITTINS:
+            score = -_expected_loss(site, vo, kind, wait)
+        else:
+            score = -_weighted_sum(site, vo, kind, expected, wait, total)
+        if score < least:
+            best, least = place, score
+    return best
+
+
+@kernel()
+def _expected_loss(site, vo, kind, wait):
+    """Return E[S/(S + w)²]/E[S] over the last run times S of a VO and class: the loss of W per core-second.
+
+    W = S/(S + w) falls by S/(S + w)² in a second. The median of the class counts as `PRIOR_WEIGHT` run times.
+    """
+    state = site.state
+    prior = class_estimate(site, kind)
+    loss, work = PRIOR_WEIGHT * prior / (prior + wait) ** 2, PRIOR_WEIGHT * prior
+    for place in range(min(state.seen[vo, kind], KEPT)):
+        run = float(state.latest[vo, kind, place])
+        loss += run / (run + wait) ** 2
+        work += run
+    return loss / work
+
+
+@kernel()
+def _weighted_sum(site, vo, kind, expected, wait, total):
+    """Return the priority of a job under the linear rule, see `LinearWeights`."""
+    real = site.settings.real
+    share = service_of(site, vo) / total if total > 0 else 0.0
+    return (
+        real[RUN_WEIGHT] * math.log(expected)
+        + real[WAIT_WEIGHT] * math.log1p(wait)
+        + real[SPAN_WEIGHT] * math.log(expected + wait)
+        + real[INTERACTIVE_WEIGHT] * kind
+        + real[DEFICIT_WEIGHT] * (site.settings.shares[vo] - share) / real[LARGEST_SHARE]
+    )
+
+
+@kernel()
+def _first_below_cap(site):
+    """Return the first waiting job of a user with fewer running jobs than the cap; -1 without any."""
+    state, memory = site.state, site.state.memory
+    for place in range(memory[TAIL] - memory[HEAD]):
+        if state.busy[site.jobs.user[state.waiting[memory[HEAD] + place]]] < site.settings.whole[USER_CAP]:
+            return place
+    return -1
 
 
 @kernel()

@@ -45,13 +45,27 @@ NEVER = np.iinfo(np.int64).max
 
 #: Integer settings: cores to begin with (the features' unit); whether the pool may change, its smallest and
 #: largest size, and the seconds between changes; whether run times are known; the number of completed jobs
-#: whose median is an estimate; the set of features.
-CORES, ELASTIC, FLOOR, CEILING, PERIOD, ORACLE, MEDIAN_OF, FEATURES, WHOLES = range(9)
+#: whose median is an estimate; the set of features; seconds from a decision to the start of its job; running
+#: jobs that the capped rule allows a user.
+CORES, ELASTIC, FLOOR, CEILING, PERIOD, ORACLE, MEDIAN_OF, FEATURES, LATENCY, USER_CAP, WHOLES = range(11)
 #: Sets of features: the papers' own, and a larger one.
 PAPER, EXTENDED = range(2)
 
-#: Real settings: estimates for a class without a completed job, s; the largest target share.
-PRIOR_BATCH, PRIOR_INTERACTIVE, LARGEST_SHARE, REALS = range(4)
+#: Real settings: estimates for a class without a completed job, s; the largest target share; the weights of
+#: the linear rule, see `site.LinearWeights`.
+(
+    PRIOR_BATCH,
+    PRIOR_INTERACTIVE,
+    LARGEST_SHARE,
+    RUN_WEIGHT,
+    WAIT_WEIGHT,
+    SPAN_WEIGHT,
+    INTERACTIVE_WEIGHT,
+    DEFICIT_WEIGHT,
+    REALS,
+) = range(9)
+#: Run times of completed jobs that are kept for each VO and class.
+KEPT = 50
 
 
 class Jobs(NamedTuple):
@@ -65,12 +79,15 @@ class Jobs(NamedTuple):
         Its virtual organisation, from 0.
     interactive
         1 where it is interactive, 0 where it is batch.
+    user
+        Its user, from 0.
     """
 
     submit: Int64s
     run: Int64s
     vo: Int64s
     interactive: Int64s
+    user: Int64s
 
 
 class Settings(NamedTuple):
@@ -110,6 +127,16 @@ class State(NamedTuple):
         waiting jobs.
     recent, ordered
         Shape (2, median_of), int64: run times of the last completed jobs of each class, in a ring and sorted.
+    logs, weights
+        Shape (V, 2), float64, by VO and class: Σ weight · ln run time over completed jobs, and Σ weight; see
+        `estimates`.
+    expected
+        Shape (V, 2), float64: run time to expect of a VO's jobs of a class, in the present decision.
+    latest, seen
+        Shapes (V, 2, `KEPT`) and (V, 2), int64: run times of the last completed jobs, in a ring, and the
+        number of completed jobs.
+    busy
+        Shape (n,), int64, by user: running jobs.
     options
         Shape (m + 1,), int64: pool sizes to choose from in the present decision.
     decided, time, pool
@@ -132,6 +159,12 @@ class State(NamedTuple):
     queued: Int64s
     recent: Int64s
     ordered: Int64s
+    logs: Float64s
+    weights: Float64s
+    expected: Float64s
+    latest: Int64s
+    seen: Int64s
+    busy: Int64s
     options: Int64s
     decided: Int64s
     time: Int64s

@@ -25,6 +25,7 @@ from gridtune.systems.responsive.simulator.state import (
     FINISHED,
     FLOOR,
     HEAD,
+    LATENCY,
     MEMORY,
     NEVER,
     NOW,
@@ -35,7 +36,7 @@ from gridtune.systems.responsive.simulator.state import (
     WAITING_INTERACTIVE,
 )
 
-__all__ = ["advance_until_decision", "reset_site", "start_job"]
+__all__ = ["advance_instant", "advance_until_decision", "reset_site", "start_job"]
 
 
 @kernel()
@@ -47,6 +48,10 @@ def reset_site(site):
         memory[place] = 0
     for vo in range(state.service.size):
         state.service[vo] = state.running[vo] = state.begun[vo] = state.queued[vo] = 0
+    state.logs[:] = 0.0
+    state.weights[:] = 0.0
+    state.seen[:] = 0
+    state.busy[:] = 0
     for job in range(state.start.size):
         state.start[job] = state.number[job] = -1
     memory[POOL] = site.settings.whole[CORES]
@@ -59,22 +64,31 @@ def reset_site(site):
 @kernel()
 def advance_until_decision(site):
     """Advance until a decision is due; return False once every job is completed."""
+    memory = site.state.memory
+    while memory[HEAD] == memory[TAIL] or memory[RUNNING] >= memory[POOL]:
+        if not advance_instant(site):
+            return False
+    return True
+
+
+@kernel()
+def advance_instant(site):
+    """Advance to the next event, and through all events of its instant; return False if there is none."""
     jobs, state = site.jobs, site.state
     memory = state.memory
-    while memory[HEAD] == memory[TAIL] or memory[RUNNING] >= memory[POOL]:
-        ends = submits = NEVER
-        if memory[RUNNING] > 0:
-            ends = _end(site, state.heap[0])
-        if memory[ARRIVED] < jobs.submit.size:
-            submits = jobs.submit[memory[ARRIVED]]
-        now = min(ends, submits)
-        if now == NEVER:
-            return False
-        memory[NOW] = now
-        while memory[RUNNING] > 0 and _end(site, state.heap[0]) == now:
-            _complete(site)
-        while memory[ARRIVED] < jobs.submit.size and jobs.submit[memory[ARRIVED]] == now:
-            _arrive(site)
+    ends = submits = NEVER
+    if memory[RUNNING] > 0:
+        ends = _end(site, state.heap[0])
+    if memory[ARRIVED] < jobs.submit.size:
+        submits = jobs.submit[memory[ARRIVED]]
+    now = min(ends, submits)
+    if now == NEVER:
+        return False
+    memory[NOW] = now
+    while memory[RUNNING] > 0 and _end(site, state.heap[0]) == now:
+        _complete(site)
+    while memory[ARRIVED] < jobs.submit.size and jobs.submit[memory[ARRIVED]] == now:
+        _arrive(site)
     return True
 
 
@@ -105,10 +119,11 @@ def start_job(site, place, size):
     state.fairness[decision], state.utilisation[decision] = fairness_now(site), utilisation_now(site)
     _leave_queue(site, place)
     vo = site.jobs.vo[job]
-    state.start[job] = memory[NOW]
+    state.start[job] = memory[NOW] + site.settings.whole[LATENCY]
     state.queued[vo] -= 1
     state.running[vo] += 1
     state.begun[vo] += memory[NOW]
+    state.busy[site.jobs.user[job]] += 1
     memory[WAITING_INTERACTIVE] -= site.jobs.interactive[job]
     _push(site, job)
     _resize(site, size)
@@ -163,7 +178,8 @@ def _complete(site):
     _pop(site)
     vo, run = jobs.vo[job], jobs.run[job]
     state.running[vo] -= 1
-    state.begun[vo] -= state.start[job]
+    state.begun[vo] -= state.start[job] - site.settings.whole[LATENCY]
+    state.busy[jobs.user[job]] -= 1
     state.service[vo] += run
     memory[FINISHED] += run
     state.completed[memory[DONE]] = state.number[job]

@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["ReferenceJob", "ReferenceSite", "reference_choice"]
 
@@ -23,6 +24,7 @@ class ReferenceJob:
     run: int
     vo: int
     interactive: bool
+    user: int = 0
     start: int | None = None
 
     @property
@@ -72,6 +74,9 @@ class ReferenceSite:
     oracle: bool = True
     median_of: int = 1000
     prior: dict[bool, float] = field(default_factory=lambda: {True: 450.0, False: 3600.0})
+    latency: int = 0
+    cap: int = 16
+    weights: Sequence[float] = (0.0, 0.0, -1.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
         self.coming = list(self.jobs)
@@ -86,22 +91,28 @@ class ReferenceSite:
     def until_decision(self) -> bool:
         """Advance until a decision is due; return False once every job is completed."""
         while not (self.waiting and len(self.running) < self.pool):
-            instants = [job.end for job in self.running] + [job.submit for job in self.coming]
-            if not instants:
+            if not self.next_instant():
                 return False
-            self.now = min(instants)
-            ended = sorted((job for job in self.running if job.end == self.now), key=lambda job: job.number)
-            self.running = [job for job in self.running if job.end > self.now]
-            self.done += ended
-            self.waiting += [job for job in self.coming if job.submit == self.now]
-            self.coming = [job for job in self.coming if job.submit > self.now]
+        return True
+
+    def next_instant(self) -> bool:
+        """Go through the next instant with an event; return False if there is none."""
+        instants = [job.end for job in self.running] + [job.submit for job in self.coming]
+        if not instants:
+            return False
+        self.now = min(instants)
+        ended = sorted((job for job in self.running if job.end == self.now), key=lambda job: job.number)
+        self.running = [job for job in self.running if job.end > self.now]
+        self.done += ended
+        self.waiting += [job for job in self.coming if job.submit == self.now]
+        self.coming = [job for job in self.coming if job.submit > self.now]
         return True
 
     def begin_job(self, place: int, size: int) -> None:
         """Start the waiting job at that place, and request a pool size."""
         job = self.waiting.pop(place)
         accounts = self.fairness(), self.utilisation()
-        job.start = self.now
+        job.start = self.now + self.latency
         self.running.append(job)
         if self.may_change():
             granted = max(min(size, self.largest), self.floor, len(self.running))
@@ -124,7 +135,9 @@ class ReferenceSite:
     def service(self, vo: int) -> int:
         """Return the core-seconds a VO has received so far."""
         return sum(
-            min(self.now, job.end) - job.start for job in self.jobs if job.vo == vo and job.start is not None
+            job.run if job.end <= self.now else self.now - job.start + self.latency
+            for job in self.jobs
+            if job.vo == vo and job.start is not None
         )
 
     def fairness(self) -> float:
@@ -150,6 +163,36 @@ class ReferenceSite:
             return float(job.run)
         runs = [other.run for other in self.done if other.interactive == job.interactive]
         return float(statistics.median(runs[-self.median_of :])) if runs else self.prior[job.interactive]
+
+    def expected_of_vo(self, job: ReferenceJob) -> float:
+        """Return the run time to expect of a job from those of its VO and class."""
+        if self.oracle:
+            return float(job.run)
+        total = weights = 0.0
+        for run in self._runs_of_vo(job):
+            total, weights = 0.98 * total + math.log(run), 0.98 * weights + 1.0
+        return math.exp((3.0 * math.log(self.expected(job)) + total) / (3.0 + weights))
+
+    def _runs_of_vo(self, job: ReferenceJob) -> list[int]:
+        mine = (job.vo, job.interactive)
+        return [other.run for other in self.done if (other.vo, other.interactive) == mine]
+
+    def expected_loss(self, job: ReferenceJob) -> float:
+        """Return E[S/(S + w)²]/E[S] over the last run times of the job's VO and class."""
+        wait, prior = self.now - job.submit, self.expected(job)
+        if self.oracle:
+            return -float(job.run + wait)
+        runs = [prior, prior, prior, *self._runs_of_vo(job)[-50:]]
+        return sum(run / (run + wait) ** 2 for run in runs) / sum(runs)
+
+    def weighted(self, job: ReferenceJob) -> float:
+        """Return the sum that the linear rule maximises."""
+        expected, wait = self.expected_of_vo(job), self.now - job.submit
+        anything = any(map(self.service, range(len(self.shares))))
+        deficit = self.deficit(job.vo) if anything else self.shares[job.vo]
+        logs = (math.log(expected), math.log1p(wait), math.log(expected + wait))
+        values = (*logs, float(job.interactive), deficit / max(self.shares))
+        return sum(weight * value for weight, value in zip(self.weights, values, strict=True))
 
     def rows(self, extended: bool) -> list[list[float]]:
         """Return the features of every candidate."""
@@ -195,7 +238,7 @@ class ReferenceSite:
 
 
 def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> int:
-    """Return the place of the waiting job that a rule starts; ties go to the first."""
+    """Return the place of the waiting job that a rule starts, -1 for none; ties go to the first."""
 
     def first_vo(job: ReferenceJob) -> float:
         anything = any(site.service(vo) for vo in range(len(site.shares)))
@@ -205,13 +248,24 @@ def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> i
         neediest = min(lacking, key=lambda vo: (-lacking[vo], vo))
         return float(job.vo != neediest)
 
-    scores: dict[str, Callable[[ReferenceJob], float]] = {
+    def running_of(job: ReferenceJob) -> int:
+        return sum(other.user == job.user for other in site.running)
+
+    scores: dict[str, Callable[[ReferenceJob], Any]] = {
         "fcfs": lambda job: 0.0,
         "sjf": site.expected,
         "interactive_first": lambda job: float(not job.interactive),
         "edf": lambda job: job.submit + (1.0 + patience) * site.expected(job),
         "longest_ratio": lambda job: -(site.now - job.submit) / site.expected(job),
         "fair_share": first_vo,
+        "lifo": lambda job: -float(job.submit),
+        "youngest_interactive": lambda job: (not job.interactive, -job.submit),
+        "fair_index": lambda job: site.expected_of_vo(job) + site.now - job.submit,
+        "gittins": lambda job: -site.expected_loss(job),
+        "linear": lambda job: -site.weighted(job),
+        "capped_fcfs": lambda job: float(running_of(job) >= site.cap),
     }
     values = [scores[rule](job) for job in site.waiting]
+    if rule == "capped_fcfs" and min(values) > 0:
+        return -1
     return values.index(min(values))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.site import SiteModel, pool_sizes
+from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel, pool_sizes
 from tests.systems.responsive.simulator.reference import ReferenceJob, ReferenceSite
 
 
@@ -22,8 +22,9 @@ def site_jobs(draw, most=25):
     run = draw(st.lists(st.integers(1, 60), min_size=count, max_size=count))
     vo = draw(st.lists(st.integers(0, vos - 1), min_size=count, max_size=count))
     interactive = draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
+    user = draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     weight = np.array(draw(st.lists(st.integers(1, 9), min_size=vos, max_size=vos)), np.float64)
-    return SiteJobs(submit, run, vo, interactive, weight / weight.sum())
+    return SiteJobs(submit, run, vo, interactive, weight / weight.sum(), user)
 
 
 @st.composite
@@ -43,16 +44,19 @@ def site_models(draw):
         prior_interactive=5.0,
         prior_batch=50.0,
         features=draw(st.sampled_from(["paper", "extended"])),
+        start_latency=draw(st.sampled_from([0, 0, 3])),
+        user_cap=draw(st.integers(1, 3)),
+        weights=LinearWeights(*draw(st.lists(st.sampled_from([-1.0, 0.0, 2.0]), min_size=5, max_size=5))),
     )
 
 
 def reference_site(jobs: SiteJobs, model: SiteModel) -> ReferenceSite:
     """The same site in plain Python."""
-    columns = (jobs.submit.tolist(), jobs.run.tolist(), jobs.vo.tolist(), jobs.interactive.tolist())
+    columns = [column.tolist() for column in jobs.columns]
     return ReferenceSite(
         [
-            ReferenceJob(number, submit, run, vo, bool(interactive))
-            for number, (submit, run, vo, interactive) in enumerate(zip(*columns, strict=True))
+            ReferenceJob(number, submit, run, vo, bool(interactive), user)
+            for number, (submit, run, vo, interactive, user) in enumerate(zip(*columns, strict=True))
         ],
         jobs.shares.tolist(),
         model.cores,
@@ -64,6 +68,9 @@ def reference_site(jobs: SiteJobs, model: SiteModel) -> ReferenceSite:
         oracle=model.oracle,
         median_of=model.median_of,
         prior={True: model.prior_interactive, False: model.prior_batch},
+        latency=model.start_latency,
+        cap=model.user_cap,
+        weights=model.weights,
     )
 
 
@@ -77,5 +84,5 @@ def assert_same_outcome(outcome, reference: ReferenceSite) -> None:
 
 
 def rigid(model: SiteModel) -> SiteModel:
-    """The same site with a pool that stays."""
-    return replace(model, elastic=False)
+    """The same site with a pool that stays, and jobs that start at once."""
+    return replace(model, elastic=False, start_latency=0)

@@ -42,6 +42,13 @@ FOUR = jobs_of((0, 10, 0, 0), (1, 8, 0, 0), (2, 2, 1, 1), (3, 5, 0, 1))
         ("longest_ratio", [0, 17, 10, 12]),
         # VO 1 has had nothing; then VO 0's first comes first.
         ("fair_share", [0, 12, 10, 20]),
+        ("lifo", [0, 17, 15, 10]),
+        ("youngest_interactive", [0, 17, 15, 10]),
+        # At 10 run time + wait are 17, 10, 12; at 12 they are 19, 14.
+        ("fair_index", [0, 17, 10, 12]),
+        ("gittins", [0, 17, 10, 12]),
+        ("linear", [0, 17, 10, 12]),
+        ("capped_fcfs", [0, 10, 18, 20]),
     ],
 )
 def test_the_order_of_each_rule(rule, starts):
@@ -73,6 +80,23 @@ def test_estimates_are_medians_of_what_is_done():
     blind = SiteModel(cores=1, prior_batch=60.0, prior_interactive=5.0)
     assert replay(jobs, blind, "sjf").start.tolist() == [0, 170, 100]
     assert replay(jobs, SiteModel(cores=1, oracle=True), "sjf").start.tolist() == [0, 100, 107]
+
+
+def test_a_user_has_no_more_running_jobs_than_the_cap():
+    """Three cores, two of them for a user: the third job of user 0 waits, user 1's passes it."""
+    columns = np.array([(0, 10), (0, 20), (1, 5), (2, 6)]).T
+    jobs = SiteJobs(*columns, [0] * 4, [0] * 4, np.ones(1), user=[7, 7, 7, 3])
+    model = SiteModel(cores=3, user_cap=2)
+    assert replay(jobs, model, "capped_fcfs").start.tolist() == [0, 0, 10, 2]
+    assert replay(jobs, model, "fcfs").start.tolist() == [0, 0, 1, 6]
+
+
+def test_a_job_starts_some_seconds_after_its_decision():
+    """The core is in use meanwhile: the second job is decided on at 3 + 10."""
+    jobs = jobs_of((0, 10, 0, 0), (1, 8, 0, 0))
+    outcome = replay(jobs, SiteModel(cores=1, start_latency=3), "fcfs")
+    assert outcome.start.tolist() == [3, 16]
+    assert outcome.time.tolist() == [0, 13]
 
 
 def test_the_pool_follows_demand_and_keeps_its_size_for_a_while():
@@ -161,7 +185,7 @@ def test_what_is_refused():
     with pytest.raises(SimulationError, match="median_of"):
         SiteModel(median_of=0)
     with pytest.raises(SimulationError, match="no rule is named"):
-        replay(FOUR, ONE_CORE, "lifo")  # type: ignore[arg-type]
+        replay(FOUR, ONE_CORE, "tidiest")  # type: ignore[arg-type]
     with pytest.raises(SimulationError, match="needs a generator"):
         replay(FOUR, ONE_CORE, "random")
     with pytest.raises(SimulationError, match="only 0 of 4 jobs have started"):

@@ -70,7 +70,11 @@ def test_any_size_may_be_requested(jobs, model, requested):
 def test_rules_start_the_job_they_name(rule, jobs, model, headroom, patience):
     reference = reference_site(jobs, model)
     while reference.until_decision():
+        place = reference_choice(reference, rule, patience)
+        if place < 0:
+            reference.next_instant()
+            continue
         demanded = math.ceil(headroom * (len(reference.running) + len(reference.waiting)))
         size = demanded if headroom else reference.pool
-        reference.begin_job(reference_choice(reference, rule, patience), size)
+        reference.begin_job(place, size)
     assert_same_outcome(replay(jobs, model, rule, headroom=headroom, patience=patience), reference)
