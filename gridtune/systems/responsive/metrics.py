@@ -161,7 +161,7 @@ def measure_site(
     *,
     weight: float,
     left_out: int | None = None,
-    wait_limit: float = math.nan,
+    wait_limit: float = math.inf,
 ) -> dict[str, float]:
     """Return every measure; NaN where there is nothing to measure.
 
@@ -216,7 +216,7 @@ def measure_site(
 
 def _limited(reward: float, wait: float, limit: float) -> float:
     """Return the reward within the limit; beyond it a number below 0, less the longer the wait."""
-    return limit / wait - 1.0 if wait > limit else reward + 0.0 * limit
+    return limit / wait - 1.0 if wait > limit else reward
 
 
 def _pool_measures(jobs: SiteJobs, outcome: SiteOutcome) -> dict[str, float]:

@@ -171,7 +171,8 @@ class ResponsiveParameters(LogParameters):
 
     wait_limit: Count | None = Field(
         None,
-        description="limit of the 99th percentile of interactive waits for limited_reward_mean, seconds",
+        description="limit of the 99th percentile of interactive waits for limited_reward_mean, seconds; "
+        "default: none",
         examples=[600],
     )
 

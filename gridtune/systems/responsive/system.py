@@ -164,7 +164,7 @@ class ResponsiveSystem(System):
             outcome,
             weight=parameters.weight,
             left_out=parameters.left_out,
-            wait_limit=parameters.wait_limit or math.nan,
+            wait_limit=parameters.wait_limit or math.inf,
         )
         counted = counted_jobs(len(jobs), parameters.left_out)
         return Outcome(metrics, notes, _tables(jobs, outcome, counted) if tables else {})

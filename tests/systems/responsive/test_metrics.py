@@ -54,7 +54,7 @@ def test_by_hand():
     assert metrics["interactive_wait_p99"] == pytest.approx(9.9)
     assert (metrics["interactive_wait_max"], metrics["batch_wait_max"]) == (10, 150)
     assert metrics["batch_bounded_slowdown_mean"] == pytest.approx((450 / 300 + 1) / 2)
-    assert math.isnan(metrics["limited_reward_mean"])
+    assert metrics["limited_reward_mean"] == metrics["rigid_reward_mean"]
     assert (metrics["interactive_wait_below_120"], metrics["batch_wait_below_120"]) == (1, 0.5)
     # F and U belong to decisions, W to jobs: the second job was the third decision.
     fair, used = np.array([1.0, 0.7, 0.5, 0.9]), np.array([0.0, 0.2, 0.1, 0.3])

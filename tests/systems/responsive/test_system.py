@@ -33,7 +33,7 @@ def streams(purpose: str) -> np.random.Generator:
 @pytest.mark.parametrize("policy", [rule for rule in get_args(Rule) if rule != "capped_fcfs"])
 @pytest.mark.parametrize("site", [{}, {"site": "elastic"}, {"site": "elastic", "headroom": 1.2}])
 def test_every_simple_rule_runs(policy, site):
-    metrics = run(policy=policy, first=600, wait_limit=600, **site).metrics
+    metrics = run(policy=policy, first=600, **site).metrics
     assert metrics["jobs"] == 300 - 2 * 37
     assert not any(math.isnan(value) for value in metrics.values())
     assert set(metrics) == set(get_system("responsive").metrics)
