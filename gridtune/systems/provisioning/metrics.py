@@ -22,6 +22,8 @@ HOUR = 3600
 _SINGH = "Singh, Kesselman, Deelman, HPDC 2007"
 _ZITZLER = "Zitzler, Thiele, PPSN V, 1998, with the rectangle chosen by gridtune"
 
+_BOUNDS = "Fernández, Bussell, IEEE TC C-22(8), 1973; Fekete, Schepers, Mathematical Programming 91, 2001"
+
 #: Every metric by name.
 PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
     {
@@ -30,6 +32,19 @@ PROVISIONING_METRICS: Mapping[str, Measure] = MappingProxyType(
         ),
         "allocation_cost": Measure(
             "SU", "min", "Σ price × processors × hours paid + fixed", source=f"{_SINGH}, equation 4"
+        ),
+        "workflow_makespan_bound": Measure(
+            "s",
+            "none",
+            "max(critical path from the first instants at which tasks fit, area ⌊p / w⌋ between instants in "
+            "what is free): no plan on the slots on offer takes less, nor does best effort",
+            source=_BOUNDS,
+        ),
+        "allocation_cost_bound": Measure(
+            "SU",
+            "none",
+            "Σ processors × run time × price, each task where that is least: no plan costs less",
+            source="gridtune",
         ),
         "workflow_makespan_best_effort": Measure(
             "s",

@@ -13,7 +13,7 @@ from gridtune.workload.workflows.files import WORKFLOW_SUFFIXES
 __all__ = ["SEARCHES", "ProvisioningParameters"]
 
 #: Searches that evaluate many plans.
-SEARCHES = ("moga", "memetic", "nsga2", "nsga3")
+SEARCHES = ("moga", "memetic", "nsga2", "nsga3", "random")
 #: Workflows that are generated, not read.
 GENERATED = ("random", "cybershake")
 
@@ -118,15 +118,25 @@ class ProvisioningParameters(LogParameters):
         "always, if it ends earlier",
     )
     extend: bool = Field(True, description="whether tasks may run past the end of extensible slots")
-    search: Literal["moga", "memetic", "nsga2", "nsga3", "all", "open"] = Field(
+    search: Literal[
+        "moga", "memetic", "nsga2", "nsga3", "random", "exact", "rules", "all", "open", "pilot"
+    ] = Field(
         "moga",
         description="how slots are chosen. moga: the paper's genetic algorithm; memetic: from plans of "
-        "simple rules to their neighbours; nsga2, nsga3; all: take all slots; open: take the divisible ones",
+        "simple rules to their neighbours; nsga2, nsga3; random: random plans; exact: every plan, of at "
+        "most 20 slots; rules: the plans of simple rules; all: take all slots; open: take the divisible "
+        "ones; pilot: one job for the whole workflow",
+    )
+    pilot_widths: Annotated[int, Field(ge=2)] = Field(
+        8, description="with search=pilot: widths to try, from the widest task's to the site's"
     )
     population: Annotated[int, Field(ge=2)] = Field(
         100, description="plans that a search evaluates in one iteration"
     )
     iterations: Count = Field(20, description="generations, including the first")
+    evaluations: Count | None = Field(
+        None, description="plans that a search evaluates, instead of iterations", examples=[1000]
+    )
     crossover_points: Annotated[int, Field(ge=1, le=8)] = Field(
         2, description="with search=moga: number of crossover points"
     )
@@ -151,6 +161,8 @@ class ProvisioningParameters(LogParameters):
             raise ValueError(f"offers={self.offers} {'needs a' if self.trace is None else 'takes no'} trace")
         if self.offers == "poisson" and self.approach == "best_effort":
             raise ValueError("best effort needs a queue: offers=site")
+        if self.offers == "poisson" and self.search == "pilot":
+            raise ValueError("a pilot job needs a queue: offers=site")
         if not self.earliest <= self.latest:
             raise ValueError(f"`earliest <= latest` must hold, but got {self.earliest} and {self.latest}")
         if self.depth > self.tasks:
@@ -173,10 +185,18 @@ class ProvisioningParameters(LogParameters):
             return  # best effort may be given what is fixed for a whole sweep
         if self.search != "moga":
             yield ("crossover_points", "crossover_rate", "mutation"), f"search={self.search}"
-        if self.search in ("memetic", "all", "open"):
+        if self.search in ("memetic", "random") or self.search not in SEARCHES:
             yield ("seeded",), f"search={self.search}"
         if self.search not in SEARCHES:
-            yield ("population", "iterations", "alpha"), f"search={self.search}"
+            yield ("population", "iterations", "evaluations"), f"search={self.search}"
+        if self.evaluations is not None:
+            yield ("iterations",), "evaluations"
+        if self.search == "random":
+            yield ("population",) if self.evaluations else (), "search=random and evaluations"
+        if self.search == "pilot":
+            yield ("cross_slot", "extend", "release"), "search=pilot, one slot that is paid for as a whole"
+        else:
+            yield ("pilot_widths",), f"search={self.search}"
 
     def _without_effect_on_slots(self) -> Iterator[tuple[Iterable[str], str]]:
         if self.offers == "site":

@@ -15,13 +15,15 @@ from cachetools import LRUCache
 from gridtune.core.starter import StarterSpace
 from gridtune.core.system import FinishedSweep, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.metrics import PROVISIONING_METRICS, RENAMED_METRICS, compare
+from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
+from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.network import Network
 from gridtune.systems.provisioning.planning.plan import Plan
 from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
 from gridtune.systems.provisioning.published import PUBLISHED
 from gridtune.systems.provisioning.search.cell_search import SearchResult, front_metrics, run_search
+from gridtune.systems.provisioning.search.pilot import pilot_problem
 from gridtune.systems.provisioning.search.selection import select_plan
 from gridtune.systems.provisioning.simulator.poisson import poisson_slots
 from gridtune.systems.provisioning.simulator.site import Execution, Site, SiteState
@@ -124,7 +126,7 @@ class ProvisioningSystem(System):
         notes: dict[str, Any] = {"submitted": now, "workflow": workflow.name, "tasks": len(workflow)}
         if site is not None:
             notes |= {"jobs": len(site), "processors": site.processors}
-        metrics = _context(parameters, site, slots, workflow)
+        metrics = _context(parameters, site, slots, workflow) | _bounds(parameters, workflow, slots, now)
         if parameters.approach == "best_effort":
             if queue is None:
                 raise SimulationError("best effort needs a queue", field="approach")
@@ -135,18 +137,21 @@ class ProvisioningSystem(System):
             undefined = _compared(math.nan, math.nan, queue)
             return Outcome({**metrics, **undefined, **none, "hypervolume": math.nan}, notes)
         problem = _problem(parameters, workflow, slots, now)
+        choice = problem
+        if site is not None and parameters.search == "pilot":
+            choice = pilot_problem(workflow, site.at(now), parameters.scheduler, parameters.pilot_widths)
         rng = streams("search")
         # Alpha only chooses from the front: cells that differ in nothing else share one search.
         settings = parameters.model_dump_json(exclude={"alpha"})
         key = (settings, repr(rng.bit_generator.state), tuple(load(trace).checksum for trace in traces))
         if key not in self._results:
-            self._results[key] = run_search(parameters, problem, rng)
+            self._results[key] = run_search(parameters, choice, rng)
         result = self._results[key]
         metrics |= front_metrics(problem, result)
         notes["front"] = result.costs.tolist()
         if len(result.costs) == 0:
             return Outcome({**metrics, **_compared(math.nan, math.nan, queue), "feasible": 0.0}, notes)
-        plan = problem.plan(result.plans[select_plan(result.costs, parameters.alpha)])
+        plan = choice.plan(result.plans[select_plan(result.costs, parameters.alpha)])
         makespan, cost = plan.makespan, plan.allocation_cost
         if site is not None:
             execution = site.at(now).provision(plan)
@@ -273,6 +278,17 @@ def _context(
         "jobs": 0.0 if site is None else float(len(site)),
         "offered_load": load,
         "utilisation": utilisation,
+    }
+
+
+def _bounds(
+    parameters: ProvisioningParameters, workflow: Workflow, slots: Slots, now: int
+) -> dict[str, float]:
+    """Return what no plan on these slots undercuts; undefined where there can be no plan."""
+    makespan = makespan_bound(workflow, slots, extend=parameters.extend, now=now)
+    return {
+        "workflow_makespan_bound": makespan if math.isfinite(makespan) else math.nan,
+        "allocation_cost_bound": cost_bound(workflow, slots) / HOUR,
     }
 
 

@@ -34,19 +34,24 @@ SMALL = {"tasks": 20, "depth": 4, "run_time": 500, "task_processors": 3, "popula
 
 #: What decides nothing where slots are taken by a simple rule.
 OF_A_SEARCH = ("population", "iterations")
+RULES = ("all", "open", "rules", "pilot")
 
 
 def run(seed=1, tables=False, **parameters):
     small = {**SMALL}
-    if parameters.get("search") in ("all", "open"):
+    if parameters.get("search") in (*RULES, "exact"):
         small = {name: value for name, value in SMALL.items() if name not in OF_A_SEARCH}
     return run_cell("provisioning", {**small, **parameters}, seed=seed, tables=tables).outcome
 
 
-@pytest.mark.parametrize("search", ["moga", "memetic", "nsga2", "nsga3", "all", "open"])
+@pytest.mark.parametrize("search", ["moga", "memetic", "nsga2", "nsga3", "random", *RULES])
 def test_every_search_finds_a_plan_that_can_be_held(trace, search):
-    metrics = run(trace=trace, search=search, cross_slot="always").metrics
+    cross_slot = {} if search == "pilot" else {"cross_slot": "always"}
+    metrics = run(trace=trace, search=search, **cross_slot).metrics
     assert metrics["feasible"] == 1
+    assert metrics["workflow_makespan"] >= metrics["workflow_makespan_bound"] > 0
+    assert metrics["workflow_makespan_best_effort"] >= metrics["workflow_makespan_bound"]
+    assert metrics["allocation_cost_bound"] == pytest.approx(metrics["allocation_cost_best_effort"])
     assert metrics["jobs"] == 400
     # The queue's cost is the least there can be; a change of nothing is a change of 0.
     assert metrics["allocation_cost"] >= metrics["allocation_cost_best_effort"] * (1 - 1e-12)
@@ -62,6 +67,40 @@ def test_taking_what_can_be_divided_costs_no_more_than_the_queue(trace):
     for seed in range(6):
         metrics = run(trace=trace, search="open", seed=seed).metrics
         assert metrics["allocation_cost_change"] == pytest.approx(0, abs=1e-12)
+
+
+def test_rules_evaluate_few_plans(trace):
+    counts = {search: run(trace=trace, search=search).metrics["evaluations"] for search in RULES}
+    assert counts["all"] == counts["open"] == 1
+    assert counts["pilot"] <= 8 < counts["rules"] <= 40
+    fronts = {search: run(trace=trace, search=search, alpha=0).metrics for search in ("all", "rules")}
+    assert fronts["rules"]["workflow_makespan"] <= fronts["all"]["workflow_makespan"]
+
+
+def test_a_pilot_job_is_a_rectangle(trace):
+    """Its slot is one job of the queue: all of it is reserved and paid for, and every task runs inside."""
+    for alpha in (0, 1):
+        outcome = run(trace=trace, search="pilot", alpha=alpha, tables=True)
+        metrics, slots, tasks = outcome.metrics, outcome.tables["slots"], outcome.tables["tasks"]
+        (job,) = [row for row in slots.to_pylist() if row["taken"]]
+        assert metrics["allocation_cost"] == job["processors"] * job["duration"] / 3600
+        assert metrics["slots_taken"] == 1
+        assert min(tasks["plan_start"].to_pylist()) >= job["start"] >= outcome.notes["submitted"]
+        assert max(tasks["plan_finish"].to_pylist()) == job["start"] + job["duration"]
+    narrow, wide = (run(trace=trace, search="pilot", alpha=alpha).metrics for alpha in (1, 0))
+    assert narrow["allocation_cost"] <= wide["allocation_cost"]
+    assert narrow["workflow_makespan"] >= wide["workflow_makespan"]
+    assert run(trace=trace, search="pilot", pilot_widths=2).metrics["evaluations"] == 2
+
+
+def test_every_plan_of_few_slots_can_be_evaluated():
+    few = {"offers": "poisson", "task_processors": 1, "tasks": 5, "depth": 2, "run_time": 100}
+    few |= {"slot_sites": "5", "slot_until": 6000, "cross_slot": "always"}
+    exact = run(**few, search="exact")
+    assert exact.metrics["evaluations"] == 2 ** exact.metrics["slots"]
+    assert run(**few, search="memetic").metrics["hypervolume"] <= exact.metrics["hypervolume"] + 1e-12
+    with pytest.raises(SimulationError, match="too many to evaluate all"):
+        run(**few | {"slot_until": 60_000}, search="exact")
 
 
 def test_best_effort_is_the_same_as_beside_a_plan(trace):
@@ -152,6 +191,18 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
             {"trace": "x.swf", "search": "memetic", "mutation": 3},
             "mutation has no effect with search=memetic",
         ),
+        ({"offers": "poisson", "search": "pilot"}, "a pilot job needs a queue"),
+        ({"trace": "x.swf", "pilot_widths": 3}, "pilot_widths has no effect with search=moga"),
+        *(
+            ({"trace": "x.swf", "search": "pilot", name: value}, f"{name} has no effect with search=pilot")
+            for name, value in {
+                "release": True,
+                "cross_slot": "always",
+                "extend": False,
+                "seeded": True,
+            }.items()
+        ),
+        ({"trace": "x.swf", "search": "random", "seeded": True}, "seeded has no effect with search=random"),
         ({"trace": "x.swf", "search": "open", "seeded": True}, "seeded has no effect with search=open"),
         ({"trace": "x.swf", "slot_gap": 5}, "slot_gap has no effect with offers=site"),
         ({"offers": "poisson", "copy_probability": 0.5}, "copy_probability has no effect"),
@@ -194,7 +245,7 @@ def test_a_workflow_may_come_from_a_file(trace, tmp_path):
         ({"trace": "x.swf", "workflow": "a.dax", "workflow_seed": 2}, "workflow_seed has no effect"),
         *(
             ({"trace": "x.swf", "search": "all", name: value}, f"{name} has no effect with search=all")
-            for name, value in {"population": 10, "iterations": 10, "alpha": 0}.items()
+            for name, value in {"population": 10, "iterations": 10}.items()
         ),
         ({"trace": "x.swf", "serach": "moga"}, "serach"),
     ],

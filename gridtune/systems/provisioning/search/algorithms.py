@@ -15,6 +15,7 @@ from gridtune.systems.provisioning.search.base import Evaluator, Search
 from gridtune.systems.provisioning.search.memetic import Memetic
 from gridtune.systems.provisioning.search.moga import Moga
 from gridtune.systems.provisioning.search.nsga import Nsga
+from gridtune.systems.provisioning.search.random_search import RandomSearch
 
 __all__ = ["ALGORITHMS", "find_front", "new_search", "search_arguments", "search_defaults"]
 
@@ -25,6 +26,7 @@ ALGORITHMS: Mapping[str, tuple[Callable[..., Search], Mapping[str, Any]]] = Mapp
         "memetic": (Memetic, {}),
         "nsga2": (Nsga, {"version": 2}),
         "nsga3": (Nsga, {"version": 3}),
+        "random": (RandomSearch, {}),
     }
 )
 

@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.systems.provisioning.parameters import ProvisioningParameters
+from gridtune.systems.provisioning.parameters import SEARCHES, ProvisioningParameters
 from gridtune.systems.provisioning.planning.problem import Evaluation, PlanProblem
 from gridtune.systems.provisioning.search.algorithms import new_search, search_arguments
 from gridtune.systems.provisioning.search.archive import Archive
+from gridtune.systems.provisioning.search.enumeration import enumerate_front
 from gridtune.systems.provisioning.search.quality import front_hypervolume, plan_scale
+from gridtune.systems.provisioning.search.seeds import heuristic_plans
 
 __all__ = ["SearchResult", "front_metrics", "run_search"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+#: The most plans of simple rules: as many as the memetic search begins with.
+_RULES = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +79,33 @@ class _Recorder:
 def run_search(
     parameters: ProvisioningParameters, problem: PlanProblem, rng: np.random.Generator
 ) -> SearchResult:
-    """Return the front that the search finds; a single plan where a simple rule chooses the slots."""
+    """Return the front that the search finds; that of a few plans where simple rules choose the slots."""
     p, recorder = parameters, _Recorder(problem)
-    if p.search in ("all", "open"):
-        rule = np.ones(len(problem), np.bool_) if p.search == "all" else problem.slots.divisible
-        plans, archive = rule[None, :], Archive(len(problem))
+    if p.search == "exact":
+        archive = enumerate_front(recorder)
+        return SearchResult(archive.costs, archive.plans, 1 << len(problem), recorder.feasible_costs)
+    if p.search not in SEARCHES:
+        plans, archive = _rule_plans(p.search, problem), Archive(len(problem))
+        evaluations = len(plans)
         if p.release:
             costs, plans = recorder.evaluate_released(plans)
         else:
             costs = recorder.evaluate(plans)
         archive.add(costs, plans)
-        return SearchResult(archive.costs, archive.plans, 1, recorder.feasible_costs)
+        return SearchResult(archive.costs, archive.plans, evaluations, recorder.feasible_costs)
     arguments = search_arguments(p.search, len(problem), _settings(p))
     search = new_search(p.search, recorder, rng, **arguments)
-    archive = search.run(p.population * p.iterations)
+    archive = search.run(p.evaluations or p.population * p.iterations)
     return SearchResult(archive.costs, archive.plans, search.evaluations, recorder.feasible_costs)
+
+
+def _rule_plans(rule: str, problem: PlanProblem) -> Bools:
+    """Return the plans of a simple rule, shape (plans, slots)."""
+    if rule == "pilot":  # each slot is a job, and one of them is submitted
+        return np.eye(len(problem), dtype=np.bool_)
+    if rule == "rules":
+        return heuristic_plans(problem, _RULES)
+    return np.ones((1, len(problem)), np.bool_) if rule == "all" else problem.slots.divisible[None, :]
 
 
 def _settings(parameters: ProvisioningParameters) -> dict[str, Any]:
@@ -96,7 +113,7 @@ def _settings(parameters: ProvisioningParameters) -> dict[str, Any]:
     names = ["population", "release"]
     if parameters.search == "moga":
         names += ["crossover_points", "crossover_rate", "mutation"]
-    if parameters.search != "memetic":
+    if parameters.search not in ("memetic", "random"):
         names.append("seeded")
     return {name: getattr(parameters, name) for name in names}
 

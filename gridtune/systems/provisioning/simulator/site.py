@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.profile import Profile, new_profile
+from gridtune.batch.simulator.profile import NEVER, Profile, earliest_fit, new_profile
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
@@ -168,6 +168,10 @@ class SiteState:
         self._profile, self._submitted = feed(self._profile, self._jobs, before, now, start)
         self.now = now
         return start[before : self._submitted]
+
+    def earliest_start(self, processors: int, length: int) -> int:
+        """Return when the queue would start a job that is submitted now; `length` is in seconds."""
+        return int(earliest_fit(self._profile, processors, max(length, 1), self.now, NEVER))
 
     def slots(self, *, site: int = 0, price: float = 1.0, fixed: float = 0.0) -> Slots:
         """Return the free slots from now to the horizon, by start and end.

@@ -32,6 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "memetic": {"population": 20, "offspring": 10, "seeds": 6},
     "nsga2": {"population": 20},
     "nsga3": {"population": 20},
+    "random": {"population": 20},
 }
 
 

@@ -40,6 +40,17 @@ def test_slots_end_at_reservations_or_at_the_horizon():
     assert rows_of(state.slots()) == [(21, 100, 1, False), (150, 20 + DAY, 4, True)]
 
 
+def test_a_job_starts_where_it_fits():
+    # Of four processors one is free until 100, all of them from 150 on.
+    state = Site(log([(0, 100, 3), (10, 50, 4)]), 4).at(10)
+    assert [state.earliest_start(*job) for job in ((1, 90), (1, 91), (2, 1), (4, 1000))] == [
+        10,
+        150,
+        150,
+        150,
+    ]
+
+
 def test_the_horizon_lies_behind_the_last_reservation():
     # It ends just at a whole number of days from now, so the horizon is a day later.
     state = Site(log([(0, DAY, 1)]), 2).at(0)
