@@ -15,6 +15,7 @@ classes of fast lower bounds for bin packing problems", Mathematical Programming
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ __all__ = ["cost_bound", "makespan_bound"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Number = TypeVar("Number", np.int64, np.float64)
 
 #: Each choice of r, q and w is a bound: so many of each are tried, spread over those that differ.
 _INSTANTS, _WIDTHS = 32, 24
@@ -122,7 +124,7 @@ def _longest_after(order, offsets, child, run):
     return tail
 
 
-def _spread(values: npt.NDArray[np.generic], most: int) -> npt.NDArray[np.generic]:
+def _spread(values: npt.NDArray[Number], most: int) -> npt.NDArray[Number]:
     """Return some of the values, the first and the last among them."""
     chosen = np.linspace(0, len(values) - 1, min(most, len(values))).round().astype(int)
     return values[chosen]
