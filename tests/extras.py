@@ -10,10 +10,11 @@ __all__ = ["AGENTS", "can_be_imported"]
 
 #: Whether the extra `agents` is installed: `pip install -c constraints.txt -e ".[dev,agents]"`.
 AGENTS = all(importlib.util.find_spec(name) for name in ("torch", "tree", "lz4"))
-#: Imports at the left margin that need it. (`shutdown.learners` all do, of `responsive.learners` two.)
+#: Imports at the left margin that need it. (Of `responsive.learners` two do, of `shutdown.learners`
+#: and `training` all but the contract of trainings and what fulfils it.)
 _OF_AGENTS = re.compile(
-    r"^(?:from|import) (?:torch|ray\.rllib|gridtune\.training"
-    r"|gridtune\.systems\.shutdown\.learners|gridtune\.systems\.responsive\.learners\.(?:rllib|ffnn))\b",
+    r"^(?:from|import) (?:torch|ray\.rllib|gridtune\.training\b(?!\.system)"
+    r"|gridtune\.systems\.shutdown\.learners\b(?!\.ppo)|gridtune\.systems\.responsive\.learners\.(?:rllib|ffnn))\b",
     re.MULTILINE,
 )
 

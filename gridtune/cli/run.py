@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gridtune.core.system import System
     from gridtune.sweep.runner import CellRun
 
-__all__ = ["check_out", "run", "write_tables"]
+__all__ = ["SystemCommand", "check_out", "parse_parameters", "run", "system_help", "write_tables"]
 
 #: Items of a note that are shown.
 _SHOWN = 5
@@ -34,9 +34,17 @@ class SystemCommand(click.Command):
             options, _, _ = self.make_parser(ctx).parse_args(rest)
             name = options.get("system")
             if isinstance(name, str) and "=" not in name:
-                click.echo(_help_of(name, options.get("plugins")))
+                _load_plugins(options.get("plugins"))
+                click.echo(self.help_of(name, options))
                 ctx.exit()
         return super().parse_args(ctx, args)
+
+    def help_of(self, name: str, options: Mapping[str, Any]) -> str:
+        """Return the help of a system."""
+        from gridtune.core.system import get_system
+
+        usage = f"gridtune run {name} [KEY=VALUE]... [--seed N] [--json] [--out PATH]"
+        return system_help(get_system(name), usage)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name the systems there are."""
@@ -103,7 +111,7 @@ def run(
     if out is not None:
         check_out(out)
     given, base = ({}, None) if file is None else _read_parameters(file, simulated)
-    cell = _parse(simulated, parameters, given)
+    cell = parse_parameters(simulated, parameters, given)
     done = run_cell(system, cell, seed=seed, tables=out is not None, base=base)
     # Told before the tables are written: the run may have taken hours, and a disk can be full.
     if as_json:
@@ -146,7 +154,7 @@ def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path |
     return content, file.resolve().parent if base is None else Path(base)
 
 
-def _parse(system: System, arguments: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters from KEY=VALUE texts, each checked by itself, over those that are given already."""
     from gridtune.core.refusals import parameter_hint
     from gridtune.errors import SweepError
@@ -266,20 +274,17 @@ def _listed(parts: list[str]) -> str:
     return ", ".join([*parts[:_SHOWN], *([f"… and {more:,} more"] if more > 0 else [])])
 
 
-def _help_of(name: str, plugins: Any) -> str:
-    """Return the help of a system, which may be one of the plug-ins'."""
-    from gridtune.core.system import get_system
+def _load_plugins(plugins: Any) -> None:
+    """Load plug-ins, as the parser has them: without the option it gives no list, but a mark of its own."""
     from gridtune.sweep.plugins import load_plugins, read_plugin
 
-    # Without the option the parser gives no list, but a mark of its own.
     load_plugins(read_plugin(Path(plugin)) for plugin in (plugins if isinstance(plugins, list) else []))
-    return _system_help(get_system(name))
 
 
-def _system_help(system: System) -> str:
-    """Return a system's parameters with type, default, meaning and an example."""
+def system_help(system: System, usage: str) -> str:
+    """Return a system's parameters with type, default, meaning and an example, and its metrics."""
     lines = [
-        f"Usage: gridtune run {system.name} [KEY=VALUE]... [--seed N] [--json] [--out PATH]",
+        f"Usage: {usage}",
         "",
         *(f"  {line.strip()}" for line in (type(system).__doc__ or "").strip().splitlines()),
         "",

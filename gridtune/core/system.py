@@ -10,9 +10,11 @@ entry points, exactly as somebody else's are:
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -215,6 +217,11 @@ class System(ABC):
         Figures that publications report, by a short name.
     environments
         Gymnasium environments by the name they get after `gridtune/`, such as `Shutdown-v0`.
+    trainings
+        RLlib algorithms that train an agent for it: name to `module:Class` of a subclass of
+        `gridtune.training.system.Training`, which is imported when it is asked for.
+    needs_ray
+        Whether a cell needs Ray also where it is run by itself, so that sweeps never begin without.
     """
 
     name: ClassVar[str]
@@ -225,6 +232,8 @@ class System(ABC):
     search_spaces: ClassVar[Path | None] = None
     published: ClassVar[Mapping[str, PublishedFigure]] = {}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
+    trainings: ClassVar[Mapping[str, str]] = {}
+    needs_ray: ClassVar[bool] = False
 
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the references of the workloads that a cell with these parameters reads: by default none."""
@@ -296,8 +305,29 @@ def _instance(loaded: Any) -> System:
     return system
 
 
+class _Systems(Registry[System]):
+    """The registry of systems, which finds a system's trainings by `SYSTEM/ALGORITHM`, too."""
+
+    def __getitem__(self, name: str) -> System:
+        system, slash, algorithm = name.partition("/")
+        if not slash or name in self.imported:
+            return super().__getitem__(name)
+        return _training(super().__getitem__(system).trainings[algorithm])
+
+
+def _training(place: str) -> System:
+    module, _, name = place.partition(":")
+    return _made(getattr(importlib.import_module(module), name))
+
+
+@cache
+def _made(training: type) -> System:
+    """Return the one instance of a training's class."""
+    return _instance(training)
+
+
 #: All systems by name; those that packages announce are imported when they are asked for.
-SYSTEMS: Registry[System] = Registry("system", "gridtune.systems", SweepError, convert=_instance, code=type)
+SYSTEMS: Registry[System] = _Systems("system", "gridtune.systems", SweepError, convert=_instance, code=type)
 
 
 def register_system(system: System) -> System:
@@ -308,7 +338,7 @@ def register_system(system: System) -> System:
 
 
 def get_system(name: str) -> System:
-    """Return the system of that name.
+    """Return the system of that name, or the training `SYSTEM/ALGORITHM`.
 
     Raises
     ------

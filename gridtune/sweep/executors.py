@@ -39,7 +39,12 @@ _MARKER = ".inline"
 
 
 def check_executor(
-    space: SearchSpace, executor: Executor | None, *, address: str | None, workers: int | None
+    space: SearchSpace,
+    executor: Executor | None,
+    *,
+    address: str | None,
+    workers: int | None,
+    system: System | None = None,
 ) -> Executor:
     """Return where the cells of a space are to run.
 
@@ -51,6 +56,8 @@ def check_executor(
         What the user asked for, or None.
     address, workers
         A running cluster and the cells at once, where the user asked for them: both are Ray's.
+    system
+        What is searched; its cells may need Ray.
 
     Raises
     ------
@@ -59,12 +66,18 @@ def check_executor(
     """
     if executor not in (None, "auto", "inline", "ray"):
         raise SweepError(f"no executor is named {executor!r}", hint="it is auto, inline or ray")
+    needs_ray = system is not None and system.needs_ray
     chosen: Executor = executor or space.resources.executor
     if chosen == "auto":
-        given = address or workers or space.timeout or os.environ.get("RAY_ADDRESS")
+        given = address or workers or space.timeout or os.environ.get("RAY_ADDRESS") or needs_ray
         return "ray" if given or _ray_runs_here() else "auto"
     if chosen == "inline":
-        refused = {"--address": address, "--workers": workers and workers > 1, "a timeout": space.timeout}
+        refused = {
+            "--address": address is not None,
+            "--workers": (workers or 0) > 1,
+            "a timeout": space.timeout is not None,
+            f"the system {space.system}": needs_ray,
+        }
         for what, given in refused.items():
             if given:
                 message = f"the inline executor runs one cell after another in this process: {what} needs Ray"

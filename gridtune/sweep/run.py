@@ -121,7 +121,7 @@ def run_space(
     check_writable(folder)
     runner = SweepExecutor(
         checked,
-        check_executor(checked, executor, address=address, workers=workers),
+        check_executor(checked, executor, address=address, workers=workers, system=system),
         address=address,
         workers=workers or checked.resources.workers or 0,
         folder=folder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -25,6 +26,7 @@ from gridtune.core.cells import (
 from gridtune.core.system import Outcome, System, WorkloadLoader, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
+from gridtune.sweep.cluster import ray_session
 from gridtune.sweep.workloads import Workloads
 
 __all__ = ["CellRun", "error_text", "run_cell", "run_one", "worker_name"]
@@ -104,10 +106,11 @@ def run_cell(
         traces=traces,
         identity=identity,
     )
-    began = time.perf_counter()
-    streams = replicate_streams(seed, traces)
-    outcome = simulated.run(checked, streams=streams, load=workloads.load, tables=tables)
-    return CellRun(cell, outcome, time.perf_counter() - began)
+    with ray_session(None, workers=1, cpus=1) if simulated.needs_ray else contextlib.nullcontext():
+        began = time.perf_counter()
+        streams = replicate_streams(seed, traces)
+        outcome = simulated.run(checked, streams=streams, load=workloads.load, tables=tables)
+        return CellRun(cell, outcome, time.perf_counter() - began)
 
 
 def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from gridtune.arguments import require_path
 from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint, refusal_text
-from gridtune.core.system import System, SystemParameters, get_system, system_names
+from gridtune.core.system import System, SystemParameters, get_system
 from gridtune.core.user_code import refresh_checksums
-from gridtune.errors import GridtuneError, SpaceError
+from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.registry import name_hint
 from gridtune.sweep.dimensions import in_order
 from gridtune.sweep.plugins import Plugin, load_plugins, read_plugin
@@ -72,10 +72,10 @@ def check_space(space: SearchSpace) -> System:
     """
     _load_plugins(space)
     refresh_checksums()
-    if space.system not in system_names():
-        message = f"no system is named {space.system!r}"
-        raise space.fault(message, "system", hint=name_hint(space.system, system_names()))
-    system = get_system(space.system)
+    try:
+        system = get_system(space.system)
+    except SweepError as fault:
+        raise space.fault(fault.message, "system", hint=fault.hint) from None
     _check_names(space, system)
     _check_conditions(space)
     _check_values(space, system)

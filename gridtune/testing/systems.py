@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import math
 import pickle
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, get_args
@@ -22,6 +23,7 @@ from gridtune.core.measure import Direction
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.gap import BOUND
+from gridtune.sweep.cluster import ray_session
 from gridtune.sweep.plan import space_points
 from gridtune.sweep.results import results_table
 from gridtune.sweep.runner import CellRun, run_cell
@@ -29,11 +31,14 @@ from gridtune.sweep.space import parse_space
 from gridtune.sweep.space_check import check_space, load_space
 from gridtune.sweep.starting import starter_text
 from gridtune.sweep.workloads import Workloads
+from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload
 
 __all__ = ["SystemConformance"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: A training is named after its system and its algorithm.
+_SYSTEM_NAME = re.compile(rf"{_NAME.pattern}(?:/{_NAME.pattern})?")
 _SEED = 11
 
 
@@ -97,6 +102,21 @@ class SystemConformance:
         """The example's parameters, validated."""
         return validated(self.subject, self.example)
 
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _ray(cls) -> Iterator[None]:
+        """Run all cells on one Ray, where they need any."""
+        needed = get_system(cls.system).needs_ray
+        with ray_session(None, workers=1, cpus=1) if needed else contextlib.nullcontext():
+            yield
+
+    @pytest.fixture(autouse=True)
+    def _no_checkpoints(
+        self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Train from the beginning each time."""
+        monkeypatch.setenv(TRAININGS_VARIABLE, str(tmp_path_factory.mktemp("trainings")))
+
     def cell(self, *, tables: bool = False, seed: int = _SEED) -> CellRun:
         """Run the example."""
         options: dict[str, Any] = {"seed": seed, "tables": tables, "workloads": self._workloads}
@@ -124,7 +144,7 @@ class SystemConformance:
         """The registry finds it by the name that it has."""
         assert isinstance(self.subject, System)
         assert self.subject.name == self.system
-        assert _NAME.fullmatch(self.system)
+        assert _SYSTEM_NAME.fullmatch(self.system)
 
     def test_has_a_version_and_words(self) -> None:
         """It has a version, which is part of its cells' ids, and a docstring, which is its help."""

@@ -1,23 +1,62 @@
-"""Checkpoints in a tracking store, by the URIs that MLflow gives them: `runs:/RUN_ID/checkpoints/best.pt`."""
+"""Policies by what users call them: files, folders of trainings, MLflow runs, and those that are bundled.
+
+In a tracking store they have the URIs that MLflow gives them: `runs:/RUN_ID/checkpoints/best.pt`.
+"""
 
 from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from gridtune.errors import TrackingError
+from gridtune.errors import PolicyError, TrackingError
 from gridtune.tracking.store import cache_folder, open_store, tracking_uri, without_secrets
 
-__all__ = ["is_run_uri", "run_file"]
+__all__ = ["CHECKPOINTS", "find_policy", "run_file"]
 
+#: The folder of policies among a run's artefacts.
+CHECKPOINTS = "checkpoints"
 _URI = re.compile(r"runs:/(?P<run>[0-9a-f]{32})/(?P<path>.+)")
+_RUN = re.compile(r"(?:runs:/)?(?P<run>[0-9a-f]{32})/?")
 
 
-def is_run_uri(text: str) -> bool:
-    """Whether a text names an artefact of a run."""
-    return text.startswith("runs:/")
+def find_policy(
+    name: str | Path, *, bundled: Mapping[str, Path] | None = None, file: str = "best.pt"
+) -> Path:
+    """Return a policy's file.
+
+    Parameters
+    ----------
+    name
+        A file; the folder of a training, or a checkpoint of RLlib that it left; an artefact of an MLflow run
+        (`runs:/RUN_ID/PATH`), or the run's id alone for the best policy of a training; or the name of a
+        bundled policy.
+    bundled
+        Files of bundled policies by name.
+    file
+        What a training calls its best policy.
+
+    Raises
+    ------
+    PolicyError
+        If a folder has no policy.
+    TrackingError
+        If a run or its file is not there.
+    """
+    text, path = str(name), Path(name)
+    run = _RUN.fullmatch(text)
+    if run is not None and not path.exists():
+        return run_file(f"runs:/{run['run']}/{CHECKPOINTS}/{file}")
+    if text.startswith("runs:/"):
+        return run_file(text)
+    if path.is_dir():
+        if not (path / file).is_file():
+            hint = "give the folder of `gridtune train`, or one of its checkpoints"
+            raise PolicyError(f"has no policy {file}", path=path, hint=hint)
+        return path / file
+    return path if path.exists() else (bundled or {}).get(text, path)
 
 
 def run_file(uri: str, *, store: str | None = None) -> Path:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.content import clean_name, clean_text
 from gridtune.tracking.outbox import Outbox
 from gridtune.tracking.provenance import user_tags
@@ -31,7 +32,6 @@ from gridtune.tracking.store import artifact_root, open_store, tracking_uri, wit
 
 __all__ = ["TrainingOutcome", "TrainingTracker"]
 
-CHECKPOINTS = "checkpoints"
 _KEY_TAG, _STEP_TAG = "gridtune.training", "gridtune.step"
 _KEY_FILE = "tracking.json"
 

@@ -9,6 +9,7 @@ bit for bit.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -38,8 +39,8 @@ _MINIBATCH, _OUTPUT = "minibatch", "output"
 _SETTINGS = "gridtune_ppo"
 #: Key in the environments' configuration: the function that makes a vector environment.
 _MAKE_ENV = "make_env"
-#: Key in a module's configuration: the arguments of `make_network`.
-_NETWORK = "network"
+#: Keys in a module's configuration: the arguments of `make_network`, and initial weights by name or None.
+_NETWORK, _INITIAL = "network", "initial"
 #: Time limit for runners to accept new weights.
 _SYNC_SECONDS = 30.0
 
@@ -50,6 +51,9 @@ class NetworkModule(TorchRLModule, ValueFunctionAPI):
     def setup(self) -> None:
         """Make the network."""
         self.network = make_network(**self.model_config[_NETWORK])
+        initial = self.model_config.get(_INITIAL)
+        if initial is not None:
+            self.network.load_state_dict({name: torch.as_tensor(array) for name, array in initial.items()})
 
     def _forward(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
         part: Minibatch = batch[_MINIBATCH]
@@ -169,6 +173,8 @@ def ppo_config(
     environments: int = 16,
     runners: int = 0,
     sequence: int | None = None,
+    frames: int | None = None,
+    initial: ActorCritic | None = None,
     gpus: float = 0,
 ) -> PPOConfig:
     """Return the configuration of a training through RLlib; `build_algo()` creates the algorithm.
@@ -176,9 +182,10 @@ def ppo_config(
     Parameters
     ----------
     make_env
-        Returns a Gymnasium vector environment of so many environments, as for `PPOTrainer`. It is stored in
-        checkpoints and sent to other processes, so it must be picklable.
-    network, sequence
+        Returns a Gymnasium vector environment of so many environments, with next-step autoreset, discrete
+        actions and flat observations. It is stored in checkpoints and sent to other processes, so it must be
+        picklable.
+    network, sequence, frames
         See `gridtune.training.networks.make_network`. The settings' seed draws the weights.
     settings
         By default the paper's.
@@ -186,19 +193,29 @@ def ppo_config(
         Number of environments of each runner.
     runners
         Number of processes that step environments; 0: the algorithm's own process.
+    initial
+        A network of this kind whose weights are those to begin with.
     gpus
         GPUs of the learner.
     """
     settings = settings or PPOSettings()
     probe = make_env(1)
-    model = {
+    model: dict[str, Any] = {
         "kind": network,
         "features": int(probe.single_observation_space.shape[0]),
         "actions": int(probe.single_action_space.n),
         "sequence": sequence,
+        "frames": frames,
         "seed": settings.seed,
     }
     probe.close()
+    weights = None
+    if initial is not None:
+        begun = initial.resized(model["actions"]).state_dict()
+        weights = {name: weight.cpu().numpy() for name, weight in begun.items()}
+    model_config = {_NETWORK: model, _INITIAL: weights}
+    # It warns of the API that is the only one used here.
+    logging.getLogger("ray.rllib").setLevel(logging.ERROR)
     config = PPOConfig(algo_class=RolloutPPO)
     spaces = {"observation_space": probe.single_observation_space, "action_space": probe.single_action_space}
     config.environment(None, **spaces, env_config={_MAKE_ENV: make_env})
@@ -208,7 +225,7 @@ def ppo_config(
         num_envs_per_env_runner=environments,
         batch_mode="complete_episodes",
     )
-    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, **spaces, model_config={_NETWORK: model}))
+    config.rl_module(rl_module_spec=RLModuleSpec(NetworkModule, **spaces, model_config=model_config))
     config.learners(
         learner_class=RolloutLearner,
         learner_config_dict={_SETTINGS: asdict(settings)},
@@ -220,6 +237,8 @@ def ppo_config(
         # The batch is what the runners return at one call; the settings say how it is cut.
         train_batch_size_per_learner=1,
         minibatch_size=1,
+        grad_clip=settings.gradient_norm,
+        grad_clip_by="global_norm",
     )
     return config.framework("torch").debugging(log_level="ERROR")
 

@@ -94,10 +94,11 @@ class TestShutdownTraining(SystemConformance):
     system = "shutdown_training"
     example: ClassVar = {**DAYS, "until": 1, "environments": 2, "steps": 48}
 
-    @pytest.fixture(autouse=True)
-    def _no_checkpoints(self, tmp_path, monkeypatch):
-        """Train from the beginning each time."""
-        monkeypatch.setenv("GRIDTUNE_TRAININGS", str(tmp_path / "trainings"))
+
+@pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+class TestShutdownPPO(SystemConformance):
+    system = "shutdown/ppo"
+    example: ClassVar = {**DAYS, "iterations": 1, "environments": 2, "steps": 48}
 
 
 class TestShutdownEnvironment(EnvironmentConformance):
@@ -115,4 +116,5 @@ def test_every_system_is_tested() -> None:
     tested = {
         suite.system for suite in suites if issubclass(suite, SystemConformance) and "Test" in suite.__name__
     }
-    assert tested == systems
+    trainings = {f"{name}/{algorithm}" for name in systems for algorithm in SYSTEMS[name].trainings}
+    assert tested == systems | trainings

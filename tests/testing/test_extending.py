@@ -14,7 +14,7 @@ BLOCK = re.compile(r"```python\n# (\w+\.py)\n(.*?)```", re.DOTALL)
 def test_the_code_on_the_page_passes_the_suites(repository: Path, tmp_path: Path) -> None:
     page = (repository / "docs" / "extending.md").read_text(encoding="utf-8")
     blocks = BLOCK.findall(page)
-    assert len(blocks) == page.count("```python") == 8
+    assert len(blocks) == page.count("```python") == 9
     for name, code in blocks:
         (tmp_path / name).write_text(code, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

@@ -102,9 +102,9 @@ class ShutdownParameters(LogParameters):
     )
     checkpoint: str | None = Field(
         None,
-        description="with policy=ppo: file of the trained policy, its URI in MLflow, or the name of a "
-        "bundled one",
-        examples=["results/taurus/best.pt", "runs:/RUN_ID/checkpoints/best.pt"],
+        description="with policy=ppo: the trained policy: the folder of a training, a file, an MLflow run "
+        "(its id, or runs:/ID/PATH), or the name of a bundled one",
+        examples=["results/taurus", "taurus"],
     )
     greedy: bool = Field(
         False, description="with policy=ppo: always take the likeliest action instead of sampling"

@@ -66,6 +66,7 @@ class ShutdownSystem(System):
             "gridtune.systems.shutdown.environment:ShutdownVectorEnv",
         )
     }
+    trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.shutdown.learners.ppo:ShutdownPPO"}
     Parameters: ClassVar[type[SystemParameters]] = ShutdownParameters
     metrics: ClassVar[Mapping[str, MetricInfo]] = SHUTDOWN_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS

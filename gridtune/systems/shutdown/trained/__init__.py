@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gridtune.tracking.checkpoints import is_run_uri, run_file
+from gridtune.tracking import checkpoints
 
 __all__ = ["bundled_folder", "bundled_policies", "find_policy"]
 
@@ -24,8 +24,5 @@ def bundled_policies() -> dict[str, Path]:
 
 
 def find_policy(name: str | Path) -> Path:
-    """Return a policy's file: of an MLflow run (`runs:/…`), at a path that exists, or a bundled policy's."""
-    if is_run_uri(str(name)):
-        return run_file(str(name))
-    path = Path(name)
-    return path if path.exists() else bundled_policies().get(str(name), path)
+    """Return a policy's file: see `gridtune.tracking.checkpoints.find_policy`."""
+    return checkpoints.find_policy(name, bundled=bundled_policies())

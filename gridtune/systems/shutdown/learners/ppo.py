@@ -1,0 +1,231 @@
+"""`shutdown/ppo`: PPO on a cluster's train days; one in ten is held out for evaluation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from cachetools import LRUCache
+from pydantic import Field, model_validator
+
+from gridtune.core.measure import Measure, MetricInfo
+from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.errors import PolicyError, SimulationError
+from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS
+from gridtune.systems.shutdown.parameters import CLUSTERS
+from gridtune.systems.shutdown.simulator.days import Days, build_days
+from gridtune.systems.shutdown.simulator.model import Variant, View
+from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.trained import find_policy
+from gridtune.training.system import TRAINING_MEASURES, Count, Training, TrainingParameters
+from gridtune.workload.references import WorkloadReference
+from gridtune.workload.workload import Workload
+
+__all__ = ["ShutdownPPO", "ShutdownPPOParameters", "hold_out"]
+
+#: One train day in this many is held out for evaluation.
+HELD_OUT = 10
+#: Metrics of the held-out days with sampled actions; with the prefix `greedy_`, of the likeliest actions.
+_EVALUATED = ("score_per_day", "energy_waste_per_day", "switches_per_day", "stretch_mean", "qos_violations")
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ShutdownPPOParameters(TrainingParameters):
+    """The parameters of one training."""
+
+    trace: str = Field(description="the days: a folder or archive of logs", examples=["taurus_days"])
+    first: Count | None = Field(None, description="only the first N train days")
+    cluster: Literal["taurus", "orion", "graphite", "econome"] = Field(
+        "taurus", description="shape: 14 × 12, 4 × 12, 4 × 16 or 22 × 16 nodes × cores"
+    )
+    tau: Annotated[float, Field(ge=0)] = Field(
+        0.5, description="a job is late once it has waited this share of its walltime"
+    )
+    variant: Literal["paper", "exact"] = Field(
+        "paper", description="late jobs that the reward counts, see docs/shutdown.md"
+    )
+    network: Literal["paper", "recurrent", "mlp", "effects"] = Field(
+        "effects", description="network to train, see docs/agents.md"
+    )
+    frames: Count | None = Field(
+        None, description="with network=paper: observations read for each decision; default 20"
+    )
+    initial: str | None = Field(
+        None, description="policy to begin with instead of random weights: what `checkpoint` takes"
+    )
+    iterations: Count = Field(160, description="iterations of PPO, each an update from new days")
+    schedule: Count = Field(160, description="iterations over which learning rate and entropy weight fall")
+    environments: Count = Field(16, description="number of environments, each with a day of its own")
+    steps: Count | None = Field(
+        None,
+        description="steps of each environment per iteration; default 384 (decisions) with effects, else "
+        "1440 (minutes)",
+    )
+    runners: Annotated[int, Field(ge=0)] = Field(
+        0, description="processes that step environments; 0: the one that learns"
+    )
+    minibatches: Count = Field(16, description="minibatches per epoch")
+    learning_rate: Positive = Field(5e-4, description="initial learning rate; it falls to a tenth")
+    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.005, description="initial weight of the entropy")
+    entropy_decay: Positive = Field(1.0, description="final share of the entropy weight")
+    gradient_norm: Positive | None = Field(None, description="maximum norm of gradients; default: no limit")
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.99, description="discount of a minute")
+    lam: Annotated[float, Field(ge=0, le=1)] = Field(0.95, description="λ of the advantage estimate")
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> ShutdownPPOParameters:
+        if self.network != "paper":
+            self._refuse_idle([(("frames",), f"network={self.network}")])
+        return self
+
+    @property
+    def platform(self) -> Platform:
+        """The cluster."""
+        return Platform(*CLUSTERS[self.cluster])
+
+    @property
+    def view(self) -> View:
+        """What the network sees."""
+        return "effects" if self.network == "effects" else "paper"
+
+
+_MEASURES: dict[str, Measure] = {name: SHUTDOWN_METRICS[name] for name in _EVALUATED}
+
+
+class ShutdownPPO(Training):
+    """PPO on a cluster's train days; one in ten is held out for evaluation."""
+
+    name: ClassVar[str] = "shutdown/ppo"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = ShutdownPPOParameters
+    objective: ClassVar[str] = "score_per_day"
+    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+        **_MEASURES,
+        **{f"greedy_{name}": measure for name, measure in _MEASURES.items()},
+        **TRAINING_MEASURES,
+    }
+
+    def __init__(self) -> None:
+        self._selections: LRUCache[Hashable, tuple[Days, Days]] = LRUCache(8)
+
+    def traces(self, parameters: ShutdownPPOParameters) -> Iterable[str]:
+        """Return the one reference: the days."""
+        return (str(WorkloadReference(parameters.trace, days=True)),)
+
+    def code(self, parameters: ShutdownPPOParameters) -> Mapping[str, str]:
+        """Return the checksum of the initial policy."""
+        if parameters.initial is None:
+            return {}
+        file = find_policy(parameters.initial)
+        try:
+            return {"initial": hashlib.sha256(file.read_bytes()).hexdigest()}
+        except OSError as error:
+            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+
+    def preflight(self, parameters: ShutdownPPOParameters, load: WorkloadLoader) -> None:
+        """Refuse to train without torch, or on a log with too few train days."""
+        super().preflight(parameters, load)
+        self._days(parameters, load)
+
+    def config(self, parameters: ShutdownPPOParameters, *, seed: int, load: WorkloadLoader) -> Any:
+        """Return PPO over days, all environments of a runner stepped in one compiled call."""
+        from gridtune.training.checkpoints import load_policy  # noqa: PLC0415 (torch)
+        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
+
+        p = parameters
+        days, _ = self._days(p, load)
+        settings = PPOSettings(
+            steps=p.steps or (384 if p.network == "effects" else 1440),
+            minibatches=p.minibatches,
+            gamma=p.gamma,
+            lam=p.lam,
+            entropy_weight=p.entropy_weight,
+            entropy_decay=p.entropy_decay,
+            learning_rate=p.learning_rate,
+            gradient_norm=p.gradient_norm,
+            updates=p.schedule,
+            seed=seed,
+        )
+        return ppo_config(
+            partial(_make_env, days, p.platform, p.tau, p.variant, p.view),
+            p.network,
+            settings,
+            environments=p.environments,
+            runners=p.runners,
+            frames=p.frames,
+            initial=None if p.initial is None else load_policy(find_policy(p.initial)),
+            gpus=1 if p.device == "cuda" else 0,
+        )
+
+    def evaluate(
+        self,
+        parameters: ShutdownPPOParameters,
+        algorithm: Any,
+        *,
+        rng: np.random.Generator,
+        load: WorkloadLoader,
+    ) -> Mapping[str, float]:
+        """Return the metrics of the held-out days, with sampled and with the likeliest actions."""
+        from gridtune.systems.shutdown.learners.playing import score_days  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
+
+        p, network = parameters, network_of(algorithm)
+        _, held_out = self._days(p, load)
+        metrics: dict[str, float] = {}
+        for prefix, generator in (("", rng), ("greedy_", None)):
+            scores = score_days(network, held_out, p.platform, rng=generator, tau=p.tau, variant=p.variant)
+            metrics |= {prefix + name: scores[name] for name in _EVALUATED}
+        return metrics
+
+    def write_policy(
+        self, parameters: ShutdownPPOParameters, algorithm: Any, path: Path, notes: Mapping[str, Any]
+    ) -> None:
+        """Write the network with its weights."""
+        from gridtune.training.checkpoints import write_checkpoint  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
+
+        write_checkpoint(path, network_of(algorithm), notes=notes)
+
+    def _days(self, parameters: ShutdownPPOParameters, load: WorkloadLoader) -> tuple[Days, Days]:
+        """Return the days to train on and those held out; the last few selections are cached."""
+        workload = load(*self.traces(parameters))
+        key = (workload.checksum, parameters.first)
+        if key not in self._selections:
+            self._selections[key] = hold_out(_select_train_days(workload, parameters.first))
+        return self._selections[key]
+
+
+def hold_out(days: Days, one_in: int = HELD_OUT) -> tuple[Days, Days]:
+    """Return the days to train on and those to evaluate on: every tenth one."""
+    held_out = np.arange(len(days)) % one_in == one_in - 1
+    if held_out.all() or not held_out.any():
+        raise PolicyError(f"{len(days)} days are too few to hold out one in {one_in}")
+    return days.take(~held_out), days.take(held_out)
+
+
+def _select_train_days(workload: Workload, first: int | None) -> Days:
+    days = build_days(workload)
+    train = np.flatnonzero(days.subset("train"))
+    return days.take(train if first is None else train[:first])
+
+
+def _make_env(days: Days, platform: Platform, tau: float, variant: Variant, view: View, count: int) -> Any:
+    """Return a vector environment of this many clusters; checkpoints have its arguments, and so the days."""
+    from gridtune.systems.shutdown.environment import ShutdownVectorEnv  # noqa: PLC0415 (gymnasium)
+
+    return ShutdownVectorEnv(
+        count,
+        days,
+        platform,
+        tau=tau,
+        variant=variant,
+        view=view,
+        decisions=view == "effects",
+        copy=False,
+    )

@@ -1,0 +1,143 @@
+"""`Training`: the contract of whatever trains an agent for a system with an algorithm of RLlib.
+
+A system names its trainings, and so they have a name of their own, `SYSTEM/ALGORITHM`:
+
+    trainings = {"ppo": "my_package.training:AdmissionPPO"}
+
+`gridtune train SYSTEM` runs one of them as a trial of Tune. A training is also a system itself, whose cells
+train up to some iteration: search spaces sweep it like any other.
+
+Nothing here imports torch or RLlib before something is trained.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gridtune.core.extras import require_module
+from gridtune.core.measure import Measure
+from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
+
+__all__ = [
+    "TRAININGS_VARIABLE",
+    "TRAINING_MEASURES",
+    "Count",
+    "Training",
+    "TrainingParameters",
+    "training_seed",
+]
+
+#: Environment variable for the folder of the checkpoints of cells; by default one in the user's cache.
+TRAININGS_VARIABLE = "GRIDTUNE_TRAININGS"
+
+Count = Annotated[int, Field(ge=1)]
+
+#: Metrics that every training has, beside those of its evaluation.
+TRAINING_MEASURES: Mapping[str, Measure] = {
+    "return_mean": Measure(
+        "1", "max", "mean sum of rewards over the episodes of the last iteration", source="gridtune"
+    ),
+    "iterations": Measure("iterations", "none", "iterations of the algorithm", source="gridtune"),
+}
+
+
+class TrainingParameters(SystemParameters):
+    """The parameters that every training has; a subclass adds those of its environment and algorithm."""
+
+    iterations: Count = Field(100, description="iterations of the algorithm", examples=[10])
+    validate_every: Count = Field(10, description="iterations between evaluations on held-out data")
+    device: Literal["cpu", "cuda"] = Field(
+        "cpu", description="where the network learns; results on cuda differ in their last bits"
+    )
+
+
+class Training(System):
+    """Trains an agent with an algorithm of RLlib, and judges it on data that it does not learn from.
+
+    A subclass sets `name` ("SYSTEM/ALGORITHM"), `version`, `Parameters` (derived from `TrainingParameters`),
+    `metrics` (those of `evaluate` and `TRAINING_MEASURES`) and `objective`, and defines `config`, `evaluate`
+    and `write_policy`; `traces` names the logs, as in any system.
+
+    Attributes
+    ----------
+    objective
+        The metric of `evaluate` by which the best policy is chosen.
+    policy_file
+        Name of the file with the best policy.
+    """
+
+    Parameters: ClassVar[type[SystemParameters]] = TrainingParameters
+    objective: ClassVar[str]
+    policy_file: ClassVar[str] = "best.pt"
+    needs_ray: ClassVar[bool] = True
+
+    @abstractmethod
+    def config(self, parameters: Any, *, seed: int, load: WorkloadLoader) -> Any:
+        """Return RLlib's `AlgorithmConfig`; `build_algo()` of it is trained.
+
+        Parameters
+        ----------
+        parameters
+            An instance of `Parameters`; `device="cuda"` asks for a GPU for the learner.
+        seed
+            What all random numbers derive from.
+        load
+            Gives the workload of a reference that `traces` returned. What the environments need of it goes
+            into the configuration, which is stored in checkpoints: they are loaded without it.
+        """
+
+    @abstractmethod
+    def evaluate(
+        self, parameters: Any, algorithm: Any, *, rng: np.random.Generator, load: WorkloadLoader
+    ) -> Mapping[str, float]:
+        """Return metrics of the agent as it is now, on data that it does not learn from.
+
+        Parameters
+        ----------
+        parameters, load
+            As of `config`.
+        algorithm
+            The algorithm.
+        rng
+            Random numbers, the same whenever this iteration is evaluated.
+        """
+
+    @abstractmethod
+    def write_policy(self, parameters: Any, algorithm: Any, path: Path, notes: Mapping[str, Any]) -> None:
+        """Write the agent as it is now to one file, which the system plays (`policy=ppo checkpoint=FILE`).
+
+        Parameters
+        ----------
+        parameters, algorithm
+            As of `evaluate`.
+        path
+            The file, in a folder that exists.
+        notes
+            Iteration and metrics, to be kept in the file.
+        """
+
+    def preflight(self, parameters: Any, load: WorkloadLoader) -> None:
+        """Refuse to train without torch."""
+        require_module("torch", user="training", extra="agents")
+
+    def run(
+        self, parameters: TrainingParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        """Train up to the last iteration, from an earlier checkpoint if there is one.
+
+        The metrics are those of the last evaluation; the notes hold the learning curve.
+        """
+        from gridtune.training.cells import train_cell  # noqa: PLC0415 (RLlib)
+
+        return train_cell(self, parameters, seed=training_seed(streams), load=load)
+
+
+def training_seed(streams: Streams) -> int:
+    """Return the seed of a training in this replicate."""
+    return int(streams("training").integers(2**31))
