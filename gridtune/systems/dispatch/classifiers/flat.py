@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from gridtune.systems.dispatch.classifiers.kernels import tree_sum
 
-__all__ = ["FlatTrees", "flat_boosting", "flat_tree"]
+__all__ = ["FlatTrees", "flat_boosting"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,13 +30,6 @@ class FlatTrees(NamedTuple):
         out = np.empty(len(rows))
         tree_sum(self.first, self.left, self.right, self.feature, self.threshold, self.value, rows, out)
         return out + self.base
-
-
-def flat_tree(nodes: Sequence[Any], values: Floats) -> FlatTrees:
-    """Return one tree: its left, right, feature and threshold, and each node's value."""
-    left, right, feature, threshold = nodes[:4]
-    value = np.ascontiguousarray(values, np.float64)
-    return FlatTrees(np.zeros(1, np.int64), left, right, feature, threshold, value, 0.0)
 
 
 def flat_boosting(model: Any) -> FlatTrees:

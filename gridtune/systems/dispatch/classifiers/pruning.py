@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gridtune.core.compiled import kernel
+from gridtune.systems.dispatch.classifiers.tree import branch_of
 
-__all__ = ["Bound", "Examples", "Nodes", "added_errors", "collapse", "prune"]
+__all__ = ["Bound", "added_errors", "collapse", "prune"]
 
 #: C4.5 prefers the smaller tree when it is worse by no more than this many errors.
 _TOLERANCE = 0.1
 #: It collapses a subtree unless it has this many fewer training errors than its root as a leaf.
 _COLLAPSED = 1e-3
-
-
-class Examples(NamedTuple):
-    """A tree's examples."""
-
-    #: Shape (n, d), float32.
-    table: Any
-    #: Shape (n,), int64: class numbers.
-    labels: Any
-    #: Shape (n,), float64.
-    weights: Any
-
-
-class Nodes(NamedTuple):
-    """A tree, its root first and parents before children; pruning changes it in place."""
-
-    #: Shape (nodes,), int64: children; -1 for a leaf.
-    left: Any
-    right: Any
-    #: Shape (nodes,): the column, int64, and the largest value that goes left, float64.
-    feature: Any
-    threshold: Any
-    #: Shape (nodes, classes), float64: weights of the examples of each class at each node.
-    counts: Any
 
 
 class Bound(NamedTuple):
@@ -86,14 +63,14 @@ def _added_by_normal(total, wrong, bound):
 @kernel()
 def collapse(tree):
     """Make a leaf of every node whose subtree has no fewer training errors."""
-    wrong = np.empty(tree.left.size)
-    for node in range(tree.left.size - 1, -1, -1):
+    wrong = np.empty(tree.child.size)
+    for node in range(tree.child.size - 1, -1, -1):
         own = tree.counts[node].sum() - tree.counts[node].max()
         wrong[node] = own
-        if tree.left[node] >= 0:
-            below = wrong[tree.left[node]] + wrong[tree.right[node]]
+        if tree.child[node] >= 0:
+            below = wrong[tree.child[node] : tree.child[node] + tree.branches[node]].sum()
             if below >= own - _COLLAPSED:
-                _make_leaf(node, tree)
+                tree.child[node] = -1
             else:
                 wrong[node] = below
 
@@ -102,7 +79,7 @@ def collapse(tree):
 def prune(node, rows, examples, tree, bound, raising):
     """Prune a subtree by estimated errors, from its leaves up; return its estimated errors.
 
-    A node becomes a leaf, or is replaced by its larger branch (subtree raising), where its
+    A node becomes a leaf, or is replaced by its largest branch (subtree raising), where its
     estimated errors are hardly more.
 
     Parameters
@@ -115,41 +92,42 @@ def prune(node, rows, examples, tree, bound, raising):
         Whether subtrees may be raised.
     """
     as_leaf = _leaf_errors(tree.counts[node], bound)
-    if tree.left[node] < 0:
+    if tree.child[node] < 0:
         return as_leaf
-    low, high = _parted(node, rows, examples, tree)
-    errors = prune(tree.left[node], low, examples, tree, bound, raising)
-    errors += prune(tree.right[node], high, examples, tree, bound, raising)
-    branch, as_branch = -1, np.inf
+    errors = 0.0
+    for branch in range(tree.branches[node]):
+        own = _rows_of(node, branch, rows, examples, tree)
+        errors += prune(tree.child[node] + branch, own, examples, tree, bound, raising)
+    largest, as_branch = -1, np.inf
     if raising:
-        branch = _larger_branch(node, tree)
-        as_branch = _branch_errors(branch, rows, examples, tree, bound)
+        largest = _largest_branch(node, tree)
+        as_branch = _branch_errors(largest, rows, examples, tree, bound)
     if as_leaf <= errors + _TOLERANCE and as_leaf <= as_branch + _TOLERANCE:
-        _make_leaf(node, tree)
+        tree.child[node] = -1
         return as_leaf
     if as_branch <= errors + _TOLERANCE:
-        _raise(branch, node, tree)
+        _raise(largest, node, tree)
         _recount(node, rows, examples, tree)
         return prune(node, rows, examples, tree, bound, raising)
     return errors
 
 
 @kernel()
-def _make_leaf(node, tree):
-    tree.left[node] = tree.right[node] = -1
-
-
-@kernel()
 def _raise(branch, node, tree):
-    """Put a branch in its parent's place; the other branch is lost."""
-    tree.left[node], tree.right[node] = tree.left[branch], tree.right[branch]
+    """Put a branch in its parent's place; the other branches are lost."""
+    tree.child[node], tree.branches[node] = tree.child[branch], tree.branches[branch]
     tree.feature[node], tree.threshold[node] = tree.feature[branch], tree.threshold[branch]
 
 
 @kernel()
-def _larger_branch(node, tree):
-    left, right = tree.left[node], tree.right[node]
-    return left if tree.counts[left].sum() >= tree.counts[right].sum() else right
+def _largest_branch(node, tree):
+    """Return the child with the largest weight of examples, the first of several."""
+    best, most = -1, -1.0
+    for child in range(tree.child[node], tree.child[node] + tree.branches[node]):
+        total = tree.counts[child].sum()
+        if total > most:
+            best, most = child, total
+    return best
 
 
 @kernel()
@@ -165,27 +143,24 @@ def _leaf_errors(counts, bound):
 @kernel()
 def _branch_errors(node, rows, examples, tree, bound):
     """Return the errors to expect of a subtree that all these examples went into."""
-    if tree.left[node] < 0:
+    if tree.child[node] < 0:
         return _leaf_errors(_counted(rows, examples, tree), bound)
-    low, high = _parted(node, rows, examples, tree)
-    errors = _branch_errors(tree.left[node], low, examples, tree, bound)
-    return errors + _branch_errors(tree.right[node], high, examples, tree, bound)
+    errors = 0.0
+    for branch in range(tree.branches[node]):
+        own = _rows_of(node, branch, rows, examples, tree)
+        errors += _branch_errors(tree.child[node] + branch, own, examples, tree, bound)
+    return errors
 
 
 @kernel()
-def _parted(node, rows, examples, tree):
-    """Return the rows that go left of a node, and those that go right."""
-    low = np.empty(rows.size, np.int64)
-    high = np.empty(rows.size, np.int64)
-    lows = highs = 0
+def _rows_of(node, branch, rows, examples, tree):
+    """Return the rows that leave a node by a branch."""
+    own, count = np.empty(rows.size, np.int64), 0
     for row in rows:
-        if examples.table[row, tree.feature[node]] <= tree.threshold[node]:
-            low[lows] = row
-            lows += 1
-        else:
-            high[highs] = row
-            highs += 1
-    return low[:lows], high[:highs]
+        if branch_of(node, examples.table[row], tree) == branch:
+            own[count] = row
+            count += 1
+    return own[:count]
 
 
 @kernel()
@@ -201,8 +176,10 @@ def _counted(rows, examples, tree):
 def _recount(node, rows, examples, tree):
     """Count a subtree's examples again; return how many nodes it has."""
     tree.counts[node] = _counted(rows, examples, tree)
-    if tree.left[node] < 0:
-        return 1
-    low, high = _parted(node, rows, examples, tree)
-    below = _recount(tree.left[node], low, examples, tree)
-    return 1 + below + _recount(tree.right[node], high, examples, tree)
+    nodes = 1
+    if tree.child[node] < 0:
+        return nodes
+    for branch in range(tree.branches[node]):
+        own = _rows_of(node, branch, rows, examples, tree)
+        nodes += _recount(tree.child[node] + branch, own, examples, tree)
+    return nodes

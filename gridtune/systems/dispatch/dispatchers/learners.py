@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.classifiers.bayes import MixedNaiveBayes
-from gridtune.systems.dispatch.classifiers.c45 import GrownTree, leaf_shares
-from gridtune.systems.dispatch.classifiers.flat import flat_boosting, flat_tree
+from gridtune.systems.dispatch.classifiers.c45 import GrownTree, leaf_shares, predicted_shares
+from gridtune.systems.dispatch.classifiers.flat import flat_boosting
 from gridtune.systems.dispatch.classifiers.kernels import mixed_bayes
 from gridtune.systems.dispatch.classifiers.lwl import LocallyWeightedClassifier
 from gridtune.systems.dispatch.dispatchers.selection import Selection, class_weights, select
@@ -89,7 +89,7 @@ class _Classifier:
     settings: tuple[Any, ...] = (None,)
 
     def refresh(self, examples: Examples, *, reselect: bool, rng: np.random.Generator) -> None:
-        table, labels = self.prepared(examples.rows), examples.in_time
+        table, labels = examples.rows, examples.in_time
         if labels.min() == labels.max():
             self.constant(float(labels[0]))
             return
@@ -102,13 +102,10 @@ class _Classifier:
         self.answer: Callable[[Floats], Floats] = lambda rows: np.full(len(rows), chance)
 
     def chances(self, rows: Floats) -> Floats:
-        return self.answer(self.prepared(rows))
+        return self.answer(rows)
 
     def preference(self, rows: Floats) -> Floats:
         return self.chances(rows)
-
-    def prepared(self, rows: Floats) -> Floats:
-        return rows
 
     def scores(self, table: Floats, labels: Any, weights: Floats, rows: Floats) -> Any:
         for setting in self.settings:
@@ -121,27 +118,28 @@ class _Classifier:
 
 @dataclass
 class J48(_Classifier):
-    """C4.5's tree; its setting is the confidence factor. The machine is one-hot encoded."""
+    """C4.5's tree; its setting is the confidence factor. The machine is categorical."""
 
     settings: tuple[Any, ...] = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
     machines: int = 1
 
-    def prepared(self, rows: Floats) -> Floats:
-        one_hot = rows[:, MACHINE, None] == np.arange(self.machines)
-        return np.concatenate([np.delete(rows, MACHINE, axis=1), one_hot], axis=1).astype(np.float32)
-
     def scores(self, table: Floats, labels: Any, weights: Floats, rows: Floats) -> Any:
-        tree = GrownTree(table, labels, weights, classes=2)
+        tree = self._grown(table, labels, weights)
         for confidence in self.settings:
             self._prune(tree, confidence)
             yield self.answer(rows)
 
     def fit(self, table: Floats, labels: Any, weights: Floats, setting: Any) -> None:
-        self._prune(GrownTree(table, labels, weights, classes=2), setting)
+        self._prune(self._grown(table, labels, weights), setting)
+
+    def _grown(self, table: Floats, labels: Any, weights: Floats) -> GrownTree:
+        categories = np.where(np.arange(table.shape[1]) == MACHINE, self.machines, 0)
+        return GrownTree(table, labels, weights, categories=categories, classes=2)
 
     def _prune(self, tree: GrownTree, confidence: float) -> None:
         nodes = tree.pruned(confidence, True)
-        self.answer = flat_tree(nodes, leaf_shares(nodes)[:, 1]).sums
+        shares = leaf_shares(nodes)
+        self.answer = lambda rows: predicted_shares(nodes, shares, rows)[:, 1]
 
 
 @dataclass

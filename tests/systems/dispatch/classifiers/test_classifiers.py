@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from gridtune.systems.dispatch.classifiers.bayes import MixedNaiveBayes
 from gridtune.systems.dispatch.classifiers.c45 import C45Classifier, GrownTree
-from gridtune.systems.dispatch.classifiers.flat import flat_boosting, flat_tree
+from gridtune.systems.dispatch.classifiers.flat import flat_boosting
 from gridtune.systems.dispatch.classifiers.lwl import LocallyWeightedClassifier
 from gridtune.systems.dispatch.classifiers.pruning import Bound, added_errors
 from gridtune.systems.dispatch.dispatchers.selection import class_weights, select
@@ -27,14 +27,14 @@ def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:
     return float(cross_val_score(model, *data, cv=folds).mean())
 
 
-#: What estimators do not do by design: a leaf's least number and neighbours count examples, not weights.
+#: What an estimator does not do by design: neighbours count examples, not weights.
 BY_DESIGN = {"check_sample_weight_equivalence_on_dense_data"}
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("model", "exempt"),
-    [(C45Classifier(), BY_DESIGN), (MixedNaiveBayes(), set()), (LocallyWeightedClassifier(10), BY_DESIGN)],
+    [(C45Classifier(), set()), (MixedNaiveBayes(), set()), (LocallyWeightedClassifier(10), BY_DESIGN)],
     ids=["c45", "bayes", "lwl"],
 )
 def test_scikit_learns_own_checks(model, exempt):
@@ -57,22 +57,133 @@ def test_bounds_of_leaves_as_printed_in_c45s_description():
     assert (1 + added_errors(16.0, 1.0, quarter)) / 16 == pytest.approx(0.157, abs=3e-3)
 
 
+def described(fitted: C45Classifier, node: int = 0) -> object:
+    """A tree as nested tuples: column, threshold (None for categories) and branches; a leaf as its counts."""
+    tree = fitted.nodes_
+    if tree.child[node] < 0:
+        return tree.counts[node].astype(int).tolist()
+    branches = [described(fitted, tree.child[node] + branch) for branch in range(tree.branches[node])]
+    threshold = float(tree.threshold[node])
+    return int(tree.feature[node]), None if np.isnan(threshold) else round(threshold, 2), branches
+
+
 def test_the_iris_tree_that_j48_is_known_for():
-    """Five leaves: 50 setosa; 48 with one error, 3, 3 with one error; 46 with one error."""
-    table, labels = load_iris(return_X_y=True)
-    fitted = C45Classifier().fit(table, labels)
-    left, right, feature, threshold, counts = fitted.nodes_
+    """Petal width 0.6, 1.7; petal length 4.9; petal width 1.5. Leaves: 50, 48 (1), 3, 3 (1), 46 (1)."""
+    fitted = C45Classifier().fit(*load_iris(return_X_y=True))
+    inner = (2, 4.9, [[0, 47, 1], (3, 1.5, [[0, 0, 3], [0, 2, 1]])])
+    assert described(fitted) == (3, 0.6, [[50, 0, 0], (3, 1.7, [inner, [0, 1, 45]])])
     assert fitted.leaves == 5
-    leaves, waiting, splits = [], [0], []
-    while waiting:
-        node = waiting.pop()
-        if left[node] < 0:
-            leaves.append(sorted(counts[node].astype(int).tolist()))
+
+
+#: Quinlan's weather: outlook (sunny, overcast, rain), temperature, humidity, windy; whether there is play.
+WEATHER = np.array(
+    [
+        (0, 85, 85, 0, 0),
+        (0, 80, 90, 1, 0),
+        (1, 83, 86, 0, 1),
+        (2, 70, 96, 0, 1),
+        (2, 68, 80, 0, 1),
+        (2, 65, 70, 1, 0),
+        (1, 64, 65, 1, 1),
+        (0, 72, 95, 0, 0),
+        (0, 69, 70, 0, 1),
+        (2, 75, 80, 0, 1),
+        (0, 75, 70, 1, 1),
+        (1, 72, 90, 1, 1),
+        (1, 81, 75, 0, 1),
+        (2, 71, 91, 1, 0),
+    ]
+)
+
+
+@pytest.mark.parametrize("confidence", [0.25, 0.5])
+def test_the_weather_tree_of_quinlans_book(confidence):
+    """Overcast: play. Sunny: play up to a humidity of 75. Rain: play without wind. All 14 are right."""
+    table, play = WEATHER[:, :4], WEATHER[:, 4]
+    fitted = C45Classifier(confidence, categorical=(0, 3)).fit(table, play)
+    sunny, rain = (2, 75.0, [[0, 2], [3, 0]]), (3, None, [[0, 3], [2, 0]])
+    assert described(fitted) == (0, None, [sunny, [0, 4], rain])
+    assert (fitted.predict(table) == play).all()
+
+
+def test_the_tree_of_the_contact_lenses():
+    """Cendrowska's 24 cases, as J48 has them: tears, astigmatism, prescription; two errors."""
+    cases = np.array(np.meshgrid(range(3), range(2), range(2), range(2), indexing="ij")).reshape(4, -1).T
+    # Age, prescription (myope first), astigmatism, tears (reduced first); none, soft or hard lenses.
+    lenses = np.array([0, 1, 0, 2, 0, 1, 0, 2, 0, 1, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0])
+    fitted = C45Classifier(categorical=(0, 1, 2, 3)).fit(cases, lenses)
+    astigmatic = (1, None, [[0, 0, 3], [2, 0, 1]])
+    assert described(fitted) == (3, None, [[12, 0, 0], (2, None, [[1, 5, 0], astigmatic])])
+
+
+def test_an_empty_branch_has_its_parents_shares():
+    """Of four categories the last has no example."""
+    table = np.array([0, 0, 0, 1, 1, 1, 2, 2])[:, None]
+    fitted = C45Classifier(categorical=(0,), categories=4).fit(table, [0, 0, 0, 1, 1, 1, 1, 1])
+    assert fitted.predict_proba([[0], [1], [3]]).tolist() == [[1, 0], [0, 1], [3 / 8, 5 / 8]]
+    with pytest.raises(ValueError, match="column 0 has categories"):
+        fitted.predict([[4]])
+
+
+def slow_best_split(table, labels, categories, minimum=2):
+    """C4.5's choice, spelt out: the column, and the middle of its threshold's neighbours."""
+
+    def entropy(values):
+        _, counts = np.unique(values, return_counts=True)
+        return -(counts / counts.sum() * np.log2(counts / counts.sum())).sum()
+
+    def gain_and_ratio(parts, price=0.0):
+        sizes = np.array([len(part) for part in parts if len(part)])
+        left = sum(len(part) / len(labels) * entropy(labels[part]) for part in parts if len(part))
+        gain = entropy(labels) - left - price
+        return gain, gain / -(sizes / sizes.sum() * np.log2(sizes / sizes.sum())).sum()
+
+    found = []
+    for column, count in enumerate(categories):
+        values = table[:, column]
+        if count:
+            parts = [np.flatnonzero(values == value) for value in range(count)]
+            if sum(len(part) >= minimum for part in parts) >= 2:
+                found.append((column, None, *gain_and_ratio(parts)))
+            continue
+        least = max(minimum, min(25, 0.1 * len(labels) / len(np.unique(labels))))
+        distinct = np.unique(values)
+        middles = (distinct[1:] + distinct[:-1]) / 2
+        cuts = [m for m in middles if least <= (values <= m).sum() <= len(values) - least]
+        if not cuts:
+            continue
+        price = np.log2(len(cuts)) / len(labels)
+        halves = {m: [np.flatnonzero(values <= m), np.flatnonzero(values > m)] for m in cuts}
+        best = max(cuts, key=lambda m: round(gain_and_ratio(halves[m])[0], 11))
+        gain, ratio = gain_and_ratio(halves[best], price)
+        if gain > 0:
+            found.append((column, best, gain, ratio))
+    if not found:
+        return None
+    average = np.mean([gain for _, _, gain, _ in found])
+    column, middle, _, _ = max((row for row in found if row[2] >= average - 1e-3), key=lambda row: row[3])
+    return column, middle
+
+
+def test_the_first_split_is_c45s_choice_on_random_tables():
+    rng = np.random.default_rng(8)
+    for _ in range(60):
+        count = int(rng.integers(20, 80))
+        table = np.column_stack([rng.integers(0, 9, count), rng.random(count), rng.integers(0, 4, count)])
+        noise = rng.random(count) < 0.3
+        labels = np.where(noise, rng.integers(0, 2, count), table[:, 0] + 3 * (table[:, 2] == 1) > 5)
+        tree = GrownTree(table, labels, np.ones(count), categories=(0, 0, 4), classes=2).nodes
+        expected = slow_best_split(table, labels.astype(int), (0, 0, 4))
+        if expected is None or tree.child[0] < 0:
+            assert expected is None
+            assert tree.child[0] < 0
+            continue
+        column, middle = expected
+        assert tree.feature[0] == column
+        if middle is None:
+            assert tree.branches[0] == 4
         else:
-            splits.append((int(feature[node]), round(float(threshold[node]), 2)))
-            waiting += [right[node], left[node]]
-    assert splits == [(3, 0.8), (3, 1.75), (2, 4.95), (3, 1.55)]
-    assert leaves == [[0, 0, 50], [0, 1, 47], [0, 0, 3], [0, 1, 2], [0, 1, 45]]
+            assert tree.threshold[0] == table[:, column][table[:, column] <= middle].max()
 
 
 @pytest.mark.parametrize(
@@ -88,8 +199,6 @@ def test_a_smaller_confidence_prunes_more():
     leaves = [C45Classifier(confidence).fit(table, labels).leaves for confidence in (0.01, 0.1, 0.25, 0.5)]
     assert leaves == sorted(leaves)
     assert leaves[0] < leaves[-1]
-    grown = DecisionTreeClassifier(criterion="entropy", min_samples_leaf=2, random_state=0).fit(table, labels)
-    assert leaves[-1] <= grown.get_n_leaves()
 
 
 def test_noise_is_pruned_away():
@@ -99,25 +208,28 @@ def test_noise_is_pruned_away():
     assert DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(table, labels).get_n_leaves() > 50
 
 
-def test_raising_replaces_a_node_by_its_larger_branch():
+def test_raising_replaces_a_node_by_its_largest_branch():
     """A first split that says nothing stands above one that says all: raising takes the second up."""
     rng = np.random.default_rng(3)
-    table = rng.random((300, 4))
+    table = np.column_stack([rng.random((300, 3)), rng.integers(0, 5, 300)])
     labels = ((table[:, 0] > 0.5) ^ (rng.random(300) < 0.12)).astype(int)
-    grown = GrownTree(table, labels, np.ones(300), classes=2)
+    grown = GrownTree(table, labels, np.ones(300), categories=(0, 0, 0, 5), classes=2)
     in_place, raised = (grown.pruned(0.25, raising) for raising in (False, True))
     count = lambda nodes: C45Classifier.leaves.fget(type("Tree", (), {"nodes_": nodes}))  # noqa: E731
     assert count(raised) <= count(in_place)
     # Whatever was moved, every node's counts are those of the examples that reach it.
-    left, right, feature, threshold, counts = raised
     reached = {0: np.arange(300)}
-    for node in list(range(len(left))):
+    for node in range(len(raised.child)):
         if node not in reached:
             continue
-        np.testing.assert_array_equal(counts[node], np.bincount(labels[reached[node]], minlength=2))
-        if left[node] >= 0:
-            low = table[reached[node], feature[node]].astype(np.float32) <= threshold[node]
-            reached[int(left[node])], reached[int(right[node])] = reached[node][low], reached[node][~low]
+        rows = reached[node]
+        np.testing.assert_array_equal(raised.counts[node], np.bincount(labels[rows], minlength=2))
+        if raised.child[node] >= 0:
+            values = table[rows, raised.feature[node]]
+            threshold = raised.threshold[node]
+            branch = values.astype(int) if np.isnan(threshold) else (values > threshold).astype(int)
+            for number in range(raised.branches[node]):
+                reached[int(raised.child[node]) + number] = rows[branch == number]
 
 
 # Naive Bayes ------------------------------------------------------------------------------------------
@@ -232,13 +344,6 @@ def test_flat_trees_predict_what_scikit_learn_does():
             flat_boosting(classifier).sums(rows), classifier.decision_function(rows), atol=1e-12
         )
         np.testing.assert_allclose(flat_boosting(regressor).sums(rows), regressor.predict(rows), atol=1e-12)
-    tree = DecisionTreeClassifier(min_samples_leaf=5, random_state=0).fit(table, labels)
-    inner = tree.tree_
-    nodes = [
-        np.array(column, np.int64) for column in (inner.children_left, inner.children_right, inner.feature)
-    ]
-    flat = flat_tree([*nodes, np.array(inner.threshold)], inner.value[:, 0, 1])
-    np.testing.assert_array_equal(flat.sums(rows.astype(np.float32)), tree.predict_proba(rows)[:, 1])
 
 
 def test_selection_takes_the_largest_area_over_weights_and_settings():
