@@ -12,7 +12,8 @@ from scipy.stats import rankdata
 
 from gridtune.core.measure import Measure
 from gridtune.core.system import RenamedMetric
-from gridtune.systems.dispatch.simulator.model import DispatchJobs
+from gridtune.systems.dispatch.simulator.bounds import lower_bounds
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
 
 __all__ = [
@@ -36,6 +37,18 @@ _PAPER = (
     "scheduling in GRID environments”"
 )
 _BAKER = "Baker and Trietsch, “Principles of Sequencing and Scheduling”, 2009, section 2.2"
+_SCHRAGE = (
+    "Schrage, “A proof of the optimality of the shortest remaining processing time discipline”, Operations "
+    "Research 16, 1968"
+)
+_CHU = (
+    "Chu, “A branch-and-bound algorithm to minimize total tardiness with different release dates”, Naval "
+    "Research Logistics 39, 1992"
+)
+_BOUND = (
+    "of at most ten jobs on machines that do not change the optimum; else ends of one preemptive machine as "
+    "fast as all together, shortest remaining time first, and of jobs alone on the fastest machine"
+)
 _BATCHES = "jobs in time over those of the reference, by batch"
 
 #: Every measure, by name. C: end, d: deadline, s: submission; p: predicted chance of ending in time.
@@ -56,6 +69,10 @@ DISPATCH_METRICS: Mapping[str, Measure] = MappingProxyType(
         "tardiness_max": Measure("s", "min", "largest max(0, C − d)", source=_BAKER),
         "tardiness_p95": Measure("s", "min", "95 % quantile of max(0, C − d)", source="gridtune"),
         "response_mean": Measure("s", "min", "mean of C − s", source=f"{_BAKER} (flowtime)"),
+        "tardiness_mean_bound": Measure("s", "none", f"lower bound of tardiness_mean: {_BOUND}", source=_CHU),
+        "response_mean_bound": Measure(
+            "s", "none", f"lower bound of response_mean: {_BOUND}", source=_SCHRAGE
+        ),
         "overruled_share": Measure(
             "1",
             "none",
@@ -108,14 +125,14 @@ RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
 
 
 def measure_dispatch(
-    jobs: DispatchJobs, outcome: DispatchOutcome, reference: DispatchOutcome
+    jobs: DispatchJobs, machines: Machines, outcome: DispatchOutcome, reference: DispatchOutcome
 ) -> dict[str, float]:
     """Return every measure; NaN where it is not defined.
 
     Parameters
     ----------
-    jobs, outcome
-        The jobs, and their results.
+    jobs, machines, outcome
+        The jobs, the machines, and the results.
     reference
         The results of the same jobs, with the same random numbers, under the reference.
     """
@@ -125,6 +142,7 @@ def measure_dispatch(
     relative = ratio(in_time, in_time_there)
     chance, good = outcome.chance[tested], late == 0
     predicted = ~np.isnan(chance)
+    bounds = lower_bounds(jobs, machines)
     values = {
         "tardiness_mean": late.mean(),
         "in_time_share": good.mean(),
@@ -135,6 +153,8 @@ def measure_dispatch(
         "tardiness_max": late.max(),
         "tardiness_p95": np.quantile(late, 0.95),
         "response_mean": (outcome.finish - jobs.submit)[tested].mean(),
+        "tardiness_mean_bound": bounds.tardiness_mean,
+        "response_mean_bound": bounds.response_mean,
         "overruled_share": outcome.overruled[tested].mean(),
         "aroc": area_under_roc(chance[predicted], good[predicted]),
         "brier": np.mean((chance - good)[predicted] ** 2) if predicted.any() else np.nan,

@@ -61,7 +61,7 @@ class DispatchSystem(System):
     """
 
     name: ClassVar[str] = "dispatch"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     Parameters: ClassVar[type[SystemParameters]] = DispatchParameters
 
     metrics = DISPATCH_METRICS
@@ -105,6 +105,7 @@ class DispatchSystem(System):
         jobs = _jobs(p, [streams(purpose) for purpose in drawing], part)
         # Both arms draw from streams of the same purposes, each from its beginning.
         running = ("failures", "selector", "learning")
+        machines = _machines(p, jobs, streams("failures"))
         outcome = _run(p, jobs, [streams(purpose) for purpose in running])
         reference = _run(_reference(p), jobs, [streams(purpose) for purpose in running])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
@@ -114,7 +115,7 @@ class DispatchSystem(System):
             unknown = int((part.requested_time[: len(jobs)] < 1).sum())
             notes |= {"cleaning": dict(part.cleaning), "without_requested_time": unknown}
         job_tables = {"jobs": _job_table(jobs, outcome)} if tables else {}
-        return Outcome(measure_dispatch(jobs, outcome, reference), notes, job_tables)
+        return Outcome(measure_dispatch(jobs, machines, outcome, reference), notes, job_tables)
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the publication's tables and figures, with the published numbers beside ours."""

@@ -14,7 +14,7 @@ from gridtune.systems.dispatch.metrics import (
     measure_dispatch,
     reliability,
 )
-from gridtune.systems.dispatch.simulator.model import DispatchJobs
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
 
 #: One job to learn from, two batches of two: deadlines at 20.
@@ -25,6 +25,7 @@ JOBS = DispatchJobs(
     np.array([20, 20, 20, 20, 20]),
     np.array([-1, 0, 0, 1, 1]),
 )
+MACHINES = Machines(np.ones(2), np.ones(2, np.int64))
 
 
 def outcome(finish: list[int], chance: list[float], overruled: list[bool]) -> DispatchOutcome:
@@ -36,7 +37,7 @@ def outcome(finish: list[int], chance: list[float], overruled: list[bool]) -> Di
 def test_five_jobs_by_hand():
     ours = outcome([99, 20, 30, 10, 20], [np.nan, 0.9, 0.2, 0.95, 0.8], [False, True, False, False, False])
     theirs = outcome([5, 25, 40, 10, 21], [np.nan] * 5, [False] * 5)
-    values = measure_dispatch(JOBS, ours, theirs)
+    values = measure_dispatch(JOBS, MACHINES, ours, theirs)
     assert set(values) == set(DISPATCH_METRICS)
     assert (values["jobs"], values["batches"], values["in_time"]) == (4, 2, 3)
     assert values["in_time_share"] == 0.75
@@ -44,6 +45,8 @@ def test_five_jobs_by_hand():
     assert values["tardiness_max"] == 10
     assert values["tardiness_p95"] == pytest.approx(8.5)  # 0.85 of the way from the third to the last
     assert values["response_mean"] == (20 + 30 + 10 + 20) / 4
+    # Two of the four jobs at once, then the other two.
+    assert (values["response_mean_bound"], values["tardiness_mean_bound"]) == (7.5, 0)
     # First batch: none in time there, so no ratio; second: 2 against 1.
     assert values["relative_in_time_median"] == 2.0
     assert values["relative_tardiness"] == 10 / (5 + 20 + 0 + 1)
@@ -73,7 +76,7 @@ def test_ratios_of_batches_are_summed_up_by_median_and_minimum():
         finish = [20 if place < count else 21 for count in counts for place in range(6)]
         return outcome(finish, [np.nan] * 18, [False] * 18)
 
-    values = measure_dispatch(jobs, in_time([1, 2, 6]), in_time([1, 1, 1]))
+    values = measure_dispatch(jobs, MACHINES, in_time([1, 2, 6]), in_time([1, 1, 1]))
     assert values["relative_in_time_median"] == 2.0
     assert values["relative_in_time_min"] == 1.0
     assert values["relative_tardiness"] == pytest.approx(9 / 15)
@@ -81,7 +84,7 @@ def test_ratios_of_batches_are_summed_up_by_median_and_minimum():
 
 def test_without_chances_there_is_nothing_to_say_of_them():
     silent = outcome([9] * 5, [np.nan] * 5, [False] * 5)
-    values = measure_dispatch(JOBS, silent, silent)
+    values = measure_dispatch(JOBS, MACHINES, silent, silent)
     assert np.isnan([values["aroc"], values["brier"], values["calibration_error"]]).all()
     assert values["relative_in_time_median"] == 1.0
     assert np.isnan(values["relative_tardiness"])
