@@ -24,7 +24,7 @@ NEEDS_AGENTS = ("ppo", "ffnn", "shutdown_training")
 
 
 #: Cells that take many seconds: the start of their ids.
-SLOW = ("0a85dc", "74e942", "7d9e1a", "82fcc7", "89ee4f", "ace894", "b82b88", "d8b96c", "eb2784")
+SLOW = ("0a85dc", "74e942", "7d9e1a", "82fcc7", "89ee4f", "b82b88", "d8b96c")
 CELLS = [
     pytest.param(
         cell,

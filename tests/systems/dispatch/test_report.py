@@ -245,3 +245,32 @@ def test_every_published_figure_has_a_name():
     assert PUBLISHED["table_5_first_available_j48_changed_4"].value == 1.24
     assert PUBLISHED["table_5_first_available_j48_same_2"].value == 0.88
     assert PUBLISHED["table_6_erd_10"].value == 4016526
+
+
+def test_the_shared_queue_stands_beside_each_selector_and_the_bound_beside_each_mean(tmp_path):
+    """Its jobs in time are divided by those of the selector alone; 500 s are 25 % above a bound of 400 s."""
+    assisted = {"mode": "assist", "learner": "j48"}
+    results = [
+        cell(number, {**assisted, "rule": rule}, 1.2, 500.0)
+        for rule in ("random", "first_available")
+        for number in range(3)
+    ]
+    shared = {"rule": "shared_queue", "speeds": "nominal"}
+    results += [cell(number, shared, 2.0, 500.0) for number in range(1, 4)]
+    for result in results:
+        if result.configuration.get("rule") == "first_available":
+            result.notes["reference_in_time_by_batch"] = [160] * 5  # type: ignore[index]
+    write(material(results, tmp_path))
+    rows = {tuple(row[:2]): row for row in rows_of(tmp_path / "comparison.md")}
+    assert rows["random", "shared queue"][2:5] == ["10", "2.00 2.00 2.00 2.00 2.00", "2.00"]
+    assert rows["first available", "shared queue"][4] == "1.25"
+    erd = {"rule": "erd", "repair_every": 10}
+    known = {"rule": "shared_queue", "speeds": "known", "order": "due_date"}
+    results = [cell(0, parameters, 1.0, 500.0) for parameters in (erd, shared, known)]
+    results = [replace(result, metrics={"tardiness_mean_bound": 400.0}) for result in results[:2]] + results[
+        2:
+    ]
+    write(material(results, tmp_path))
+    rows = {row[0]: row for row in rows_of(tmp_path / "comparison.md")}
+    assert [rows[name][-1] for name in ("ERD + tabu", "shared queue")] == ["+25 %", "+25 %"]
+    assert rows["shared queue, by due date, speeds known"][-1] == "–"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,16 @@ _NAMES = {
     "edd": "EDD",
     "erd": "ERD",
     "spt": "SPT",
+    "atc": "ATC",
+    "shared_queue": "shared queue",
 }
-_ORDERS = {"fifo": "by arrival", "due_date": "by due date", "shortest": "shortest first"}
+_ORDERS = {
+    "fifo": "by arrival",
+    "due_date": "by due date",
+    "shortest": "shortest first",
+    "atc": "by apparent cost",
+}
+_SPEEDS = {"known": "speeds known", "nominal": "speeds 1", "learned": "speeds learned"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,8 @@ class Method:
         Shape (replicates, batches): jobs in time and mean tardiness (s) by batch, and the reference's.
     jobs
         Shape (replicates, batches): jobs of each batch.
+    bound
+        Shape (replicates,): lower bound of the mean tardiness, s; NaN where a cell has none.
     assignments
         Shape (replicates, machines): share of the jobs.
     reliability
@@ -64,6 +74,7 @@ class Method:
     tardiness: Floats
     reference_tardiness: Floats
     jobs: Floats
+    bound: Floats
     assignments: Floats
     reliability: Floats
 
@@ -94,17 +105,44 @@ class Method:
         """The method in words, without its base rule where a learner assists."""
         name = _NAMES.get(self.learner, self.learner)
         if self.learner == "none":
-            rule = str(self.of("rule", "random"))
-            return _NAMES.get(rule, rule) + (" + tabu" if self.of("repair_every") else "")
+            return self._rule
         if self.of("mode") == "direct":
             return f"{name}, {_ORDERS[str(self.of('order', 'fifo'))]}"
         return name + (", sets aside" if self.of("set_aside") else "")
+
+    @property
+    def _rule(self) -> str:
+        """A rule that decides alone in words, with its options where they are set."""
+        order, speeds = self.of("order"), self.of("speeds")
+        if self.of("rule") == "shared_queue" and order == "shortest":
+            order = None
+        if self.of("rule") == "shared_queue" and speeds == "nominal":
+            speeds = None
+        options = [_ORDERS.get(str(order)), _SPEEDS.get(str(speeds))]
+        name = self.base + (" + tabu" if self.of("repair_every") else "")
+        return ", ".join([name, *(option for option in options if option)])
 
     @property
     def base(self) -> str:
         """The base rule in words."""
         rule = str(self.of("rule", "random"))
         return _NAMES.get(rule, rule)
+
+    def over(self, selector: Method) -> Method:
+        """Return this rule's jobs in time over those of another method's reference, on the shared replicates.
+
+        The result reads like a learner that assists that method's selector.
+        """
+        shared = [label for label in self.replicates if label in selector.replicates]
+        own = [self.replicates.index(label) for label in shared]
+        theirs = [selector.replicates.index(label) for label in shared]
+        parameters = {**self.parameters, "rule": selector.of("rule"), "mode": "assist", "learner": self.label}
+        return replace(
+            self,
+            parameters=parameters,
+            in_time=self.in_time[own],
+            reference_in_time=selector.reference_in_time[theirs],
+        )
 
 
 def gather(results: Iterable[CellResult]) -> list[Method]:
@@ -138,6 +176,7 @@ def _method(cells: Sequence[CellResult]) -> Method:
         noted("tardiness_by_batch"),
         noted("reference_tardiness_by_batch"),
         stacked([_batch_sizes(cell) for cell in cells]),
+        np.array([cell.metrics.get("tardiness_mean_bound", np.nan) for cell in cells], np.float64),
         noted("assignments"),
         _pooled(bins),
     )
