@@ -110,6 +110,12 @@ class TestResponsiveEnvironment(EnvironmentConformance):
     environment = "gridtune/Responsive-v0"
 
 
+class TestProvisioningEnvironment(EnvironmentConformance):
+    environment = "gridtune/Provisioning-v0"
+    options: ClassVar = {"instances": 4}
+    steps = 200
+
+
 def test_every_system_is_tested() -> None:
     systems = {name for name, system in SYSTEMS.items() if type(system).__module__.startswith("gridtune.")}
     suites = [suite for suite in globals().values() if isinstance(suite, type)]

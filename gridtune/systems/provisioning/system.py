@@ -13,24 +13,37 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from gridtune.core.starter import StarterSpace
-from gridtune.core.system import FinishedSweep, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import (
+    EnvironmentSpec,
+    FinishedSweep,
+    Outcome,
+    Streams,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+)
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
-from gridtune.systems.provisioning.planning.network import Network
 from gridtune.systems.provisioning.planning.plan import Plan
-from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
 from gridtune.systems.provisioning.published import PUBLISHED
 from gridtune.systems.provisioning.search.cell_search import SearchResult, front_metrics, run_search
 from gridtune.systems.provisioning.search.pilot import pilot_problem
 from gridtune.systems.provisioning.search.selection import select_plan
-from gridtune.systems.provisioning.simulator.poisson import poisson_slots
-from gridtune.systems.provisioning.simulator.site import Execution, Site, SiteState
+from gridtune.systems.provisioning.simulator.site import Execution, Site
 from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.systems.provisioning.submission import (
+    build_site,
+    build_workflow,
+    draw_instant,
+    is_too_narrow,
+    offered_slots,
+    plan_problem,
+    widest_site,
+)
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.cleaning import clean
-from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
+from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
 
 __all__ = ["ProvisioningSystem"]
@@ -50,6 +63,12 @@ class ProvisioningSystem(System):
     name: ClassVar[str] = "provisioning"
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ProvisioningParameters
+    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
+        "Provisioning-v0": EnvironmentSpec(
+            "gridtune.systems.provisioning.environment.environment:ProvisioningEnv",
+            "gridtune.systems.provisioning.environment.environment:ProvisioningVectorEnv",
+        )
+    }
     metrics = PROVISIONING_METRICS
     renamed_metrics = RENAMED_METRICS
     published = PUBLISHED
@@ -75,9 +94,8 @@ class ProvisioningSystem(System):
 
     def preflight(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> None:
         """Refuse a log or a workflow that cannot be used, and tasks wider than the site."""
-        traced = parameters.trace is not None
-        widest = self._site(parameters, load).processors if traced else max(parameters.slot_sites)
-        self._workflow(parameters, widest)
+        site = None if parameters.trace is None else self._site(parameters, load)
+        self._workflow(parameters, widest_site(parameters, site))
 
     def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
         """Propose provisioning against best effort, for workflows of narrow and of wide tasks."""
@@ -104,12 +122,16 @@ class ProvisioningSystem(System):
         workflow = generate_workflow(tasks=3, depth=2, processors=1, max_processors=2)
         for p in {(p.offers, p.search, p.scheduler, p.approach): p for p in parameters}.values():
             rng = np.random.default_rng(0)
-            small = p.model_copy(update={"population": 4, "iterations": 2, "slot_sites": (4, 4)})
-            slots, state = _slots(small, _small_site() if p.offers == "site" else None, 5, rng)
-            if state is not None:
-                state.best_effort(workflow)
+            search = "all" if p.search == "exact" else p.search
+            few = {"search": search, "population": 4, "iterations": 2, "evaluations": None}
+            small = p.model_copy(update={**few, "slot_sites": (4, 4)})
+            site = _small_site() if p.offers == "site" else None
+            now, slots = 5 if site else 0, offered_slots(small, site, 5, rng)
+            makespan_bound(workflow, slots, now=now)
+            if site is not None:
+                site.at(now).best_effort(workflow)
             if p.approach == "provisioned":
-                problem = _problem(small, workflow, slots, 5 if state else 0)
+                problem = plan_problem(small, workflow, slots, now)
                 problem.plan()
                 run_search(small, problem, rng)
 
@@ -119,9 +141,9 @@ class ProvisioningSystem(System):
         """Submit the workflow in both ways and measure both."""
         traces = tuple(self.traces(parameters))
         site = self._site(parameters, load) if traces else None
-        workflow = self._workflow(parameters, max(parameters.slot_sites) if site is None else site.processors)
-        now = _instant(parameters, site, streams)
-        slots, _ = _slots(parameters, site, now, streams("slots"))
+        workflow = self._workflow(parameters, widest_site(parameters, site))
+        now = draw_instant(parameters, site, streams("submission"))
+        slots = offered_slots(parameters, site, now, streams("slots"))
         queue = None if site is None else site.at(now).best_effort(workflow)
         notes: dict[str, Any] = {"submitted": now, "workflow": workflow.name, "tasks": len(workflow)}
         if site is not None:
@@ -132,11 +154,11 @@ class ProvisioningSystem(System):
                 raise SimulationError("best effort needs a queue", field="approach")
             metrics |= _compared(queue.makespan, queue.allocation_cost, queue)
             return Outcome(metrics, notes, {"tasks": _task_table(workflow, queue)} if tables else {})
-        if _too_narrow(parameters, workflow, slots):
+        if is_too_narrow(parameters, workflow, slots):
             none = dict.fromkeys(("front", "evaluations", "feasible_plans", "feasible"), 0.0)
             undefined = _compared(math.nan, math.nan, queue)
             return Outcome({**metrics, **undefined, **none, "hypervolume": math.nan}, notes)
-        problem = _problem(parameters, workflow, slots, now)
+        problem = plan_problem(parameters, workflow, slots, now)
         choice = problem
         if site is not None and parameters.search == "pilot":
             choice = pilot_problem(workflow, site.at(now), parameters.scheduler, parameters.pilot_widths)
@@ -161,30 +183,12 @@ class ProvisioningSystem(System):
 
     def _workflow(self, parameters: ProvisioningParameters, widest: int) -> Workflow:
         p = parameters
-        if p.workflow == "cybershake":
-            if "cybershake" not in self._workflows:
-                self._workflows["cybershake"] = cybershake_workflow()
-            return self._workflows["cybershake"]
-        if p.workflow != "random":
-            key = (self.code(p)["workflow"], p.workflow_clean)
-            if key not in self._workflows:
-                path = resolve_trace(p.workflow)
-                self._workflows[key] = read_workflow(path, clean=p.workflow_clean).in_whole_seconds()
-            return self._workflows[key]
-        if p.task_processors > widest:
-            message = f"cannot be {p.task_processors:g} on a site of {widest} processors"
-            raise SimulationError(message, field="task_processors")
-        return generate_workflow(
-            seed=p.workflow_seed,
-            tasks=p.tasks,
-            depth=p.depth,
-            run_time=p.run_time,
-            processors=p.task_processors,
-            max_processors=widest,
-            fan_in=p.fan_in,
-            communication=p.communication,
-            bandwidth=p.bandwidth,
-        )
+        if p.workflow == "random":
+            return build_workflow(p, widest)
+        key = (p.workflow, p.workflow_clean, *self.code(p).values())
+        if key not in self._workflows:
+            self._workflows[key] = build_workflow(p, widest)
+        return self._workflows[key]
 
     def _site(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> Site:
         (reference,) = self.traces(parameters)
@@ -192,7 +196,7 @@ class ProvisioningSystem(System):
         log = (raw.checksum, p.processors, p.clean, p.first)
         copies = (p.copy_probability, p.copy_shift, p.copy_seed, p.inflation)
         if (log, copies) not in self._sites:
-            self._sites[log, copies] = _build_site(raw, p)
+            self._sites[log, copies] = build_site(raw, p)
         return self._sites[log, copies]
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
@@ -202,65 +206,10 @@ class ProvisioningSystem(System):
         return write(sweep)
 
 
-def _build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
-    p = parameters
-    workload, _ = clean(raw, p.rules, processors=p.processors)
-    if p.first is not None:
-        workload = workload.first(p.first)
-    size = p.processors or workload.machine_processors
-    if size is None:
-        raise SimulationError("the log does not give the site's size", field="processors")
-    if len(workload) == 0:
-        raise SimulationError(f"no job of {raw.name} is left by the selection")
-    if p.copy_probability:
-        rng = np.random.default_rng(p.copy_seed)
-        workload = workload.add_shifted_copy(p.copy_probability, p.copy_shift, rng)
-    return Site(workload, size, inflation=p.inflation)
-
-
 def _small_site() -> Site:
     seconds = np.arange(8)
     columns = {"submit_time": seconds, "run_time": seconds % 3 + 2, "requested_processors": seconds % 2 + 1}
     return Site(Workload(columns), 3)
-
-
-def _instant(parameters: ProvisioningParameters, site: Site | None, streams: Streams) -> int:
-    """Return when the workflow is submitted: the same for every configuration of a replicate."""
-    if site is None:
-        return 0
-    part = parameters.earliest + (parameters.latest - parameters.earliest) * streams("submission").random()
-    return int(part * site.span)
-
-
-def _slots(
-    parameters: ProvisioningParameters, site: Site | None, now: int, rng: np.random.Generator
-) -> tuple[Slots, SiteState | None]:
-    if site is not None:
-        state = site.at(now)
-        return state.slots(), state
-    p = parameters
-    slots = poisson_slots(
-        rng, processors=p.slot_sites, length=p.slot_length, gap=p.slot_gap, until=p.slot_until
-    )
-    return slots, None
-
-
-def _too_narrow(parameters: ProvisioningParameters, workflow: Workflow, slots: Slots) -> bool:
-    """Whether a task that a site could hold is wider than all the random slots of any site."""
-    p = parameters
-    if p.offers == "site" or workflow.widest > max(p.slot_sites):
-        return False
-    widths = most_at_once(slots, extend=p.extend, together=p.cross_slot != "never")
-    return workflow.widest > max(widths.values(), default=0)
-
-
-def _problem(parameters: ProvisioningParameters, workflow: Workflow, slots: Slots, now: int) -> PlanProblem:
-    p = parameters
-    sites = len(p.slot_sites) if p.offers == "poisson" else 1
-    network = Network.uniform(sites, latency=p.latency, bandwidth=p.bandwidth)
-    return PlanProblem(
-        workflow, slots, p.scheduler, network=network, cross_slot=p.cross_slot, extend=p.extend, now=now
-    )
 
 
 def _context(

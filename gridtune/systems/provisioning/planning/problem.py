@@ -98,7 +98,7 @@ class PlanProblem:
     ) -> None:
         self.workflow, self.slots, self.scheduler = workflow, slots, scheduler
         self.cross_slot, self.extend, self.now, self.threads = cross_slot, extend, float(now), threads
-        self._rules = (
+        self.rules = (
             _find(SCHEDULERS, "scheduler", scheduler),
             _find(CROSS_SLOT, "cross_slot", cross_slot),
         )
@@ -108,10 +108,10 @@ class PlanProblem:
             raise SimulationError("there are no slots to plan on", field="slots")
         self.network = _network(workflow, slots, network)
         self._check_widths()
-        self._graph = _graph(workflow, self.network, self._rules[0])
-        self._columns = _slot_columns(slots, extend)
+        self.graph = _graph(workflow, self.network, self.rules[0])
+        self.columns = _slot_columns(slots, extend)
         together = cross_slot != "never"
-        self._size = size_of(workflow.processors, len(slots), len(self.network), together=together)
+        self.size = size_of(workflow.processors, len(slots), len(self.network), together=together)
         self._memory: tuple[Ints, Floats] | None = None
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class PlanProblem:
 
     def _workspace(self, threads: int) -> tuple[Ints, Floats]:
         if self._memory is None or len(self._memory[0]) != threads:
-            whole, real = workspace_size(self._size)
+            whole, real = workspace_size(self.size)
             self._memory = np.empty((threads, whole), np.int64), np.empty((threads, real), np.float64)
         return self._memory
 
@@ -153,7 +153,7 @@ class PlanProblem:
         threads = max(1, min(self.threads, len(plans)))
         whole, real = self._workspace(threads)
         evaluate = evaluate_plans if threads == 1 else evaluate_plans_threaded
-        problem = (self._graph, self._columns, self._size, whole, real, self._rules, self.now)
+        problem = (self.graph, self.columns, self.size, whole, real, self.rules, self.now)
         evaluate(*problem, plans, release, costs, used)
         return Evaluation(costs, used)
 
@@ -182,12 +182,12 @@ class PlanProblem:
     def plan(self, taken: npt.ArrayLike | None = None) -> Plan:
         """Return the schedule on the slots taken: a mask, by default all of them."""
         mask = np.ones(len(self), bool) if taken is None else self._population(taken)[0]
-        n, most = len(self.workflow), self._size.pieces
+        n, most = len(self.workflow), self.size.pieces
         site, first, slot, processors = (np.zeros(size, np.int64) for size in (n, n + 1, most, most))
         start, finish = np.zeros(n), np.zeros(n)
         outcome = Outcome(site, start, finish, first, slot, processors)
         whole, real = self._workspace(1)
-        problem = (self._graph, self._columns, self._size, whole, real, self._rules, self.now)
+        problem = (self.graph, self.columns, self.size, whole, real, self.rules, self.now)
         count, cost, last = write_plan(*problem, mask, outcome)
         feasible = math.isfinite(last)
         if not feasible:

@@ -1,0 +1,276 @@
+"""Many choices of slots side by side, each stepped by one decision in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import array_at, bare, handles_of, kernel
+from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.environment.features import FEATURES, write_features
+from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
+from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
+from gridtune.systems.provisioning.planning.schedulers import allocation_cost, schedule
+from gridtune.systems.provisioning.planning.state import (
+    INFINITE,
+    Graph,
+    SlotColumns,
+    open_slots,
+    workspace_at,
+    workspace_size,
+)
+
+__all__ = ["ChoiceBatch", "Observed"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Pool(NamedTuple):
+    """The problems that episodes are drawn from, n of them.
+
+    Attributes
+    ----------
+    handles
+        Shape (n, arrays · 2): the arrays of each problem's `Graph` and `SlotColumns`.
+    size
+        Shape (n, 5): each problem's `Size`.
+    facts
+        Shape (n, 5): now; bounds of cost and makespan; the widest task; the most processors ever free.
+    """
+
+    handles: Ints
+    size: Ints
+    facts: Floats
+
+
+class Choices(NamedTuple):
+    """The state of the environments.
+
+    Attributes
+    ----------
+    problem, slot
+        Shape (count,): the problem of each, and the slot to be decided.
+    kept, decided
+        Shape (count, slots): slots not dropped; slots kept or dropped for good.
+    paid, used, until
+        Shape (count, slots): of the present plan, what it pays for each slot, the processor-seconds that
+        tasks use of it, and the end of the last task in it.
+    costs
+        Shape (count, 2): cost and makespan of the present plan.
+    """
+
+    problem: Ints
+    slot: Ints
+    kept: Bools
+    decided: Bools
+    paid: Floats
+    used: Floats
+    until: Floats
+    costs: Floats
+
+
+class Observed(NamedTuple):
+    """The result of a step: rows of features, shape (count, 16); rewards and ends of episodes, (count,)."""
+
+    rows: npt.NDArray[np.float32]
+    rewards: Floats
+    over: Bools
+
+
+@kernel()
+def _graph(handles):
+    return Graph(
+        bare(array_at(handles, 0, np.int64)),
+        bare(array_at(handles, 1, np.float64)),
+        bare(array_at(handles, 2, np.int64)),
+        bare(array_at(handles, 3, np.int64)),
+        bare(array_at(handles, 4, np.float64)),
+        bare(array_at(handles, 5, np.int64)),
+        bare(array_at(handles, 6, np.int64)),
+        bare(array_at(handles, 7, np.int64)),
+        bare(array_at(handles, 8, np.float64)),
+        bare(array_at(handles, 9, np.float64)),
+    )
+
+
+@kernel()
+def _columns(handles):
+    return SlotColumns(
+        bare(array_at(handles, 10, np.int64)),
+        bare(array_at(handles, 11, np.int64)),
+        bare(array_at(handles, 12, np.float64)),
+        bare(array_at(handles, 13, np.float64)),
+        bare(array_at(handles, 14, np.float64)),
+        bare(array_at(handles, 15, np.float64)),
+        bare(array_at(handles, 16, np.float64)),
+        bare(array_at(handles, 17, np.int64)),
+        bare(array_at(handles, 18, np.int64)),
+    )
+
+
+@kernel()
+def _plan(pool, state, rules, release, whole, real, taken, index):
+    """Plan with the slots kept; return whether there is a plan, whose costs and slots are then written."""
+    problem = state.problem[index]
+    size, columns = pool.size[problem], _columns(pool.handles[problem])
+    work = workspace_at((size[0], size[1], size[2], size[3], size[4]), whole, real)
+    open_slots(work, columns, state.kept[index])
+    now = pool.facts[problem, 0]
+    last = schedule(work, _graph(pool.handles[problem]), columns, rules[0], rules[1], now)
+    if last == INFINITE:
+        return False
+    for slot in range(work.slots):
+        taken[slot] = state.kept[index, slot] and (work.taken[slot] == 1 or not release)
+    state.costs[index, 0] = allocation_cost(work, columns, taken)
+    state.costs[index, 1] = last - now
+    for slot in range(work.slots):
+        state.used[index, slot], state.until[index, slot] = work.used[slot], work.until[slot]
+        paid = 0.0
+        if taken[slot]:
+            if columns.divisible[slot] == 1:
+                paid = work.used[slot] * columns.price[slot] + columns.fixed[slot] * work.taken[slot]
+            else:
+                seconds = max(work.until[slot], columns.offered[slot]) - columns.start[slot]
+                paid = columns.processors[slot] * seconds * columns.price[slot] + columns.fixed[slot]
+        state.paid[index, slot] = paid
+    return True
+
+
+@kernel()
+def _go_on(pool, state, seen, index):
+    """Find the next slot to be decided, the first one that the plan pays for, and write what is seen."""
+    problem = state.problem[index]
+    slots, columns = pool.size[problem, 1], _columns(pool.handles[problem])
+    slot = 0
+    while slot < slots and (state.decided[index, slot] or state.paid[index, slot] == 0.0):
+        slot += 1
+    state.slot[index], seen.over[index] = slot, slot == slots
+    seen.rows[index] = 0.0
+    if slot == slots:
+        return
+    facts = pool.facts[problem]
+    used, until = state.used[index, slot], state.until[index, slot]
+    plan = (state.paid[index, slot], used, until, state.costs[index, 0], state.costs[index, 1], facts[0])
+    kept, decided = state.kept[index], state.decided[index]
+    bounds = (facts[1], facts[2])
+    write_features(seen.rows[index], columns, slots, slot, kept, decided, plan, bounds, facts[3], facts[4])
+
+
+@kernel()
+def _step(pool, state, rules, release, alpha, whole, real, taken, actions, begins, drawn, seen):
+    """Begin episodes where `begins` is true; elsewhere keep (1) or drop (0) the slot to be decided."""
+    for index in range(len(actions)):
+        seen.rewards[index] = 0.0
+        if begins[index]:
+            problem = drawn[index]
+            state.problem[index] = problem
+            state.kept[index] = np.arange(state.kept.shape[1]) < pool.size[problem, 1]
+            state.decided[index] = False
+            _plan(pool, state, rules, release, whole, real, taken, index)
+        elif not seen.over[index]:
+            slot = state.slot[index]
+            state.decided[index, slot] = True
+            if actions[index] == 0:
+                cost, makespan = state.costs[index, 0], state.costs[index, 1]
+                state.kept[index, slot] = False
+                if _plan(pool, state, rules, release, whole, real, taken, index):
+                    facts = pool.facts[state.problem[index]]
+                    cheaper = (cost - state.costs[index, 0]) / facts[1]
+                    sooner = (makespan - state.costs[index, 1]) / facts[2]
+                    seen.rewards[index] = alpha * cheaper + (1.0 - alpha) * sooner
+                else:
+                    state.kept[index, slot] = True
+        _go_on(pool, state, seen, index)
+
+
+class ChoiceBatch:
+    """Environments that each go through the slots of a problem.
+
+    An episode begins with all slots. The agent is asked about the first slot, by start, that the present plan
+    pays for and that it was not asked about before: keep it or drop it? Where it is dropped, the workflow is
+    planned again; a slot without which there is no plan stays. The episode is over once the plan pays for no
+    other slot. The reward of a drop is what it lowers α · cost / bound + (1 − α) · makespan / bound by.
+
+    Parameters
+    ----------
+    problems
+        What episodes are drawn from, with equal scheduler and rules; each has a plan that takes all slots.
+    count
+        The number of environments.
+    alpha
+        The trade-off: 0 the makespan alone, 1 the cost alone.
+    release
+        Whether a plan pays only for the slots that its tasks use.
+
+    Raises
+    ------
+    SimulationError
+        If there is no problem, α is not in [0, 1], or the problems differ in their rules.
+    """
+
+    def __init__(
+        self, problems: Sequence[PlanProblem], count: int = 1, *, alpha: float = 0.5, release: bool = True
+    ) -> None:
+        if not problems:
+            raise SimulationError("there is no problem to choose slots for", field="instances")
+        if not 0 <= alpha <= 1:
+            raise SimulationError(
+                f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha"
+            )
+        if len({problem.rules for problem in problems}) > 1:
+            raise SimulationError("problems differ in scheduler or cross_slot", field="scheduler")
+        self.problems, self.alpha, self.release = list(problems), alpha, release
+        most = max(len(problem) for problem in problems)
+        kept, decided = np.zeros((2, count, most), np.bool_)
+        paid, used, until = np.zeros((3, count, most))
+        problem, slot = np.zeros((2, count), np.int64)
+        self.state = Choices(problem, slot, kept, decided, paid, used, until, np.zeros((count, 2)))
+        rows = np.zeros((count, len(FEATURES)), np.float32)
+        self.observed = Observed(rows, np.zeros(count), np.zeros(count, np.bool_))
+        self._facts = np.array([_facts(problem) for problem in problems])
+        whole, real = np.max([workspace_size(problem.size) for problem in problems], axis=0)
+        self._memory = np.empty(whole, np.int64), np.empty(real)
+        self._taken = np.zeros(most, np.bool_)
+        self._find_arrays()
+
+    def _find_arrays(self) -> None:
+        handles = [handles_of((*problem.graph, *problem.columns)) for problem in self.problems]
+        size = np.array([problem.size for problem in self.problems], np.int64)
+        self._pool = Pool(np.array(handles), size, self._facts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._find_arrays()  # a copy's arrays are elsewhere
+
+    def step(self, actions: Ints, begins: Bools, drawn: Ints) -> None:
+        """Take one decision in each environment, or begin an episode.
+
+        Parameters
+        ----------
+        actions
+            Shape (count,): 1 keeps the slot, 0 drops it.
+        begins
+            Shape (count,), bool: where an episode begins instead.
+        drawn
+            Shape (count,): the problems of these episodes.
+        """
+        rules, release, alpha = self.problems[0].rules, self.release, float(self.alpha)
+        settings = (rules, release, alpha, *self._memory, self._taken)
+        _step(self._pool, self.state, *settings, actions, begins, drawn, self.observed)
+
+
+def _facts(problem: PlanProblem) -> tuple[float, ...]:
+    workflow, slots = problem.workflow, problem.slots
+    makespan = makespan_bound(workflow, slots, extend=problem.extend, now=problem.now)
+    free = most_at_once(slots, extend=problem.extend, together=True)
+    # A bound of 0 (nothing takes time, nothing has a price) would divide.
+    bounds = (max(cost_bound(workflow, slots), 1.0), max(makespan, 1.0))
+    return (problem.now, *bounds, float(workflow.widest), float(max(free.values())))

@@ -1,0 +1,244 @@
+"""Gymnasium environments for a choice of slots: one, or many stepped in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.environment.choices import ChoiceBatch
+from gridtune.systems.provisioning.environment.features import BOUND, FEATURES
+from gridtune.systems.provisioning.parameters import ProvisioningParameters
+from gridtune.systems.provisioning.planning.plan import Plan
+from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.submission import (
+    build_site,
+    build_workflow,
+    draw_instant,
+    is_too_narrow,
+    offered_slots,
+    plan_problem,
+    widest_site,
+)
+from gridtune.workload.workload import Workload
+
+__all__ = ["ProvisioningEnv", "ProvisioningVectorEnv", "draw_problems"]
+
+Row = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+#: The submissions of `make` without options: a bundled log.
+_DEFAULT: dict[str, Any] = {"trace": "quickstart"}
+#: Random slots may be too narrow for a workflow: so many are drawn for each problem at most.
+_DRAWS = 100
+
+
+def draw_problems(
+    parameters: ProvisioningParameters, log: Workload | None, count: int, seed: int
+) -> list[PlanProblem]:
+    """Return planning problems at random instants of a log, or on random slots.
+
+    Parameters
+    ----------
+    parameters
+        Of the `provisioning` system. With `workflow=random` each problem has a workflow of its own, from
+        `workflow_seed` on.
+    log
+        What `trace` names; None with random slots.
+    count, seed
+        How many, and the seed of instants and slots.
+    """
+    p, rng = parameters, np.random.default_rng(seed)
+    site = None if log is None else build_site(log, p)
+    read = None if p.workflow == "random" else build_workflow(p, widest_site(p, site))
+    problems: list[PlanProblem] = []
+    for number in range(count):
+        seeded = p.model_copy(update={"workflow_seed": p.workflow_seed + number})
+        workflow = read or build_workflow(seeded, widest_site(p, site))
+        for _ in range(_DRAWS):
+            now = draw_instant(p, site, rng)
+            slots = offered_slots(p, site, now, rng)
+            if not is_too_narrow(p, workflow, slots):
+                problem = plan_problem(p, workflow, slots, now)
+                if np.isfinite(problem.evaluate(np.ones((1, len(problem)), np.bool_))).all():
+                    problems.append(problem)
+                    break
+    if not problems:
+        raise SimulationError("no slots that were drawn hold the workflow", field="offers")
+    return problems
+
+
+@lru_cache(maxsize=4)
+def _problems(instances: int, seed: int, options: str) -> list[PlanProblem]:
+    parameters = ProvisioningParameters.model_validate_json(options)
+    log = None if parameters.trace is None else parameters.reference.read()
+    return draw_problems(parameters, log, instances, seed)
+
+
+def _batch(
+    problems: Sequence[PlanProblem] | None, instances: int, seed: int, count: int, options: dict[str, Any]
+) -> ChoiceBatch:
+    settings = {name: options.pop(name) for name in ("alpha", "release") if name in options}
+    if problems is None:
+        given = options if "offers" in options or "trace" in options else {**_DEFAULT, **options}
+        parameters = ProvisioningParameters(**{"cross_slot": "always", **given})
+        problems = _problems(instances, seed, parameters.model_dump_json())
+    elif options:
+        raise SimulationError(f"{', '.join(options)} beside problems", field=next(iter(options)))
+    return ChoiceBatch(problems, count, **settings)
+
+
+class ProvisioningEnv(gym.Env[Row, Any]):
+    """A workflow and slots, of which the agent keeps or drops one after the other.
+
+    An episode begins with the plan of all slots. In each step the agent sees the first slot that the plan
+    pays for and that it has not decided on, and takes an action: 1 keeps the slot, 0 drops it, and the
+    workflow is planned again on the slots left. A slot without which there is no plan stays. The episode is
+    over (`terminated`) when no slot is left to decide on.
+
+    Observation: 16 numbers, named in `gridtune.systems.provisioning.environment.features.FEATURES`. Reward:
+    what a drop lowers α · cost / bound + (1 − α) · makespan / bound by, with the lower bounds of the
+    problem. So the return of an episode is what the plan at its end is better by than that of all slots.
+    (The paper normalises both costs over the front of a search, which an agent has not got.)
+
+    Parameters
+    ----------
+    problems
+        What episodes are drawn from; by default `instances` problems of the options.
+    instances, instances_seed
+        How many problems are drawn at first, and with which seed.
+    options
+        `alpha` (0.5), `release` (True): whether slots that no task uses are released; and the parameters of
+        the `provisioning` system that say what is submitted to what, by its names: `trace`, `workflow`,
+        `earliest`, … By default a bundled log and `cross_slot="always"`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        problems: Sequence[PlanProblem] | None = None,
+        *,
+        instances: int = 64,
+        instances_seed: int = 0,
+        **options: Any,
+    ) -> None:
+        self._batch = _batch(problems, instances, instances_seed, 1, options)
+        self.observation_space = gym.spaces.Box(-BOUND, BOUND, (len(FEATURES),), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Row, dict[str, Any]]:
+        """Begin an episode with a random problem, or with the one whose number is `options["instance"]`."""
+        super().reset(seed=seed)
+        given = (options or {}).get("instance")
+        drawn = int(self.np_random.integers(len(self._batch.problems)) if given is None else given)
+        self._batch.step(np.ones(1, np.int64), np.ones(1, np.bool_), np.array([drawn]))
+        return self._batch.observed.rows[0].copy(), {"instance": drawn}
+
+    def step(self, action: Any) -> tuple[Row, float, bool, bool, dict[str, Any]]:
+        """Keep or drop a slot."""
+        batch = self._batch
+        batch.step(np.array([action], np.int64), np.zeros(1, np.bool_), np.zeros(1, np.int64))
+        seen = batch.observed
+        return seen.rows[0].copy(), float(seen.rewards[0]), bool(seen.over[0]), False, {}
+
+    def plan(self) -> Plan:
+        """Return the present plan, without the slots that are released."""
+        batch = self._batch
+        problem = batch.problems[int(batch.state.problem[0])]
+        kept = batch.state.kept[0, : len(problem)]
+        return problem.plan(problem.evaluate_released(kept).used[0] if batch.release else kept)
+
+
+class ProvisioningVectorEnv(VectorEnv[Row, Any, Any]):
+    """Many choices stepped in one compiled call; trajectories equal those of single environments.
+
+    After a reset with seed s, environment i draws the same episodes as a single environment with seed s + i.
+    The step after the end of an episode begins another and ignores the action (`AutoresetMode.NEXT_STEP`).
+
+    Parameters
+    ----------
+    num_envs
+        Number of environments.
+    problems, instances, instances_seed, options
+        See `ProvisioningEnv`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        problems: Sequence[PlanProblem] | None = None,
+        *,
+        instances: int = 64,
+        instances_seed: int = 0,
+        **options: Any,
+    ) -> None:
+        self.num_envs = num_envs
+        self._batch = _batch(problems, instances, instances_seed, num_envs, options)
+        self.single_observation_space = gym.spaces.Box(-BOUND, BOUND, (len(FEATURES),), np.float32)
+        self.single_action_space = gym.spaces.Discrete(2)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
+        self._drawn = np.zeros(num_envs, np.int64)
+        self._over = np.zeros(num_envs, np.bool_)
+
+    @property
+    def costs(self) -> Floats:
+        """Shape (num_envs, 2): cost and makespan of the present plans."""
+        return self._batch.state.costs.copy()
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Row, dict[str, Any]]:
+        """Begin an episode everywhere: random problems, or those of the numbers `options["instance"]`."""
+        if seed is not None:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+            if len(seeds) != self.num_envs:
+                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
+            for i, own_seed in enumerate(seeds):
+                if own_seed is not None:
+                    self._rngs[i] = seeding.np_random(own_seed)[0]
+        everywhere = np.ones(self.num_envs, np.bool_)
+        given = (options or {}).get("instance")
+        if given is None:
+            self._draw(everywhere)
+        else:
+            self._drawn[:] = given
+        self._batch.step(np.ones(self.num_envs, np.int64), everywhere, self._drawn)
+        self._over = np.zeros(self.num_envs, np.bool_)
+        return self._batch.observed.rows.copy(), self._infos(everywhere)
+
+    def step(self, actions: npt.ArrayLike) -> tuple[Row, Floats, Bools, Bools, dict[str, Any]]:
+        """Keep or drop a slot in each."""
+        begins = self._over
+        self._draw(begins)
+        self._batch.step(np.ascontiguousarray(actions, np.int64), begins, self._drawn)
+        seen = self._batch.observed
+        self._over = seen.over.copy()
+        infos = self._infos(begins) if begins.any() else {}
+        return seen.rows.copy(), seen.rewards.copy(), seen.over.copy(), np.zeros_like(begins), infos
+
+    def _draw(self, where: Bools) -> None:
+        for i in np.flatnonzero(where).tolist():
+            self._drawn[i] = self._rngs[i].integers(len(self._batch.problems))
+
+    def _infos(self, begun: Bools) -> dict[str, Any]:
+        """Return the problems of the episodes that have just begun, in Gymnasium's form."""
+        return {"instance": np.where(begun, self._drawn, 0), "_instance": begun.copy()}

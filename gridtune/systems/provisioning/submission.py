@@ -1,0 +1,113 @@
+"""A submission from parameters: the site, the instant, the workflow, the slots and the choice among them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.parameters import ProvisioningParameters
+from gridtune.systems.provisioning.planning.network import Network
+from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
+from gridtune.systems.provisioning.simulator.poisson import poisson_slots
+from gridtune.systems.provisioning.simulator.site import Site
+from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
+from gridtune.workload.workload import Workload
+
+__all__ = [
+    "build_site",
+    "build_workflow",
+    "draw_instant",
+    "is_too_narrow",
+    "offered_slots",
+    "plan_problem",
+    "widest_site",
+]
+
+
+def build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
+    """Return the site that replays a log, as far as the parameters select it."""
+    p = parameters
+    workload, _ = clean(raw, p.rules, processors=p.processors)
+    if p.first is not None:
+        workload = workload.first(p.first)
+    size = p.processors or workload.machine_processors
+    if size is None:
+        raise SimulationError("the log does not give the site's size", field="processors")
+    if len(workload) == 0:
+        raise SimulationError(f"no job of {raw.name} is left by the selection")
+    if p.copy_probability:
+        rng = np.random.default_rng(p.copy_seed)
+        workload = workload.add_shifted_copy(p.copy_probability, p.copy_shift, rng)
+    return Site(workload, size, inflation=p.inflation)
+
+
+def widest_site(parameters: ProvisioningParameters, site: Site | None) -> int:
+    """Return the processors of the site, or of the largest one with random slots."""
+    return max(parameters.slot_sites) if site is None else site.processors
+
+
+def build_workflow(parameters: ProvisioningParameters, widest: int) -> Workflow:
+    """Return the workflow, generated or read; its tasks can be as wide as `widest`."""
+    p = parameters
+    if p.workflow == "cybershake":
+        return cybershake_workflow()
+    if p.workflow != "random":
+        return read_workflow(resolve_trace(p.workflow), clean=p.workflow_clean).in_whole_seconds()
+    if p.task_processors > widest:
+        message = f"cannot be {p.task_processors:g} on a site of {widest} processors"
+        raise SimulationError(message, field="task_processors")
+    return generate_workflow(
+        seed=p.workflow_seed,
+        tasks=p.tasks,
+        depth=p.depth,
+        run_time=p.run_time,
+        processors=p.task_processors,
+        max_processors=widest,
+        fan_in=p.fan_in,
+        communication=p.communication,
+        bandwidth=p.bandwidth,
+    )
+
+
+def draw_instant(parameters: ProvisioningParameters, site: Site | None, rng: np.random.Generator) -> int:
+    """Return when the workflow is submitted, seconds."""
+    if site is None:
+        return 0
+    part = parameters.earliest + (parameters.latest - parameters.earliest) * rng.random()
+    return int(part * site.span)
+
+
+def offered_slots(
+    parameters: ProvisioningParameters, site: Site | None, now: int, rng: np.random.Generator
+) -> Slots:
+    """Return the slots that the site offers at an instant, or random ones."""
+    if site is not None:
+        return site.at(now).slots()
+    p = parameters
+    return poisson_slots(
+        rng, processors=p.slot_sites, length=p.slot_length, gap=p.slot_gap, until=p.slot_until
+    )
+
+
+def is_too_narrow(parameters: ProvisioningParameters, workflow: Workflow, slots: Slots) -> bool:
+    """Return whether a task that a site could hold is wider than all the random slots of any site."""
+    p = parameters
+    if p.offers == "site" or workflow.widest > max(p.slot_sites):
+        return False
+    widths = most_at_once(slots, extend=p.extend, together=p.cross_slot != "never")
+    return workflow.widest > max(widths.values(), default=0)
+
+
+def plan_problem(
+    parameters: ProvisioningParameters, workflow: Workflow, slots: Slots, now: int
+) -> PlanProblem:
+    """Return the choice among the slots on offer."""
+    p = parameters
+    sites = len(p.slot_sites) if p.offers == "poisson" else 1
+    network = Network.uniform(sites, latency=p.latency, bandwidth=p.bandwidth)
+    return PlanProblem(
+        workflow, slots, p.scheduler, network=network, cross_slot=p.cross_slot, extend=p.extend, now=now
+    )
