@@ -39,7 +39,7 @@ ELASTIC: dict[str, dict[str, Any]] = {
     **{
         f"elastic improved, λ={weight}": {
             **LEARNED["improved"],
-            "site": "elastic",
+            "site": "elastic-paper",
             "weight": weight,
             "reservoirs": 5,
         }
@@ -50,13 +50,13 @@ ELASTIC: dict[str, dict[str, Any]] = {
         for cores in (81, 100, 120, 140, 160)
     },
     **{
-        f"demand × {headroom}": {"policy": "interactive_first", "site": "elastic", "headroom": headroom}
+        f"demand × {headroom}": {"policy": "interactive_first", "site": "elastic-paper", "headroom": headroom}
         for headroom in (1.2, 1.5, 2.0, 2.6, 3.0)
     },
     **{
         f"elastic improved, demand × {headroom}": {
             **LEARNED["improved"],
-            "site": "elastic",
+            "site": "elastic-paper",
             "reservoirs": 5,
             "headroom": headroom,
         }

@@ -16,7 +16,7 @@ from tuning import connected, options, print_front, run_config
 import gridtune as gt
 
 #: What each kind of site trades responsiveness for.
-PRICES = {"rigid": ("fairness_mean", "max"), "elastic": ("core_hours", "min")}
+PRICES = {"rigid": ("fairness_mean", "max"), "elastic-paper": ("core_hours", "min")}
 
 
 def main() -> None:
@@ -24,7 +24,9 @@ def main() -> None:
     parser = options(__doc__, samples=30, replicates=3)
     parser.add_argument("--trace", default="egee", help="log of sequential jobs (egee)")
     parser.add_argument("--first", type=int, default=3000, help="jobs of it (3000)")
-    parser.add_argument("--site", choices=PRICES, default="elastic", help="kind of site (elastic)")
+    parser.add_argument(
+        "--site", choices=PRICES, default="elastic-paper", help="kind of site (elastic-paper)"
+    )
     arguments = parser.parse_args()
     price, direction = PRICES[arguments.site]
     objectives = {"responsiveness_mean": "max", price: direction}

@@ -70,6 +70,9 @@ class ResponsiveEnv(gym.Env[Observation, Any]):
     also a pool size: 0 keeps the pool, i requests the i-th of `pool_sizes`. Reward: R_s = λ·W + (1 − λ)·F; on
     an elastic site, R_e = λ·W + (1 − λ)·U. The episode is over (`terminated`) when all its jobs have run.
 
+    If the model has an autoscaler with the rule `agent`, there is also a step at each tick of its timer: the
+    first slot shows the site, with zeros for the candidate, only the pool size counts, and no job starts.
+
     Parameters
     ----------
     jobs

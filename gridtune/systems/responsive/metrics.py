@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gridtune.core.measure import Measure
 from gridtune.core.system import RenamedMetric
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.outcome import SiteOutcome, core_seconds
+from gridtune.systems.responsive.simulator.outcome import SiteOutcome
 
 __all__ = [
     "PEREZ_2009",
@@ -109,6 +109,14 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
             "∫ pool(t) dt / (q₂ − q₁), over [q₁, q₂), the first and the last submission",
             source="gridtune",
         ),
+        "cost": Measure(
+            "1",
+            "min",
+            "price · (core_hours + core-seconds of jobs after the last submission / 3600): then only cores "
+            "in use are paid for",
+            source="gridtune",
+        ),
+        "boots": Measure("cores", "min", "number of cores that were ordered", source="gridtune"),
         "jobs": Measure("jobs", "none", "number of jobs that count", source="gridtune"),
         "interactive_jobs": Measure(
             "jobs", "none", "number of interactive jobs that count", source="gridtune"
@@ -162,6 +170,7 @@ def measure_site(
     weight: float,
     left_out: int | None = None,
     wait_limit: float = math.inf,
+    price: float = 1.0,
 ) -> dict[str, float]:
     """Return every measure; NaN where there is nothing to measure.
 
@@ -175,6 +184,8 @@ def measure_site(
         See `counted_jobs`.
     wait_limit
         Limit of the 99th percentile of interactive waits, for `limited_reward_mean`.
+    price
+        Price of a core-hour.
     """
     counted = counted_jobs(len(jobs), left_out)
     decision = outcome.decision[counted]
@@ -210,7 +221,7 @@ def measure_site(
         "limited_reward_mean": _limited(reward, measures["interactive_wait_p99"], wait_limit),
         "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
-        **_pool_measures(jobs, outcome),
+        **_pool_measures(jobs, outcome, price),
     }
 
 
@@ -219,12 +230,18 @@ def _limited(reward: float, wait: float, limit: float) -> float:
     return limit / wait - 1.0 if wait > limit else reward
 
 
-def _pool_measures(jobs: SiteJobs, outcome: SiteOutcome) -> dict[str, float]:
+def _pool_measures(jobs: SiteJobs, outcome: SiteOutcome, price: float) -> dict[str, float]:
     if len(jobs) == 0:
-        return {"core_hours": np.nan, "pool_mean": np.nan}
+        return {"core_hours": np.nan, "pool_mean": np.nan, "cost": np.nan, "boots": 0.0}
     begin, end = int(jobs.submit[0]), int(jobs.submit[-1])
-    area = core_seconds(outcome, begin, end)
-    return {"core_hours": area / 3600, "pool_mean": area / (end - begin) if end > begin else np.nan}
+    area = outcome.core_seconds
+    left = int(np.minimum(np.maximum(outcome.start + jobs.run - end, 0), jobs.run).sum())
+    return {
+        "core_hours": area / 3600,
+        "pool_mean": area / (end - begin) if end > begin else np.nan,
+        "cost": price * (area + left) / 3600,
+        "boots": float(outcome.boots),
+    }
 
 
 def _summary(statistic: Callable[[Any], Any], values: npt.NDArray[Any]) -> float:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
-from gridtune.core.log_parameters import Count, LogParameters, Partition, Window
+from gridtune.core.log_parameters import Count, Partition, Window
 from gridtune.errors import GridtuneError
 from gridtune.systems.responsive.learners.settings import (
     IMPROVED,
@@ -19,6 +19,7 @@ from gridtune.systems.responsive.learners.settings import (
     Method,
     Regressor,
 )
+from gridtune.systems.responsive.pool_parameters import PoolParameters
 from gridtune.systems.responsive.simulator.site import LinearWeights
 
 __all__ = ["LEARNED", "LEARNING", "LINEAR_WEIGHTS", "ResponsiveParameters"]
@@ -81,7 +82,11 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 
 
-class ResponsiveParameters(LogParameters):
+#: What a kind of site is called in cells' ids: the papers' elastic site was the only one at first.
+_SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
+
+
+class ResponsiveParameters(PoolParameters):
     """The parameters of a cell. Those of the learner default to the values of its variant."""
 
     weeks: bool = Field(
@@ -122,8 +127,10 @@ class ResponsiveParameters(LogParameters):
     cores: Count | None = Field(
         None, description="cores of the site; default: those in the log's header", examples=[81]
     )
-    site: Literal["rigid", "elastic"] = Field(
-        "rigid", description="elastic: decisions also set the size of the pool"
+    site: Literal["rigid", "elastic", "elastic-paper"] = Field(
+        "rigid",
+        description="elastic: events and a timer size the pool, and cores take time to boot; elastic-paper: "
+        "as in the papers, the pool changes only when a job starts, and at once",
     )
     floor: Count | None = Field(
         None, description="elastic: smallest size of the pool; default: 30, or all cores of a smaller site"
@@ -131,9 +138,9 @@ class ResponsiveParameters(LogParameters):
     largest: Count | None = Field(
         None, description="elastic: largest size of the pool; default: twice the cores"
     )
-    step: Count = Field(10, description="elastic: step between the sizes to choose from")
+    step: Count = Field(10, description="elastic-paper: step between the sizes to choose from")
     period: Annotated[int, Field(ge=0)] = Field(
-        900, description="elastic: least seconds between two changes of the pool"
+        900, description="elastic-paper: least seconds between two changes of the pool"
     )
     start_latency: Annotated[int, Field(ge=0)] = Field(
         0, description="seconds from a decision to the start of its job, with the core in use"
@@ -163,8 +170,8 @@ class ResponsiveParameters(LogParameters):
     )
     headroom: Annotated[float, Field(ge=0)] | None = Field(
         None,
-        description="elastic: size the pool to this many times the cores that running and waiting jobs need; "
-        "0 or none: simple rules keep the pool, learners choose it",
+        description="size the pool to this many times the cores that running and waiting jobs need; elastic: "
+        "default 1; elastic-paper: with 0 or none simple rules keep the pool, and learners choose it",
         examples=[1.2],
     )
     weight: Share = Field(0.5, description="λ: weight of responsiveness in the reward", examples=[0.5])
@@ -215,6 +222,10 @@ class ResponsiveParameters(LogParameters):
     epochs: Count | None = Field(None, description="feed-forward: epochs of each fit")
     step_size: Positive | None = Field(None, description="feed-forward: Adam's learning rate")
 
+    @field_serializer("site", when_used="json")
+    def _site_in_ids(self, site: str) -> str:
+        return _SITE_IN_IDS.get(site, site)
+
     @field_validator("shares")
     @classmethod
     def _shares_are_sound(cls, value: str | None) -> str | None:
@@ -226,9 +237,9 @@ class ResponsiveParameters(LogParameters):
     def _belong_together(self) -> ResponsiveParameters:
         if self.weeks and self.partition is not None:
             raise ValueError(f"partition={self.partition} has no effect with weeks")
-        if self.policy == "recorded" and (self.site == "elastic" or self.shake):
+        if self.policy == "recorded" and (self.site != "rigid" or self.shake):
             raise ValueError("policy=recorded replays the log as it is: it needs site=rigid and shake=0")
-        if self.policy == "capped_fcfs" and self.site == "elastic":
+        if self.policy == "capped_fcfs" and self.site != "rigid":
             raise ValueError("policy=capped_fcfs leaves cores idle on purpose: it needs site=rigid")
         if self.policy in LEARNED:
             try:
@@ -242,6 +253,7 @@ class ResponsiveParameters(LogParameters):
         """Yield names of parameters without effect, and the choice that makes them so."""
         if self.site == "rigid":
             yield ("floor", "largest", "step", "period", "headroom"), "site=rigid"
+        yield from self._pool_without_effect(self.site)
         if self.estimates == "oracle":
             yield ("median_of",), "estimates=oracle"
         policy = f"policy={self.policy}"

@@ -27,6 +27,7 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError
+from gridtune.systems.responsive.learners.demand import learn_forecast
 from gridtune.systems.responsive.learners.playing import play
 from gridtune.systems.responsive.learners.training import train
 from gridtune.systems.responsive.metrics import (
@@ -126,7 +127,11 @@ class ResponsiveSystem(System):
                 update={"pretraining_sweeps": 1, "sweeps": 1, "iterations": 1, "probes": 2}
             )
             _run_learner(
-                jobs, jobs, parameters_model(max(2, cell.floor or 2), small), small, np.random.default_rng(0)
+                jobs,
+                jobs,
+                parameters_model(max(2, cell.floor or 2), small, jobs),
+                small,
+                np.random.default_rng(0),
             )
 
     def run(
@@ -137,7 +142,7 @@ class ResponsiveSystem(System):
         cores = _cores(parameters, workload)
         first, last = split_log(workload, parameters, streams)
         training, jobs = site_jobs(first, last, parameters)
-        model = parameters_model(cores, parameters)
+        model = parameters_model(cores, parameters, training)
         notes: dict[str, Any] = {
             "jobs": len(jobs),
             "training_jobs": len(training),
@@ -156,7 +161,7 @@ class ResponsiveSystem(System):
                 model,
                 parameters.policy,  # type: ignore[arg-type]
                 patience=parameters.patience,
-                headroom=parameters.headroom or 0.0,
+                headroom=_papers_headroom(parameters),
                 rng=streams("decisions"),
             )
         metrics = measure_site(
@@ -165,6 +170,7 @@ class ResponsiveSystem(System):
             weight=parameters.weight,
             left_out=parameters.left_out,
             wait_limit=parameters.wait_limit or math.inf,
+            price=parameters.price,
         )
         counted = counted_jobs(len(jobs), parameters.left_out)
         return Outcome(metrics, notes, _tables(jobs, outcome, counted) if tables else {})
@@ -251,11 +257,23 @@ def site_jobs(first: Workload, last: Workload, parameters: ResponsiveParameters)
     return train, build_jobs(last, vos=vos, shares=shares, interactive_below=below)
 
 
-def parameters_model(cores: int, parameters: ResponsiveParameters) -> SiteModel:
-    """Return the site that the parameters describe."""
+def parameters_model(
+    cores: int, parameters: ResponsiveParameters, training: SiteJobs | None = None
+) -> SiteModel:
+    """Return the site that the parameters describe; a learned pool needs the jobs to learn on."""
+    scaler = None
+    if parameters.site == "elastic":
+        scaler = parameters.autoscaler(parameters.headroom)
+        if scaler.rule == "forecast":
+            assert training is not None
+            weights = learn_forecast(
+                training, cores, boot=scaler.boot, timer=scaler.timer, quantile=parameters.quantile
+            )
+            scaler = replace(scaler, forecast=weights)
     return SiteModel(
         cores=cores,
-        elastic=parameters.site == "elastic",
+        elastic=parameters.site != "rigid",
+        autoscaler=scaler,
         floor=parameters.floor or min(_FLOOR, cores),
         largest=parameters.largest or 2 * cores,
         step=parameters.step,
@@ -268,6 +286,11 @@ def parameters_model(cores: int, parameters: ResponsiveParameters) -> SiteModel:
     )
 
 
+def _papers_headroom(parameters: ResponsiveParameters) -> float:
+    """Return the headroom that decisions ask for; an event-driven pool has its own rule."""
+    return 0.0 if parameters.site == "elastic" else parameters.headroom or 0.0
+
+
 def _run_learner(
     training: SiteJobs,
     jobs: SiteJobs,
@@ -278,12 +301,15 @@ def _run_learner(
     """Train a policy on one part and run it on the other; return the outcome and the learner's settings."""
     settings = parameters.learner()
     policy = train(training, model, settings, weight=parameters.weight, rng=rng)
-    site = play(policy, jobs, model, headroom=parameters.headroom or 0.0)
+    site = play(policy, jobs, model, headroom=_papers_headroom(parameters))
     return outcome_of(site), settings.to_dict()
 
 
 def _tables(jobs: SiteJobs, outcome: SiteOutcome, counted: slice) -> dict[str, pa.Table]:
-    """Return a row for each job and for each decision; `counted` is false where metrics leave it out."""
+    """Return a row for each job and for each decision; `counted` is false where metrics leave it out.
+
+    On an event-driven site also the pool over time.
+    """
     inside = np.zeros(len(jobs), np.bool_)
     inside[counted] = True
     job = np.argsort(outcome.decision)
@@ -303,4 +329,8 @@ def _tables(jobs: SiteJobs, outcome: SiteOutcome, counted: slice) -> dict[str, p
         "start": outcome.start,
         "counted": inside,
     }
-    return {"jobs": pa.table(columns), "decisions": pa.table(decisions)}
+    tables = {"jobs": pa.table(columns), "decisions": pa.table(decisions)}
+    if len(outcome.track):
+        names = ("time", "pool", "up", "running", "waiting")
+        tables["pool"] = pa.table(dict(zip(names, outcome.track.T, strict=True)))
+    return tables

@@ -16,10 +16,20 @@ from gridtune.errors import SimulationError
 from gridtune.systems.responsive.metrics import measure_site
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import replay
-from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel, pool_sizes
 
 RIGID = SiteModel(cores=5, features="extended")
 ELASTIC = SiteModel(cores=5, elastic=True, floor=2, largest=12, step=3, period=60)
+
+EVENTS = SiteModel(
+    cores=5,
+    elastic=True,
+    floor=2,
+    largest=12,
+    step=3,
+    features="extended",
+    autoscaler=Autoscaler("agent", boot=30, idle=20, timer=60),
+)
 
 
 def busy_jobs(count: int = 120) -> SiteJobs:
@@ -33,7 +43,7 @@ def options(model: SiteModel, **more):
     return {"jobs": busy_jobs(), "model": model, "episode": 30, "slots": 6, **more}
 
 
-@pytest.mark.parametrize("model", [None, RIGID, ELASTIC])
+@pytest.mark.parametrize("model", [None, RIGID, ELASTIC, EVENTS])
 def test_gymnasiums_checker_passes(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -42,17 +52,18 @@ def test_gymnasiums_checker_passes(model):
 
 
 @pytest.mark.parametrize("reward", ["completion", "start"])
-@pytest.mark.parametrize("model", [RIGID, ELASTIC])
+@pytest.mark.parametrize("model", [RIGID, ELASTIC, EVENTS])
 def test_an_episode_is_a_row_of_jobs_and_its_rewards_are_theirs(model, reward):
     env = gym.make("gridtune/Responsive-v0", **options(model, reward=reward, weight=0.3))
     observation, info = env.reset(seed=1)
     total, steps, over = 0.0, 0, False
     while not over:
+        tick = not observation["observations"][0, 9:13].any()
         assert observation in env.observation_space
         assert observation["action_mask"][0] == 1
         observation, gained, over, cut, _ = env.step(env.action_space.sample())
         assert not cut
-        total, steps = total + gained, steps + 1
+        total, steps = total + gained, steps + (not tick)
     assert steps == 30
     assert 0 <= info["first"] <= 90
     assert not observation["action_mask"].any()
@@ -62,6 +73,19 @@ def test_an_episode_is_a_row_of_jobs_and_its_rewards_are_theirs(model, reward):
     run = busy_jobs().run[info["first"] :][:30]
     other = (state.utilisation if model.elastic else state.fairness)[0][state.number[0]]
     assert total == pytest.approx((0.3 * run / (run + wait) + 0.7 * other).sum())
+
+
+def test_an_agent_that_asks_for_more_cores_waits_less():
+    """With the model's largest pool at every step, and with its smallest."""
+    waits = {}
+    for number in (1, len(pool_sizes(EVENTS))):
+        env = ResponsiveEnv(**options(EVENTS, episode=120))
+        env.reset(options={"first": 0})
+        over = False
+        while not over:
+            _, _, over, _, _ = env.step(np.array([0, number]))
+        waits[number] = (env._batch._sites.state.start[0] - busy_jobs().submit).mean()
+    assert waits[len(pool_sizes(EVENTS))] < 0.5 * waits[1]
 
 
 def test_the_first_slot_is_a_rule_of_its_own():
@@ -89,7 +113,7 @@ def test_every_class_and_vo_is_shown_first():
     assert observation["observations"][:, 6].tolist() == [0.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("model", [RIGID, ELASTIC])
+@pytest.mark.parametrize("model", [RIGID, ELASTIC, EVENTS])
 @pytest.mark.parametrize("reward", ["completion", "start"])
 def test_vectorised_trajectories_are_the_single_ones(model, reward):
     """Over several episodes: Gymnasium's own loop over single environments, autoreset and infos included."""

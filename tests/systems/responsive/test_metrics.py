@@ -23,6 +23,9 @@ def small_site(**changes):
         fairness=np.array([1.0, 0.5, 0.7, 0.9]),
         utilisation=np.array([0.0, 0.1, 0.2, 0.3]),
         cores=2,
+        core_seconds=20 * 2 + 3580 * 4,
+        boots=3,
+        track=np.zeros((0, 5), np.int64),
     )
     return jobs, outcome._replace(**changes)
 
@@ -40,7 +43,7 @@ def test_a_reward_beyond_the_limit_is_worse_than_any_within():
 
 def test_by_hand():
     jobs, outcome = small_site()
-    metrics = measure_site(jobs, outcome, weight=0.25, left_out=0)
+    metrics = measure_site(jobs, outcome, weight=0.25, left_out=0, price=0.5)
     responsive = np.array([1.0, 300 / 450, 0.9, 1.0])
     assert metrics["interactive_responsiveness_mean"] == pytest.approx(0.95)
     assert metrics["interactive_responsiveness_std"] == pytest.approx(0.05)
@@ -66,6 +69,9 @@ def test_by_hand():
     assert metrics["elastic_reward_mean"] == pytest.approx((0.25 * responsive + 0.75 * used).mean())
     assert metrics["core_hours"] == pytest.approx((20 * 2 + 3580 * 4) / 3600)
     assert metrics["pool_mean"] == pytest.approx((20 * 2 + 3580 * 4) / 3600)
+    # After the last submission, only the last job's 1,000 s are paid for.
+    assert metrics["cost"] == pytest.approx(0.5 * (20 * 2 + 3580 * 4 + 1000) / 3600)
+    assert metrics["boots"] == 3
     assert (metrics["jobs"], metrics["interactive_jobs"], metrics["batch_jobs"]) == (4, 2, 2)
     assert set(metrics) == set(RESPONSIVE_METRICS)
 
@@ -93,7 +99,7 @@ def test_nothing_has_no_measures():
     jobs, outcome = small_site()
     metrics = measure_site(jobs, outcome, weight=0.5, left_out=2)
     counts = {"jobs", "interactive_jobs", "batch_jobs"}
-    pool = {"core_hours", "pool_mean"}
+    pool = {"core_hours", "pool_mean", "cost", "boots"}
     assert all(metrics[name] == 0 for name in counts)
     assert all(math.isnan(value) for name, value in metrics.items() if name not in counts | pool)
     # One class is missing.

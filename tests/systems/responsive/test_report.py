@@ -29,8 +29,8 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"policy": "sjf", "estimates": "oracle"},
     {"policy": "sjf", "weight": 0.0},
     {"policy": "sjf", "weight": 1.0},
-    {"policy": "fair_share", "site": "elastic"},
-    {"policy": "sjf", "site": "elastic", "headroom": 1.5},
+    {"policy": "fair_share", "site": "elastic-paper"},
+    {"policy": "sjf", "site": "elastic-paper", "headroom": 1.5},
 ]
 
 
@@ -74,7 +74,7 @@ def results() -> list[CellResult]:
 
 def test_every_row_is_next_to_the_published_ones(results) -> None:
     text = comparison_markdown(rows_of(results))
-    rigid, elastic = text.split("## little site, elastic")
+    rigid, elastic = text.split("## little site, elastic-paper")
     assert rigid.count("| little site |") == 5
     assert elastic.count("| little site |") == 2
     for row in PUBLISHED:
@@ -160,9 +160,13 @@ def rewarded(policy: str, reward: float, **more: Any) -> CellResult:
     [
         ({"policy": "sjf"}, "SJF", "SJF, EST"),
         ({"policy": "sjf", "estimates": "oracle"}, "SJF", "SJF, ORA"),
-        ({"policy": "sjf", "site": "elastic"}, "SJF, fixed pool", "SJF, EST"),
-        ({"policy": "sjf", "site": "elastic", "headroom": 1.5}, "SJF, pool = 1.5 × demand", "SJF, EST"),
-        ({"policy": "esn-fq", "site": "elastic", "ridge": 1}, "ESN-FQ, ridge=1", "ESN-FQ, ridge=1, EST"),
+        ({"policy": "sjf", "site": "elastic-paper"}, "SJF, fixed pool", "SJF, EST"),
+        ({"policy": "sjf", "site": "elastic-paper", "headroom": 1.5}, "SJF, pool = 1.5 × demand", "SJF, EST"),
+        (
+            {"policy": "esn-fq", "site": "elastic-paper", "ridge": 1},
+            "ESN-FQ, ridge=1",
+            "ESN-FQ, ridge=1, EST",
+        ),
         (
             {"policy": "esn-counterfactual", "variant": "improved"},
             "ESN counterfactual, improved",
@@ -187,7 +191,7 @@ def rank(results):
 
 
 def test_the_front_is_not_dominated(results) -> None:
-    rows = site_of(rows_of(results), "little site", "elastic")
+    rows = site_of(rows_of(results), "little site", "elastic-paper")
     front = non_dominated(rows, "core_hours", more_is_better=False)
     best = max(rows, key=lambda row: row.mean("responsiveness_mean"))
     assert best in front
@@ -206,7 +210,13 @@ def test_all_of_it_is_written(results, tmp_path) -> None:
     assert all(path.stat().st_size > 500 for path in files)
     assert "published.md" in names
     stem = "responsive_1"
-    for name in ("rigid_responsiveness", "rigid_delay", "rigid_fairness", "elastic_pool", "rigid_lambda"):
+    for name in (
+        "rigid_responsiveness",
+        "rigid_delay",
+        "rigid_fairness",
+        "elastic-paper_pool",
+        "rigid_lambda",
+    ):
         assert f"{stem}_{name}.png" in names
     assert f"{stem}_rigid_pool.png" not in names
     assert len(material.ran) == 5
@@ -265,7 +275,7 @@ def legend(drawing: Any) -> list[str]:
 def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> None:
     more = alike(results, ["interactive_first", "edf", "longest_ratio", "random"])
     trade_offs.write_trade_offs(Cells(more, tmp_path))  # type: ignore[arg-type]
-    drawing = figures["responsive_1_elastic_front.png"]
+    drawing = figures["responsive_1_elastic-paper_front.png"]
     front = next(line for line in drawing.axes[0].lines if line.get_label() == "not dominated")
     assert front.get_drawstyle() == "steps-post"
     labels = legend(figures["responsive_1_rigid_front.png"])
@@ -292,5 +302,5 @@ def test_curves_that_coincide_are_one_line(results, figures, tmp_path) -> None:
         assert [label for label in labels if "SJF" in label] == [
             label for label in labels if "interactive first" in label
         ]
-    above, below = figures["responsive_1_elastic_pool.png"].axes
+    above, below = figures["responsive_1_elastic-paper_pool.png"].axes
     assert above.get_position().y0 > below.get_position().y1

@@ -31,7 +31,7 @@ def streams(purpose: str) -> np.random.Generator:
 
 
 @pytest.mark.parametrize("policy", [rule for rule in get_args(Rule) if rule != "capped_fcfs"])
-@pytest.mark.parametrize("site", [{}, {"site": "elastic"}, {"site": "elastic", "headroom": 1.2}])
+@pytest.mark.parametrize("site", [{}, {"site": "elastic-paper"}, {"site": "elastic-paper", "headroom": 1.2}])
 def test_every_simple_rule_runs(policy, site):
     metrics = run(policy=policy, first=600, **site).metrics
     assert metrics["jobs"] == 300 - 2 * 37
@@ -81,12 +81,42 @@ def test_interactive_jobs_gain_from_going_first():
 
 def test_an_elastic_site_trades_cores_for_waits():
     fixed, sized = (
-        run(site="elastic", policy="sjf").metrics,
-        run(site="elastic", policy="sjf", headroom=1.5).metrics,
+        run(site="elastic-paper", policy="sjf").metrics,
+        run(site="elastic-paper", policy="sjf", headroom=1.5).metrics,
     )
     assert fixed["pool_mean"] == pytest.approx(81)
     assert sized["pool_mean"] != fixed["pool_mean"]
     assert sized["interactive_responsiveness_mean"] > fixed["interactive_responsiveness_mean"]
+
+
+@pytest.mark.parametrize("pool", ["demand", "work", "keda", "slurm", "hpa", "learned"])
+def test_every_rule_sizes_an_event_driven_pool(pool):
+    outcome = run(policy="sjf", first=600, site="elastic", pool=pool, floor=5, tables=True)
+    metrics = outcome.metrics
+    assert set(metrics) == set(get_system("responsive").metrics)
+    assert metrics["boots"] > 0
+    assert metrics["cost"] > metrics["core_hours"] > 0
+    assert run(policy="sjf", first=600, site="elastic", pool=pool, floor=5, price=0.5).metrics[
+        "cost"
+    ] == pytest.approx(metrics["cost"] / 2)
+    track = outcome.tables["pool"].to_pandas()
+    assert (track.pool >= track.up).all()
+    assert (track.up >= track.running).all()
+
+
+def test_the_papers_elastic_site_keeps_its_ids():
+    """It was called `elastic` when there was no other."""
+    parameters = ResponsiveParameters(trace="egee", site="elastic-paper")
+    assert parameters.model_dump(mode="json", exclude_defaults=True)["site"] == "elastic"
+    events = ResponsiveParameters(trace="egee", site="elastic")
+    assert events.model_dump(mode="json", exclude_defaults=True)["site"] == "event-driven"
+    assert ResponsiveParameters.model_validate(events.model_dump()) == events
+
+
+def test_a_learned_pool_asks_for_more_with_a_higher_quantile():
+    cells = [run(site="elastic", pool="learned", quantile=q, floor=5).metrics for q in (0.3, 0.95)]
+    assert cells[0]["cost"] < cells[1]["cost"]
+    assert cells[0]["responsiveness_mean"] < cells[1]["responsiveness_mean"]
 
 
 def test_replicates_are_the_same_for_all_policies():
@@ -119,10 +149,16 @@ def test_recorded_waits_need_waits():
         ({"policy": "esn-fq", "epochs": 5}, "epochs has no effect"),
         ({"policy": "esn-counterfactual", "variant": "improved", "horizon": 60.0}, "horizon has no effect"),
         ({"policy": "esn-sarsa", "sweeps": 0, "pretraining_sweeps": 0}, "without pretraining"),
-        ({"site": "elastic", "largest": 50}, "floor <= cores <= largest"),
-        ({"site": "elastic", "floor": 90}, "floor <= cores <= largest"),
+        ({"site": "elastic-paper", "largest": 50}, "floor <= cores <= largest"),
+        ({"site": "elastic-paper", "floor": 90}, "floor <= cores <= largest"),
+        ({"boot_seconds": 60}, "boot_seconds has no effect with site=rigid"),
+        ({"site": "elastic-paper", "pool": "keda"}, "pool has no effect with site=elastic-paper"),
+        ({"site": "elastic", "period": 60}, "period has no effect with site=elastic"),
+        ({"site": "elastic", "pool": "keda", "headroom": 2.0}, "headroom has no effect with pool=keda"),
+        ({"site": "elastic", "drain": 60.0}, "drain has no effect with pool=demand"),
         ({"policy": "recorded", "site": "elastic"}, "site=rigid and shake=0"),
-        ({"policy": "capped_fcfs", "site": "elastic"}, "needs site=rigid"),
+        ({"policy": "recorded", "site": "elastic-paper"}, "site=rigid and shake=0"),
+        ({"policy": "capped_fcfs", "site": "elastic-paper"}, "needs site=rigid"),
         ({"policy": "sjf", "user_cap": 5}, "user_cap has no effect"),
         ({"policy": "sjf", "run_weight": 2.0}, "run_weight has no effect"),
         ({"policy": "esn-sarsa", "leak": 0.0}, "leak"),

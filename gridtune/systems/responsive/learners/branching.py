@@ -69,6 +69,9 @@ def copy_site(source, target):
     other.utilisation[:] = one.utilisation
     other.number[:] = one.number
     other.completed[:] = one.completed
+    other.booting[:] = one.booting
+    other.idle[:] = one.idle
+    other.wishes[:] = one.wishes
 
 
 @kernel()

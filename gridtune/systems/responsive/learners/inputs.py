@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.loop import DecisionLog, LearnerState
 from gridtune.systems.responsive.learners.relative import relative_count
@@ -21,6 +22,8 @@ _EXTENDED_OF_SITE, _EXTENDED_OF_CANDIDATE = 5, 5
 
 def observed_model(model: SiteModel, inputs: Inputs) -> SiteModel:
     """Return the site with the set of features that a network with these inputs needs."""
+    if model.autoscaler is not None and model.autoscaler.rule == "agent":
+        raise PolicyError("this learner chooses jobs only: a rule must size the pool", field="autoscaler")
     return replace(model, features="paper" if inputs == "paper" else "extended")
 
 

@@ -238,7 +238,7 @@ class Sampler:
         self._over = True
         count = int(first[-1])
         value = out[2][:count]
-        if self._model.elastic:
+        if self._model.elastic and self._model.autoscaler is None:
             value = value + self._pool_values(np.repeat(np.arange(jobs), np.diff(first)), sizes[:count])
         return Branches(first, out[1][:count], value)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridtune.systems.responsive.report.published import PUBLISHED, PUBLISHED_ON, Published
-from gridtune.systems.responsive.report.rows import Row, rows_of, site_of
+from gridtune.systems.responsive.report.rows import REWARDS, Row, rows_of, site_of
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
@@ -33,7 +33,6 @@ _SINGLES = (
     ("U", "utilisation_last", 3),
     ("core-hours", "core_hours", 0),
 )
-_REWARD = {"rigid": ("R_s", "rigid_reward_mean"), "elastic": ("R_e", "elastic_reward_mean")}
 
 
 def write_comparison(sweep: FinishedSweep) -> list[Path]:
@@ -51,8 +50,8 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
     """Return a table for each workload and kind of site, our rows above the papers'."""
     parts = ["# Our results next to the published ones\n\n" + _LEGEND]
     for workload in dict.fromkeys(row.workload for row in rows):
-        for site in ("rigid", "elastic"):
-            mine = sorted(site_of(rows, workload, site), key=lambda row: -row.mean(_REWARD[site][1]))
+        for site in REWARDS:
+            mine = sorted(site_of(rows, workload, site), key=lambda row: -row.mean(REWARDS[row.site]))
             if mine:
                 parts.append(_table(workload, site, mine))
     return "\n\n".join(parts) + "\n"
@@ -67,7 +66,7 @@ _LEGEND = (
 
 
 def _table(workload: str, site: str, rows: Sequence[Row]) -> str:
-    reward, metric = _REWARD[site]
+    reward, metric = "R_s" if site == "rigid" else "R_e", REWARDS[site]
     heads = ["policy", "trace", "run times", "λ", *(head for head, *_ in _PAIRS)]
     heads += [head for head, *_ in _SINGLES] + [reward]
     lines = [_line(heads), _line(["---"] * 4 + ["---:"] * (len(heads) - 4))]
@@ -76,7 +75,11 @@ def _table(workload: str, site: str, rows: Sequence[Row]) -> str:
         cells += [_pair(row.mean(mean), row.mean(std), digits) for _, mean, std, digits in _PAIRS]
         cells += [_number(row.mean(name), digits) for _, name, digits in _SINGLES]
         lines.append(_line([*cells, _with_spread(row, metric)]))
-    lines += [_line(_published_cells(row, len(heads))) for row in PUBLISHED if row.site == site]
+    lines += [
+        _line(_published_cells(row, len(heads)))
+        for row in PUBLISHED
+        if row.site == site.removesuffix("-paper")
+    ]
     return f"## {workload}, {site}\n\n" + "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from gridtune.core.style import figure, head, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
 from gridtune.systems.responsive.report.alike import groups_alike, wrapped
-from gridtune.systems.responsive.report.rows import NATIVE, Row, rows_of, site_of
+from gridtune.systems.responsive.report.rows import NATIVE, REWARDS, Row, rows_of, site_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ def write_curves(sweep: FinishedSweep) -> list[Path]:
     rows, files = rows_of(sweep.results), []
     for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
         rigid: dict[str, _Run] = {}
-        for site in ("rigid", "elastic"):
+        for site in REWARDS:
             runs = {
                 f"{row.label}, {row.estimates}": _Run(sweep.tables_of(row.results[0]))
                 for row in chosen_rows(site_of(rows, workload, site))
@@ -73,7 +73,7 @@ def write_curves(sweep: FinishedSweep) -> list[Path]:
             files.append(_draw_responsiveness(runs, where, stem))
             files.append(_draw_delays(runs, where, stem))
             files += _draw_fairness(runs, where, stem)
-            if site == "elastic":
+            if site != "rigid":
                 files.append(_draw_pool(runs, rigid, where, stem))
             rigid = runs
     return files
@@ -87,12 +87,12 @@ def chosen_rows(rows: Sequence[Row]) -> list[Row]:
     """
 
     def preference(row: Row) -> tuple[Any, ...]:
-        return (abs(row.weight - 0.5), row.estimates == "ORA", -row.mean(f"{row.site}_reward_mean"))
+        return (abs(row.weight - 0.5), row.estimates == "ORA", -row.mean(REWARDS[row.site]))
 
     by_policy: dict[tuple[Any, ...], Row] = {}
     for row in sorted(rows, key=preference):
         by_policy.setdefault((row.policy, row.get("variant", "paper")), row)
-    ranked = sorted(by_policy.values(), key=lambda row: -row.mean(f"{row.site}_reward_mean"))
+    ranked = sorted(by_policy.values(), key=lambda row: -row.mean(REWARDS[row.site]))
     native = [row for row in ranked if row.policy == NATIVE]
     learned = [row for row in ranked if row.policy in LEARNED]
     rules = [row for row in ranked if row.policy not in (NATIVE, *LEARNED)]

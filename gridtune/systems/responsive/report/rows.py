@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 
 from gridtune.report.rows import ConfigurationRow, by_configuration
 from gridtune.systems.responsive.parameters import LEARNING
+from gridtune.systems.responsive.pool_parameters import POOL_SETTINGS
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
 
-__all__ = ["NATIVE", "Row", "rows_of", "site_of"]
+__all__ = ["NATIVE", "REWARDS", "Row", "rows_of", "site_of"]
+
+#: The kinds of sites, and the mean reward of each.
+REWARDS = {
+    "rigid": "rigid_reward_mean",
+    "elastic": "elastic_reward_mean",
+    "elastic-paper": "elastic_reward_mean",
+}
 
 #: The rule that stands for the site's own scheduler: one queue per VO with fair-share priorities.
 NATIVE = "fair_share"
@@ -32,7 +40,7 @@ _NAMES = {
     "esn-counterfactual": "ESN counterfactual",
 }
 #: Parameters that appear in a configuration's label, where the configuration sets them.
-_LABELLED = (*LEARNING, "patience", "median_of")
+_LABELLED = (*LEARNING, "patience", "median_of", *POOL_SETTINGS)
 
 
 class Row(ConfigurationRow):
@@ -45,7 +53,7 @@ class Row(ConfigurationRow):
 
     @property
     def site(self) -> str:
-        """`rigid` or `elastic`."""
+        """`rigid`, `elastic` or `elastic-paper`."""
         return str(self.get("site", "rigid"))
 
     @property
@@ -64,9 +72,11 @@ class Row(ConfigurationRow):
         name = _NAMES.get(self.policy, self.policy)
         if self.get("variant") == "improved":
             name += ", improved"
+        if self.site == "elastic":
+            name += f", pool: {self.get('pool', 'demand')}"
         if self.get("headroom"):
             name += f", pool = {self.get('headroom'):g} × demand"
-        elif self.site == "elastic" and "-" not in self.policy:
+        elif self.site == "elastic-paper" and "-" not in self.policy:
             name += ", fixed pool"
         return name + self._settings
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gridtune.core.style import MARKERS, figure, group_thousands, head, save, series_colours
 from gridtune.systems.responsive.report.alike import groups_alike, wrapped
-from gridtune.systems.responsive.report.rows import NATIVE, Row, rows_of, site_of
+from gridtune.systems.responsive.report.rows import NATIVE, REWARDS, Row, rows_of, site_of
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
@@ -27,7 +27,8 @@ _DASHES = (":", "-.", (0, (5, 1)), (0, (1, 3)))
 _EXPLAINED = "means over replicates; rules joined by = coincide"
 _COST = {
     "rigid": ("fairness_mean", "mean F", True),
-    "elastic": ("core_hours", "core-hours", False),
+    "elastic": ("cost", "cost", False),
+    "elastic-paper": ("core_hours", "core-hours", False),
 }
 
 
@@ -35,7 +36,7 @@ def write_trade_offs(sweep: FinishedSweep) -> list[Path]:
     """Write, for each workload and kind of site, the front and, where λ varies, its effect."""
     rows, files = rows_of(sweep.results), []
     for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
-        for site in ("rigid", "elastic"):
+        for site in REWARDS:
             mine = site_of(rows, workload, site)
             if len(mine) < 2:
                 continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.state import AREA, BOOKED, FINISHED, LARGEST_SHARE, NOW, POOL
 
-__all__ = ["fairness_now", "pool_area", "service_of", "total_service", "utilisation_now"]
+__all__ = ["book_pool", "fairness_now", "pool_area", "service_of", "total_service", "utilisation_now"]
 
 
 @kernel()
@@ -46,6 +46,14 @@ def pool_area(site):
     """Return the core-seconds of the pool since the first submission."""
     memory = site.state.memory
     return memory[AREA] + memory[POOL] * (memory[NOW] - memory[BOOKED])
+
+
+@kernel()
+def book_pool(site):
+    """Count the pool's core-seconds up to now; due before each change of its size."""
+    memory = site.state.memory
+    memory[AREA] += memory[POOL] * (memory[NOW] - memory[BOOKED])
+    memory[BOOKED] = memory[NOW]
 
 
 @kernel()

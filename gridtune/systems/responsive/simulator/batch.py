@@ -10,15 +10,19 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.features import feature_count, fill_features
+from gridtune.systems.responsive.simulator.features import feature_count, fill_features, fill_tick
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.systems.responsive.simulator.pool import request_size
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import (
     DONE,
     ELASTIC,
     HEAD,
     OPTIONS,
+    SCALER,
     TAIL,
+    TARGET,
+    TICK_DUE,
     Jobs,
     Site,
     State,
@@ -92,6 +96,10 @@ def site_at(sites, index):
             state.utilisation[index],
             state.number[index],
             state.completed[index],
+            state.booting[index],
+            state.idle[index],
+            state.wishes[index],
+            state.track[index],
         ),
     )
 
@@ -122,12 +130,15 @@ def step_sites(sites, actions, restart, weight, at_start, rows, observed):
             reset_site(site)
         else:
             memory, done = site.state.memory, site.state.memory[DONE]
-            slot = actions[index, 0]
-            place = observed.place[index, slot if observed.mask[index, slot] == 1 else 0]
             size = _size_of(site, actions[index, 1])
-            decision = site.state.number[start_job(site, place, size)]
-            if at_start:
-                observed.rewards[index] = _reward(site, decision, weight)
+            if memory[TICK_DUE] == 1:
+                request_size(site, size)
+            else:
+                slot = actions[index, 0]
+                place = observed.place[index, slot if observed.mask[index, slot] == 1 else 0]
+                decision = site.state.number[start_job(site, place, size)]
+                if at_start:
+                    observed.rewards[index] = _reward(site, decision, weight)
             advance_until_decision(site)
             if not at_start:
                 for place in range(done, memory[DONE]):
@@ -137,6 +148,8 @@ def step_sites(sites, actions, restart, weight, at_start, rows, observed):
         if observed.over[index]:
             observed.rows[index] = 0.0
             observed.mask[index] = 0
+        elif site.state.memory[TICK_DUE] == 1:
+            _show_tick(site, rows, observed, index)
         else:
             _show(site, rows, observed, index)
 
@@ -145,7 +158,7 @@ def step_sites(sites, actions, restart, weight, at_start, rows, observed):
 def _size_of(site, number):
     """Return a pool size by its number: 0 is the present one."""
     if number == 0:
-        return site.state.options[0]
+        return site.state.memory[TARGET] if site.settings.whole[SCALER] != 0 else site.state.options[0]
     return site.settings.sizes[number - 1]
 
 
@@ -185,6 +198,17 @@ def _show(site, rows, observed, index):
         turn += 1
     observed.rows[index, shown:] = 0.0
     observed.mask[index, shown:] = 0
+
+
+@kernel()
+def _show_tick(site, rows, observed, index):
+    """Show the site in the first slot."""
+    fill_tick(site, rows[0])
+    observed.rows[index] = 0.0
+    observed.mask[index] = 0
+    observed.mask[index, 0] = 1
+    for column in range(feature_count(site)):
+        observed.rows[index, 0, column] = min(max(rows[0, column], -BOUND), BOUND)
 
 
 class SiteBatch:

@@ -1,7 +1,8 @@
 """The candidates of a decision, compiled: every waiting job with every pool size to choose from.
 
 Candidates are numbered job by job in order of submission, and for each job by pool size: first the present
-one, then the others ascending. On a rigid site, or while the pool may not change, a job is one candidate.
+one, then the others ascending. On a rigid or event-driven site, or while the pool may not change, a job is
+one candidate.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from gridtune.systems.responsive.simulator.state import (
     PERIOD,
     POOL,
     RUNNING,
+    SCALER,
     TAIL,
 )
 from gridtune.systems.responsive.simulator.stepping import start_job
@@ -32,7 +34,7 @@ def list_options(site):
     options = state.options
     options[0] = memory[POOL]
     count = 1
-    if whole[ELASTIC] == 1 and memory[NOW] - memory[CHANGED] >= whole[PERIOD]:
+    if whole[ELASTIC] == 1 and whole[SCALER] == 0 and memory[NOW] - memory[CHANGED] >= whole[PERIOD]:
         least = max(whole[FLOOR], memory[RUNNING] + 1)
         last = -1
         for place in range(settings.sizes.size):

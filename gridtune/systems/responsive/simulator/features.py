@@ -28,6 +28,9 @@ The extended set goes on with (w: how long the candidate has waited)
 +9                  ln(e/least e of any candidate)/12
 ==================  =====================================================================================
 
+At a tick, which an agent uses to size the pool, there is one row: columns of candidates are 0, except for the
+pool's size, which is the one to keep.
+
 The expected run time is the real one (`ORACLE`) or the median of the class; the expected remaining time of a
 job that has run for longer than expected is 0.
 """
@@ -57,10 +60,12 @@ from gridtune.systems.responsive.simulator.state import (
     POOL,
     RUNNING,
     TAIL,
+    TARGET,
+    UP,
     WAITING_INTERACTIVE,
 )
 
-__all__ = ["EXTRA_FEATURES", "feature_count", "fill_features"]
+__all__ = ["EXTRA_FEATURES", "feature_count", "fill_features", "fill_tick"]
 
 #: Additional columns of the extended set.
 EXTRA_FEATURES = 10
@@ -133,6 +138,19 @@ def fill_features(site, rows):
 
 
 @kernel()
+def fill_tick(site, row):
+    """Write the row of a tick, shape (`feature_count(site)`,), float64."""
+    settings, common = site.settings, 4 + site.settings.shares.size
+    row[:] = 0.0
+    oracle, batch, interactive = settings.whole[ORACLE] == 1, class_estimate(site, 0), class_estimate(site, 1)
+    _fill_state(site, row, oracle, batch, interactive)
+    size = common + settings.shares.size
+    row[size] = site.state.memory[TARGET] / settings.whole[CORES]
+    if settings.whole[FEATURES] == EXTENDED:
+        _fill_extended_state(site, row, size + 1)
+
+
+@kernel()
 def _fill_state(site, row, oracle, of_batch, of_interactive):
     """Write the columns of the site's state; return the least expected run time of a waiting job."""
     state, settings = site.state, site.settings
@@ -148,9 +166,9 @@ def _fill_state(site, row, oracle, of_batch, of_interactive):
     row[0] = math.log1p(work) / WORK_SCALE
     row[1] = math.log1p(soonest) / TIME_SCALE
     row[2] = math.log1p(backlog) / WORK_SCALE
-    row[3] = (memory[POOL] - memory[RUNNING]) / settings.whole[CORES]
+    row[3] = (memory[UP] - memory[RUNNING]) / settings.whole[CORES]
     for vo in range(settings.shares.size):
-        row[4 + vo] = state.queued[vo] / waiting
+        row[4 + vo] = state.queued[vo] / max(waiting, 1)
     return least
 
 

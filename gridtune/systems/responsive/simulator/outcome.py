@@ -8,9 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.state import CORES, DECIDED, Site
+from gridtune.systems.responsive.simulator.state import (
+    AREA_AT_LAST,
+    BOOTS,
+    CORES,
+    DECIDED,
+    TRACKED,
+    Site,
+)
 
-__all__ = ["SiteOutcome", "core_seconds", "outcome_of"]
+__all__ = ["SiteOutcome", "outcome_of"]
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -31,6 +38,12 @@ class SiteOutcome(NamedTuple):
         Shape (n,), float64, by decision: F and U when it was taken.
     cores
         The pool's size before the first decision.
+    core_seconds
+        Core-seconds of the pool from the first to the last submission.
+    boots
+        Cores ordered; 0 unless event-driven.
+    track
+        Shape (r, 5), int64: second, pool, cores that are up, running and waiting jobs over time, see `State`.
     """
 
     start: Int64s
@@ -40,6 +53,9 @@ class SiteOutcome(NamedTuple):
     fairness: Float64s
     utilisation: Float64s
     cores: int
+    core_seconds: int
+    boots: int
+    track: Int64s
 
 
 def outcome_of(site: Site) -> SiteOutcome:
@@ -57,11 +73,7 @@ def outcome_of(site: Site) -> SiteOutcome:
         state.fairness.copy(),
         state.utilisation.copy(),
         int(site.settings.whole[CORES]),
+        int(state.memory[AREA_AT_LAST]),
+        int(state.memory[BOOTS]),
+        state.track[: state.memory[TRACKED]].copy(),
     )
-
-
-def core_seconds(outcome: SiteOutcome, begin: int, end: int) -> int:
-    """Return the core-seconds of the pool in [begin, end)."""
-    edges = np.clip(np.concatenate([[begin], outcome.time, [end]]), begin, end)
-    sizes = np.concatenate([[outcome.cores], outcome.pool])
-    return int((np.diff(edges) * sizes).sum())

@@ -52,7 +52,9 @@ def recorded_outcome(jobs: SiteJobs, wait: Int64s, cores: int) -> SiteOutcome:
     deficit = jobs.shares - received[served] / total[served, None]
     fairness[served] = 1.0 - np.maximum(deficit.max(axis=1), 0.0) / jobs.shares.max()
     pool = np.full(len(jobs), cores, np.int64)
-    return SiteOutcome(start, decision, time, pool, fairness, utilisation, cores)
+    paid = cores * (int(jobs.submit[-1]) - begin) if len(jobs) else 0
+    track = np.zeros((0, 5), np.int64)
+    return SiteOutcome(start, decision, time, pool, fairness, utilisation, cores, paid, 0, track)
 
 
 def _service(start: Int64s, end: Int64s, mine: npt.NDArray[np.bool_], time: Int64s) -> Int64s:

@@ -102,6 +102,8 @@ def replay(
         raise SimulationError(f"no rule is named {rule!r}", hint=f"one of {', '.join(rules)}")
     if rng is None and rule == "random":
         raise SimulationError("the random rule needs a generator", field="rng")
+    if model.autoscaler is not None and model.autoscaler.rule == "agent":
+        raise SimulationError("an agent sizes this pool: use the environment", field="autoscaler")
     for name, value in {"patience": patience, "headroom": headroom}.items():
         if not 0 <= value < np.inf:
             raise SimulationError(f"must be at least 0, but got {value}", field=name)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.systems.responsive.simulator.autoscalers import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.state import (
+    AT_EVENTS,
+    BOOT,
     CEILING,
     CORES,
     DEFICIT_WEIGHT,
+    DRAIN,
     ELASTIC,
     EXTENDED,
     FEATURES,
     FLOOR,
+    HEADROOM,
+    IDLE,
     INTERACTIVE_WEIGHT,
     KEPT,
     LARGEST_SHARE,
@@ -25,16 +31,25 @@ from gridtune.systems.responsive.simulator.state import (
     MEDIAN_OF,
     MEMORY,
     ORACLE,
+    ORDERS,
     PAPER,
+    PER_CORE,
     PERIOD,
     PRIOR_BATCH,
     PRIOR_INTERACTIVE,
     REALS,
+    RELEASES,
     RUN_WEIGHT,
+    SCALER,
+    SPACING,
     SPAN_WEIGHT,
+    TIMER,
+    TOLERANCE,
     USER_CAP,
+    UTILISATION,
     WAIT_WEIGHT,
     WHOLES,
+    WINDOW,
     Jobs,
     Settings,
     Site,
@@ -42,9 +57,22 @@ from gridtune.systems.responsive.simulator.state import (
 )
 from gridtune.systems.responsive.simulator.stepping import reset_site
 
-__all__ = ["FeatureSet", "LinearWeights", "SiteModel", "new_site", "pool_sizes"]
+__all__ = [
+    "Autoscaler",
+    "FeatureSet",
+    "LinearWeights",
+    "ScalerRule",
+    "SiteModel",
+    "new_site",
+    "pool_sizes",
+]
 
 Int64s = npt.NDArray[np.int64]
+
+#: The rules that size an event-driven pool, in the order of their numbers in `autoscalers`.
+ScalerRule = Literal["demand", "work", "queue", "utilisation", "forecast", "agent"]
+#: Rows of `State.track` at most, and orders or releases where there is no limit.
+_TRACKED, _NO_LIMIT = 4097, 2**40
 
 #: `paper`: the papers' own; `extended`: more about each candidate. See `features`.
 FeatureSet = Literal["paper", "extended"]
@@ -76,6 +104,63 @@ _FAIR_INDEX = LinearWeights()
 
 
 @dataclass(frozen=True)
+class Autoscaler:
+    """How the pool of an event-driven site is sized; see `pool` and `autoscalers`.
+
+    Attributes
+    ----------
+    rule
+        The rule, or `agent`: the environment's agent asks for sizes.
+    boot, idle, timer
+        Seconds from the order of a core until it is up; of idleness before a release; between two ticks.
+    at_events
+        Whether the rule is also asked at each submission, completion and boot.
+    cooldown
+        The pool keeps the largest size asked for in this many seconds; 0: the one asked for last.
+    headroom, drain, jobs_per_core, utilisation, tolerance
+        What the rules take.
+    orders, releases
+        Cores that may be ordered and released in a minute; None: any number.
+    forecast
+        The weights of `forecast`.
+    """
+
+    rule: ScalerRule = "demand"
+    boot: int = 600
+    idle: int = 600
+    timer: int = 60
+    at_events: bool = True
+    cooldown: int = 0
+    headroom: float = 1.0
+    drain: float = 600.0
+    jobs_per_core: float = 1.0
+    utilisation: float = 0.8
+    tolerance: float = 0.1
+    orders: int | None = None
+    releases: int | None = None
+    forecast: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.rule not in get_args(ScalerRule):
+            raise SimulationError(
+                f"must be one of {', '.join(get_args(ScalerRule))}, but got {self.rule!r}", field="rule"
+            )
+        for name in ("boot", "idle", "cooldown", "headroom", "tolerance"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise SimulationError(f"must be at least 0, but got {getattr(self, name)}", field=name)
+        for name in ("drain", "jobs_per_core", "utilisation"):
+            if not 0 < getattr(self, name) < np.inf:
+                raise SimulationError(f"must be above 0, but got {getattr(self, name)}", field=name)
+        for name in ("timer", "orders", "releases"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise SimulationError(f"must be at least 1, but got {getattr(self, name)}", field=name)
+        if self.rule == "forecast" and len(self.forecast) != FORECAST_INPUTS:
+            raise SimulationError(
+                f"must be {FORECAST_INPUTS} weights, but got {len(self.forecast)}", field="forecast"
+            )
+
+
+@dataclass(frozen=True)
 class SiteModel:
     """The parameters of a site, and what its scheduler knows of run times.
 
@@ -104,6 +189,9 @@ class SiteModel:
         Most running jobs of a user, for the capped rule.
     weights
         Weights of the linear rule.
+    autoscaler
+        Elastic: how events and a timer size the pool. None, as in the papers: each decision may ask for a
+        size, at most every `period`, and cores come and go at once.
     """
 
     cores: int = 81
@@ -120,6 +208,7 @@ class SiteModel:
     start_latency: int = 0
     user_cap: int = 16
     weights: LinearWeights = _FAIR_INDEX
+    autoscaler: Autoscaler | None = None
 
     def __post_init__(self) -> None:
         for name in ("cores", "floor", "step", "median_of", "user_cap"):
@@ -136,6 +225,8 @@ class SiteModel:
                 f"`floor <= cores <= largest` must hold, but got {self.floor}, {self.cores}, {self.largest}",
                 field="cores",
             )
+        if self.autoscaler is not None and not self.elastic:
+            raise SimulationError("a rigid site has no autoscaler", field="autoscaler")
         if self.features not in _FEATURE_SETS:
             raise SimulationError(
                 f"must be one of {', '.join(_FEATURE_SETS)}, but got {self.features!r}", field="features"
@@ -161,7 +252,8 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
     real[[PRIOR_BATCH, PRIOR_INTERACTIVE]] = model.prior_batch, model.prior_interactive
     real[LARGEST_SHARE] = jobs.shares.max()
     real[[RUN_WEIGHT, WAIT_WEIGHT, SPAN_WEIGHT, INTERACTIVE_WEIGHT, DEFICIT_WEIGHT]] = model.weights
-    sizes = pool_sizes(model)
+    track, window = _set_autoscaler(jobs, model, whole, real)
+    sizes, size = pool_sizes(model), model.largest if model.autoscaler else 0
     state = State(
         memory=np.zeros(MEMORY, np.int64),
         waiting=np.zeros(n, np.int64),
@@ -187,9 +279,33 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
         utilisation=np.zeros(n),
         number=np.zeros(n, np.int64),
         completed=np.zeros(n, np.int64),
+        booting=np.zeros(size, np.int64),
+        idle=np.zeros(size, np.int64),
+        wishes=np.zeros(window, np.int64),
+        track=np.zeros((track, 5), np.int64),
     )
     # Writable copies: kernels are compiled for one type of array.
     columns = [np.array(column) for column in jobs.columns]
-    site = Site(Jobs(*columns), Settings(whole, real, jobs.shares.copy(), sizes), state)
+    forecast = np.array(model.autoscaler.forecast if model.autoscaler else (), np.float64)
+    site = Site(Jobs(*columns), Settings(whole, real, jobs.shares.copy(), sizes, forecast), state)
     reset_site(site)
     return site
+
+
+def _set_autoscaler(
+    jobs: SiteJobs, model: SiteModel, whole: Int64s, real: npt.NDArray[np.float64]
+) -> tuple[int, int]:
+    """Set what an event-driven pool takes; return the rows of its track, and the ticks of its window."""
+    scaler = model.autoscaler
+    if scaler is None:
+        return 0, 0
+    whole[[SCALER, AT_EVENTS]] = get_args(ScalerRule).index(scaler.rule) + 1, scaler.at_events
+    whole[[BOOT, IDLE, TIMER]] = scaler.boot, scaler.idle, scaler.timer
+    whole[WINDOW] = max(1, -(-scaler.cooldown // scaler.timer))
+    for place, rate in ((ORDERS, scaler.orders), (RELEASES, scaler.releases)):
+        whole[place] = _NO_LIMIT if rate is None else max(1, rate * scaler.timer // 60)
+    real[[HEADROOM, DRAIN]] = scaler.headroom, scaler.drain
+    real[[PER_CORE, UTILISATION, TOLERANCE]] = scaler.jobs_per_core, scaler.utilisation, scaler.tolerance
+    span = int(jobs.submit[-1] - jobs.submit[0]) if len(jobs) else 0
+    whole[SPACING] = max(scaler.timer, -(-span // (_TRACKED - 1)))
+    return min(_TRACKED, span // int(whole[SPACING]) + 1), int(whole[WINDOW])

@@ -22,7 +22,12 @@ NEVER = np.iinfo(np.int64).max
 #: Places in `State.memory`: the present second; jobs that have arrived; first and last of the waiting ones in
 #: `State.waiting`; running jobs, completed ones, decisions; the pool's size, when it last changed, until when
 #: its core-seconds are counted, and their number; run time of the completed jobs; waiting interactive jobs;
-#: pool sizes to choose from now; completed jobs of each class.
+#: pool sizes to choose from now; completed jobs of each class; interactive jobs that wait or run; the pool's
+#: core-seconds up to the last submission; cores that are up. An event-driven site, whose pool includes
+#: booting cores, also has: the size to keep; booting cores and the place of the next one in `State.booting`;
+#: the place of the longest idle core in `State.idle`; the next tick of the timer, and whether it waits for an
+#: agent; cores ordered so far; orders and releases left until the next tick; ticks so far; rows of
+#: `State.track`.
 (
     NOW,
     ARRIVED,
@@ -40,19 +45,57 @@ NEVER = np.iinfo(np.int64).max
     OPTIONS,
     COMPLETED_BATCH,
     COMPLETED_INTERACTIVE,
+    PRESENT_INTERACTIVE,
+    AREA_AT_LAST,
+    UP,
+    TARGET,
+    BOOTING,
+    BOOT_HEAD,
+    IDLE_HEAD,
+    NEXT_TICK,
+    TICK_DUE,
+    BOOTS,
+    ORDERS_LEFT,
+    RELEASES_LEFT,
+    TICKS,
+    TRACKED,
     MEMORY,
-) = range(17)
+) = range(31)
 
 #: Integer settings: cores to begin with (the features' unit); whether the pool may change, its smallest and
 #: largest size, and the seconds between changes; whether run times are known; the number of completed jobs
 #: whose median is an estimate; the set of features; seconds from a decision to the start of its job; running
-#: jobs that the capped rule allows a user.
-CORES, ELASTIC, FLOOR, CEILING, PERIOD, ORACLE, MEDIAN_OF, FEATURES, LATENCY, USER_CAP, WHOLES = range(11)
+#: jobs that the capped rule allows a user. Of an event-driven site: the rule that sizes the pool (see
+#: `autoscalers`; 0 on other sites), the seconds of a boot, of idleness before a release and between ticks,
+#: whether the rule is also asked at events, the ticks whose largest wish counts, orders and releases in a
+#: tick, and the seconds between two rows of `State.track`.
+(
+    CORES,
+    ELASTIC,
+    FLOOR,
+    CEILING,
+    PERIOD,
+    ORACLE,
+    MEDIAN_OF,
+    FEATURES,
+    LATENCY,
+    USER_CAP,
+    SCALER,
+    BOOT,
+    IDLE,
+    TIMER,
+    AT_EVENTS,
+    WINDOW,
+    ORDERS,
+    RELEASES,
+    SPACING,
+    WHOLES,
+) = range(20)
 #: Sets of features: the papers' own, and a larger one.
 PAPER, EXTENDED = range(2)
 
 #: Real settings: estimates for a class without a completed job, s; the largest target share; the weights of
-#: the linear rule, see `site.LinearWeights`.
+#: the linear rule, see `site.LinearWeights`; what the rules of an event-driven pool take, see `Autoscaler`.
 (
     PRIOR_BATCH,
     PRIOR_INTERACTIVE,
@@ -62,8 +105,13 @@ PAPER, EXTENDED = range(2)
     SPAN_WEIGHT,
     INTERACTIVE_WEIGHT,
     DEFICIT_WEIGHT,
+    HEADROOM,
+    PER_CORE,
+    UTILISATION,
+    TOLERANCE,
+    DRAIN,
     REALS,
-) = range(9)
+) = range(14)
 #: Run times of completed jobs that are kept for each VO and class.
 KEPT = 50
 
@@ -101,12 +149,15 @@ class Settings(NamedTuple):
         Shape (V,): the target share of each VO.
     sizes
         Shape (m,), int64, ascending: pool sizes to choose from.
+    forecast
+        Shape (k,), float64: weights of a learned pool, see `demand`; otherwise empty.
     """
 
     whole: Int64s
     real: Float64s
     shares: Float64s
     sizes: Int64s
+    forecast: Float64s
 
 
 class State(NamedTuple):
@@ -147,6 +198,14 @@ class State(NamedTuple):
         Shape (n,), int64, by job: which decision started it, -1 before.
     completed
         Shape (n,), int64: decisions in the order in which their jobs completed; the first `DONE` are valid.
+    booting, idle
+        Shape (largest,), int64, rings: when each booting core will be up, from `BOOT_HEAD` on, and since when
+        each idle core has been idle, from `IDLE_HEAD` on; both ascending. Empty unless event-driven.
+    wishes
+        Shape (`WINDOW`,), int64, a ring: the sizes that the rule asked for at the last ticks.
+    track
+        Shape (r, 5), int64: second, pool, cores that are up, running and waiting jobs, about every `SPACING`
+        seconds from the first to the last submission; the first `TRACKED` are valid.
     """
 
     memory: Int64s
@@ -173,6 +232,10 @@ class State(NamedTuple):
     utilisation: Float64s
     number: Int64s
     completed: Int64s
+    booting: Int64s
+    idle: Int64s
+    wishes: Int64s
+    track: Int64s
 
 
 class Site(NamedTuple):

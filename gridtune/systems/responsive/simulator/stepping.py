@@ -10,10 +10,23 @@ decisions, and a decision is due as long as a core is free and a job waits:
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.accounts import fairness_now, utilisation_now
+from gridtune.systems.responsive.simulator.accounts import (
+    book_pool,
+    fairness_now,
+    pool_area,
+    utilisation_now,
+)
+from gridtune.systems.responsive.simulator.autoscalers import AGENT
 from gridtune.systems.responsive.simulator.estimates import remember_run_time
+from gridtune.systems.responsive.simulator.pool import (
+    mark_idle,
+    next_pool_event,
+    request_size,
+    reset_pool,
+    update_pool,
+)
 from gridtune.systems.responsive.simulator.state import (
-    AREA,
+    AREA_AT_LAST,
     ARRIVED,
     BOOKED,
     CEILING,
@@ -31,8 +44,12 @@ from gridtune.systems.responsive.simulator.state import (
     NOW,
     PERIOD,
     POOL,
+    PRESENT_INTERACTIVE,
     RUNNING,
+    SCALER,
     TAIL,
+    TICK_DUE,
+    UP,
     WAITING_INTERACTIVE,
 )
 
@@ -54,18 +71,22 @@ def reset_site(site):
     state.busy[:] = 0
     for job in range(state.start.size):
         state.start[job] = state.number[job] = -1
-    memory[POOL] = site.settings.whole[CORES]
+    memory[POOL] = memory[UP] = site.settings.whole[CORES]
     if site.jobs.submit.size > 0:
         memory[NOW] = memory[BOOKED] = site.jobs.submit[0]
     # The pool may change at the first decision.
     memory[CHANGED] = memory[NOW] - site.settings.whole[PERIOD]
+    reset_pool(site)
 
 
 @kernel()
 def advance_until_decision(site):
-    """Advance until a decision is due; return False once every job is completed."""
+    """Advance until a decision is due; return False once every job is completed.
+
+    If an agent sizes the pool, a tick of its timer is a decision, too: `TICK_DUE` is then 1.
+    """
     memory = site.state.memory
-    while memory[HEAD] == memory[TAIL] or memory[RUNNING] >= memory[POOL]:
+    while memory[TICK_DUE] == 0 and (memory[HEAD] == memory[TAIL] or memory[RUNNING] >= memory[UP]):
         if not advance_instant(site):
             return False
     return True
@@ -75,20 +96,25 @@ def advance_until_decision(site):
 def advance_instant(site):
     """Advance to the next event, and through all events of its instant; return False if there is none."""
     jobs, state = site.jobs, site.state
-    memory = state.memory
+    memory, event_driven = state.memory, site.settings.whole[SCALER] != 0
     ends = submits = NEVER
     if memory[RUNNING] > 0:
         ends = _end(site, state.heap[0])
     if memory[ARRIVED] < jobs.submit.size:
         submits = jobs.submit[memory[ARRIVED]]
     now = min(ends, submits)
-    if now == NEVER:
+    if now == NEVER and (memory[HEAD] == memory[TAIL] or not event_driven):
         return False
+    if event_driven:
+        now = min(now, next_pool_event(site))
     memory[NOW] = now
+    happened = now in (ends, submits)
     while memory[RUNNING] > 0 and _end(site, state.heap[0]) == now:
         _complete(site)
     while memory[ARRIVED] < jobs.submit.size and jobs.submit[memory[ARRIVED]] == now:
         _arrive(site)
+    if event_driven:
+        update_pool(site, happened)
     return True
 
 
@@ -103,9 +129,10 @@ def start_job(site, place, size):
     place
         The place of the waiting job, in order of submission: 0 ≤ place < `TAIL` − `HEAD`.
     size
-        The requested size of the pool, cores. A rigid site ignores it, and so does an elastic one whose pool
-        has changed within the period. Otherwise the pool takes this size, but at most the ceiling, and at
-        least the floor and the number of running jobs, including this one.
+        The requested size of the pool, cores. A rigid site ignores it; so does an elastic one whose pool has
+        changed within the period, and an event-driven one unless an agent sizes the pool. Otherwise the pool
+        takes this size, but at most the ceiling, and at least the floor and the number of running jobs,
+        including this one; an event-driven pool gets there by boots and releases.
 
     Returns
     -------
@@ -126,7 +153,10 @@ def start_job(site, place, size):
     state.busy[site.jobs.user[job]] += 1
     memory[WAITING_INTERACTIVE] -= site.jobs.interactive[job]
     _push(site, job)
-    _resize(site, size)
+    if site.settings.whole[SCALER] == 0:
+        _resize(site, size)
+    elif site.settings.whole[SCALER] == AGENT:
+        request_size(site, size)
     state.pool[decision] = memory[POOL]
     memory[DECIDED] = decision + 1
     return job
@@ -140,9 +170,9 @@ def _resize(site, size):
     granted = max(min(size, whole[CEILING]), whole[FLOOR], memory[RUNNING])
     if granted == memory[POOL]:
         return
-    memory[AREA] += memory[POOL] * (memory[NOW] - memory[BOOKED])
-    memory[BOOKED] = memory[CHANGED] = memory[NOW]
-    memory[POOL] = granted
+    book_pool(site)
+    memory[CHANGED] = memory[NOW]
+    memory[POOL] = memory[UP] = granted
 
 
 @kernel()
@@ -151,8 +181,11 @@ def _arrive(site):
     site.state.waiting[memory[TAIL]] = job
     site.state.queued[site.jobs.vo[job]] += 1
     memory[WAITING_INTERACTIVE] += site.jobs.interactive[job]
+    memory[PRESENT_INTERACTIVE] += site.jobs.interactive[job]
     memory[TAIL] += 1
     memory[ARRIVED] += 1
+    if memory[ARRIVED] == site.jobs.submit.size:
+        memory[AREA_AT_LAST] = pool_area(site)
 
 
 @kernel()
@@ -176,12 +209,15 @@ def _complete(site):
     state, jobs = site.state, site.jobs
     memory, job = state.memory, state.heap[0]
     _pop(site)
+    if site.settings.whole[SCALER] != 0:
+        mark_idle(site)
     vo, run = jobs.vo[job], jobs.run[job]
     state.running[vo] -= 1
     state.begun[vo] -= state.start[job] - site.settings.whole[LATENCY]
     state.busy[jobs.user[job]] -= 1
     state.service[vo] += run
     memory[FINISHED] += run
+    memory[PRESENT_INTERACTIVE] -= jobs.interactive[job]
     state.completed[memory[DONE]] = state.number[job]
     memory[DONE] += 1
     remember_run_time(site, job)

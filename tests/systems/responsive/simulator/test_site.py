@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
-from gridtune.systems.responsive.simulator.outcome import core_seconds, outcome_of
+from gridtune.systems.responsive.simulator.outcome import outcome_of
 from gridtune.systems.responsive.simulator.recorded import recorded_outcome
 from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site, pool_sizes
@@ -107,8 +107,7 @@ def test_the_pool_follows_demand_and_keeps_its_size_for_a_while():
     # four jobs are left to start on the four cores that are free, and the pool stays; at 1200 it shrinks.
     assert outcome.start.tolist() == [0] * 4 + [1000] * 4 + [1200]
     assert outcome.pool.tolist() == [4] * 8 + [2]
-    assert core_seconds(outcome, 0, 1200) == 4 * 1200
-    assert core_seconds(outcome, 0, 1300) == 4 * 1200 + 2 * 100
+    assert outcome.core_seconds == 4 * 1200
     assert pool_sizes(SiteModel(cores=40, elastic=True, largest=65)).tolist() == [30, 40, 50, 60, 65]
 
 

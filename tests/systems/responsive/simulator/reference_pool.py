@@ -1,0 +1,202 @@
+"""An event-driven pool in plain Python, second by second and core by core; the compiled one must equal it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.systems.responsive.simulator.reference import ReferenceDecision, ReferenceJob, ReferenceSite
+
+
+@dataclass
+class ReferenceCore:
+    """One core: when it is up, its job, and since when it has been idle."""
+
+    ready: int
+    job: ReferenceJob | None = None
+    idle_since: int | None = None
+
+
+@dataclass
+class ReferencePool(ReferenceSite):
+    """A site whose pool is sized by a rule, or an agent, at events and ticks; see `Autoscaler`."""
+
+    rule: str = "demand"
+    boot: int = 600
+    idle: int = 600
+    timer: int = 60
+    at_events: bool = True
+    cooldown: int = 0
+    headroom: float = 1.0
+    drain: float = 600.0
+    jobs_per_core: float = 1.0
+    utilisation_target: float = 0.8
+    tolerance: float = 0.1
+    orders: int | None = None
+    releases: int | None = None
+    forecast: tuple[float, ...] = ()
+    all_cores: list[ReferenceCore] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.all_cores = [ReferenceCore(self.now, None, self.now) for _ in range(self.cores)]
+        self.target, self.next_tick, self.tick_due = self.cores, self.now, False
+        self.wishes: list[int] = []
+        self.boots, self.paid = 0, 0
+        self.core_seconds = 0
+
+    def idle_cores(self) -> list[ReferenceCore]:
+        """Return the cores that are up and without a job, the longest idle first."""
+        idle = [core for core in self.all_cores if core.idle_since is not None]
+        return sorted(idle, key=lambda core: core.idle_since or 0)
+
+    def until_decision(self) -> bool:
+        """Advance until a decision is due; return False once every job is completed."""
+        while not (self.tick_due or (self.waiting and self.idle_cores())):
+            if not (self.waiting or self.running or self.coming):
+                return False
+            if not self.happen():
+                self.paid += len(self.all_cores)
+                self.now += 1
+        return True
+
+    def happen(self) -> bool:
+        """Let happen what is due in this second; return whether anything was."""
+        ended = sorted((job for job in self.running if job.end <= self.now), key=lambda job: job.number)
+        booted = [
+            core
+            for core in self.all_cores
+            if core.ready <= self.now and not (core.job or core.idle_since is not None)
+        ]
+        submitted = [job for job in self.coming if job.submit <= self.now]
+        tick = self.now == self.next_tick
+        for job in ended:
+            self.running.remove(job)
+            self.done.append(job)
+            core = next(core for core in self.all_cores if core.job is job)
+            core.job, core.idle_since = None, self.now
+        for core in booted:
+            core.idle_since = self.now
+        for job in submitted:
+            self.coming.remove(job)
+            self.waiting.append(job)
+            if not self.coming:
+                self.core_seconds = self.paid
+        if tick:
+            self.next_tick += self.timer
+            self.orders_left, self.releases_left = (
+                math.inf if rate is None else max(1, rate * self.timer // 60)
+                for rate in (self.orders, self.releases)
+            )
+        events = bool(ended or booted or submitted)
+        if self.rule == "agent":
+            if tick and not self.coming and not self.waiting:
+                self.target = self.floor
+            elif tick:
+                self.tick_due = True
+        elif tick or (events and self.at_events):
+            wish = self.rules()[self.rule]()
+            if tick or not self.wishes:
+                self.wishes.append(wish)
+            self.wishes[-1] = max(self.wishes[-1], wish)
+            window = -(-self.cooldown // self.timer)
+            self.target = self.limited(max(self.wishes[-window:]) if window > 1 else wish)
+        return self.order_and_release() or events or tick
+
+    def limited(self, size: int) -> int:
+        """Return a size within the pool's limits."""
+        return max(min(size, self.largest), self.floor)
+
+    def rules(self) -> dict[str, Callable[[], int]]:
+        """Return the rules by name."""
+        running, waiting, pool = len(self.running), len(self.waiting), len(self.all_cores)
+        busy = min(running + waiting, running + len(self.idle_cores()))
+
+        def work() -> int:
+            present = [job.interactive for job in [*self.running, *self.waiting]]
+            shares = {kind: min(1.0, self.median(kind) / self.drain) for kind in (True, False)}
+            cores = sum(present) * shares[True] + (len(present) - sum(present)) * shares[False]
+            return math.ceil(self.headroom * cores)
+
+        def utilisation() -> int:
+            ratio = busy / pool / self.utilisation_target
+            return pool if abs(ratio - 1) <= self.tolerance else math.ceil(pool * ratio)
+
+        return {
+            "demand": lambda: math.ceil(self.headroom * (running + waiting)),
+            "work": work,
+            "queue": lambda: math.ceil((running + waiting) / self.jobs_per_core),
+            "utilisation": utilisation,
+            "forecast": lambda: max(running + waiting, math.ceil(running + waiting + self.growth())),
+        }
+
+    def median(self, interactive: bool) -> float:
+        """Return the run time to expect of a class, also on a site with an oracle."""
+        self.oracle, oracle = False, self.oracle
+        expected = self.expected(ReferenceJob(-1, 0, 1, 0, interactive))
+        self.oracle = oracle
+        return expected
+
+    def growth(self) -> float:
+        """Return by how many jobs a learned pool expects the site to fill while a core boots."""
+        present = (len(self.running) + len(self.waiting)) / self.cores
+        arrivals = [job.submit for job in self.jobs if job.submit <= self.now and job not in self.coming]
+        ends = [job.end for job in self.done]
+        counts = [
+            sum(moment > self.now - span for moment in moments) / self.cores
+            for moments in (arrivals, ends)
+            for span in (600, 3600)
+        ]
+        angle = 2 * math.pi * (self.now % 86_400) / 86_400
+        inputs = [1.0, present, math.sqrt(present), *counts, math.sin(angle), math.cos(angle)]
+        growth = 0.0
+        for weight, value in zip(self.forecast, inputs, strict=True):
+            growth += weight * value
+        return growth * self.cores
+
+    def order_and_release(self) -> bool:
+        """Order the cores that are missing, release those that are idle; return whether there were any."""
+        missing = int(max(0, min(self.target - len(self.all_cores), self.orders_left)))
+        self.all_cores += [ReferenceCore(self.now + self.boot) for _ in range(missing)]
+        self.orders_left -= missing
+        self.boots += missing
+        released = 0
+        for core in self.idle_cores():
+            spare = len(self.idle_cores()) - len(self.waiting)
+            surplus = len(self.all_cores) - max(self.target, self.floor)
+            if min(spare, surplus, self.releases_left) <= 0 or self.now - (core.idle_since or 0) < self.idle:
+                break
+            self.all_cores.remove(core)
+            self.releases_left -= 1
+            released += 1
+        return missing + released > 0
+
+    def request(self, size: int) -> None:
+        """Carry out an agent's request."""
+        self.tick_due = False
+        self.target = self.limited(size)
+        self.order_and_release()
+
+    def begin_job(self, place: int, size: int) -> None:
+        """Start the waiting job at that place on the core that became idle last."""
+        job = self.waiting.pop(place)
+        accounts = self.fairness(), self.utilisation()
+        core = self.idle_cores()[-1]
+        job.start, core.job, core.idle_since = self.now, job, None
+        self.running.append(job)
+        if self.rule == "agent":
+            self.request(size)
+        self.decisions.append(ReferenceDecision(job.number, self.now, *accounts, len(self.all_cores)))
+
+    def may_change(self) -> bool:
+        """Tell whether a decision chooses among sizes: never."""
+        return False
+
+    def utilisation(self) -> float:
+        """Return U at this instant."""
+        return sum(job.run for job in self.done) / self.paid if self.paid else 0.0
+
+    def options(self) -> list[int]:
+        """Return the present size: decisions choose jobs only."""
+        return [len(self.all_cores)]
