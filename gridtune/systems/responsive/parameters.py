@@ -8,7 +8,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from gridtune.core.log_parameters import Count, Partition, Window
 from gridtune.errors import GridtuneError
@@ -222,9 +228,12 @@ class ResponsiveParameters(PoolParameters):
     epochs: Count | None = Field(None, description="feed-forward: epochs of each fit")
     step_size: Positive | None = Field(None, description="feed-forward: Adam's learning rate")
 
-    @field_serializer("site", when_used="json")
-    def _site_in_ids(self, site: str) -> str:
-        return _SITE_IN_IDS.get(site, site)
+    @model_serializer(mode="wrap", when_used="json")
+    def _named_as_in_ids(self, values_of: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = values_of(self)
+        if "site" in values:
+            values["site"] = _SITE_IN_IDS.get(self.site, self.site)
+        return values
 
     @field_validator("shares")
     @classmethod

@@ -110,6 +110,8 @@ def test_the_papers_elastic_site_keeps_its_ids():
     assert parameters.model_dump(mode="json", exclude_defaults=True)["site"] == "elastic"
     events = ResponsiveParameters(trace="egee", site="elastic")
     assert events.model_dump(mode="json", exclude_defaults=True)["site"] == "event-driven"
+    rigid = ResponsiveParameters(trace="egee", site="rigid")
+    assert "site" not in rigid.model_dump(mode="json", exclude_defaults=True)
     assert ResponsiveParameters.model_validate(events.model_dump()) == events
 
 
