@@ -106,6 +106,16 @@ class TestShutdownEnvironment(EnvironmentConformance):
     steps = 3000
 
 
+class TestBatchEnvironment(EnvironmentConformance):
+    environment = "gridtune/Batch-v0"
+    options: ClassVar = {"jobs": 64}
+
+
+class TestBatchEnvironmentOfBackfilling(EnvironmentConformance):
+    environment = "gridtune/Batch-v0"
+    options: ClassVar = {"trace": "sessions", "jobs": 64, "mode": "backfill", "candidates": 16}
+
+
 class TestResponsiveEnvironment(EnvironmentConformance):
     environment = "gridtune/Responsive-v0"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.schedule import validate_schedule
 from gridtune.core.starter import StarterSpace, has_walltimes
-from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import EnvironmentSpec, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.batch.parameters import SWITCHES, BatchParameters
 from gridtune.workload.cleaning import clean
@@ -35,6 +35,11 @@ class BatchSystem(System):
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = BatchParameters
     metrics = METRICS
+    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
+        "Batch-v0": EnvironmentSpec(
+            "gridtune.batch.environment:BatchEnv", "gridtune.batch.environment:BatchVectorEnv"
+        )
+    }
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)

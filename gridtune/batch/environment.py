@@ -1,0 +1,313 @@
+"""Gymnasium environments of a batch machine: one, or many stepped in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gridtune.batch.simulator.decisions.batch import DecisionBatch, Mode, Pay
+from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.errors import SimulationError
+from gridtune.workload import Workload, read_workload
+from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.cleaning import DEFAULT_RULES
+
+__all__ = ["BatchEnv", "BatchVectorEnv", "read_jobs"]
+
+Observation = Any
+Rewards = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+#: Windows that are drawn for an episode until one has a decision.
+_DRAWS = 1000
+
+
+@lru_cache(maxsize=8)
+def read_jobs(trace: str, part: str = "whole", load: float = 1.0) -> Workload:
+    """Return the jobs of a trace, or of a part of it.
+
+    Parameters
+    ----------
+    trace
+        A log, or the name of a bundled one.
+    part
+        `whole`, `first-half`, `second-half`, or `i/n`: the i-th of n consecutive parts of as many jobs.
+    load
+        Factor on the load: times between submissions are divided by it.
+    """
+    workload = read_workload(resolve_trace(trace), clean=DEFAULT_RULES)
+    number, _, count = {"whole": "1/1", "first-half": "1/2", "second-half": "2/2"}.get(part, part).partition(
+        "/"
+    )
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise SimulationError(
+            f"must be 'whole', 'first-half', 'second-half' or 'i/n', but got {part!r}", field="part"
+        )
+    chosen = workload.windows(int(count))[int(number) - 1]
+    return chosen if load == 1.0 else chosen.scale_load(load)
+
+
+def _machines(
+    trace: Workload | str | Path, part: str, processors: int | None, load: float, **options: Any
+) -> DecisionBatch:
+    if isinstance(trace, Workload):
+        if part != "whole" or load != 1.0:
+            raise SimulationError("part and load go with a trace, not with a workload", field="part")
+        workload = trace
+    else:
+        workload = read_jobs(str(trace), part, load)
+    return DecisionBatch(workload, processors, **options)
+
+
+def _spaces(machines: DecisionBatch, flat: bool) -> tuple[gym.Space[Any], gym.spaces.Discrete[np.int64]]:
+    """Return one machine's spaces of observations and actions."""
+    actions = machines.actions
+    choice: gym.spaces.Discrete[np.int64] = gym.spaces.Discrete(actions)
+    if flat:
+        return gym.spaces.Box(0.0, 1.0, (STATE + actions * ROW,), np.float32), choice
+    rows = gym.spaces.Box(0.0, 1.0, (actions, ROW), np.float32)
+    mask = gym.spaces.Box(0, 1, (actions,), np.int8)
+    state = gym.spaces.Box(0.0, 1.0, (STATE,), np.float32)
+    return gym.spaces.Dict({"action_mask": mask, "observations": rows, "state": state}), choice
+
+
+def _observe(machines: DecisionBatch, flat: bool, copy: bool = True) -> Observation:
+    """Return the observations of all machines, in the form of the spaces."""
+    observed = machines.observed.copy() if copy else machines.observed
+    if flat:
+        return observed
+    mask = machines.mask.copy() if copy else machines.mask
+    rows = observed[:, STATE:].reshape(machines.count, machines.actions, ROW)
+    return {"action_mask": mask, "observations": rows, "state": observed[:, :STATE]}
+
+
+def _begin(machines: DecisionBatch, begins: Bools, rngs: Sequence[np.random.Generator]) -> None:
+    """Draw a window for each of those machines until it is one with a decision."""
+    first, left = machines.first.copy(), begins.copy()
+    for _ in range(_DRAWS):
+        for index in np.flatnonzero(left).tolist():
+            first[index] = rngs[index].integers(machines.starts)
+        machines.begin(left, first)
+        left &= machines.over
+        if not left.any():
+            return
+    raise SimulationError(
+        f"in {_DRAWS} windows of {machines.jobs} jobs of {machines.workload.name} nothing was to be decided",
+        field="trace",
+        hint="a higher load, or fewer processors, makes jobs wait",
+    )
+
+
+class BatchEnv(gym.Env[Observation, np.int64]):
+    """A machine on which the agent decides about waiting jobs; an episode is a window of consecutive jobs.
+
+    A window is drawn from the log, and begins on an empty machine. The episode terminates when all of its
+    jobs have started. An observation has `observations`, a row of numbers for each slot; `action_mask`, 1
+    where a slot holds a choice; and `state`, numbers of the machine. No run time is among them. A choice that
+    is not there stands for the first candidate. A decision is asked for only where it matters: when some
+    waiting job fits, and not all of them do. See `docs/batch_environment.md`.
+
+    Parameters
+    ----------
+    trace
+        A log, the name of a bundled one, or a workload that is clean.
+    part, load
+        With a trace, see `read_jobs`.
+    processors
+        Size of the machine; by default what the log says.
+    jobs, candidates
+        Jobs of an episode; the number of waiting jobs, the oldest, that can be chosen.
+    mode
+        `pick`: choose the job that comes first; if it does not fit, the pass ends. `backfill`: choose the
+        next job to be backfilled behind the first of the queue, or, by the last action, none.
+    backfill
+        With `pick`: `easy` reserves for a chosen job that does not fit, and backfills behind it.
+    order
+        A queue order that does not change while jobs wait: with `pick`, that of backfilling; with `backfill`,
+        that of the queue.
+    protect
+        With `backfill`: offer only jobs that do not delay the reservation of the queue's first one.
+    reward
+        A metric of schedules. Larger rewards are better: what is better small is taken as its negative.
+    pay
+        `step`: a step is rewarded with the costs that have arisen since the last one, for metrics that are
+        sums over jobs (`gridtune.batch.simulator.decisions.costs.STEPWISE`); `end`: all at the end. By
+        default `step` where there is a choice. Both come to the same sum.
+    relative
+        The sum of an episode's rewards is the share by which the metric is better than with the first
+        candidate at every decision (first come, first served), instead of the metric.
+    kill
+        Whether jobs are killed at their walltime.
+    flat
+        Observations are one row of numbers: `state`, then all of `observations`. The first number of a slot
+        says whether it holds a choice.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        trace: Workload | str | Path = "quickstart",
+        *,
+        part: str = "whole",
+        load: float = 1.0,
+        processors: int | None = None,
+        jobs: int = 256,
+        candidates: int = 128,
+        mode: Mode = "pick",
+        backfill: Literal["none", "easy"] = "easy",
+        order: str = "fcfs",
+        protect: bool = True,
+        reward: str = "bounded_slowdown_mean",
+        pay: Pay | None = None,
+        relative: bool = False,
+        kill: bool = True,
+        flat: bool = False,
+    ) -> None:
+        self.machines = _machines(
+            trace,
+            part,
+            processors,
+            load,
+            jobs=jobs,
+            candidates=candidates,
+            mode=mode,
+            backfill=backfill,
+            order=order,
+            protect=protect,
+            reward=reward,
+            pay=pay,
+            relative=relative,
+            kill=kill,
+        )
+        self._flat = flat
+        self.observation_space, self.action_space = _spaces(self.machines, flat)
+        self._action = np.zeros(1, np.int64)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin a random window, or the one whose first job has the number `options["first"]`."""
+        super().reset(seed=seed)
+        machines, first = self.machines, (options or {}).get("first")
+        if first is None:
+            _begin(machines, np.ones(1, np.bool_), [self.np_random])
+        else:
+            _begin_at(machines, first)
+        return self._observation(), {"first": int(machines.first[0])}
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Carry out a decision, and advance to the next one."""
+        machines = self.machines
+        self._action[0] = action
+        machines.step(self._action)
+        return self._observation(), float(machines.rewards[0]), bool(machines.over[0]), False, {}
+
+    def _observation(self) -> Observation:
+        observed = _observe(self.machines, self._flat)
+        return observed[0] if self._flat else {name: part[0] for name, part in observed.items()}
+
+
+class BatchVectorEnv(VectorEnv[Observation, Any, Any]):
+    """Many machines stepped in one compiled call, with the trajectories of single environments.
+
+    After a reset with a seed s, machine i draws the same windows as a single environment with the seed s + i.
+    The step after the end of an episode begins another and ignores the action (`AutoresetMode.NEXT_STEP`).
+
+    Parameters
+    ----------
+    num_envs
+        Number of machines.
+    copy
+        Return copies. False returns the environment's own memory, which the next step overwrites.
+    trace, …
+        As of `BatchEnv`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        trace: Workload | str | Path = "quickstart",
+        *,
+        part: str = "whole",
+        load: float = 1.0,
+        processors: int | None = None,
+        flat: bool = False,
+        copy: bool = True,
+        **options: Any,
+    ) -> None:
+        self.num_envs, self._flat, self._copy = num_envs, flat, copy
+        self.machines = machines = _machines(trace, part, processors, load, count=num_envs, **options)
+        self.single_observation_space, self.single_action_space = _spaces(machines, flat)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
+        self._actions = np.zeros(num_envs, np.int64)
+        self._over = np.zeros(num_envs, np.bool_)
+        self._never = np.zeros(num_envs, np.bool_)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin a random window on each machine, or those of the first jobs `options["first"]`."""
+        if seed is not None:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+            if len(seeds) != self.num_envs:
+                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
+            for i, own_seed in enumerate(seeds):
+                if own_seed is not None:
+                    self._rngs[i] = seeding.np_random(own_seed)[0]
+        first = (options or {}).get("first")
+        if first is None:
+            _begin(self.machines, ~self._never, self._rngs)
+        else:
+            _begin_at(self.machines, first)
+        self._over = self._never.copy()
+        return self._observation(), self._infos(~self._never)
+
+    def step(self, actions: npt.ArrayLike) -> tuple[Observation, Rewards, Bools, Bools, dict[str, Any]]:
+        """Carry out a decision on each machine, and advance to the next ones."""
+        machines, begins = self.machines, self._over
+        self._actions[:] = actions
+        info: dict[str, Any] = {}
+        if begins.any():
+            machines.step(self._actions, ~begins)
+            _begin(machines, begins, self._rngs)
+            info = self._infos(begins)
+        else:
+            machines.step(self._actions)
+        self._over = machines.over.copy()
+        rewards, over, cut = machines.rewards, machines.over, self._never
+        if self._copy:
+            rewards, over, cut = rewards.copy(), over.copy(), cut.copy()
+        return self._observation(), rewards, over, cut, info
+
+    def _observation(self) -> Observation:
+        return _observe(self.machines, self._flat, self._copy)
+
+    def _infos(self, begun: Bools) -> dict[str, Any]:
+        """Return the first jobs of the episodes that have just begun, in Gymnasium's form."""
+        return {"first": np.where(begun, self.machines.first, 0), "_first": begun.copy()}
+
+
+def _begin_at(machines: DecisionBatch, first: npt.ArrayLike) -> None:
+    """Begin the windows with these first jobs."""
+    numbers = np.broadcast_to(np.asarray(first, np.int64), machines.count).copy()
+    machines.begin(np.ones(machines.count, np.bool_), numbers)
+    if machines.over.any():
+        quiet = numbers[machines.over].tolist()
+        raise SimulationError(f"there is nothing to decide in the windows that begin with job {quiet}")
