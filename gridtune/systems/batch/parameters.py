@@ -34,6 +34,17 @@ class BatchParameters(LogParameters):
     fill_order: str | None = Field(
         None, description="order in which backfilling tries the waiting jobs; default: the queue's own"
     )
+    policy: Literal["order", "ppo"] = Field(
+        "order",
+        description="order: the queue order with its backfilling; ppo: a network from `gridtune train "
+        "batch`, which decides instead of both",
+    )
+    checkpoint: str | None = Field(
+        None,
+        description="with policy=ppo: the trained policy: the folder of a training, a file, or an MLflow run "
+        "(its id, or runs:/ID/PATH)",
+        examples=["results/train-batch"],
+    )
     extra: bool | None = Field(
         None, description="EASY: may a backfilled job use processors that the head job leaves over?"
     )
@@ -110,6 +121,16 @@ class BatchParameters(LogParameters):
         rule = _look_up(get_backfilling, self.backfill, **switches)
         if self.fill_order is not None and rule.kind != "easy":
             raise ValueError(f"fill_order goes with EASY backfilling, not with {self.backfill!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_policy(self) -> BatchParameters:
+        if (self.checkpoint is None) == (self.policy == "ppo"):
+            missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
+            raise ValueError(f"policy={self.policy} {missing}")
+        if self.policy == "ppo":
+            decided = ("order", "backfill", "fill_order", "walltime", "half_life", *SWITCHES)
+            self._refuse_idle([(decided, "policy=ppo")])
         return self
 
     @model_validator(mode="after")

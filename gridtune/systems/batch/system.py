@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -10,11 +11,13 @@ from cachetools import LRUCache
 
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.replay import check_runnable, simulate
-from gridtune.core.schedule import validate_schedule
+from gridtune.core.extras import require_module
+from gridtune.core.schedule import Schedule, validate_schedule
 from gridtune.core.starter import StarterSpace, has_walltimes
 from gridtune.core.system import EnvironmentSpec, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.batch.parameters import SWITCHES, BatchParameters
+from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -40,6 +43,7 @@ class BatchSystem(System):
             "gridtune.batch.environment:BatchEnv", "gridtune.batch.environment:BatchVectorEnv"
         )
     }
+    trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.batch.learners.ppo:BatchPPO"}
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)
@@ -48,8 +52,20 @@ class BatchSystem(System):
         """Return the log, with the cleaning rules where they were set by name."""
         return (str(parameters.reference),)
 
+    def code(self, parameters: BatchParameters) -> Mapping[str, str]:
+        """Return the checksum of the trained policy."""
+        if parameters.checkpoint is None:
+            return {}
+        file = find_policy(parameters.checkpoint)
+        try:
+            return {"checkpoint": hashlib.sha256(file.read_bytes()).hexdigest()}
+        except OSError as error:
+            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
+        if parameters.policy == "ppo":
+            require_module("torch", user="policy=ppo", extra="agents")
         check_runnable(self._selected(parameters, load), parameters.processors)
 
     def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
@@ -82,7 +98,8 @@ class BatchSystem(System):
             }
         )
         rng = np.random.default_rng(0)
-        for rules in {tuple(_rules(cell).items()) for cell in parameters}:
+        played = [cell for cell in parameters if cell.policy == "order"]
+        for rules in {tuple(_rules(cell).items()) for cell in played}:
             simulate(jobs, rng=rng, **{**dict(rules), "processors": 2})
 
     def run(
@@ -90,7 +107,7 @@ class BatchSystem(System):
     ) -> Outcome:
         """Replay the log and measure the schedule; `tables` adds the schedule itself."""
         workload = _scaled(self._selected(parameters, load), parameters, streams)
-        schedule = simulate(workload, rng=streams("simulation"), **_rules(parameters))
+        schedule = _replay(workload, parameters, streams)
         validate_schedule(schedule)
         metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
         notes = {
@@ -141,6 +158,15 @@ def _scaled(workload: Workload, parameters: BatchParameters, streams: Streams) -
     if parameters.shake:
         workload = workload.shake(parameters.shake, streams("shaking"))
     return workload
+
+
+def _replay(workload: Workload, parameters: BatchParameters, streams: Streams) -> Schedule:
+    if parameters.policy == "ppo":
+        from gridtune.systems.batch.learners.playing import play_log  # noqa: PLC0415 (torch)
+
+        file = find_policy(str(parameters.checkpoint))
+        return play_log(file, workload, parameters.processors, kill=parameters.kill)
+    return simulate(workload, rng=streams("simulation"), **_rules(parameters))
 
 
 def _rules(parameters: BatchParameters) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""Playing a trained policy: on windows of a log side by side, or on a whole log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from gridtune.batch.simulator.decisions.batch import DecisionBatch
+from gridtune.core.schedule import Schedule
+from gridtune.errors import PolicyError
+from gridtune.training.checkpoints import load_policy, read_checkpoint
+from gridtune.training.networks import ActorCritic
+from gridtune.workload.workload import Workload
+
+__all__ = ["ENVIRONMENT", "play_log", "play_windows"]
+
+#: The note of a checkpoint with what the policy decides: options of `DecisionBatch`.
+ENVIRONMENT = "environment"
+
+
+@torch.no_grad()
+def play_windows(
+    network: ActorCritic, machines: DecisionBatch, first: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Play the windows whose first jobs have these numbers; return the sums of rewards: shapes (count,).
+
+    The likeliest choice is taken each time.
+    """
+    network = network.resized(machines.actions)
+    begins, state = torch.zeros(1, machines.count, dtype=torch.bool), network.initial_state(machines.count)
+    returns = np.zeros(machines.count)
+    machines.begin(np.ones(machines.count, np.bool_), first)
+    while not machines.over.all():
+        going = ~machines.over
+        logits = network(torch.from_numpy(machines.observed)[None], begins, state).logits[0]
+        machines.step(logits.argmax(-1).numpy(), going)
+        returns[going] += machines.rewards[going]
+    return returns
+
+
+def play_log(file: Path, workload: Workload, processors: int | None, *, kill: bool = True) -> Schedule:
+    """Return the schedule of a whole log under the policy in a file.
+
+    Raises
+    ------
+    PolicyError
+        If the file holds a policy of another system.
+    """
+    options: dict[str, Any] | None = read_checkpoint(file).notes.get(ENVIRONMENT)
+    if options is None:
+        raise PolicyError("is not a policy of the batch system", path=file)
+    machines = DecisionBatch(workload, processors, jobs=len(workload), kill=kill, **options)
+    play_windows(load_policy(file), machines, np.zeros(1, np.int64))
+    return machines.schedule()

@@ -1,0 +1,227 @@
+"""`batch/ppo`: PPO on windows of one part of a log, the last jobs of which are held out for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from cachetools import LRUCache
+from pydantic import Field, model_validator
+
+from gridtune.core.log_parameters import LogParameters, Window
+from gridtune.core.measure import Measure, MetricInfo
+from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.errors import PolicyError
+from gridtune.training.system import TRAINING_MEASURES, Count, Training, TrainingParameters
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workload import Workload
+
+__all__ = ["BatchPPO", "BatchPPOParameters"]
+
+#: At most so many windows are evaluated.
+_WINDOWS = 40
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class BatchPPOParameters(TrainingParameters, LogParameters):
+    """The parameters of one training."""
+
+    processors: Count | None = Field(
+        None, description="number of processors of the machine; default: as in the log's header"
+    )
+    window: Window | None = Field(
+        "1/2", description="the part of the log to learn on: the i-th of n parts of as many jobs"
+    )
+    held_out: Share = Field(0.2, description="share of that part's jobs, the last, held out for evaluation")
+    load: Positive = Field(1.0, description="factor on the load of the episodes")
+    jobs: Count = Field(256, description="jobs of an episode")
+    candidates: Count = Field(128, description="waiting jobs, the oldest, that can be chosen")
+    mode: Literal["pick", "backfill"] = Field(
+        "pick", description="pick: choose the job that comes first; backfill: the next to be backfilled"
+    )
+    backfill: Literal["none", "easy"] = Field(
+        "easy", description="with mode=pick: backfilling behind a chosen job that does not fit"
+    )
+    order: str = Field(
+        "fcfs",
+        description="a queue order that does not change: with mode=pick that of backfilling, with "
+        "mode=backfill that of the queue",
+    )
+    protect: bool = Field(
+        True, description="with mode=backfill: may backfilled jobs not delay the queue's first?"
+    )
+    reward: str = Field("bounded_slowdown_mean", description="metric that is rewarded")
+    iterations: Count = Field(60, description="iterations of PPO, each an update from new episodes")
+    schedule: Count = Field(60, description="iterations over which learning rate and entropy weight fall")
+    environments: Count = Field(32, description="number of environments, each with a window of its own")
+    steps: Count = Field(256, description="decisions of each environment per iteration")
+    runners: Annotated[int, Field(ge=0)] = Field(
+        0, description="processes that step environments; 0: the one that learns"
+    )
+    minibatches: Count = Field(16, description="minibatches per epoch")
+    learning_rate: Positive = Field(1e-3, description="initial learning rate; it falls to a tenth")
+    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.003, description="initial weight of the entropy")
+    entropy_decay: Positive = Field(0.1, description="final share of the entropy weight")
+    gradient_norm: Positive | None = Field(0.5, description="maximum norm of gradients")
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.999, description="discount of a decision")
+    lam: Annotated[float, Field(ge=0, le=1)] = Field(0.97, description="λ of the advantage estimate")
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> BatchPPOParameters:
+        if self.mode == "backfill":
+            self._refuse_idle([(("backfill",), "mode=backfill")])
+        else:
+            self._refuse_idle([(("protect",), "mode=pick")])
+        if self.mode == "pick" and self.backfill == "none":
+            self._refuse_idle([(("order",), "backfill=none")])
+        return self
+
+    @property
+    def decisions(self) -> dict[str, Any]:
+        """What the policy decides: options of `DecisionBatch`."""
+        names = ("candidates", "mode", "backfill", "order", "protect")
+        return {name: getattr(self, name) for name in names}
+
+
+class BatchPPO(Training):
+    """PPO on windows of a log, each beginning on an empty machine.
+
+    The rewards of an episode add up to the share by which its metric is better than with the first candidate
+    at every decision: first come, first served, with the same backfilling.
+    """
+
+    name: ClassVar[str] = "batch/ppo"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = BatchPPOParameters
+    objective: ClassVar[str] = "improvement_mean"
+    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+        "improvement_mean": Measure(
+            "1",
+            "max",
+            "Σ (bᵢ − mᵢ) / bᵢ / n over held-out windows i; mᵢ: the metric under the likeliest choices, bᵢ: "
+            "under the first candidate at every decision",
+            source="gridtune",
+        ),
+        "improved_share": Measure(
+            "1", "max", "share of the held-out windows in which mᵢ is better than bᵢ", source="gridtune"
+        ),
+        **TRAINING_MEASURES,
+    }
+
+    def __init__(self) -> None:
+        self._parts: LRUCache[Hashable, tuple[Workload, Workload]] = LRUCache(8)
+
+    def traces(self, parameters: BatchPPOParameters) -> Iterable[str]:
+        """Return the one reference: the log."""
+        return (str(parameters.reference),)
+
+    def preflight(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> None:
+        """Refuse to train without torch, on too few jobs, or where there is nothing to decide."""
+        super().preflight(parameters, load)
+        learned, _ = self._split(parameters, load)
+        _make_env(learned, _options(parameters), 1).reset(seed=0)
+
+    def config(self, parameters: BatchPPOParameters, *, seed: int, load: WorkloadLoader) -> Any:
+        """Return PPO over windows, all environments of a runner stepped in one compiled call."""
+        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
+
+        p = parameters
+        learned, _ = self._split(p, load)
+        settings = PPOSettings(
+            steps=p.steps,
+            minibatches=p.minibatches,
+            gamma=p.gamma,
+            lam=p.lam,
+            entropy_weight=p.entropy_weight,
+            entropy_decay=p.entropy_decay,
+            learning_rate=p.learning_rate,
+            gradient_norm=p.gradient_norm,
+            updates=p.schedule,
+            seed=seed,
+        )
+        return ppo_config(
+            partial(_make_env, learned, _options(p)),
+            "candidates",
+            settings,
+            environments=p.environments,
+            runners=p.runners,
+            gpus=1 if p.device == "cuda" else 0,
+        )
+
+    def evaluate(
+        self,
+        parameters: BatchPPOParameters,
+        algorithm: Any,
+        *,
+        rng: np.random.Generator,
+        load: WorkloadLoader,
+    ) -> Mapping[str, float]:
+        """Return the improvement on held-out windows, one after the other, with the likeliest choices."""
+        from gridtune.batch.simulator.decisions.batch import DecisionBatch  # noqa: PLC0415 (starts slowly)
+        from gridtune.systems.batch.learners.playing import play_windows  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
+
+        _, held_out = self._split(parameters, load)
+        count = min(len(held_out) // parameters.jobs, _WINDOWS)
+        machines = DecisionBatch(held_out, count=count, **_options(parameters))
+        first = np.linspace(0, machines.starts - 1, count).astype(np.int64)
+        improvement = play_windows(network_of(algorithm), machines, first)
+        return {
+            "improvement_mean": float(improvement.mean()),
+            "improved_share": float((improvement > 0).mean()),
+        }
+
+    def write_policy(
+        self, parameters: BatchPPOParameters, algorithm: Any, path: Path, notes: Mapping[str, Any]
+    ) -> None:
+        """Write the network with its weights, and what it decides."""
+        from gridtune.systems.batch.learners.playing import ENVIRONMENT  # noqa: PLC0415 (torch)
+        from gridtune.training.checkpoints import write_checkpoint  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
+
+        write_checkpoint(path, network_of(algorithm), notes={**notes, ENVIRONMENT: parameters.decisions})
+
+    def _split(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> tuple[Workload, Workload]:
+        """Return the jobs to learn on and those held out; the last few selections are cached."""
+        p, raw = parameters, load(*self.traces(parameters))
+        key = (raw.checksum, p.rules, p.processors, p.window, p.first, p.held_out, p.load, p.jobs)
+        if key not in self._parts:
+            workload, _ = clean(raw, p.rules, processors=p.processors)
+            if p.window is not None:
+                number, count = map(int, p.window.split("/"))
+                workload = workload.windows(count)[number - 1]
+            if p.first is not None:
+                workload = workload.first(p.first)
+            cut = round(len(workload) * (1 - p.held_out))
+            parts = workload.take(slice(0, cut)), workload.take(slice(cut, None))
+            if min(map(len, parts)) < p.jobs:
+                raise PolicyError(
+                    f"{len(workload)} jobs are too few to learn and to hold out windows of {p.jobs}",
+                    field="jobs",
+                )
+            self._parts[key] = parts[0].scale_load(p.load), parts[1].scale_load(p.load)
+        return self._parts[key]
+
+
+def _options(parameters: BatchPPOParameters) -> dict[str, Any]:
+    p = parameters
+    return {
+        **p.decisions,
+        "processors": p.processors,
+        "jobs": p.jobs,
+        "reward": p.reward,
+        "relative": True,
+    }
+
+
+def _make_env(workload: Workload, options: Mapping[str, Any], count: int) -> Any:
+    """Return a vector environment of this many machines; checkpoints have its arguments, and so the jobs."""
+    from gridtune.batch.environment import BatchVectorEnv  # noqa: PLC0415 (gymnasium)
+
+    return BatchVectorEnv(count, workload, flat=True, copy=False, **options)
