@@ -56,6 +56,20 @@ class TestBatch(SystemConformance):
     }
 
 
+@pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+class TestBatchPPO(SystemConformance):
+    system = "batch/ppo"
+    example: ClassVar = {
+        "trace": "quickstart",
+        "first": 1000,
+        "iterations": 1,
+        "environments": 2,
+        "steps": 48,
+        "jobs": 64,
+        "candidates": 8,
+    }
+
+
 class TestDispatch(SystemConformance):
     system = "dispatch"
     example: ClassVar = {
