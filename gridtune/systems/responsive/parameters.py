@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import (
     Field,
+    SerializationInfo,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
@@ -228,10 +229,13 @@ class ResponsiveParameters(PoolParameters):
     epochs: Count | None = Field(None, description="feed-forward: epochs of each fit")
     step_size: Positive | None = Field(None, description="feed-forward: Adam's learning rate")
 
-    @model_serializer(mode="wrap", when_used="json")
-    def _named_as_in_ids(self, values_of: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    @model_serializer(mode="wrap")
+    def _named_as_in_ids(
+        self, values_of: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        """Use the names of ids where they are asked for, which is `by_alias`."""
         values: dict[str, Any] = values_of(self)
-        if "site" in values:
+        if info.by_alias and "site" in values:
             values["site"] = _SITE_IN_IDS.get(self.site, self.site)
         return values
 

@@ -107,12 +107,14 @@ def test_every_rule_sizes_an_event_driven_pool(pool):
 def test_the_papers_elastic_site_keeps_its_ids():
     """It was called `elastic` when there was no other."""
     parameters = ResponsiveParameters(trace="egee", site="elastic-paper")
-    assert parameters.model_dump(mode="json", exclude_defaults=True)["site"] == "elastic"
+    in_ids = {"mode": "json", "exclude_defaults": True, "by_alias": True}
+    assert parameters.model_dump(**in_ids)["site"] == "elastic"
     events = ResponsiveParameters(trace="egee", site="elastic")
-    assert events.model_dump(mode="json", exclude_defaults=True)["site"] == "event-driven"
+    assert events.model_dump(**in_ids)["site"] == "event-driven"
     rigid = ResponsiveParameters(trace="egee", site="rigid")
-    assert "site" not in rigid.model_dump(mode="json", exclude_defaults=True)
-    assert ResponsiveParameters.model_validate(events.model_dump()) == events
+    assert "site" not in rigid.model_dump(**in_ids)
+    for site in (parameters, events, rigid):
+        assert ResponsiveParameters.model_validate(site.model_dump(mode="json")) == site
 
 
 def test_a_learned_pool_asks_for_more_with_a_higher_quantile():

@@ -1,0 +1,296 @@
+"""Which pool and which order give an elastic site most responsiveness for its cost, judged on later data.
+
+    python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 40] [--keep FOLDER]
+
+Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
+with as make their load 0.56; and, with --weeks FILE, the AuverGrid site on 84 cores. The second half of each
+log is set aside. On the first half, gridtune's own search (Optuna's TPE, two objectives: W and cost) tunes
+each rule of the pool with --trials configurations, under the order `fair_index`; learned pools learn on the
+first quarter, and all are judged on the second. Of each rule, the configurations with the largest W within
+eight budgets go on to the second half, under every order. There, W at equal cost is interpolated between
+neighbours in cost. Intervals: over sites, and over days within the sites.
+
+Finished sites are kept in --keep (results/responsive_autoscalers) and are not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import arguments, print_machine, print_table
+from gridtune.sweep import run_space
+from gridtune.systems.responsive.learners.playing import play
+from gridtune.systems.responsive.learners.training import train
+from gridtune.systems.responsive.metrics import counted_jobs, measure_site
+from gridtune.systems.responsive.parameters import ResponsiveParameters
+from gridtune.systems.responsive.simulator.outcome import outcome_of
+from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.system import (
+    ResponsiveSystem,
+    parameters_model,
+    site_jobs,
+    split_log,
+)
+from gridtune.workload.references import WorkloadReference
+
+#: Partitions of LCG-2005, with as many cores as make their load 0.56.
+SITES = {
+    **{2: 28, 3: 75, 6: 68, 8: 136, 12: 81, 14: 25, 17: 111, 28: 61, 29: 79},
+    **{40: 648, 41: 323, 42: 77, 52: 446, 55: 21, 156: 109},
+}
+#: Cost over work at most, on the tuning data.
+BUDGETS = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0)
+#: Cost over work at which policies are compared.
+GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
+ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
+LEARNED_ORDER = "improved"
+RULES = ("demand", "work", "keda", "slurm", "hpa")
+DAY = 86_400
+
+
+def dimensions(pool: str, cores: int) -> dict[str, Any]:
+    """Return what is tuned of a rule: all keep a number of cores warm, and idle cores for a while."""
+    idle = {"idle_seconds": {"integer": [0, 14_400]}}
+    cooldown = {"cooldown": {"integer": [0, 14_400]}}
+    headroom = {"headroom": {"uniform": [1.0, 4.0]}}
+    of_rules: dict[str, dict[str, Any]] = {
+        "demand": {**headroom, **idle},
+        "work": {**headroom, **idle, "drain": {"loguniform": [30, 7200]}},
+        "keda": {"jobs_per_core": {"loguniform": [0.25, 2.0]}, **cooldown},
+        "slurm": idle,
+        "hpa": {"utilisation": {"uniform": [0.2, 0.95]}, **cooldown},
+        "learned": {"quantile": {"uniform": [0.5, 0.999]}, **idle},
+    }
+    return {"floor": {"integer": [1, cores // 2]}, **of_rules[pool]}
+
+
+class GridSite:
+    """One site: its jobs, and what policies make of its second half."""
+
+    def __init__(self, name: str, log: dict[str, Any], cores: int) -> None:
+        self.name, self.log, self.cores = name, log, cores
+        self.fixed = {**log, "cores": cores, "largest": 4 * cores, "site": "elastic"}
+        self.system = ResponsiveSystem()
+        parameters = ResponsiveParameters(**log, cores=cores)
+        workload = self.system._selected(parameters, _load)
+        self.half = len(workload) // 2
+        first, last = split_log(workload, parameters, _streams)
+        self.training, self.jobs = site_jobs(first, last, parameters)
+
+    def tuned(self, pool: str, trials: int, folder: Path) -> list[dict[str, Any]]:
+        """Return the configurations with the largest W within each budget on the tuning data."""
+        space = {
+            "name": f"{self.name}_{pool}",
+            "system": "responsive",
+            "fixed": {**self.fixed, "first": self.half, "pool": pool, "policy": "fair_index"},
+            "dimensions": dimensions(pool, self.cores),
+            "objective": ["responsiveness_mean", "cost"],
+            "strategy": {"optuna": {"trials": trials, "seed": 1}},
+        }
+        results = run_space(space, directory=folder / f"{self.name}_{pool}", executor="inline").results
+        names = dimensions(pool, self.cores)
+        # The tuning data of learned pools is the second quarter; its work is that of these jobs.
+        work = self.training.take(slice(len(self.training) - self.half // 2, None)).run.sum() / 3600
+        done = [result for result in results if result.state == "done"]
+        chosen = []
+        for budget in BUDGETS:
+            within = [result for result in done if result.metrics["cost"] <= budget * work]
+            if within:
+                best = max(within, key=lambda result: result.metrics["responsiveness_mean"])
+                values = {name: best.parameters[name] for name in names}
+                chosen.append(
+                    {
+                        "pool": pool,
+                        **values,
+                        "budget": budget,
+                        "tuned": best.metrics["responsiveness_mean"],
+                    }
+                )
+        return chosen
+
+    def measured(self, order: str, configuration: dict[str, Any]) -> dict[str, Any]:
+        """Return cost over work, W and waits on the second half, and W of the jobs of each day."""
+        values = {name: value for name, value in configuration.items() if name not in ("budget", "tuned")}
+        if configuration["pool"] == "static":
+            fixed = {**self.log, "cores": values["cores"]}
+            parameters = ResponsiveParameters(**fixed)
+        else:
+            parameters = ResponsiveParameters(**{**self.fixed, **values})
+        model = parameters_model(parameters.cores or self.cores, parameters, self.training)
+        if order == LEARNED_ORDER:
+            outcome = outcome_of(play(self.learned(), self.jobs, model))
+        else:
+            outcome = replay(self.jobs, model, order)  # type: ignore[arg-type]
+        metrics = measure_site(self.jobs, outcome, weight=0.5)
+        counted = counted_jobs(len(self.jobs))
+        wait = (outcome.start - self.jobs.submit)[counted]
+        run = self.jobs.run[counted]
+        day = (self.jobs.submit[counted] - self.jobs.submit[0]) // DAY
+        return {
+            "cost": metrics["cost"] * 3600 / float(self.jobs.run.sum()),
+            **{
+                name: metrics[name]
+                for name in (
+                    "responsiveness_mean",
+                    "interactive_responsiveness_mean",
+                    "interactive_wait_p95",
+                    "interactive_wait_mean",
+                    "batch_wait_mean",
+                    "boots",
+                )
+            },
+            "days": np.bincount(day, run / (run + wait)).tolist(),
+            "jobs": np.bincount(day).tolist(),
+        }
+
+    @cache  # noqa: B019 - as long as the site
+    def learned(self) -> Any:
+        """Return the learned order, trained on the first half with a pool that follows demand."""
+        parameters = ResponsiveParameters(
+            **{**self.fixed, "policy": "esn-counterfactual", "variant": "improved", "weight": 1.0}
+        )
+        model = parameters_model(self.cores, parameters)
+        return train(self.training, model, parameters.learner(), weight=1.0, rng=np.random.default_rng(1))
+
+
+@cache
+def _load(reference: str) -> Any:
+    parsed = WorkloadReference.parse(reference)
+    return parsed.read(Path.cwd())
+
+
+def _streams(purpose: str) -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def run_site(site: GridSite, trials: int, folder: Path) -> dict[str, Any]:
+    """Tune every rule on the first half, and measure what was chosen on the second."""
+    chosen = {pool: site.tuned(pool, trials, folder) for pool in (*RULES, "learned")}
+    best = []
+    for budget in BUDGETS:
+        offers = [one for pool in RULES for one in chosen[pool] if one["budget"] == budget]
+        if offers:
+            best.append(max(offers, key=lambda one: one["tuned"]))
+    chosen["best rule"] = best
+    chosen["static"] = [
+        {"pool": "static", "cores": max(1, round(site.cores * share)), "budget": share}
+        for share in (0.5, 0.6, 0.75, 0.9, 1.1, 1.3, 1.6)
+    ]
+    results: dict[str, Any] = {}
+    for pool, configurations in chosen.items():
+        # The learned order is for elastic sites.
+        for order in ORDERS if pool == "static" else (*ORDERS, LEARNED_ORDER):
+            results[f"{pool} | {order}"] = [
+                {**configuration, **site.measured(order, configuration)} for configuration in configurations
+            ]
+    return {"site": site.name, "results": results}
+
+
+def at_cost(points: list[dict[str, Any]], cost: float, metric: str) -> tuple[float, list[tuple[int, float]]]:
+    """Return a metric at a cost by linear interpolation, and the points with their weights; NaN outside."""
+    order = np.argsort([point["cost"] for point in points])
+    costs = np.array([points[place]["cost"] for place in order])
+    if len(points) == 0 or not costs[0] <= cost <= costs[-1]:
+        return float("nan"), []
+    above = int(np.searchsorted(costs, cost))
+    if above == 0:
+        return points[order[0]][metric], [(int(order[0]), 1.0)]
+    share = (cost - costs[above - 1]) / max(costs[above] - costs[above - 1], 1e-12)
+    weights = [(int(order[above - 1]), 1 - share), (int(order[above]), share)]
+    return sum(weight * points[place][metric] for place, weight in weights), weights
+
+
+def compare(sites: list[dict[str, Any]], one: str, other: str, cost: float) -> str:
+    """Return the mean difference in W at a cost with its intervals over sites and over days."""
+    rng = np.random.default_rng(0)
+    differences, days = [], []
+    for site in sites:
+        pair = [site["results"][name] for name in (one, other)]
+        (mine, my_weights), (theirs, their_weights) = (
+            at_cost(points, cost, "responsiveness_mean") for points in pair
+        )
+        if np.isnan(mine + theirs):
+            continue
+        differences.append(mine - theirs)
+        daily = [
+            np.sum([weight * np.array(points[place]["days"]) for place, weight in weights], axis=0)
+            for points, weights in zip(pair, (my_weights, their_weights), strict=True)
+        ]
+        days.append((daily[0] - daily[1], np.array(pair[0][0]["jobs"])))
+    if len(differences) < 3:
+        return "–"
+    values = np.array(differences)
+    over_sites = values[rng.integers(len(values), size=(4000, len(values)))].mean(axis=1)
+    over_days = np.zeros(4000)
+    for change, jobs in days:
+        drawn = rng.integers(len(jobs), size=(4000, len(jobs)))
+        over_days += change[drawn].sum(axis=1) / np.maximum(jobs[drawn].sum(axis=1), 1) / len(days)
+    intervals = " ".join(
+        "[{:+.4f}, {:+.4f}]".format(*np.quantile(drawn, [0.025, 0.975])) for drawn in (over_sites, over_days)
+    )
+    return f"{values.mean():+.4f} {intervals}, {(values > 0).sum()} of {len(values)} sites"
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--sites", type=int, nargs="*", default=sorted(SITES), help="partitions (all)")
+    parser.add_argument("--weeks", help="the archive of AuverGrid's weeks")
+    parser.add_argument("--trials", type=int, default=40, help="configurations of each rule (40)")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="begin no site after this many seconds")
+    parser.add_argument("--keep", type=Path, default=Path("results/responsive_autoscalers"))
+    options = parser.parse_args()
+    lcg = {"trace": "lcg-2005", "clean": "default,drop_zero_run_time"}
+    logs = {f"lcg_{site}": ({**lcg, "partition": site}, SITES[site]) for site in options.sites}
+    if options.weeks:
+        logs["auvergrid"] = ({"trace": options.weeks, "weeks": True}, 84)
+    sites, begin = [], time.perf_counter()
+    for name, (log, cores) in logs.items():
+        file = options.keep / f"{name}.json"
+        if not file.exists():
+            if time.perf_counter() - begin > options.seconds:
+                continue
+            started = time.perf_counter()
+            result = run_site(GridSite(name, log, cores), options.trials, options.keep)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(result), encoding="utf-8")
+            print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+        sites.append(json.loads(file.read_text(encoding="utf-8")))
+    print_machine()
+    report(sites)
+
+
+def report(sites: list[dict[str, Any]]) -> None:
+    """Print W at equal cost, waits, and the differences that the study asks for."""
+    names = list(sites[0]["results"])
+    for metric, digits in (("responsiveness_mean", 4), ("interactive_wait_p95", 0)):
+        rows = []
+        for name in names:
+            row: list[object] = [name]
+            for cost in GRID:
+                values = [at_cost(site["results"][name], cost, metric)[0] for site in sites]
+                there = [value for value in values if not np.isnan(value)]
+                row.append(f"{np.mean(there):.{digits}f} ({len(there)})" if there else "–")
+            rows.append(row)
+        print_table(f"{metric} at a cost of … × work (sites)", ["pool | order", *map(str, GRID)], rows)
+    pairs = [
+        (f"learned | {LEARNED_ORDER}", "best rule | fair_index"),
+        ("learned | fair_index", "best rule | fair_index"),
+        *(("learned | fair_index", f"{pool} | fair_index") for pool in (*RULES, "static")),
+        *((f"learned | {LEARNED_ORDER}", f"learned | {order}") for order in ORDERS),
+        (f"best rule | {LEARNED_ORDER}", "best rule | fair_index"),
+    ]
+    rows = [
+        [f"{one} − {other}", *(compare(sites, one, other, cost) for cost in (1.35, 1.5, 2.0))]
+        for one, other in pairs
+    ]
+    print_table("Difference of W [over sites] [over days]", ["", "1.35", "1.5", "2.0"], rows)
+
+
+if __name__ == "__main__":
+    main()
