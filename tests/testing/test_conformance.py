@@ -140,6 +140,10 @@ class TestProvisioningEnvironment(EnvironmentConformance):
     steps = 200
 
 
+class TestDispatchEnvironment(EnvironmentConformance):
+    environment = "gridtune/Dispatch-v0"
+
+
 def test_every_system_is_tested() -> None:
     systems = {name for name, system in SYSTEMS.items() if type(system).__module__.startswith("gridtune.")}
     suites = [suite for suite in globals().values() if isinstance(suite, type)]

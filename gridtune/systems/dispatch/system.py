@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gridtune.core.starter import StarterSpace, starter_windows
 from gridtune.core.system import (
+    EnvironmentSpec,
     FinishedSweep,
     Outcome,
     PublishedFigure,
@@ -20,6 +21,7 @@ from gridtune.core.system import (
     SystemParameters,
     WorkloadLoader,
 )
+from gridtune.systems.dispatch.instances import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import (
     DISPATCH_METRICS,
     RENAMED_METRICS,
@@ -28,23 +30,8 @@ from gridtune.systems.dispatch.metrics import (
 )
 from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.published import PUBLISHED
-from gridtune.systems.dispatch.simulator.generating import (
-    BatchPlan,
-    JobStreams,
-    batch_starts,
-    draw_jobs,
-    log_jobs,
-)
-from gridtune.systems.dispatch.simulator.model import (
-    Changes,
-    DispatchJobs,
-    Machines,
-    failures,
-    no_changes,
-    speed_changes,
-)
+from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, dispatch
-from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
 __all__ = ["DispatchSystem"]
@@ -67,6 +54,12 @@ class DispatchSystem(System):
     metrics = DISPATCH_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
     published: ClassVar[Mapping[str, PublishedFigure]] = PUBLISHED
+    environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
+        "Dispatch-v0": EnvironmentSpec(
+            "gridtune.systems.dispatch.environment:DispatchEnv",
+            "gridtune.systems.dispatch.environment:DispatchVectorEnv",
+        )
+    }
 
     def traces(self, parameters: DispatchParameters) -> Iterable[str]:
         """Return the log, if there is one."""
@@ -92,7 +85,7 @@ class DispatchSystem(System):
         for options in (few, *learning):
             p = DispatchParameters.model_validate(options)
             rng = np.random.default_rng(0)
-            _run(p, _jobs(p, rng.spawn(4), None), rng.spawn(3))
+            _run(p, make_jobs(p, rng.spawn(4), None), rng.spawn(3))
 
     def run(
         self, parameters: DispatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -100,12 +93,12 @@ class DispatchSystem(System):
         """Run the jobs under the broker and under its reference; `tables` adds a row for each job."""
         p = parameters
         log = None if p.trace is None else load(*self.traces(p))
-        part = None if log is None else _part(p, log)
+        part = None if log is None else log_part(p, log)
         drawing = ("arrivals", "lengths", "estimates", "deadlines")
-        jobs = _jobs(p, [streams(purpose) for purpose in drawing], part)
+        jobs = make_jobs(p, [streams(purpose) for purpose in drawing], part)
         # Both arms draw from streams of the same purposes, each from its beginning.
         running = ("failures", "selector", "learning")
-        machines = _machines(p, jobs, streams("failures"))
+        machines = make_machines(p, jobs, streams("failures"))
         outcome = _run(p, jobs, [streams(purpose) for purpose in running])
         reference = _run(_reference(p), jobs, [streams(purpose) for purpose in running])
         notes = dispatch_notes(jobs, outcome, reference, len(p.factors))
@@ -124,40 +117,6 @@ class DispatchSystem(System):
         return write(sweep)
 
 
-def _part(p: DispatchParameters, log: Workload) -> Workload:
-    """Return the part of a log that is run, in order of submission."""
-    workload, _ = clean(log, ("sort_submits",))
-    if p.window is None:
-        return workload
-    number, count = map(int, p.window.split("/"))
-    return workload.windows(count)[number - 1]
-
-
-def _jobs(p: DispatchParameters, streams: list[np.random.Generator], log: Workload | None) -> DispatchJobs:
-    plan = _plan(p)
-    options: dict[str, Any] = {"slack": p.slack, "error": p.estimate_error, "streams": JobStreams(*streams)}
-    if log is None:
-        jobs = draw_jobs(plan, **options)
-    else:
-        jobs = log_jobs(log.submit_time, log.run_time, log.requested_time, plan, **options)
-    if p.first is not None:
-        jobs = jobs.take(np.arange(len(jobs)) < (jobs.batch < 0).sum() + p.first)
-    return jobs
-
-
-def _plan(p: DispatchParameters) -> BatchPlan:
-    capacity = sum(p.cpus / factor for factor in p.factors)
-    return BatchPlan(
-        p.batches,
-        p.batch_jobs,
-        p.learning_jobs,
-        p.offered_load,
-        p.learning_offered_load,
-        p.mean_length,
-        capacity,
-    )
-
-
 def _reference(p: DispatchParameters) -> DispatchParameters:
     """Return the parameters of a run's reference."""
     alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": None}
@@ -167,19 +126,9 @@ def _reference(p: DispatchParameters) -> DispatchParameters:
     return p.model_copy(update={**alone, **_BENCHMARK})
 
 
-def _machines(p: DispatchParameters, jobs: DispatchJobs, rng: np.random.Generator) -> Machines:
-    changes: Changes = no_changes()
-    if p.change_after and p.changed_factors is not None:
-        changes += speed_changes(int(batch_starts(_plan(p))[p.change_after]), p.changed_factors)
-    if p.mean_up is not None and p.mean_down is not None:
-        horizon = int(jobs.submit.max(initial=0))
-        changes += failures(len(p.factors), horizon, p.mean_up, p.mean_down, rng)
-    return Machines(np.array(p.factors), np.full(len(p.factors), p.cpus), changes)
-
-
 def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Generator]) -> DispatchOutcome:
     failing, selecting, learning = streams
-    machines = _machines(p, jobs, failing)
+    machines = make_machines(p, jobs, failing)
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
     assistance: Assistance = "set_aside" if p.set_aside else "assist"
     if p.learner in {"none", "drain"}:

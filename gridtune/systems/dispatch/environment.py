@@ -1,0 +1,200 @@
+"""Gymnasium environments of a broker: one, or many stepped in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.instances import make_jobs, make_machines
+from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.simulator.batch import FEATURES, BrokerBatch
+from gridtune.systems.dispatch.simulator.model import DispatchJobs
+from gridtune.systems.dispatch.simulator.replay import ORDERS
+from gridtune.workload import read_workload
+from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.cleaning import DEFAULT_RULES, clean
+from gridtune.workload.workload import Workload
+
+__all__ = ["DispatchEnv", "DispatchVectorEnv"]
+
+Observation = npt.NDArray[np.float32]
+Rewards = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Reward = Literal["tardiness", "response"]
+
+#: Logarithms of what fits into int64 are within this.
+_BOUND = 50.0
+#: What an episode is unless it is said.
+_DEFAULTS: dict[str, Any] = {"batches": 1, "batch_jobs": 500, "offered_load": 1.6, "order": "shortest"}
+
+
+class _Episodes:
+    """What episodes are made from: drawn jobs, or stretches of consecutive jobs of a log."""
+
+    def __init__(self, split: float, parameters: dict[str, Any]) -> None:
+        agent = {"mode": "direct", "learner": "drain"}
+        self.parameters = p = DispatchParameters.model_validate({**_DEFAULTS, **parameters, **agent})
+        if p.learning_jobs:
+            raise SimulationError(
+                "an environment has no jobs to learn from beforehand", field="learning_jobs"
+            )
+        if not 0 < split <= 1:
+            raise SimulationError(f"must be above 0 and at most 1, but got {split}", field="split")
+        self.log = None if p.trace is None else _first_part(p.trace, p.rules, split)
+        self.jobs = p.batches * p.batch_jobs
+        if self.log is not None and len(self.log) < self.jobs:
+            raise SimulationError(f"{len(self.log)} jobs are too few for episodes of {self.jobs}")
+
+    def batch(self, count: int, reward: Reward) -> BrokerBatch:
+        """Return brokers for these episodes."""
+        if reward not in ("tardiness", "response"):
+            raise SimulationError(f"must be 'tardiness' or 'response', but got {reward!r}", field="reward")
+        p = self.parameters
+        jobs = self.draw(np.random.default_rng(0))
+        return BrokerBatch(
+            jobs,
+            make_machines(p, jobs, np.random.default_rng(0)),
+            order=ORDERS[p.queue_order],
+            count=count,
+            until_deadline=reward == "tardiness",
+            forget=p.forget,
+        )
+
+    def draw(self, rng: np.random.Generator) -> DispatchJobs:
+        """Draw an episode's jobs."""
+        streams = [np.random.default_rng(seed) for seed in rng.integers(2**63, size=4)]
+        if self.log is None:
+            return make_jobs(self.parameters, streams, None)
+        first = int(rng.integers(len(self.log) - self.jobs + 1))
+        return make_jobs(self.parameters, streams, self.log.take(slice(first, first + self.jobs)))
+
+
+@lru_cache(maxsize=4)
+def _first_part(trace: str, rules: tuple[str, ...], split: float) -> Workload:
+    """Return the first part of a log, the one to learn on, in order of submission."""
+    workload = read_workload(resolve_trace(trace), clean=rules or DEFAULT_RULES)
+    workload, _ = clean(workload, ("sort_submits",))
+    return workload.take(slice(0, max(1, round(split * len(workload)))))
+
+
+class DispatchEnv(gym.Env[Observation, Any]):
+    """A broker that sends each arriving job to one of several machines with queues of their own.
+
+    Observation: for each machine in turn the attributes of the arriving job there
+    (`gridtune.systems.dispatch.simulator.attributes`, without the machine's number), which any broker can
+    observe or has learned, as sign(x)·log(1 + |x|) and seconds in thousands: shape (machines · 8,).
+    Action: the machine. Reward: minus the seconds that jobs were late since the last decision, over jobs ×
+    mean length: an episode's rewards add up to minus its mean tardiness over its mean length. The episode is
+    over (`terminated`) when all jobs have ended.
+
+    Parameters
+    ----------
+    reward
+        `tardiness`, or `response`: seconds count from a job's submission.
+    split
+        With a trace: the share of it, from its beginning, that episodes are taken from: consecutive jobs from
+        a random one on.
+    parameters
+        Of the system `dispatch`, for jobs, machines and the order of the queues. By default a batch of 500
+        jobs at load 1.6, the shortest first. Machines do not change.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+
+    def __init__(self, *, reward: Reward = "tardiness", split: float = 0.5, **parameters: Any) -> None:
+        self._episodes = _Episodes(split, parameters)
+        self.brokers = self._episodes.batch(1, reward)
+        self.observation_space, self.action_space = _spaces(self._episodes.parameters)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode with jobs that are drawn, or with `options["jobs"]`, as many `DispatchJobs`."""
+        super().reset(seed=seed)
+        jobs = (options or {}).get("jobs")
+        self.brokers.begin(0, self._episodes.draw(self.np_random) if jobs is None else jobs)
+        self.brokers.step(np.zeros(1, np.int64), np.ones(1, np.bool_))
+        return self.brokers.observed.features[0].copy(), {}
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Send the job to a machine, and advance to the next job."""
+        self.brokers.step(np.array([action]))
+        observed = self.brokers.observed
+        return observed.features[0].copy(), float(observed.rewards[0]), bool(observed.over[0]), False, {}
+
+
+class DispatchVectorEnv(VectorEnv[Observation, Any, Any]):
+    """Many brokers stepped in one compiled call; trajectories equal those of single environments.
+
+    After a reset with seed s, broker i draws the same episodes as a single environment with seed s + i. The
+    step after the end of an episode begins another and ignores the action (`AutoresetMode.NEXT_STEP`).
+
+    Parameters
+    ----------
+    num_envs
+        Number of brokers.
+    reward, split, parameters
+        See `DispatchEnv`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self, num_envs: int = 1, *, reward: Reward = "tardiness", split: float = 0.5, **parameters: Any
+    ) -> None:
+        self.num_envs = num_envs
+        self._episodes = _Episodes(split, parameters)
+        self.brokers = self._episodes.batch(num_envs, reward)
+        self.single_observation_space, self.single_action_space = _spaces(self._episodes.parameters)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode everywhere."""
+        del options
+        if seed is not None:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+            if len(seeds) != self.num_envs:
+                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
+            for i, own in enumerate(seeds):
+                if own is not None:
+                    self._rngs[i] = seeding.np_random(own)[0]
+        everywhere = np.ones(self.num_envs, np.bool_)
+        self._begin(everywhere)
+        self.brokers.step(np.zeros(self.num_envs, np.int64), everywhere)
+        return self.brokers.observed.features.copy(), {}
+
+    def step(self, actions: npt.ArrayLike) -> tuple[Observation, Rewards, Bools, Bools, dict[str, Any]]:
+        """Send each job to a machine, and advance to the next jobs."""
+        observed = self.brokers.observed
+        begins = observed.over.copy()
+        self._begin(begins)
+        self.brokers.step(actions, begins)
+        truncated = np.zeros(self.num_envs, np.bool_)
+        return observed.features.copy(), observed.rewards.copy(), observed.over.copy(), truncated, {}
+
+    def _begin(self, where: Bools) -> None:
+        for i in np.flatnonzero(where).tolist():
+            self.brokers.begin(i, self._episodes.draw(self._rngs[i]))
+
+
+def _spaces(p: DispatchParameters) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
+    """Return one broker's spaces of observations and actions."""
+    machines = len(p.factors)
+    features = gym.spaces.Box(-_BOUND, _BOUND, (machines * FEATURES,), np.float32)
+    return features, gym.spaces.Discrete(machines)

@@ -1,0 +1,284 @@
+"""Many brokers side by side, each stepped by one decision in one compiled call, for the environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import kernel
+from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.simulator.attributes import ATTRIBUTES, MACHINE, describe
+from gridtune.systems.dispatch.simulator.events import advance, place
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.ordering import follower_of
+from gridtune.systems.dispatch.simulator.predicting import (
+    LEARNED,
+    BrokerState,
+    bare_broker_state,
+    learn,
+    new_broker_state,
+)
+from gridtune.systems.dispatch.simulator.state import (
+    DECIDING,
+    FINISHED,
+    MACHINES,
+    NOBODY,
+    NOW,
+    SLOTS,
+    Site,
+    bare_site,
+    new_site,
+)
+
+__all__ = ["FEATURES", "BrokerBatch", "fill_features"]
+
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+#: What is shown of a job on a machine: all attributes but the machine's number.
+FEATURES = len(ATTRIBUTES) - 1
+#: Seconds are shown as logarithms of 1 + seconds over this.
+_SECOND = 1000.0
+
+
+class Observations(NamedTuple):
+    """The result of a step of `count` brokers.
+
+    Attributes
+    ----------
+    features
+        Shape (count, machines · `FEATURES`), float32; zeros once an episode is over.
+    rewards, over
+        Shape (count,), float64 and bool.
+    """
+
+    features: npt.NDArray[np.float32]
+    rewards: Float64s
+    over: Bools
+
+
+@kernel()
+def site_at(sites, index):
+    """Return one of the stacked sites."""
+    return Site(
+        sites.submit[index],
+        sites.length[index],
+        sites.estimate[index],
+        sites.deadline[index],
+        sites.factor[index],
+        sites.believed[index],
+        sites.lookahead[index],
+        sites.cpus[index],
+        sites.down[index],
+        sites.running[index],
+        sites.waiting[index],
+        sites.backlog[index],
+        sites.head[index],
+        sites.tail[index],
+        sites.first_slot[index],
+        sites.slot[index],
+        sites.after[index],
+        sites.before[index],
+        sites.machine[index],
+        sites.placed[index],
+        sites.start[index],
+        sites.finish[index],
+        sites.end[index],
+        sites.ended[index],
+        sites.change_time[index],
+        sites.change_machine[index],
+        sites.change_kind[index],
+        sites.change_value[index],
+        sites.memory[index],
+    )
+
+
+@kernel()
+def broker_at(brokers, believed, index):
+    """Return one of the stacked brokers; the speed factors are its site's."""
+    return BrokerState(
+        believed,
+        brokers.weight[index],
+        brokers.logs[index],
+        brokers.squares[index],
+        brokers.predicted[index],
+        brokers.ratio[index],
+        brokers.free[index],
+        brokers.counts[index],
+        brokers.forget[index],
+    )
+
+
+@kernel()
+def step_brokers(sites, brokers, actions, restarted, order, due, scale, rows, observed):
+    """Send each site's job to a machine, and advance to its next one.
+
+    Parameters
+    ----------
+    sites, brokers
+        Stacked: every array has the sites as its first dimension.
+    actions
+        Shape (count,), int64: machines.
+    restarted
+        Shape (count,), bool: sites that are at their beginning, and only advance to their first job.
+    order
+        Of the queues.
+    due
+        Shape (count, n), int64: when jobs begin to cost: from their deadline, or from their submission.
+    scale
+        Shape (count,), float64: a second that a job costs is a reward of minus one over this.
+    rows
+        Shape (machines, attributes), float64: scratch.
+    observed
+        The `Observations` to fill in.
+    """
+    for index in range(actions.size):
+        site = bare_site(site_at(sites, index))
+        broker = bare_broker_state(broker_at(brokers, sites.believed[index], index))
+        since, done = site.memory[NOW], site.memory[FINISHED]
+        if not restarted[index]:
+            job, machine = site.memory[DECIDING], actions[index]
+            place(site, job, machine, follower_of(site, job, machine, order))
+        job = advance(site)
+        observed.rewards[index] = 0.0
+        if not restarted[index]:
+            observed.rewards[index] = -_costs(site, due[index], since, done) / scale[index]
+        observed.over[index] = job == NOBODY
+        if job == NOBODY:
+            observed.features[index] = 0.0
+            continue
+        learn(site, broker)
+        describe(site, broker, job, order, rows.shape[1], rows)
+        fill_features(rows, observed.features[index])
+
+
+@kernel()
+def _costs(site, due, since, done):
+    """Return the seconds after their due times that jobs were in the system since then, added up.
+
+    Parameters
+    ----------
+    site, due
+        The site, and each job's due time.
+    since, done
+        The second from which on they count, and how many jobs had ended then.
+    """
+    now, total = site.memory[NOW], 0
+    for ended in range(done, site.memory[FINISHED]):
+        job = site.ended[ended]
+        total += max(0, site.finish[job] - max(due[job], since))
+    for machine in range(site.memory[MACHINES]):
+        job = site.head[machine]
+        while job != NOBODY:
+            total += max(0, now - max(due[job], since))
+            job = site.after[job]
+    for slot in range(site.memory[SLOTS]):
+        job = site.slot[slot]
+        if job != NOBODY:
+            total += max(0, now - max(due[job], since))
+    return total
+
+
+@kernel()
+def fill_features(rows, features):
+    """Write what is shown of a job: `rows`, shape (machines, attributes), `features`, shape (machines · d,).
+
+    Seconds and jobs as sign(x)·log(1 + |x|), seconds in thousands; the speed factor and the slack over the
+    estimate, in turns of the same, as they are.
+    """
+    place = 0
+    for machine in range(rows.shape[0]):
+        for column in range(rows.shape[1]):
+            if column == MACHINE:
+                continue
+            value = rows[machine, column]
+            if column in (0, 1, 4, 5, 7):
+                value /= _SECOND
+            features[place] = np.sign(value) * np.log1p(abs(value))
+            place += 1
+
+
+class BrokerBatch:
+    """Brokers with an episode of jobs each, stepped decision by decision.
+
+    Parameters
+    ----------
+    jobs, machines
+        An episode's jobs, of which all episodes have as many; and the machines of all episodes, which do not
+        change.
+    order
+        Of the queues, as a number.
+    count
+        How many brokers.
+    until_deadline
+        Whether a job costs from its deadline on (tardiness), or from its submission (response time).
+    forget
+        See `gridtune.systems.dispatch.simulator.replay.dispatch`.
+
+    Attributes
+    ----------
+    observed
+        The result of the last step; the next one overwrites it.
+    """
+
+    def __init__(
+        self,
+        jobs: DispatchJobs,
+        machines: Machines,
+        *,
+        order: int,
+        count: int = 1,
+        until_deadline: bool = True,
+        forget: float = 0.95,
+    ) -> None:
+        if len(machines.changes.time):
+            raise SimulationError("the machines of an environment neither change nor fail", field="mean_up")
+        self._machines, self._order = machines, order
+        self._until_deadline, self._forget = until_deadline, forget
+        site = new_site(jobs, machines)
+        broker = new_broker_state(site, LEARNED, forget)
+        self._sites = Site(*_stacked(site, count))
+        self._brokers = BrokerState(*_stacked(broker, count))
+        self._due, self._scale = np.zeros((count, len(jobs)), np.int64), np.ones(count)
+        self._rows = np.zeros((len(machines), len(ATTRIBUTES)))
+        self._nobody = np.zeros(count, np.bool_)
+        self.observed = Observations(
+            np.zeros((count, len(machines) * FEATURES), np.float32),
+            np.zeros(count),
+            np.zeros(count, np.bool_),
+        )
+
+    def begin(self, index: int, jobs: DispatchJobs) -> None:
+        """Take a broker to the beginning of an episode of these jobs."""
+        site = new_site(jobs, self._machines)
+        for mine, column in zip(self._sites, site, strict=True):
+            mine[index] = column
+        for mine, column in zip(self._brokers, new_broker_state(site, LEARNED, self._forget), strict=True):
+            mine[index] = column
+        self._due[index] = jobs.deadline if self._until_deadline else jobs.submit
+        self._scale[index] = len(jobs) * jobs.length.mean()
+
+    def step(self, actions: npt.ArrayLike, begun: Bools | None = None) -> None:
+        """Send the jobs to machines, shape (count,); those that have just begun advance to their first."""
+        step_brokers(
+            self._sites,
+            self._brokers,
+            np.ascontiguousarray(actions, np.int64),
+            self._nobody if begun is None else begun,
+            self._order,
+            self._due,
+            self._scale,
+            self._rows,
+            self.observed,
+        )
+
+    def outcome(self, index: int = 0) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the machines of a broker's jobs and when they ended."""
+        return self._sites.machine[index].copy(), self._sites.finish[index].copy()
+
+
+def _stacked(columns: Iterable[npt.NDArray[Any]], count: int) -> list[Any]:
+    return [np.repeat(column[None], count, 0) for column in columns]

@@ -1,0 +1,86 @@
+"""The broker's environment: a rule played in it is that rule, and its rewards are the tardiness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gridtune.errors import SimulationError
+from gridtune.systems.dispatch.environment import DispatchEnv, DispatchVectorEnv
+from gridtune.systems.dispatch.simulator.batch import FEATURES
+from gridtune.systems.dispatch.simulator.model import Machines
+from gridtune.systems.dispatch.simulator.replay import dispatch
+from tests.systems.dispatch.simulator.test_twin import make_jobs
+
+FACTORS = (1.5, 0.5, 1.0)
+SHAPE: dict[str, Any] = {"batch_jobs": 120, "factors": FACTORS, "cpus": 2}
+
+
+def play(env: DispatchEnv, jobs: Any, choose: Callable[[int, np.ndarray], int]) -> tuple[Any, Any, float]:
+    """Play an episode; return machines, ends and the sum of rewards."""
+    seen, _ = env.reset(seed=0, options={"jobs": jobs})
+    total, over = 0.0, False
+    for job in range(len(jobs)):
+        assert not over
+        seen, reward, over, _, _ = env.step(choose(job, seen.reshape(-1, FEATURES)))
+        total += reward
+    assert over
+    return *env.brokers.outcome(), total
+
+
+def earliest_end(job: int, shown: np.ndarray) -> int:
+    """Where tardiness grows least; of equals where it ends first: the last two of eight features."""
+    growth = np.where(shown[:, 7] < 0, -shown[:, 7], 0)
+    return int(np.lexsort((shown[:, 6], growth))[0])
+
+
+@pytest.mark.parametrize("error", [0.0, 0.7])
+@pytest.mark.parametrize("reward", ["tardiness", "response"])
+def test_a_rule_that_is_played_is_the_rule(error, reward):
+    env = DispatchEnv(reward=reward, order="fifo", **SHAPE)
+    machines = Machines(np.array(FACTORS), np.full(3, 2))
+    rules = {
+        "round_robin": lambda job, _: job % 3,
+        # By learned speeds, as the environment shows them.
+        "erd": earliest_end,
+    }
+    for seed in range(3):
+        jobs = make_jobs(np.random.default_rng(seed), 120, 400, error)
+        for rule, choose in rules.items():
+            machine, finish, total = play(env, jobs, choose)
+            expected = dispatch(jobs, machines, rule=rule, speeds="learned", rng=np.random.default_rng(0))
+            np.testing.assert_array_equal(machine, expected.machine)
+            np.testing.assert_array_equal(finish, expected.finish)
+            due = jobs.deadline if reward == "tardiness" else jobs.submit
+            cost = np.maximum(0, finish - due).mean() / jobs.length.mean()
+            assert total == pytest.approx(-cost)
+
+
+def test_episodes_come_from_the_first_part_of_a_log():
+    env = DispatchEnv(trace="quickstart", split=0.1, batches=2, batch_jobs=30, factors=FACTORS)
+    env.reset(seed=3)
+    steps, over = 0, False
+    while not over:
+        over = env.step(steps % 3)[2]
+        steps += 1
+    assert steps == 60
+    with pytest.raises(SimulationError, match="too few for episodes of 60"):
+        DispatchEnv(trace="quickstart", split=0.001, batches=2, batch_jobs=30)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_jobs": 10}, "no jobs to learn from"),
+        ({"mean_up": 1000.0, "mean_down": 10.0}, "neither change nor fail"),
+        ({"reward": "money"}, "must be 'tardiness' or 'response'"),
+        ({"split": 0.0}, "above 0"),
+    ],
+)
+def test_what_an_environment_cannot_have_is_refused(options, message):
+    for make in (DispatchEnv, DispatchVectorEnv):
+        with pytest.raises(SimulationError, match=message):
+            make(**options)
