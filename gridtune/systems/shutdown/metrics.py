@@ -84,6 +84,13 @@ def _measures() -> dict[str, ShutdownMeasure]:
         "energy_total": _energy(
             "min", "waste + energy of computing and of sleeping nodes", "sum", source=model
         ),
+        "energy_total_per_day": _energy(
+            "min",
+            "mean over days of waste + energy of computing and of sleeping nodes",
+            "mean",
+            column="energy_total",
+            source=model,
+        ),
         "energy_total_reported": _energy(
             "none",
             "waste as the paper's monitor reports it + energy of sleeping nodes + "
@@ -198,6 +205,13 @@ def _measures() -> dict[str, ShutdownMeasure]:
             "jobs", "none", "jobs submitted by the end of the day", "sum", source="gridtune"
         ),
         "jobs_started": ShutdownMeasure("jobs", "max", "jobs started", "sum", source="gridtune"),
+        "jobs_never_started": ShutdownMeasure(
+            "jobs",
+            "min",
+            "jobs submitted before the end of the day that did not start",
+            "sum",
+            source="gridtune",
+        ),
         "jobs_finished": ShutdownMeasure(
             "jobs", "max", "jobs that ended within their day", "sum", source="gridtune"
         ),
@@ -330,6 +344,7 @@ def _waits(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Colu
         "qos_delay_all_minutes": mean(excess, late_all, 0.0),
         "jobs": counted(submitted),
         "jobs_started": counted(started),
+        "jobs_never_started": counted(waiting),
         "jobs_finished": counted(finished),
         "jobs_rejected": counted(submitted & ~fits),
     }

@@ -30,15 +30,16 @@ _POWER = {
 }
 #: The policies that a parameter belongs to, where that is not all of them.
 _POLICIES_OF = {
-    "timeout": ("timeout", "adaptive"),
-    "max_stretch": ("oracle", "adaptive"),
+    "timeout": ("timeout", "adaptive", "lookahead"),
+    "max_stretch": ("oracle", "adaptive", "lookahead"),
     **dict.fromkeys(
         (
             *("max_wait", "eagerness", "max_queue", "rush_timeout", "rush_jobs", "rush_minutes"),
             *("pool", "pool_from", "pool_until"),
         ),
-        ("adaptive",),
+        ("adaptive", "lookahead"),
     ),
+    **dict.fromkeys(("first_guess", "growth", "margin", "late_cost"), ("lookahead",)),
 }
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
@@ -89,16 +90,17 @@ class ShutdownParameters(LogParameters):
         USUAL_UNITS[1], description="Batsim files: flops that a processor computes per time unit"
     )
 
-    policy: Literal["timeout", "adaptive", "oracle", "random", "always_on", "ppo"] = Field(
+    policy: Literal["timeout", "adaptive", "lookahead", "oracle", "random", "always_on", "ppo"] = Field(
         "timeout",
         description="timeout: switch nodes off after some idle minutes; adaptive: let jobs wait for nodes "
-        "that are on; oracle: the paper's OR*, which knows run times; random: a random reservation every "
+        "that are on; lookahead: adaptive, unless a simulation of what is known finds something cheaper; "
+        "oracle: the paper's OR*, which knows run times; random: a random reservation every "
         "minute; always_on: switch nothing off; ppo: a trained network",
     )
     timeout: Whole | None = Field(
         None,
-        description="with policy=timeout and adaptive: idle minutes before a node is switched off; "
-        "default 1, with adaptive 0",
+        description="with policy=timeout, adaptive and lookahead: idle minutes before a node is switched "
+        "off; default 1, with adaptive and lookahead 0",
     )
     checkpoint: str | None = Field(
         None,
@@ -111,37 +113,66 @@ class ShutdownParameters(LogParameters):
     )
     max_stretch: Annotated[float, Field(ge=0)] | None = Field(
         None,
-        description="with policy=oracle and adaptive: longest wait of a job, as a share of its walltime; "
-        "default: tau",
+        description="with policy=oracle, adaptive and lookahead: longest wait of a job, as a share of its "
+        "walltime; default: tau",
     )
     max_wait: Whole | None = Field(
-        None, description="with policy=adaptive: longest wait of a job, in minutes; default 60"
+        None,
+        description="with policy=adaptive and lookahead: longest wait of a job, in minutes; default 60, with "
+        "lookahead no limit",
     )
     eagerness: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None,
-        description="with policy=adaptive: a job that could wait starts anyway if at most this share of its "
-        "cores has to be switched on; default 0.6",
+        description="with policy=adaptive and lookahead: a job that could wait starts anyway if at most this "
+        "share of its cores has to be switched on; default 0.6",
     )
     max_queue: Whole | None = Field(
         None,
-        description="with policy=adaptive: with more jobs waiting, no job has to wait; default: no limit",
+        description="with policy=adaptive and lookahead: with more jobs waiting, no job has to wait; "
+        "default: no limit",
     )
     rush_timeout: Whole | None = Field(
-        None, description="with policy=adaptive: timeout in a rush, if it is longer; default 0"
+        None, description="with policy=adaptive and lookahead: timeout in a rush, if it is longer; default 0"
     )
     rush_jobs: Whole | None = Field(
         None,
-        description="with policy=adaptive: a rush is at least this many submissions within rush_minutes; "
-        "default: never",
+        description="with policy=adaptive and lookahead: a rush is at least this many submissions within "
+        "rush_minutes; default: never",
     )
-    rush_minutes: Whole | None = Field(None, description="with policy=adaptive: see rush_jobs; default 10")
+    rush_minutes: Whole | None = Field(
+        None, description="with policy=adaptive and lookahead: see rush_jobs; default 10"
+    )
     pool: Whole | None = Field(
         None,
-        description="with policy=adaptive: idle nodes that stay on from pool_from until pool_until; "
-        "default 0",
+        description="with policy=adaptive and lookahead: idle nodes that stay on from pool_from until "
+        "pool_until; default 0",
     )
-    pool_from: Hour | None = Field(None, description="with policy=adaptive: hour of the day; default 0")
-    pool_until: Hour | None = Field(None, description="with policy=adaptive: hour of the day; default 24")
+    pool_from: Hour | None = Field(
+        None, description="with policy=adaptive and lookahead: hour of the day; default 0"
+    )
+    pool_until: Hour | None = Field(
+        None, description="with policy=adaptive and lookahead: hour of the day; default 24"
+    )
+    first_guess: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None,
+        description="with policy=lookahead: share of its walltime that a job is guessed to take if its user "
+        "has no earlier one; default 0.2",
+    )
+    growth: Annotated[float, Field(ge=1, le=1000)] | None = Field(
+        None,
+        description="with policy=lookahead: multiple of its age that a job is guessed to take once it has "
+        "run for longer than guessed; default 3",
+    )
+    margin: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        None,
+        description="with policy=lookahead: energy that another choice than the adaptive rule's has to save, "
+        "as a share of a boot and a shutdown; default 0.5",
+    )
+    late_cost: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        None,
+        description="with policy=lookahead: cost of a job that becomes late, in boots and shutdowns; "
+        "default 2",
+    )
     tau: Annotated[float, Field(ge=0)] = Field(
         0.5, description="a job is late once it has waited this share of its walltime (the paper's τ)"
     )

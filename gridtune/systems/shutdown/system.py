@@ -33,7 +33,7 @@ from gridtune.systems.shutdown.simulator.bounds import least_waste_of_starts
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
+from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule, LookaheadRule
 from gridtune.systems.shutdown.trained import find_policy
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.joining import is_joined, joined_parts
@@ -43,11 +43,12 @@ __all__ = ["CLUSTERS", "ShutdownParameters", "ShutdownSystem"]
 
 #: Metrics as the paper's own monitor reports them.
 _REPORTED = ("energy_waste_reported", "energy_total_reported")
-#: Parameters that are passed to the adaptive rule.
+#: Parameters that are passed to the adaptive rule, and the further ones of the rule that looks ahead.
 _ADAPTIVE = (
     *("timeout", "max_wait", "eagerness", "max_queue"),
     *("rush_timeout", "rush_jobs", "rush_minutes", "pool", "pool_from", "pool_until"),
 )
+_LOOKAHEAD = (*_ADAPTIVE, "first_guess", "growth", "margin", "late_cost")
 
 
 class ShutdownSystem(System):
@@ -176,10 +177,13 @@ def _max_stretch(parameters: ShutdownParameters) -> float:
 
 def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, streams: Streams) -> Any:
     """Return the rule as `replay` takes it: a name, an adaptive rule, or the actions themselves."""
-    if parameters.policy == "adaptive":
-        values = {name: getattr(parameters, name) for name in _ADAPTIVE}
+    if parameters.policy in ("adaptive", "lookahead"):
+        rule, names = (
+            (AdaptiveRule, _ADAPTIVE) if parameters.policy == "adaptive" else (LookaheadRule, _LOOKAHEAD)
+        )
+        values = {name: getattr(parameters, name) for name in names}
         set_values = {name: value for name, value in values.items() if value is not None}
-        return AdaptiveRule(max_stretch=_max_stretch(parameters), **set_values)
+        return rule(max_stretch=_max_stretch(parameters), **set_values)
     if parameters.policy == "random":
         shape = (len(days), parameters.minutes)
         return streams("reservations").integers(0, platform.nodes, shape, endpoint=True)

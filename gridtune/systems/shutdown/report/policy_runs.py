@@ -22,11 +22,18 @@ Column = npt.NDArray[Any]
 #: The paper's groups of days by their share of sequential submissions, per cent.
 GROUPS = ("[0, 25)", "[25, 50)", "[50, 75)", "[75, 100)", "100")
 #: The order of policies in tables and figures; figures show no others if there are at least two of them.
-_ORDER = ("T(0)", "T(1)", "T(5)", "OR*", "adaptive", "PPO")
+_ORDER = ("T(0)", "T(1)", "T(5)", "OR*", "adaptive", "lookahead", "PPO")
 #: The most policies in a table, and in a figure.
 _MOST_TABULATED, _MOST_SHOWN = 14, 6
 _SHAPE = ("platform", "nodes", "cores_per_node")
-_NAMES = {"oracle": "OR*", "adaptive": "adaptive", "ppo": "PPO", "random": "random", "always_on": "always on"}
+_NAMES = {
+    "lookahead": "lookahead",
+    "oracle": "OR*",
+    "adaptive": "adaptive",
+    "ppo": "PPO",
+    "random": "random",
+    "always_on": "always on",
+}
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from gridtune.systems.shutdown.simulator.state import (
     WAITING,
 )
 
-__all__ = ["adaptive_reservation"]
+__all__ = ["adaptive_reservation", "best_reservation", "kept_on", "pressing_jobs"]
 
 MINUTES_AN_HOUR, HOURS_A_DAY = 60, 24
 
@@ -56,14 +56,15 @@ def adaptive_reservation(cluster, jobs, numbers):
     unallocated = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
     reserved = unallocated
     if cluster.memory[CANDIDATES] > 0:
-        reserved = _best(cluster, jobs, numbers, unallocated)
-    return min(reserved, unallocated - _kept_on(cluster, jobs, numbers))
+        reserved = best_reservation(cluster, jobs, numbers, unallocated)
+    return min(reserved, unallocated - kept_on(cluster, jobs, numbers))
 
 
 @kernel()
-def _best(cluster, jobs, numbers, unallocated):
+def best_reservation(cluster, jobs, numbers, unallocated):
+    """Return the best reservation while jobs wait, without regard to nodes that are kept on."""
     memory, size = cluster.memory, cluster.cores
-    awake, pressing = _free_awake(cluster), _pressing(cluster, jobs, numbers)
+    awake, pressing = _free_awake(cluster), pressing_jobs(cluster, jobs, numbers)
     most = unallocated
     if memory[PROMISE] == 0:
         # Nodes promised to the oldest job cannot be reserved.
@@ -101,7 +102,7 @@ def _free_awake(cluster):
 
 
 @kernel()
-def _pressing(cluster, jobs, numbers):
+def pressing_jobs(cluster, jobs, numbers):
     """Return as bits which candidates would reach their limit if they waited another minute and a boot."""
     memory, marks = cluster.memory, 0
     crowded = memory[WAITING] > numbers[MAX_QUEUE]
@@ -114,7 +115,7 @@ def _pressing(cluster, jobs, numbers):
 
 
 @kernel()
-def _kept_on(cluster, jobs, numbers):
+def kept_on(cluster, jobs, numbers):
     """Return how many idle nodes to keep on: those that have not reached the timeout, and the pool."""
     memory = cluster.memory
     timeout = numbers[TIMEOUT_MINUTES]

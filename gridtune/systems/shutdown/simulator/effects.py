@@ -38,7 +38,7 @@ from gridtune.systems.shutdown.simulator.state import (
     WAITING,
 )
 
-__all__ = ["GLOBALS", "LARGEST", "PER_ACTION", "PER_JOB", "has_choice", "observe_effects"]
+__all__ = ["GLOBALS", "LARGEST", "PER_ACTION", "PER_JOB", "has_choice", "most_reserved", "observe_effects"]
 
 GLOBALS, PER_JOB, PER_ACTION = 34, 8, 14
 #: The largest value in an observation.
@@ -170,7 +170,7 @@ def _observe_candidates(cluster, jobs, row, at):
 
 
 @kernel()
-def _most_reserved(cluster, jobs):
+def most_reserved(cluster, jobs):
     """Return the maximum that larger reservations are cut to."""
     memory, vacant = cluster.memory, cluster.vacant
     most = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
@@ -196,7 +196,7 @@ def has_choice(cluster, jobs):
     memory, vacant = cluster.memory, cluster.vacant
     if memory[CANDIDATES] == 0:
         return vacant[ON] > 0
-    most = _most_reserved(cluster, jobs)
+    most = most_reserved(cluster, jobs)
     if most > vacant[SLEEPING] + vacant[SWITCHING_OFF]:
         return True
     marks = _marks(cluster, jobs, most)
@@ -214,7 +214,7 @@ def _observe_actions(cluster, jobs, row, at):
         row[place] = 0.0
     asleep = vacant[SLEEPING] + vacant[SWITCHING_OFF]
     off_before, marks_before = -1, -1
-    reserved = _most_reserved(cluster, jobs)
+    reserved = most_reserved(cluster, jobs)
     while reserved >= 0:
         off = max(reserved - asleep, 0)
         marks = _marks(cluster, jobs, reserved) if memory[CANDIDATES] > 0 else 0

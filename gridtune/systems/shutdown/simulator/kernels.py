@@ -6,8 +6,9 @@ import numpy as np
 
 from gridtune.core.compiled import array_at, bare, kernel, section
 from gridtune.systems.shutdown.simulator.effects import has_choice, observe_effects
+from gridtune.systems.shutdown.simulator.lookahead import lookahead_reservation
 from gridtune.systems.shutdown.simulator.observing import Scales, observe
-from gridtune.systems.shutdown.simulator.rule_parameters import RECORDED_ACTIONS
+from gridtune.systems.shutdown.simulator.rule_parameters import LOOKAHEAD, RECORDED_ACTIONS
 from gridtune.systems.shutdown.simulator.rules import decide
 from gridtune.systems.shutdown.simulator.state import (
     COMPUTING,
@@ -129,6 +130,7 @@ def replay_days(settings, table, arena, days, rule, numbers, actions, outcome, r
         A `Record` to fill in, of shape (n, minutes, …), or with n = 0 for none.
     """
     cluster = cluster_at(settings, arena, 0)
+    guesses = np.zeros(table.first[-1] + 1, np.int64)
     recording = record.minutes.shape[0] > 0
     for row in range(days.size):
         day = days[row]
@@ -141,8 +143,10 @@ def replay_days(settings, table, arena, days, rule, numbers, actions, outcome, r
             if until > memory[NOW]:
                 add_minutes(cluster, until - memory[NOW])
             now = memory[NOW]
-            if rule == RECORDED_ACTIONS:  # noqa: SIM108 (a line each)
+            if rule == RECORDED_ACTIONS:
                 action = actions[row, now]
+            elif rule == LOOKAHEAD:
+                action = lookahead_reservation(settings, arena, jobs, bare(guesses), numbers, horizon)
             else:
                 action = decide(cluster, jobs, rule, numbers)
             reward = act(cluster, jobs, action)

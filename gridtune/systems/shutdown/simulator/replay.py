@@ -16,10 +16,12 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.rule_parameters import (
     ADAPTIVE,
     ALWAYS_ON,
+    LOOKAHEAD,
     ORACLE,
     RECORDED_ACTIONS,
     TIMEOUT,
     AdaptiveRule,
+    LookaheadRule,
     simple_numbers,
 )
 from gridtune.systems.shutdown.simulator.state import TOTALS
@@ -94,7 +96,7 @@ def replay(
     replay_days(
         model.settings,
         model.table,
-        model.arena(1),
+        model.arena(2),
         np.arange(count),
         rule_number,
         rule.numbers() if isinstance(rule, AdaptiveRule) else simple_numbers(timeout, max_stretch),
@@ -107,7 +109,7 @@ def replay(
 
 def _as_actions(rule: Rule | AdaptiveRule | Int64s, days: int, minutes: int) -> tuple[int, Int64s]:
     if isinstance(rule, AdaptiveRule):
-        return ADAPTIVE, np.zeros((0, 0), np.int64)
+        return LOOKAHEAD if isinstance(rule, LookaheadRule) else ADAPTIVE, np.zeros((0, 0), np.int64)
     if isinstance(rule, str):
         if rule not in _RULES:
             raise SimulationError(f"no rule is named {rule!r}", hint=f"one of {', '.join(_RULES)}")

@@ -13,6 +13,11 @@ __all__ = [
     "ADAPTIVE",
     "ALWAYS_ON",
     "EAGERNESS",
+    "FIRST_GUESS",
+    "GROWTH",
+    "LATE_COST",
+    "LOOKAHEAD",
+    "MARGIN",
     "MAX_QUEUE",
     "MAX_STRETCH",
     "MAX_WAIT",
@@ -28,11 +33,12 @@ __all__ = [
     "TIMEOUT",
     "TIMEOUT_MINUTES",
     "AdaptiveRule",
+    "LookaheadRule",
     "simple_numbers",
 ]
 
 #: Rules: reserve nothing; a timeout; the oracle OR*; an array of actions; the adaptive rule.
-ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE = range(5)
+ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE, LOOKAHEAD = range(6)
 
 #: Indices of the parameters. A timeout takes the first, the oracle the second, the adaptive rule all.
 (
@@ -47,8 +53,12 @@ ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE = range(5)
     POOL,
     POOL_FROM,
     POOL_UNTIL,
+    FIRST_GUESS,
+    GROWTH,
+    MARGIN,
+    LATE_COST,
     NUMBERS,
-) = range(12)
+) = range(16)
 
 
 def simple_numbers(timeout: float, max_stretch: float) -> npt.NDArray[np.float64]:
@@ -106,4 +116,29 @@ class AdaptiveRule:
 
     def numbers(self) -> npt.NDArray[np.float64]:
         """Return the array that the kernels take: shape (`NUMBERS`,)."""
-        return np.array([float(getattr(self, field.name)) for field in fields(self)])
+        numbers = np.zeros(NUMBERS)
+        numbers[: len(fields(self))] = [float(getattr(self, field.name)) for field in fields(self)]
+        return numbers
+
+
+@dataclass(frozen=True)
+class LookaheadRule(AdaptiveRule):
+    """Parameters of the rule that plays each choice forward: those of the adaptive rule, and of its guesses.
+
+    Attributes
+    ----------
+    first_guess
+        Share of its walltime that a job is guessed to take if its user has no previous job.
+    growth
+        Multiple of its age that a job is guessed to take once it has run for longer than guessed.
+    margin
+        Energy that another choice than the adaptive rule's has to save, as a share of a boot and a shutdown.
+    late_cost
+        Cost of a job that starts late, in boots and shutdowns.
+    """
+
+    max_wait: float = np.inf
+    first_guess: float = 0.2
+    growth: float = 3.0
+    margin: float = 0.5
+    late_cost: float = 2.0

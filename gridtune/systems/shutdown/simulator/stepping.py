@@ -41,6 +41,7 @@ from gridtune.systems.shutdown.simulator.state import (
 __all__ = [
     "act",
     "add_minutes",
+    "apply",
     "is_over",
     "pass_minute",
     "quiet_until",
@@ -92,6 +93,15 @@ def step_cluster(cluster, jobs, horizon, action):
 @kernel()
 def act(cluster, jobs, action):
     """Take the decisions of the minute: reserve, schedule, start; return the reward."""
+    apply(cluster, jobs, action)
+    reward = _reward(cluster, jobs)
+    cluster.score[0] += reward
+    return reward
+
+
+@kernel()
+def apply(cluster, jobs, action):
+    """Reserve, schedule and start, without the reward."""
     memory = cluster.memory
     _reserve(cluster, jobs, action)
     if memory[CANDIDATES] > 0:
@@ -101,9 +111,6 @@ def act(cluster, jobs, action):
                 allocate(cluster, jobs, cluster.selected[place])
             start_ready(cluster, jobs)
             refresh_candidates(cluster)
-    reward = _reward(cluster, jobs)
-    cluster.score[0] += reward
-    return reward
 
 
 @kernel()

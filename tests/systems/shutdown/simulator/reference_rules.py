@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 from gridtune.systems.shutdown.simulator.reference import (
@@ -13,7 +14,7 @@ from gridtune.systems.shutdown.simulator.reference import (
     ReferenceJob,
 )
 
-__all__ = ["ReferenceAdaptive", "ReferenceOracle", "ReferenceTimeout"]
+__all__ = ["ReferenceAdaptive", "ReferenceLookahead", "ReferenceOracle", "ReferenceTimeout"]
 
 
 class ReferenceTimeout:
@@ -172,3 +173,95 @@ class ReferenceAdaptive:
         young = sum(cluster.now - self.idle_since[node] < timeout for node in idle)
         in_hours = self.hours[0] <= cluster.now // 60 % 24 < self.hours[1]
         return max(young, min(int(self.pool), len(idle))) if in_hours else young
+
+
+class ReferenceLookahead(ReferenceAdaptive):
+    """Play choices forward, the adaptive rule after them: see `LookaheadRule` in `rule_parameters`."""
+
+    def __init__(
+        self, *, first_guess: float, growth: float, margin: float, late_cost: float, **adaptive: float
+    ) -> None:
+        super().__init__(**adaptive)
+        self.first_guess, self.growth, self.margin, self.late_cost = first_guess, growth, margin, late_cost
+
+    def __call__(self, cluster: ReferenceCluster) -> int:
+        """Return how many nodes to keep reserved."""
+        usual = super().__call__(cluster)
+        if not cluster.queue:
+            return usual
+        unheld = [node for node in range(cluster.nodes) if cluster.available(node)]
+        kept = self.kept(cluster, [node for node in unheld if cluster.powered[node] == IDLE])
+        best, most = self.best(cluster, len(unheld)), len(unheld)
+        if cluster.queue[0].promise == 0:
+            most = min(most, cluster.nodes - math.ceil(cluster.queue[0].cores / cluster.cores))
+        started = before = set(map(id, self.dry_pass(cluster, best)))
+        pressed = self.urgent(cluster, best)
+        least = self.cost(cluster, best) - self.margin * self.cycle(cluster)
+        for reserved in range(most, -1, -1):
+            jobs = set(map(id, self.dry_pass(cluster, reserved)))
+            if jobs not in (started, before) and self.urgent(cluster, reserved) >= pressed:
+                cost = self.cost(cluster, reserved)
+                if cost < least:
+                    best, least = reserved, cost
+            before = jobs
+            if len(jobs) == len(cluster.candidates()):
+                break
+        return min(best, len(unheld) - kept)
+
+    def urgent(self, cluster: ReferenceCluster, reserved: int) -> int:
+        """Return the cores of the jobs that start and may not wait any longer."""
+        return sum(job.cores for job in self.dry_pass(cluster, reserved) if self.presses(cluster, job))
+
+    def cycle(self, cluster: ReferenceCluster) -> float:
+        """Return the energy of a boot and a shutdown."""
+        on, off = (self.share(cluster, name) for name in ("switching_on", "switching_off"))
+        return on * cluster.minutes["on"] + off * cluster.minutes["off"]
+
+    def share(self, cluster: ReferenceCluster, state: str) -> float:
+        """Return a state's power as a share of the largest wasted one."""
+        return cluster.watts[state] / max(
+            cluster.watts[name] for name in ("idle", "switching_on", "switching_off")
+        )
+
+    def guess(self, cluster: ReferenceCluster, job: ReferenceJob) -> int:
+        """Return how long a job is guessed to take."""
+        ended = [
+            (other.finish, other.start, other.finish - other.start)
+            for other in cluster.jobs
+            if other.user == job.user and other.finish is not None and other.start is not None
+        ]
+        age = 0 if job.start is None else cluster.now - job.start
+        took = max(ended)[2] if ended else -1
+        if took <= age:
+            took = max(int(job.walltime * self.first_guess), int(age * self.growth))
+        return min(max(took, age + 1), job.walltime)
+
+    def cost(self, cluster: ReferenceCluster, action: int) -> float:
+        """Return the cost of an action that the adaptive rule follows, on a copy without the future."""
+        played, rule = copy.deepcopy(cluster), copy.copy(self)
+        rule.idle_since = dict(self.idle_since)
+        played.node_minutes, played.coming = [0] * 5, []
+        played.jobs = [job for job in played.jobs if job.submit <= played.now]
+        for job in (*played.queue, *played.ready, *played.running):
+            job.run = self.guess(cluster, job)
+        patient = [job for job in played.queue if played.now - job.submit < played.tau * job.walltime]
+        while played.now < played.horizon:
+            played.step(action)
+            if not played.queue and not played.ready:
+                break
+            action = ReferenceAdaptive.__call__(rule, played)
+        on = sum(state in (IDLE, SWITCHING_ON) for state in played.powered) * played.minutes["off"]
+        off = sum(
+            until - played.now
+            for until, state in zip(played.until, played.powered, strict=True)
+            if state == SWITCHING_OFF
+        )
+        late = sum(
+            job.start is not None and job.start - job.submit >= played.tau * job.walltime for job in patient
+        )
+        idle, switching_on, switching_off = (
+            self.share(cluster, name) for name in ("idle", "switching_on", "switching_off")
+        )
+        wasted = idle * played.node_minutes[IDLE] + switching_on * played.node_minutes[SWITCHING_ON]
+        wasted += switching_off * (played.node_minutes[SWITCHING_OFF] + on + off)
+        return wasted + late * self.late_cost * self.cycle(cluster)

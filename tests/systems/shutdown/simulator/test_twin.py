@@ -16,9 +16,10 @@ from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
 from gridtune.systems.shutdown.simulator.reference import reference_day
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
+from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule, LookaheadRule
 from tests.systems.shutdown.simulator.reference_rules import (
     ReferenceAdaptive,
+    ReferenceLookahead,
     ReferenceOracle,
     ReferenceTimeout,
 )
@@ -155,6 +156,37 @@ def test_adaptive_rules(case, numbers):
     platform, days, tau, variant = case
     live = lambda twin, day: reference_day(twin, ReferenceAdaptive(**numbers))  # noqa: E731
     expect_equal(days, platform, tau, variant, live, rule=AdaptiveRule(**numbers))
+
+
+guesses = st.fixed_dictionaries(
+    {
+        "first_guess": st.sampled_from([0.1, 0.5, 1.0]),
+        "growth": st.sampled_from([1.0, 2.0, 5.0]),
+        "margin": st.sampled_from([0.0, 0.3, 1.0]),
+        "late_cost": st.sampled_from([0.0, 1.0, 3.0]),
+    }
+)
+
+
+@given(cases(), adaptive_rules, guesses)
+@settings(max_examples=25, deadline=None)
+def test_lookahead_rules(case, numbers, guesses):
+    platform, days, tau, variant = case
+    rule = numbers | guesses
+    live = lambda twin, day: reference_day(twin, ReferenceLookahead(**rule))  # noqa: E731
+    expect_equal(days, platform, tau, variant, live, rule=LookaheadRule(**rule))
+
+
+def test_lookahead_does_not_know_run_times_or_what_comes():
+    # Nothing of what is decided before minute 60 changes with run times and submissions after it.
+    jobs = [(0, 4, 40, 70, 0), (1, 2, 60, 70, 1), (3, 2, 50, 70, 2), (5, 4, 30, 70, 0)]
+    other = [(*job[:3], 500, job[4]) for job in jobs] + [(61, 4, 10, 3, 1)]
+    platform = Platform(4, 2)
+    actions = [
+        replay(make_days([day], MINUTES), platform, rule=LookaheadRule(), record=True)[1].minutes[0, :60, 0]
+        for day in (jobs, other)
+    ]
+    assert (actions[0] == actions[1]).all()
 
 
 @given(cases())
