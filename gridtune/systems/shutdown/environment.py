@@ -75,9 +75,13 @@ def _batch(
     frames: int,
     view: View,
     decisions: bool,
+    chain: int,
 ) -> ClusterBatch:
+    read = days if isinstance(days, Days) else read_training_days(str(days))
+    if chain < 1:
+        raise SimulationError(f"must be at least 1, but got {chain}", field="chain")
     return ClusterBatch(
-        days if isinstance(days, Days) else read_training_days(str(days)),
+        read if chain == 1 else read.chained(chain),
         platform,
         count=count,
         tau=tau,
@@ -103,6 +107,8 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
     `gridtune.systems.shutdown.simulator.observing`, or the last `frames` observations, with zeros before the
     first. Reward: minus the minute's waste, as a share of the largest possible, minus the late requests that
     the variant counts. The episode terminates at the end of the day; every day begins with all nodes asleep.
+    With `chain` days in an episode time goes on at midnight, and the episode is truncated at its end, so that
+    an agent gains nothing by what it puts off until then.
 
     Parameters
     ----------
@@ -120,6 +126,8 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
     decisions
         With `view="effects"`: a step lasts until reservations differ in their effects.
         The info `minutes` says how many minutes it took.
+    chain
+        Days in an episode: each day is followed by others (`Days.chained`).
     draw
         `days`: all days are equally likely. `groups`: first draw a group of days by share of sequential
         submissions, then a day of it, as the paper's authors do.
@@ -137,9 +145,11 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
         frames: int = 1,
         view: View = "paper",
         decisions: bool = False,
+        chain: int = 1,
         draw: Draw = "days",
     ) -> None:
-        self._batch = batch = _batch(days, platform, 1, tau, variant, frames, view, decisions)
+        self._batch = batch = _batch(days, platform, 1, tau, variant, frames, view, decisions, chain)
+        self._chain = chain
         self._draws, self._decisions = _Draws(batch.days, draw), decisions
         self.observation_space, self.action_space = _spaces(batch)
 
@@ -165,7 +175,9 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
         before = batch.now[0]
         batch.step(None)
         info = {"minutes": int(batch.now[0] - before)} if self._decisions else {}
-        return batch.observations[0].copy(), float(batch.rewards[0]), bool(batch.over[0]), False, info
+        over = bool(batch.over[0])
+        terminated, truncated = (over, False) if self._chain == 1 else (False, over)
+        return batch.observations[0].copy(), float(batch.rewards[0]), terminated, truncated, info
 
 
 class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
@@ -178,7 +190,7 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
     ----------
     num_envs
         Number of clusters.
-    days, platform, tau, variant, frames, view, decisions, draw
+    days, platform, tau, variant, frames, view, decisions, chain, draw
         As of `ShutdownEnv`.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
@@ -200,11 +212,12 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
         frames: int = 1,
         view: View = "paper",
         decisions: bool = False,
+        chain: int = 1,
         draw: Draw = "days",
         copy: bool = True,
     ) -> None:
-        self.num_envs, self._copy = num_envs, copy
-        self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view, decisions)
+        self.num_envs, self._copy, self._chain = num_envs, copy, chain
+        self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view, decisions, chain)
         self._draws, self._decisions = _Draws(batch.days, draw), decisions
         observations, actions = _spaces(batch)
         self.single_observation_space, self.single_action_space = observations, actions
@@ -255,7 +268,8 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
         rewards, over, cut = batch.rewards, batch.over, self._never
         if self._copy:
             rewards, over, cut = rewards.copy(), over.copy(), cut.copy()
-        return self._observations(), rewards, over, cut, info
+        terminated, truncated = (over, cut) if self._chain == 1 else (cut, over)
+        return self._observations(), rewards, terminated, truncated, info
 
     def _observations(self) -> Floats:
         return self._batch.observations.copy() if self._copy else self._batch.observations

@@ -18,7 +18,11 @@ import numpy.typing as npt
 from gridtune.core.measure import Direction, Measure
 from gridtune.core.system import RenamedMetric
 from gridtune.systems.shutdown.report.published import PAPER
-from gridtune.systems.shutdown.simulator.bounds import least_waste_of_starts, least_waste_within
+from gridtune.systems.shutdown.simulator.bounds import (
+    least_waste_of_starts,
+    least_waste_reachable,
+    least_waste_within,
+)
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.outcome import Outcome
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -79,6 +83,11 @@ def _measures() -> dict[str, ShutdownMeasure]:
             "none",
             "mean over days of the least waste of any policy that starts every job before it has waited "
             "τ·walltime, or no later than it did where that was later",
+            "mean",
+        ),
+        "energy_waste_per_day_bound": _energy(
+            "none",
+            "the same of any policy of this system, which cannot let jobs wait while no job holds cores",
             "mean",
         ),
         "energy_total": _energy(
@@ -253,6 +262,7 @@ def measure_days(days: Days, outcome: Outcome, platform: Platform, *, tau: float
         **_energies(outcome, platform),
         "waste_bound_starts": least_waste_of_starts(days, outcome, platform),
         "waste_bound_within_tau": least_waste_within(days, outcome, platform, tau),
+        "energy_waste_per_day_bound": least_waste_reachable(days, outcome, platform, tau),
         **_switches(outcome, platform),
         **_waits(days, outcome, platform, tau),
         "utilisation": outcome.totals[:, 6] / (platform.cores * np.maximum(outcome.minutes, 1)),

@@ -156,12 +156,12 @@ class ShutdownParameters(LogParameters):
     first_guess: Annotated[float, Field(gt=0, le=1)] | None = Field(
         None,
         description="with policy=lookahead: share of its walltime that a job is guessed to take if its user "
-        "has no earlier one; default 0.2",
+        "has no earlier one; default 0.1",
     )
     growth: Annotated[float, Field(ge=1, le=1000)] | None = Field(
         None,
         description="with policy=lookahead: multiple of its age that a job is guessed to take once it has "
-        "run for longer than guessed; default 3",
+        "run for longer than guessed; default 2",
     )
     margin: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
         None,

@@ -176,3 +176,22 @@ def test_faults_are_told():
         ShutdownEnv(short_days(), draw="weeks")  # type: ignore[arg-type]
     with pytest.raises(SimulationError, match="no days"):
         ShutdownEnv(short_days().take(np.zeros(6, bool)))
+
+
+def test_chained_days_go_on_at_midnight_and_are_truncated():
+    days = make_days([[(100, 12, 90, 30, 0), (1430, 12, 90, 60, 1)], [(5, 12, 30, 20, 0)]], 1440)
+    chained = days.chained(2, seed=1)
+    assert chained.minutes.tolist() == [2880, 2880]
+    assert chained.submit[:2].tolist() == [100, 1430]
+    assert (np.diff(chained.first) >= 2).all()
+    single, vector = ShutdownEnv(days, chain=2), ShutdownVectorEnv(1, days, chain=2)
+    single.reset(seed=3)
+    vector.reset(seed=3)
+    for minute in range(2880):
+        observation, reward, *ended, _ = single.step(0)
+        observations, rewards, terminated, truncated, _ = vector.step([0])
+        assert reward == rewards[0]
+        assert ended == [terminated[0], truncated[0]] == [False, minute == 2879]
+        assert (observation == observations[0]).all()
+    # At midnight the job of 23:50 still ran, and its user is another than the next day's.
+    assert len(set(chained.user[: chained.first[1]].tolist())) >= 3

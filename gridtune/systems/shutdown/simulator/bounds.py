@@ -18,6 +18,8 @@ of being switched off and on again. `docs/studies/shutdown.md` has the proof.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,7 +28,7 @@ from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.outcome import Outcome
 from gridtune.systems.shutdown.simulator.platform import Platform
 
-__all__ = ["least_waste", "least_waste_of_starts", "least_waste_within"]
+__all__ = ["least_waste", "least_waste_of_starts", "least_waste_reachable", "least_waste_within"]
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -42,11 +44,35 @@ def least_waste_within(days: Days, outcome: Outcome, platform: Platform, tau: fl
 
     A job that starts later in the outcome, or never, has to start no later than it does there.
     """
-    punctual = days.submit + np.maximum(np.ceil(tau * days.walltime).astype(np.int64) - 1, 0)
-    horizon = outcome.minutes[days.day_of_job]
-    latest = np.maximum(punctual, np.where(outcome.start >= 0, outcome.start, horizon))
+    latest = _latest_starts(days, outcome, tau)
     fits = days.cores <= platform.cores
     return least_waste(days, np.where(fits, days.submit, -1), latest, outcome.minutes, platform)
+
+
+def least_waste_reachable(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Float64s:
+    """Return the same for schedules that reservations can bring about: shape (days,), W·min.
+
+    While no job holds cores, the oldest waiting one is allocated its own at once, whatever is reserved. So
+    none waits longer than others can run without a gap, and the windows end there.
+    """
+    fits = days.cores <= platform.cores
+    earliest = np.where(fits, days.submit, -1)
+    latest = _latest_starts(days, outcome, tau)
+    run = np.minimum(days.run, days.walltime)
+    power = platform.power
+    # Allocated nodes may have to finish switching off; the jobs of minute 0 are considered in minute 1.
+    slack = power.switch_off_time + power.switch_on_time + 1
+    for first, end in pairwise(days.first.tolist()):
+        jobs = np.flatnonzero(fits[first:end]) + first
+        _close_windows(earliest[jobs], latest, jobs, run[jobs], slack)
+    return least_waste(days, earliest, latest, outcome.minutes, platform)
+
+
+def _latest_starts(days: Days, outcome: Outcome, tau: float) -> Int64s:
+    """Return each job's last start before `tau` of its walltime, or its start if that was later."""
+    punctual = days.submit + np.maximum(np.ceil(tau * days.walltime).astype(np.int64) - 1, 0)
+    horizon = outcome.minutes[days.day_of_job]
+    return np.maximum(punctual, np.where(outcome.start >= 0, outcome.start, horizon))
 
 
 def least_waste(
@@ -78,6 +104,36 @@ def least_waste(
     columns = (days.first, minutes, earliest, latest, run, days.cores)
     _bound_days(*(np.ascontiguousarray(column, np.int64) for column in columns), shape, watts, least)
     return least
+
+
+@kernel()
+def _close_windows(earliest, latest, jobs, run, slack):
+    """Lower the `latest` starts of a day's jobs to the first minute in which no other job can hold cores.
+
+    A job can hold cores from its submission until the end of its latest run. Closing a window can open gaps
+    for others, so this is repeated until nothing changes.
+    """
+    number, changed = jobs.size, True
+    while changed:
+        changed = False
+        # Of the jobs so far: the latest end, whose it is, and the latest end of the others.
+        first, owner, second, seen = np.int64(-1), -1, np.int64(-1), 0
+        for place in range(number):
+            while seen < number and earliest[seen] <= earliest[place]:
+                end = latest[jobs[seen]] + run[seen]
+                if end > first:
+                    first, owner, second = end, seen, first
+                elif end > second:
+                    second = end
+                seen += 1
+            closes, following = latest[jobs[place]], seen
+            covered = max(earliest[place], second if owner == place else first)
+            while covered < closes and following < number and earliest[following] <= covered:
+                covered = max(covered, latest[jobs[following]] + run[following])
+                following += 1
+            if covered + slack < closes:
+                latest[jobs[place]] = covered + slack
+                changed = True
 
 
 @kernel()

@@ -138,7 +138,7 @@ class LookaheadRule(AdaptiveRule):
     """
 
     max_wait: float = np.inf
-    first_guess: float = 0.2
-    growth: float = 3.0
+    first_guess: float = 0.1
+    growth: float = 2.0
     margin: float = 0.5
     late_cost: float = 2.0

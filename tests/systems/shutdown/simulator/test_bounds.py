@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.systems.shutdown.metrics import measure_days
-from gridtune.systems.shutdown.simulator.bounds import least_waste, least_waste_of_starts, least_waste_within
+from gridtune.systems.shutdown.simulator.bounds import (
+    least_waste,
+    least_waste_of_starts,
+    least_waste_reachable,
+    least_waste_within,
+)
 from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
@@ -34,7 +39,10 @@ def test_no_reservations_waste_less(case, seed):
         outcome, _ = replay(days, platform, rule=rule, tau=tau)
         waste = wasted(days, outcome, platform) + 1e-6
         assert (least_waste_of_starts(days, outcome, platform) <= waste).all()
-        assert (least_waste_within(days, outcome, platform, tau) <= waste).all()
+        within = least_waste_within(days, outcome, platform, tau)
+        reachable = least_waste_reachable(days, outcome, platform, tau)
+        assert (within <= reachable).all()
+        assert (reachable <= waste).all()
 
 
 def every_policy(jobs, platform):
@@ -68,7 +76,7 @@ def test_against_every_policy(seed, size):
     days, outcome, starts = every_policy(small_day(seed, platform), platform)
     waste = wasted(days, outcome, platform)
     bound = least_waste_of_starts(days, outcome, platform)
-    within = least_waste_within(days, outcome, platform, 0.5)
+    within = least_waste_reachable(days, outcome, platform, 0.5)
     _, alike = np.unique(starts, axis=0, return_inverse=True)
     for group in range(alike.max() + 1):
         assert bound[alike == group].max() <= waste[alike == group].min() + 1e-9
@@ -109,6 +117,17 @@ def test_by_hand():
     assert least_waste(days, np.array([-1, -1]), np.array([-1, -1]), minutes, platform) == [0]
     # The day ends a minute after the work: idling is cheaper than to begin switching off.
     assert least_waste(days, np.array([2, 8]), np.array([2, 8]), np.array([11]), platform) == [125 + 380 + 95]
+
+
+def test_a_lone_job_cannot_wait_for_the_next():
+    """The second could wait until the third is submitted, but not while no other job holds cores."""
+    platform = Platform(1, 1)
+    days = make_days([[(1, 1, 60, 9, 0), (25, 1, 60, 9, 0), (55, 1, 60, 9, 0)]], 120)
+    outcome, _ = replay(days, platform, timeout=0)
+    cycle = 125 + 303
+    assert least_waste_within(days, outcome, platform, 0.5) == [cycle]
+    assert least_waste_reachable(days, outcome, platform, 0.5) == [wasted(days, outcome, platform)[0]]
+    assert wasted(days, outcome, platform)[0] == 3 * cycle
 
 
 def test_a_job_spread_over_nodes_keeps_them_on():
