@@ -1,6 +1,6 @@
 """Which pool and which order give an elastic site most responsiveness for its cost, judged on later data.
 
-    python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 40] [--keep FOLDER]
+    python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 64] [--keep FOLDER]
 
 Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
 with as make their load 0.56; and, with --weeks FILE, the AuverGrid site on 84 cores. The second half of each
@@ -65,7 +65,7 @@ def dimensions(pool: str, cores: int) -> dict[str, Any]:
         "keda": {"jobs_per_core": {"loguniform": [0.25, 2.0]}, **cooldown},
         "slurm": idle,
         "hpa": {"utilisation": {"uniform": [0.2, 0.95]}, **cooldown},
-        "learned": {"quantile": {"uniform": [0.5, 0.999]}, **idle},
+        "learned": {"quantile": {"uniform": [0.3, 0.999]}, "drain": {"loguniform": [30, 7200]}, **idle},
     }
     return {"floor": {"integer": [1, cores // 2]}, **of_rules[pool]}
 
@@ -241,7 +241,7 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--sites", type=int, nargs="*", default=sorted(SITES), help="partitions (all)")
     parser.add_argument("--weeks", help="the archive of AuverGrid's weeks")
-    parser.add_argument("--trials", type=int, default=40, help="configurations of each rule (40)")
+    parser.add_argument("--trials", type=int, default=64, help="configurations of each rule (64)")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no site after this many seconds")
     parser.add_argument("--keep", type=Path, default=Path("results/responsive_autoscalers"))
     options = parser.parse_args()

@@ -29,6 +29,7 @@ class _Rule:
     timer: int = 60
     cooldown: int = 0
     at_events: bool = True
+    drain: float = 600.0
 
 
 #: Every rule. Kubernetes has no delay of its own before a release: there the cooldown is the delay.
@@ -40,7 +41,7 @@ POOL_RULES: dict[PoolRule, _Rule] = {
     "hpa": _Rule(
         "utilisation", ("utilisation", "tolerance"), idle=0, timer=15, cooldown=300, at_events=False
     ),
-    "learned": _Rule("forecast", ("quantile",), at_events=False),
+    "learned": _Rule("forecast", ("drain", "quantile", "trigger"), drain=1.0),
 }
 _OF_RULES = tuple(dict.fromkeys(name for rule in POOL_RULES.values() for name in rule.uses))
 _OF_POOL = ("pool", "boot_seconds", "idle_seconds", "timer", "cooldown")
@@ -57,7 +58,7 @@ class PoolParameters(LogParameters):
         "jobs need; work: fewer where a core can serve several short jobs within `drain`; "
         "keda: jobs / jobs_per_core, polled every 30 s, down after a cooldown of 300 s; "
         "slurm: demand, by Slurm's ResumeRate, SuspendRate and SuspendTime; hpa: busy cores / "
-        "utilisation, as Kubernetes' pod autoscaler; learned: demand and a quantile of its "
+        "utilisation, as Kubernetes' pod autoscaler; learned: work and a quantile of the jobs' "
         "growth during a boot, learned on the first part of the log",
     )
     boot_seconds: Seconds = Field(
@@ -73,15 +74,18 @@ class PoolParameters(LogParameters):
     )
     trigger: Literal["events", "timer"] = Field(
         "events",
-        description="demand and work: decide at submissions, completions, boots and ticks, or at ticks only",
+        description="demand, work and learned: decide at submissions, completions, boots and ticks, or "
+        "at ticks only",
     )
     cooldown: Seconds | None = Field(
         None,
         description="elastic: keep the largest size asked for in this many seconds; default: 0; "
         "keda and hpa: 300",
     )
-    drain: Positive = Field(
-        600.0, description="work: seconds within which a core serves several jobs that are shorter than this"
+    drain: Positive | None = Field(
+        None,
+        description="work and learned: seconds within which a core serves several jobs that are shorter; "
+        "default: 600; learned: 1",
     )
     jobs_per_core: Positive = Field(1.0, description="keda: running and waiting jobs for each core")
     utilisation: Annotated[float, Field(gt=0, le=1)] = Field(
@@ -109,7 +113,7 @@ class PoolParameters(LogParameters):
             at_events=rule.at_events and self.trigger == "events",
             cooldown=rule.cooldown if self.cooldown is None else self.cooldown,
             headroom=1.0 if headroom is None else headroom,
-            drain=self.drain,
+            drain=self.drain or rule.drain,
             jobs_per_core=self.jobs_per_core,
             utilisation=self.utilisation,
             tolerance=self.tolerance,

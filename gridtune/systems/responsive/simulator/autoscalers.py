@@ -9,7 +9,8 @@ median of the class):
              within `drain` seconds, so a queue of them does not get a core for each
 `QUEUE`      (r + q) / jobs per core
 `BUSY`       p · (b/p) / target, b = min(r + q, u); p itself where b/p is within the tolerance of the target
-`FORECAST`   r + q, and by how much this is expected to grow while a core boots (`forecast_growth`)
+`FORECAST`   that of `WORK`, and by how much the number of jobs is expected to grow while a core boots:
+             weights · `forecast_inputs`, where that is above 0
 `AGENT`      none: an agent asks for sizes
 ===========  ========================================================================================
 
@@ -70,10 +71,7 @@ def desired_size(site):
     if rule == DEMAND:
         return math.ceil(real[HEADROOM] * present)
     if rule == WORK:
-        interactive = memory[PRESENT_INTERACTIVE]
-        cores = interactive * min(1.0, class_estimate(site, 1) / real[DRAIN])
-        cores += (present - interactive) * min(1.0, class_estimate(site, 0) / real[DRAIN])
-        return math.ceil(real[HEADROOM] * cores)
+        return math.ceil(real[HEADROOM] * _cores_for_work(site))
     if rule == QUEUE:
         return math.ceil(present / real[PER_CORE])
     if rule == BUSY:
@@ -82,7 +80,17 @@ def desired_size(site):
     growth, inputs = 0.0, forecast_inputs(site)
     for place in range(FORECAST_INPUTS):
         growth += site.settings.forecast[place] * inputs[place]
-    return max(math.ceil(present + growth * whole[CORES]), present)
+    return math.ceil(real[HEADROOM] * _cores_for_work(site) + max(growth, 0.0) * whole[CORES])
+
+
+@kernel()
+def _cores_for_work(site):
+    """Return Σ min(1, e/drain) over running and waiting jobs."""
+    memory, drain = site.state.memory, site.settings.real[DRAIN]
+    interactive = memory[PRESENT_INTERACTIVE]
+    batch = memory[RUNNING] + memory[TAIL] - memory[HEAD] - interactive
+    cores = interactive * min(1.0, class_estimate(site, 1) / drain)
+    return cores + batch * min(1.0, class_estimate(site, 0) / drain)
 
 
 @kernel()

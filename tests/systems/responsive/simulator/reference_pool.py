@@ -113,11 +113,11 @@ class ReferencePool(ReferenceSite):
         running, waiting, pool = len(self.running), len(self.waiting), len(self.all_cores)
         busy = min(running + waiting, running + len(self.idle_cores()))
 
-        def work() -> int:
+        def work() -> float:
             present = [job.interactive for job in [*self.running, *self.waiting]]
             shares = {kind: min(1.0, self.median(kind) / self.drain) for kind in (True, False)}
             cores = sum(present) * shares[True] + (len(present) - sum(present)) * shares[False]
-            return math.ceil(self.headroom * cores)
+            return self.headroom * cores
 
         def utilisation() -> int:
             ratio = busy / pool / self.utilisation_target
@@ -125,10 +125,10 @@ class ReferencePool(ReferenceSite):
 
         return {
             "demand": lambda: math.ceil(self.headroom * (running + waiting)),
-            "work": work,
+            "work": lambda: math.ceil(work()),
             "queue": lambda: math.ceil((running + waiting) / self.jobs_per_core),
             "utilisation": utilisation,
-            "forecast": lambda: max(running + waiting, math.ceil(running + waiting + self.growth())),
+            "forecast": lambda: math.ceil(work() + max(self.growth(), 0.0) * self.cores),
         }
 
     def median(self, interactive: bool) -> float:
@@ -153,7 +153,7 @@ class ReferencePool(ReferenceSite):
         growth = 0.0
         for weight, value in zip(self.forecast, inputs, strict=True):
             growth += weight * value
-        return growth * self.cores
+        return growth
 
     def order_and_release(self) -> bool:
         """Order the cores that are missing, release those that are idle; return whether there were any."""
