@@ -31,6 +31,8 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"policy": "sjf", "weight": 1.0},
     {"policy": "fair_share", "site": "elastic-paper"},
     {"policy": "sjf", "site": "elastic-paper", "headroom": 1.5},
+    {"policy": "sjf", "site": "elastic", "pool": "hpa", "floor": 1},
+    {"policy": "sjf", "site": "elastic", "floor": 1},
 ]
 
 
@@ -74,7 +76,9 @@ def results() -> list[CellResult]:
 
 def test_every_row_is_next_to_the_published_ones(results) -> None:
     text = comparison_markdown(rows_of(results))
-    rigid, elastic = text.split("## little site, elastic-paper")
+    rigid, events, elastic = text.split("## little site, elastic")
+    assert events.count("| little site |") == 2
+    assert "published" not in events
     assert rigid.count("| little site |") == 5
     assert elastic.count("| little site |") == 2
     for row in PUBLISHED:
@@ -212,6 +216,8 @@ def test_all_of_it_is_written(results, tmp_path) -> None:
     stem = "responsive_1"
     for name in (
         "rigid_responsiveness",
+        "elastic_pool",
+        "elastic_front",
         "rigid_delay",
         "rigid_fairness",
         "elastic-paper_pool",
@@ -219,7 +225,7 @@ def test_all_of_it_is_written(results, tmp_path) -> None:
     ):
         assert f"{stem}_{name}.png" in names
     assert f"{stem}_rigid_pool.png" not in names
-    assert len(material.ran) == 5
+    assert len(material.ran) == 7
 
 
 def test_nothing_comes_of_nothing(tmp_path) -> None:

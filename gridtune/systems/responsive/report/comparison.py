@@ -57,6 +57,8 @@ def comparison_markdown(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+#: The papers' kinds of sites, by their names in `PUBLISHED`.
+_OF_PAPERS = {"rigid": "rigid", "elastic": "elastic-paper"}
 _LEGEND = (
     "Mean ± standard deviation over jobs, averaged over replicates; the best reward first. "
     "W = run/(run + wait); ORA knows run times, EST takes the median of the class; λ weighs W in the reward. "
@@ -75,11 +77,7 @@ def _table(workload: str, site: str, rows: Sequence[Row]) -> str:
         cells += [_pair(row.mean(mean), row.mean(std), digits) for _, mean, std, digits in _PAIRS]
         cells += [_number(row.mean(name), digits) for _, name, digits in _SINGLES]
         lines.append(_line([*cells, _with_spread(row, metric)]))
-    lines += [
-        _line(_published_cells(row, len(heads)))
-        for row in PUBLISHED
-        if row.site == site.removesuffix("-paper")
-    ]
+    lines += [_line(_published_cells(row, len(heads))) for row in PUBLISHED if _OF_PAPERS[row.site] == site]
     return f"## {workload}, {site}\n\n" + "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from gridtune.core.style import figure, head, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
 from gridtune.systems.responsive.report.alike import groups_alike, wrapped
+from gridtune.systems.responsive.report.pool_curves import draw_pools
 from gridtune.systems.responsive.report.rows import NATIVE, REWARDS, Row, rows_of, site_of
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class _Run:
         self.fairness = decisions["fairness"][shown]
         self.utilisation = decisions["utilisation"][shown]
         self.pool = decisions["pool"][shown]
+        self.track = tables.get("pool")
 
 
 def write_curves(sweep: FinishedSweep) -> list[Path]:
@@ -73,7 +75,10 @@ def write_curves(sweep: FinishedSweep) -> list[Path]:
             files.append(_draw_responsiveness(runs, where, stem))
             files.append(_draw_delays(runs, where, stem))
             files += _draw_fairness(runs, where, stem)
-            if site != "rigid":
+            if site == "elastic":
+                pools = {name: run.track for name, run in runs.items() if run.track is not None}
+                files.append(draw_pools(pools, where, _named(stem, "pool")))
+            if site == "elastic-paper":
                 files.append(_draw_pool(runs, rigid, where, stem))
             rigid = runs
     return files
@@ -91,7 +96,7 @@ def chosen_rows(rows: Sequence[Row]) -> list[Row]:
 
     by_policy: dict[tuple[Any, ...], Row] = {}
     for row in sorted(rows, key=preference):
-        by_policy.setdefault((row.policy, row.get("variant", "paper")), row)
+        by_policy.setdefault((row.policy, row.get("variant", "paper"), row.get("pool")), row)
     ranked = sorted(by_policy.values(), key=lambda row: -row.mean(REWARDS[row.site]))
     native = [row for row in ranked if row.policy == NATIVE]
     learned = [row for row in ranked if row.policy in LEARNED]

@@ -82,9 +82,12 @@ class Row(ConfigurationRow):
 
     @property
     def series(self) -> str:
-        """Policy, variant and ORA or EST, without the pool rule and λ."""
+        """Policy, variant, rule of an event-driven pool, and ORA or EST; without λ and a pool's settings."""
         improved = ", improved" if self.get("variant") == "improved" else ""
-        return f"{_NAMES.get(self.policy, self.policy)}{improved}{self._settings}, {self.estimates}"
+        name = f"{_NAMES.get(self.policy, self.policy)}{improved}"
+        if self.site == "elastic":
+            return f"{name}, pool: {self.get('pool', 'demand')}, {self.estimates}"
+        return f"{name}{self._settings}, {self.estimates}"
 
     @property
     def _settings(self) -> str:
