@@ -2,9 +2,12 @@
 
 The statistics are those published of the site LAL in 2006 [1]_: 4,480 interactive jobs (shorter than 900 s;
 mean 160 s, median between 160 and 190 s, standard deviation 108 s), 5,020 batch jobs (mean 34,927 s, median
-15,615 s, standard deviation 78,755 s), 81 cores used to 0.56, bursty arrivals. The model of bursts is
-gridtune's own; their size is calibrated so that waits under one queue per VO with fair-share priorities are
-about those of the real site.
+15,615 s, standard deviation 78,755 s), 81 cores used to 0.56, bursty arrivals. The process of arrivals is
+gridtune's own: bursts of one user's jobs with heavy-tailed sizes; some interactive bursts follow a batch
+burst of the same user, the others come when the site has little backlog. It is calibrated so that two
+published results hold on it together: the waits of the real site, as first come, first served with a limit on
+each user's running jobs, and those of the learned schedulers, as orders without that limit
+(`python -m benchmarks.egee_calibration`).
 
 References
 ----------
@@ -14,7 +17,9 @@ References
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -87,17 +92,16 @@ def egee(
     processors: int = 81,
     load: float | None = None,
     interactive: float = 0.4716,
-    interactive_tail: float = 0.7,
-    batch_tail: float = 1.0,
-    largest_interactive: int = 120,
-    largest_batch: int = 140,
-    interactive_gap: float = 6.0,
-    batch_gap: float = 37.0,
-    similarity: float = 0.73,
-    shortness: float = 0.7,
-    following: float = 0.58,
-    following_time: float = 50_000.0,
-    kinship: float = 0.4,
+    interactive_tail: float = 0.97,
+    batch_tail: float = 1.07,
+    largest_interactive: int = 83,
+    largest_batch: int = 60,
+    interactive_gap: float = 2.0,
+    batch_gap: float = 300.0,
+    similarity: float = 0.17,
+    following: float = 0.25,
+    following_time: float = 24_500.0,
+    choices: float = 2.7,
     night: float = 0.2,
     weekend: float = 0.2,
 ) -> dict[str, npt.NDArray[np.int64]]:
@@ -124,11 +128,12 @@ def egee(
         Mean of the exponential gaps within a burst, seconds.
     similarity
         Correlation, between 0 and 1, of the (normal scores of the) run times within a burst.
-    shortness
-        Correlation, between 0 and 1, of the size of a batch burst with the shortness of its jobs.
-    following, following_time, kinship
-        Share of the interactive bursts that follow a batch burst, a larger one more often; the mean of the
-        exponential time between the two beginnings, seconds; and the share of them with the same user.
+    following, following_time
+        Share of the interactive bursts that follow a batch burst of the same user, a larger one more often,
+        and the mean of the exponential time between the two beginnings, seconds.
+    choices
+        Mean number of instants among which an interactive burst that follows none begins at the one with the
+        fewest batch jobs waiting or running under first come, first served; at least 1, for no choice.
     night, weekend
         Arrival rate of bursts at night and at weekends, relative to a workday's peak.
     """
@@ -142,31 +147,34 @@ def egee(
         check_range(name, largest, 1, 10**6)
     for name, gap in (("interactive_gap", interactive_gap), ("batch_gap", batch_gap)):
         check_range(name, gap, 0.0, 1e6)
-    for name, share in (("similarity", similarity), ("shortness", shortness), ("following", following)):
+    for name, share in (("similarity", similarity), ("following", following)):
         check_range(name, share, 0.0, 1.0)
-    check_range("kinship", kinship, 0.0, 1.0)
     check_range("following_time", following_time, 0.0, 1e9)
+    check_range("choices", choices, 1.0, 100.0)
     short = round(interactive * jobs)
-    groups = [
-        _Class(seed, "batch", batch_times(jobs - short), batch_tail, largest_batch, batch_gap),
-        _Class(
-            seed,
-            "interactive",
-            interactive_times(short),
-            interactive_tail,
-            largest_interactive,
-            interactive_gap,
-        ),
-    ]
-    batch, prompt = groups
-    leader = _leaders(stream(seed, "following"), batch, prompt, following)
-    run = np.concatenate([batch.run_times(similarity, shortness), prompt.run_times(similarity, 0.0)])
+    batch = _Class(seed, "batch", batch_times(jobs - short), batch_tail, largest_batch, batch_gap)
+    prompt = _Class(
+        seed, "interactive", interactive_times(short), interactive_tail, largest_interactive, interactive_gap
+    )
+    batch_run = batch.run_times(similarity)
+    run = np.concatenate([batch_run, prompt.run_times(similarity)])
     burst = np.concatenate([batch.burst, prompt.burst + batch.bursts])
     offset = np.concatenate([batch.offset, prompt.offset])
+    leader = _leaders(stream(seed, "following"), batch, prompt, following)
     after = stream(seed, "following time").exponential(1.0, prompt.bursts) * following_time
-    span = None if load is None else span_for_load(float(run.sum()), processors, load)
-    even = stream(seed, "begin").random(batch.bursts + prompt.bursts)
     week = office_week(night, weekend)
+    usual = USUAL_GAP * jobs
+    even = stream(seed, "begin").random(batch.bursts)
+    even = np.append(
+        even,
+        _least_loaded(
+            stream(seed, "choices"),
+            prompt.bursts,
+            choices,
+            lambda share: week.clock_time(usual * share),
+            _in_system(week.clock_time(usual * even)[batch.burst] + batch.offset, batch_run, processors),
+        ),
+    )
 
     def beginnings(scale: float) -> FloatArray:
         begin = week.clock_time(scale * even)
@@ -177,11 +185,11 @@ def egee(
     def duration(scale: float) -> float:
         return float(np.ptp(beginnings(scale)[burst] + offset))
 
-    begin = beginnings(USUAL_GAP * jobs if span is None else fit_scale(duration, span))
+    span = None if load is None else span_for_load(float(run.sum()), processors, load)
+    begin = beginnings(usual if span is None else fit_scale(duration, span))
     vo, user = _owners(seed, batch.bursts + prompt.bursts)
-    kin = (leader >= 0) & (stream(seed, "kinship").random(prompt.bursts) < kinship)
     for owner in (vo, user):
-        owner[batch.bursts :][kin] = owner[leader[kin]]
+        owner[batch.bursts :][leader >= 0] = owner[leader[leader >= 0]]
     submit = np.floor(begin[burst] + offset).astype(np.int64)
     order = np.argsort(submit, kind="stable")
     ones = np.ones(jobs, np.int64)
@@ -205,30 +213,57 @@ class _Class:
     ----------
     burst, offset
         Shape (jobs,): the burst of each job, from 0, ascending, and its seconds since that began.
-    size
-        Shape (bursts,): the jobs of each burst.
+    bursts
+        Their number.
     """
 
     def __init__(self, seed: int, name: str, times: IntArray, tail: float, largest: int, gap: float) -> None:
         self.burst = _bursts(stream(seed, f"{name} burst"), len(times), tail, largest)
         self.bursts = int(self.burst.max(initial=-1)) + 1
-        self.size = np.bincount(self.burst, minlength=self.bursts)
         self.offset = _offsets(stream(seed, f"{name} gap"), self.burst, gap)
         self._times, self._rng = times, stream(seed, f"{name} run time")
 
-    def run_times(self, similarity: float, shortness: float) -> IntArray:
-        """Assign the run times: similar within a burst, and shorter in larger bursts."""
-        # Standardise over jobs, not bursts: a job is in a burst in proportion to its size.
-        size = np.log(self.size)[self.burst]
-        spread = size.std() if len(size) else 0.0
-        score = (size - size.mean()) / spread if spread > 0 else np.zeros(len(size))
+    def run_times(self, similarity: float) -> IntArray:
+        """Assign the run times: similar within a burst."""
         common = self._rng.standard_normal(self.bursts)[self.burst]
         own = self._rng.standard_normal(len(self.burst))
-        similar = math.sqrt(1.0 - shortness**2) * common - shortness * score
         assigned = np.empty(len(self._times), np.int64)
-        order = np.argsort(math.sqrt(similarity) * similar + math.sqrt(1.0 - similarity) * own, kind="stable")
+        order = np.argsort(math.sqrt(similarity) * common + math.sqrt(1.0 - similarity) * own, kind="stable")
         assigned[order] = self._times
         return assigned
+
+
+def _in_system(submit: FloatArray, run: IntArray, processors: int) -> Callable[[FloatArray], IntArray]:
+    """Return a function of instants: the jobs that wait or run then under first come, first served."""
+    order = np.argsort(submit, kind="stable")
+    free = [0.0] * processors
+    ends = np.empty(len(submit))
+    for place, job in enumerate(order.tolist()):
+        ends[place] = max(heapq.heappop(free), float(submit[job])) + float(run[job])
+        heapq.heappush(free, float(ends[place]))
+    arrived, left = submit[order], np.sort(ends)
+
+    def count(instants: FloatArray) -> IntArray:
+        return np.searchsorted(arrived, instants, "right") - np.searchsorted(left, instants, "right")
+
+    return count
+
+
+def _least_loaded(
+    rng: np.random.Generator,
+    bursts: int,
+    choices: float,
+    clock: Callable[[FloatArray], FloatArray],
+    load: Callable[[FloatArray], IntArray],
+) -> FloatArray:
+    """Return the beginnings of bursts as shares of the span: of a few random ones, the least loaded."""
+    most = math.ceil(choices)
+    drawn = rng.random((bursts, most))
+    loads = load(clock(drawn.ravel())).reshape(bursts, most)
+    # The last choice is there with the probability of its fraction.
+    missing = rng.random(bursts) >= choices - (most - 1)
+    loads[missing, most - 1] = np.iinfo(np.int64).max
+    return np.asarray(drawn[np.arange(bursts), loads.argmin(axis=1)])
 
 
 def _leaders(rng: np.random.Generator, batch: _Class, prompt: _Class, following: float) -> IntArray:

@@ -25,6 +25,7 @@ __all__ = [
     "PROMPT",
     "RENAMED_METRICS",
     "RESPONSIVE_METRICS",
+    "block_sums",
     "counted_jobs",
     "measure_site",
 ]
@@ -37,6 +38,7 @@ PROMPT = 120
 PEREZ_2009 = "Perez et al., “Responsive Elastic Computing”, GMAC 2009"
 PEREZ_2010 = "Perez et al., ESN-FQ for grid scheduling, 2010"
 FEITELSON = "Feitelson & Rudolph, JSSPP 1998"
+FISHER = "Fisher 1981, doi 10.1287/mnsc.27.1.1"
 #: Shortest run time that a bounded slowdown is relative to, seconds.
 THRESHOLD = 10
 
@@ -83,6 +85,15 @@ RESPONSIVE_METRICS: Mapping[str, Measure] = MappingProxyType(
         **_class_measures("interactive"),
         **_class_measures("batch"),
         "responsiveness_mean": Measure("1", "max", "mean W over all jobs", source=f"{PEREZ_2009}, eq. 1"),
+        "responsiveness_mean_bound": Measure(
+            "1",
+            "none",
+            "1 − max_λ (Σⱼ min_s [1 − Wⱼ(s) + ∫ₛ λ] − P ∫ λ)/n: no order has more (with bound=true)",
+            source=FISHER,
+        ),
+        "rigid_reward_mean_bound": Measure(
+            "1", "none", "λ·responsiveness_mean_bound + (1 − λ), as F ≤ 1 (with bound=true)", source=FISHER
+        ),
         "fairness_mean": Measure("1", "max", f"mean F over decisions, {_F}", source=_OF_F),
         "fairness_min": Measure("1", "max", "min F over decisions", source=_OF_F),
         "utilisation_mean": Measure("1", "max", f"mean U over decisions, {_U}", source=_OF_U),
@@ -222,6 +233,31 @@ def measure_site(
         "elastic_reward_mean": _summary(np.mean, weight * responsiveness + (1.0 - weight) * utilisation),
         "jobs": float(len(wait)),
         **_pool_measures(jobs, outcome, price),
+    }
+
+
+def block_sums(
+    jobs: SiteJobs, outcome: SiteOutcome, blocks: int, *, weight: float, left_out: int | None = None
+) -> dict[str, list[float]]:
+    """Return the number of jobs that count, and Σ R_s and Σ W over them, of each block of time.
+
+    Blocks have equal lengths from the first to the last submission that counts; the site is simulated as a
+    whole, so that a block begins with the queue that the one before it left.
+    """
+    counted = counted_jobs(len(jobs), left_out)
+    submit, run = jobs.submit[counted], jobs.run[counted]
+    if len(submit) == 0:
+        return {"jobs": [], "reward": [], "responsiveness": []}
+    block = (submit - submit[0]) * blocks // (submit[-1] - submit[0] + 1)
+    responsiveness = run / (run + outcome.start[counted] - submit)
+    reward = weight * responsiveness + (1.0 - weight) * outcome.fairness[outcome.decision[counted]]
+    return {
+        name: np.bincount(block, values, blocks).tolist()
+        for name, values in (
+            ("jobs", np.ones(len(submit))),
+            ("reward", reward),
+            ("responsiveness", responsiveness),
+        )
     }
 
 

@@ -167,7 +167,7 @@ class ResponsiveParameters(PoolParameters):
     patience: Annotated[float, Field(ge=0)] = Field(
         1.0, description="edf: deadline = submission + (1 + patience) × expected run time"
     )
-    user_cap: Count = Field(16, description="capped_fcfs: most running jobs of a user")
+    user_cap: Count = Field(17, description="capped_fcfs: most running jobs of a user")
     run_weight: float = Field(0.0, description="linear: weight of ln(expected run time of the VO and class)")
     wait_weight: float = Field(0.0, description="linear: weight of ln(1 + wait)")
     span_weight: float = Field(-1.0, description="linear: weight of ln(expected run time + wait)")
@@ -188,6 +188,14 @@ class ResponsiveParameters(PoolParameters):
         description="limit of the 99th percentile of interactive waits for limited_reward_mean, seconds; "
         "default: none",
         examples=[600],
+    )
+
+    blocks: Annotated[int, Field(ge=2)] | None = Field(
+        None,
+        description="note the rewards of so many blocks of equal time, over which the report makes intervals",
+    )
+    bound: bool = Field(
+        False, description="also compute responsiveness_mean_bound, which no order can exceed: some seconds"
     )
 
     variant: Literal["paper", "improved"] = Field(

@@ -33,6 +33,7 @@ from gridtune.systems.responsive.learners.training import train
 from gridtune.systems.responsive.metrics import (
     RENAMED_METRICS,
     RESPONSIVE_METRICS,
+    block_sums,
     counted_jobs,
     measure_site,
 )
@@ -48,6 +49,7 @@ from gridtune.systems.responsive.simulator.jobs import (
 )
 from gridtune.systems.responsive.simulator.outcome import SiteOutcome, outcome_of
 from gridtune.systems.responsive.simulator.recorded import recorded_outcome
+from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
 from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
 from gridtune.workload.cleaning import clean
@@ -173,6 +175,15 @@ class ResponsiveSystem(System):
             price=parameters.price,
         )
         counted = counted_jobs(len(jobs), parameters.left_out)
+        if parameters.blocks is not None:
+            notes["blocks"] = block_sums(
+                jobs, outcome, parameters.blocks, weight=parameters.weight, left_out=parameters.left_out
+            )
+        if parameters.bound:
+            most = model.largest if model.elastic else cores
+            limit = responsiveness_bound(jobs, most, counted, metrics["responsiveness_mean"])
+            metrics["responsiveness_mean_bound"] = limit
+            metrics["rigid_reward_mean_bound"] = parameters.weight * limit + 1.0 - parameters.weight
         return Outcome(metrics, notes, _tables(jobs, outcome, counted) if tables else {})
 
     def _selected(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> Workload:
@@ -186,11 +197,17 @@ class ResponsiveSystem(System):
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the publications' tables next to ours, trade-offs, and the curves of their figures."""
+        from gridtune.systems.responsive.report.blocks import write_blocks  # noqa: PLC0415
         from gridtune.systems.responsive.report.comparison import write_comparison  # noqa: PLC0415
         from gridtune.systems.responsive.report.curves import write_curves  # noqa: PLC0415 (matplotlib)
         from gridtune.systems.responsive.report.trade_offs import write_trade_offs  # noqa: PLC0415
 
-        return [*write_comparison(sweep), *write_trade_offs(sweep), *write_curves(sweep)]
+        return [
+            *write_comparison(sweep),
+            *write_blocks(sweep),
+            *write_trade_offs(sweep),
+            *write_curves(sweep),
+        ]
 
 
 def _cores(parameters: ResponsiveParameters, workload: Workload) -> int:

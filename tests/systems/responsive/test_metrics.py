@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, counted_jobs, measure_site
+from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, block_sums, counted_jobs, measure_site
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.outcome import SiteOutcome
 
@@ -73,7 +73,8 @@ def test_by_hand():
     assert metrics["cost"] == pytest.approx(0.5 * (20 * 2 + 3580 * 4 + 1000) / 3600)
     assert metrics["boots"] == 3
     assert (metrics["jobs"], metrics["interactive_jobs"], metrics["batch_jobs"]) == (4, 2, 2)
-    assert set(metrics) == set(RESPONSIVE_METRICS)
+    bounds = {"responsiveness_mean_bound", "rigid_reward_mean_bound"}
+    assert set(metrics) == set(RESPONSIVE_METRICS) - bounds
 
 
 def test_both_ends_are_left_out():
@@ -105,3 +106,13 @@ def test_nothing_has_no_measures():
     # One class is missing.
     metrics = measure_site(jobs, outcome, weight=0.5, left_out=1)
     assert metrics["interactive_jobs"] == metrics["batch_jobs"] == 1
+
+
+def test_blocks_of_time_add_up_to_the_whole():
+    jobs, outcome = small_site()
+    blocks = block_sums(jobs, outcome, 3, weight=0.25, left_out=0)
+    # The last job is submitted an hour after the others.
+    assert blocks["jobs"] == [3, 0, 1]
+    metrics = measure_site(jobs, outcome, weight=0.25, left_out=0)
+    assert sum(blocks["reward"]) / 4 == pytest.approx(metrics["rigid_reward_mean"])
+    assert sum(blocks["responsiveness"]) / 4 == pytest.approx(metrics["responsiveness_mean"])

@@ -15,7 +15,7 @@ from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
 from gridtune.systems.responsive.report.alike import groups_alike, wrapped
 from gridtune.systems.responsive.report.pool_curves import draw_pools
-from gridtune.systems.responsive.report.rows import NATIVE, REWARDS, Row, rows_of, site_of
+from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,9 +98,10 @@ def chosen_rows(rows: Sequence[Row]) -> list[Row]:
     for row in sorted(rows, key=preference):
         by_policy.setdefault((row.policy, row.get("variant", "paper"), row.get("pool")), row)
     ranked = sorted(by_policy.values(), key=lambda row: -row.mean(REWARDS[row.site]))
-    native = [row for row in ranked if row.policy == NATIVE]
+    own = native_of(rows)
+    native = [row for row in ranked if row.policy == own]
     learned = [row for row in ranked if row.policy in LEARNED]
-    rules = [row for row in ranked if row.policy not in (NATIVE, *LEARNED)]
+    rules = [row for row in ranked if row.policy not in (own, *LEARNED)]
     learned = learned[: MOST - len(native) - len(rules[:1])]
     return [*native, *learned, *rules[: MOST - len(native) - len(learned)]]
 
@@ -186,7 +187,7 @@ def _draw_delays(runs: Mapping[str, _Run], where: str, stem: Path) -> Path:
 
 def _draw_fairness(runs: Mapping[str, _Run], where: str, stem: Path) -> list[Path]:
     """Draw F over time and its difference to the native scheduler's, as figures 6 (2009) and 4 (2010)."""
-    native = next((name for name in runs if name.startswith("fair share")), None)
+    native = next((name for name in runs if name.startswith(("FCFS with caps", "fair share"))), None)
     if native is None:
         return []
     fairness, reference = _over_time(runs, "fairness"), runs[native]
@@ -203,9 +204,9 @@ def _draw_fairness(runs: Mapping[str, _Run], where: str, stem: Path) -> list[Pat
         for name, look in _looks(runs, groups).items():
             below.plot(reference.days, apart[name], label=wrapped(groups[name]), **look)
         head(above, f"Fairness: {where}", _EXPLAINED)
-        head(below, "Difference to fair share", "positive: fairer")
+        head(below, f"Difference to {native}", "positive: fairer")
         above.set_ylabel("F")
-        below.set_ylabel("F − F of fair share")
+        below.set_ylabel("difference of F")
         below.set_xlabel("days since the first submission")
         for panel in (above, below):
             panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))

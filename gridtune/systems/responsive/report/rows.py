@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gridtune.report.rows import ConfigurationRow, by_configuration
-from gridtune.systems.responsive.parameters import LEARNING
+from gridtune.systems.responsive.parameters import LEARNING, LINEAR_WEIGHTS
 from gridtune.systems.responsive.pool_parameters import POOL_SETTINGS
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
 
-__all__ = ["NATIVE", "REWARDS", "Row", "rows_of", "site_of"]
+__all__ = ["NATIVES", "REWARDS", "Row", "native_of", "rows_of", "site_of"]
 
 #: The kinds of sites, and the mean reward of each.
 REWARDS = {
@@ -20,9 +20,8 @@ REWARDS = {
     "elastic": "elastic_reward_mean",
     "elastic-paper": "elastic_reward_mean",
 }
-
-#: The rule that stands for the site's own scheduler: one queue per VO with fair-share priorities.
-NATIVE = "fair_share"
+#: The rules that may stand for the site's own scheduler, the first one that there is.
+NATIVES = ("capped_fcfs", "fair_share")
 #: Names of policies in tables and figures.
 _NAMES = {
     "fcfs": "FCFS",
@@ -30,8 +29,14 @@ _NAMES = {
     "interactive_first": "interactive first",
     "edf": "EDF",
     "longest_ratio": "longest waiting ratio",
-    "fair_share": "fair share (NAT)",
+    "fair_share": "fair share",
     "random": "random",
+    "lifo": "LIFO",
+    "youngest_interactive": "interactive first, youngest first",
+    "fair_index": "fair index",
+    "gittins": "Gittins",
+    "linear": "linear",
+    "capped_fcfs": "FCFS with caps (NAT)",
     "recorded": "recorded waits",
     "esn-sarsa": "ESN-SARSA",
     "esn-fq": "ESN-FQ",
@@ -40,7 +45,15 @@ _NAMES = {
     "esn-counterfactual": "ESN counterfactual",
 }
 #: Parameters that appear in a configuration's label, where the configuration sets them.
-_LABELLED = (*LEARNING, "patience", "median_of", *POOL_SETTINGS)
+_LABELLED = (
+    *LEARNING,
+    *LINEAR_WEIGHTS,
+    "patience",
+    "median_of",
+    "user_cap",
+    "start_latency",
+    *POOL_SETTINGS,
+)
 
 
 class Row(ConfigurationRow):
@@ -104,3 +117,9 @@ def rows_of(results: Sequence[CellResult]) -> list[Row]:
 def site_of(rows: Sequence[Row], workload: str, site: str) -> list[Row]:
     """Return the rows of one workload on one kind of site."""
     return [row for row in rows if row.workload == workload and row.site == site]
+
+
+def native_of(rows: Sequence[Row]) -> str | None:
+    """Return the policy that stands for the site's own scheduler among these rows, None without any."""
+    policies = {row.policy for row in rows}
+    return next((policy for policy in NATIVES if policy in policies), None)

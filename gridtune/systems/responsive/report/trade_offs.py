@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gridtune.core.style import MARKERS, figure, group_thousands, head, save, series_colours
 from gridtune.systems.responsive.report.alike import groups_alike, wrapped
-from gridtune.systems.responsive.report.rows import NATIVE, REWARDS, Row, rows_of, site_of
+from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
@@ -110,11 +110,12 @@ def _distinct_series(series: Mapping[str, list[Row]], cost: str) -> dict[str, li
 
 def _most_relevant(groups: Mapping[str, list[Row]], front: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the groups to draw in colour: those on the front, the native rule, then the best."""
+    own = native_of([row for rows in groups.values() for row in rows])
 
     def preference(name: str) -> tuple[Any, ...]:
         rows = groups[name]
         best = max(row.mean("responsiveness_mean") for row in rows)
-        native = any(row.policy == NATIVE for row in rows)
+        native = any(row.policy == own for row in rows)
         return (not any(row in front for row in rows), not native, -best)
 
     return {name: groups[name] for name in sorted(groups, key=preference)[:_MOST]}
@@ -167,7 +168,8 @@ def _over_weights(rows: Sequence[Row], *, learned: bool) -> dict[str, list[Row]]
 
 def _levels(ruled: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
     """Return a few rules to compare learners with: the native one, SJF, SJF with an oracle, FCFS."""
-    order = [(NATIVE, "EST"), ("sjf", "EST"), ("sjf", "ORA"), ("fcfs", "EST")]
+    own = native_of([row for rows in ruled.values() for row in rows])
+    order = [(own, "EST"), ("sjf", "EST"), ("sjf", "ORA"), ("fcfs", "EST")]
     names = [
         name for which in order for name, (row, *_) in ruled.items() if (row.policy, row.estimates) == which
     ]

@@ -206,7 +206,7 @@ class SiteModel:
     prior_batch: float = 3600.0
     features: FeatureSet = "paper"
     start_latency: int = 0
-    user_cap: int = 16
+    user_cap: int = 17
     weights: LinearWeights = _FAIR_INDEX
     autoscaler: Autoscaler | None = None
 
