@@ -1,4 +1,4 @@
-"""`gridtune traces`: list, describe, convert, generate and download workloads."""
+"""`gridtune traces`: list, describe, import, convert, generate and download workloads."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridtune.cli.traces_import import import_trace
+
 if TYPE_CHECKING:
     from gridtune.workload.catalogue import CatalogueEntry
     from gridtune.workload.workload import Workload
@@ -19,7 +21,7 @@ __all__ = ["print_traces", "traces"]
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def traces() -> None:
-    """List, describe, convert, generate and download workloads.
+    """List, describe, import, convert, generate and download workloads.
 
     A trace is a path, the name of a bundled trace (quickstart), or the name of a public log that was
     downloaded (kth-sp2).
@@ -29,8 +31,12 @@ def traces() -> None:
       gridtune traces list
       gridtune traces describe quickstart --plot quickstart.png
       gridtune traces fetch kth-sp2
+      gridtune traces import sacct.txt cluster.parquet
       gridtune traces generate lublin my.swf.gz jobs=20000 seed=1 load=0.9
     """
+
+
+traces.add_command(import_trace)
 
 
 @traces.command("list")

@@ -10,9 +10,10 @@ from gridtune.workload.cleaning import (
     cleaning_rule,
     cleaning_rules,
 )
+from gridtune.workload.fields import SWF_FIELDS, UNKNOWN
 from gridtune.workload.files import read_workload, read_workloads, write_workload
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, format_names
-from gridtune.workload.workload import SWF_FIELDS, UNKNOWN, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = [
     "DEFAULT_MAX_BYTES",

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from gridtune.arguments import require
 from gridtune.errors import WorkloadError
 from gridtune.registry import Registry
-from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
+from gridtune.workload.workload import Workload
 
 __all__ = [
     "DEFAULT_RULES",
@@ -297,7 +298,7 @@ def round_fractions(jobs: Jobs) -> tuple[Jobs, int]:
     touched = np.zeros(len(jobs.columns["submit_time"]), dtype=bool)
     columns = dict(jobs.columns)
     for name, column in jobs.columns.items():
-        if name in FLOAT_FIELDS or name not in SWF_FIELDS or column.dtype.kind != "f":
+        if name in FLOAT_FIELDS or name not in FIELDS or column.dtype.kind != "f":
             continue
         rounded = np.rint(column)
         touched |= rounded != column

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.workload import UNKNOWN, Workload
+from gridtune.workload.fields import UNKNOWN
+from gridtune.workload.workload import Workload
 
 __all__ = [
     "Quantiles",

@@ -45,7 +45,8 @@ def read_workload(
         Cleaning rules applied before the content is checked. Without any, nothing is edited, and the first
         fault is an error. The workload's `cleaning` says how many jobs each rule touched.
     **options
-        The format's own: `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF.
+        The format's own: `time_unit` and `speed` of Batsim, `partition_from` and `group_from` of GWF,
+        `columns` and `timezone` of tables and accounting dumps.
 
     Returns
     -------
@@ -64,7 +65,7 @@ def read_workload(
     if is_archive(file):
         raise WorkloadError("is an archive of logs", path=file, hint="read_workloads reads it")
     with open_log(file, max_bytes) as stream:
-        file_format, name = _format_of(file, format)
+        file_format, name = _format_of(file, format, stream)
         return _workload(file_format, stream, name, clean, options)
 
 
@@ -87,7 +88,7 @@ def read_workloads(
     read: list[tuple[str, Workload]] = []
 
     def one(file: Path, stream: LogStream) -> Workload:
-        file_format, name = _format_of(file, None)
+        file_format, name = _format_of(file, None, stream)
         own_options = (by_format or {}).get(file_format.name, {})
         return _workload(file_format, stream, name, rules, {**options, **own_options})
 
@@ -115,6 +116,9 @@ def write_workload(workload: Workload, path: str | os.PathLike[str], *, format: 
     require_path(path, "path", error=WorkloadError)
     file = Path(path)
     file_format, _ = _format_of(file, format)
+    if file_format.write is None:
+        written = ", ".join(name for name in format_names() if get_format(name).write is not None)
+        raise WorkloadError(f"{file_format.name} is only read", path=file, hint=f"write {written}")
     lost = file_format.cannot_hold(workload)
     if lost:
         warnings.warn(f"{file_format.name} has no place for {', '.join(lost)}", GridtuneWarning, stacklevel=2)
@@ -122,18 +126,23 @@ def write_workload(workload: Workload, path: str | os.PathLike[str], *, format: 
         file_format.write(workload, opened)
 
 
-def _format_of(file: Path, name: str | None) -> tuple[Format, str]:
-    """Return the format of that name, else of the file's suffix, and the file's name without suffixes."""
+def _format_of(file: Path, name: str | None, stream: LogStream | None = None) -> tuple[Format, str]:
+    """Return the format of that name, of a file's suffix or of its content; its name without suffixes."""
     match = find_format(file)
     if name is not None:
         return get_format(name), match[1] if match else split_compression(file.name)[0]
     if match is not None:
         return match
+    if stream is not None:
+        start = stream.peek()
+        for form in map(get_format, format_names()):
+            if form.recognises(start):
+                return form, split_compression(file.name)[0].partition(".")[0]
     suffixes = ", ".join(sorted(get_format(format).suffix for format in format_names()))
     raise WorkloadError(
-        "its suffix belongs to no format",
+        "neither its suffix nor its content is that of a format",
         path=file,
-        hint=f"suffixes are {suffixes}, with .gz or .xz if compressed; or pass format=",
+        hint=f"suffixes are {suffixes}, with .gz or .xz if compressed; or name it: format=, --format",
     )
 
 

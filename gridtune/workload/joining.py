@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
 from gridtune.workload.files import read_workload, read_workloads
 from gridtune.workload.formats import find_format
 from gridtune.workload.formats.archive import is_archive
-from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = ["is_joined", "join_workloads", "joined_parts", "read_days"]
 
@@ -44,7 +45,7 @@ def join_workloads(workloads: Sequence[Workload], *, name: str = "logs") -> Work
         raise WorkloadError(f"two logs are named {name_most_often!r}", hint="rename one of them")
     numbers = [_number(log.name) for log in workloads]
     sizes = [len(log) for log in workloads]
-    fields = [field for field in SWF_FIELDS if any(field in log.columns for log in workloads)]
+    fields = [field for field in FIELDS if any(field in log.columns for log in workloads)]
     columns = {field: _joined(field, workloads) for field in fields if field != "partition"}
     columns["partition"] = np.repeat(np.array(numbers, np.int64), sizes)
     machines = {log.machine_processors for log in workloads}
@@ -56,7 +57,7 @@ def join_workloads(workloads: Sequence[Workload], *, name: str = "logs") -> Work
         name=name,
         machine_processors=machines.pop() if len(machines) == 1 else None,
         header={_MARK: (str(len(workloads)),)},
-        partition_names={number: log.name for number, log in zip(numbers, workloads, strict=True)},
+        names={"partition": {number: log.name for number, log in zip(numbers, workloads, strict=True)}},
         cleaning=dict(cleaning),
     )
 

@@ -18,37 +18,10 @@ from gridtune.arguments import require_number
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
 from gridtune.workload import selection
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
 from gridtune.workload.validity import find_fault
 
-__all__ = ["FLOAT_FIELDS", "SWF_FIELDS", "UNKNOWN", "Workload"]
-
-#: The value a field has where the log does not say (the Standard Workload Format's own convention).
-UNKNOWN = -1
-
-#: The eighteen fields of the Standard Workload Format, in the order of its columns.
-SWF_FIELDS = (
-    "job_id",
-    "submit_time",
-    "wait_time",
-    "run_time",
-    "allocated_processors",
-    "average_cpu_time",
-    "used_memory",
-    "requested_processors",
-    "requested_time",
-    "requested_memory",
-    "status",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "preceding_job",
-    "think_time",
-)
-
-#: Fields that real logs give with a fraction; every other one is int64.
-FLOAT_FIELDS = frozenset({"average_cpu_time"})
+__all__ = ["Workload"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -64,7 +37,7 @@ class Workload:
     Attributes
     ----------
     columns
-        One array of length `len(workload)` for each of `SWF_FIELDS` that the source gives; times in
+        One array of length `len(workload)` for each of `FIELDS` that the source gives; times in
         seconds, int64 (`average_cpu_time` float64). A field the source lacks reads as `UNKNOWN`.
     name
         Its name in tables and plots.
@@ -74,8 +47,8 @@ class Workload:
         The machine's size where the source says it.
     header
         The source's header, key to values in order (SWF repeats keys such as `Note`).
-    partition_names
-        Names of the partitions (sites) by their number, where the source gives them.
+    names
+        For fields whose numbers stand for names (users, accounts, partitions, …): name by number.
     cleaning
         Cleaning rules applied since the source was read, with the number of jobs each touched.
     """
@@ -85,11 +58,11 @@ class Workload:
     source: Path | None = None
     machine_processors: int | None = None
     header: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    partition_names: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     cleaning: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        unknown = set(self.columns) - set(SWF_FIELDS)
+        unknown = set(self.columns) - set(FIELDS)
         if unknown:
             raise WorkloadError(f"unknown columns {sorted(unknown)}", path=self.source)
         missing = {"submit_time", "run_time"} - set(self.columns)
@@ -100,7 +73,7 @@ class Workload:
             raise WorkloadError(f"columns differ in length: {lengths}", path=self.source)
         columns = {
             name: _own_column(name, self.columns[name], self.source)
-            for name in SWF_FIELDS
+            for name in FIELDS
             if name in self.columns
         }
         object.__setattr__(self, "columns", MappingProxyType(columns))
@@ -127,7 +100,7 @@ class Workload:
             self.source,
             self.machine_processors,
             dict(self.header),
-            dict(self.partition_names),
+            {name: dict(names) for name, names in self.names.items()},
             dict(self.cleaning),
         )
         return (Workload, arguments)
@@ -146,13 +119,18 @@ class Workload:
             yield dict(zip(names, values, strict=True))
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return the column of one SWF field; `UNKNOWN` throughout where the source lacks it."""
-        if name not in SWF_FIELDS:
-            raise WorkloadError(f"no such field: {name!r}", hint=f"one of {', '.join(SWF_FIELDS)}")
+        """Return the column of one field; `UNKNOWN` throughout where the source lacks it."""
+        if name not in FIELDS:
+            raise WorkloadError(f"no such field: {name!r}", hint=f"one of {', '.join(FIELDS)}")
         if name in self.columns:
             return self.columns[name]
         dtype = np.float64 if name in FLOAT_FIELDS else np.int64
         return np.broadcast_to(np.asarray(UNKNOWN, dtype=dtype), len(self))
+
+    @property
+    def partition_names(self) -> Mapping[int, str]:
+        """Names of the partitions (sites) by their number, where the source gives them."""
+        return self.names.get("partition", {})
 
     @cached_property
     def is_sorted(self) -> bool:
@@ -219,7 +197,7 @@ class Workload:
     def checksum(self) -> str:
         """SHA-256 of the content (every known column and the machine's size), whatever the format."""
         digest = hashlib.sha256(f"gridtune-workload-1 {len(self)} {self.machine_processors}".encode())
-        for name in SWF_FIELDS:
+        for name in FIELDS:
             column = self.column(name)
             if (column != UNKNOWN).any():
                 digest.update(name.encode())
@@ -266,11 +244,14 @@ class Workload:
     def for_partition(self, partition: int | str) -> Workload:
         """Return the jobs of one partition (a site in grid logs), by number or name.
 
-        The machine's size is that of all partitions together, so the result has none unless every job of
-        the log is in this partition.
+        The machine's size is that of all partitions together. The result has the partition's own where the
+        header gives it (`PartitionProcs`), else none unless every job of the log is in this partition.
         """
         number = self._partition_number(partition) if isinstance(partition, str) else partition
         jobs = self._having("partition", number)
+        sizes = dict(size.split() for size in self.header.get("PartitionProcs", ()))
+        if str(number) in sizes:
+            return replace(jobs, machine_processors=int(sizes[str(number)]))
         return jobs if len(jobs) == len(self) else replace(jobs, machine_processors=None)
 
     def _partition_number(self, name: str) -> int:

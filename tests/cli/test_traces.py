@@ -29,7 +29,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return invoke
 
 
-@pytest.mark.parametrize("command", [[], ["list"], ["describe"], ["convert"], ["generate"], ["fetch"]])
+@pytest.mark.parametrize("command", [[], ["list"], ["describe"], ["import"], ["convert"], ["generate"], ["fetch"]])
 def test_help_teaches(run: Run, command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0
@@ -86,6 +86,50 @@ def test_convert(run: Run, target: str, tmp_path: Path) -> None:
     there, here = read_workload(tmp_path / target), read_workload(bundled_traces()["quickstart"])
     for column in ("submit_time", "run_time", "requested_time", "processors", "user"):
         assert (getattr(there, column) == getattr(here, column)).all()
+
+
+DUMP = """JobID|User|Account|Partition|Submit|Start|End|Timelimit|ReqCPUS|State
+1|ann|physics|cpu|2024-03-01T08:00:00|2024-03-01T08:01:00|2024-03-01T09:00:00|02:00:00|8|COMPLETED
+1.batch||physics||2024-03-01T08:00:00|2024-03-01T08:01:00|2024-03-01T09:00:00||8|COMPLETED
+2|bob|physics|gpu|2024-03-01T08:05:00|2024-03-01T08:06:00|2024-03-01T08:07:00|01:00:00|16|FAILED
+"""
+
+
+def test_import(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "dump.txt").write_text(DUMP)
+    conf = "NodeName=n[1-4] CPUs=32\nPartitionName=cpu Nodes=n[1-3]\nPartitionName=gpu Nodes=n4\n"
+    (tmp_path / "slurm.conf").write_text(conf)
+    result = run("import", "dump.txt", "mine.parquet", "--slurm-conf", "slurm.conf")
+    assert result.exit_code == 0, result.output
+    assert "2 jobs" in result.output
+    assert "machine: 128 processors" in result.output
+    assert "note: 1 steps of jobs left out" in result.output
+    log = read_workload(tmp_path / "mine.parquet")
+    assert log.machine_processors == 128
+    assert log.names["user"] == {1: "ann", 2: "bob"}
+    assert log.for_partition("cpu").machine_processors == 96
+    refused = run("import", "dump.txt", "mine.parquet")
+    assert refused.exit_code == 2
+    assert "mine.parquet exists; --force replaces it" in refused.output
+
+
+def test_import_says_who_nobody_was(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "dump.txt").write_text(DUMP)
+    result = run("import", "dump.txt", "mine.parquet", "--anonymise", "--processors", "64")
+    assert result.exit_code == 0, result.output
+    content = (tmp_path / "mine.parquet").read_bytes()
+    assert not any(name in content for name in (b"ann", b"bob", b"physics"))
+    log = read_workload(tmp_path / "mine.parquet")
+    assert log.user.tolist() == [1, 2]
+    assert log.names["partition"] == {1: "cpu", 2: "gpu"}
+    assert log.machine_processors == 64
+
+
+def test_import_of_a_table(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("When,Secs,Cores\n2024-05-01T10:00,60,4\n")
+    result = run("import", "jobs.csv", "j.parquet", "--columns", "submit=When,elapsed=Secs,processors=Cores")
+    assert result.exit_code == 0, result.output
+    assert "no job has a walltime" in result.output
 
 
 def test_nothing_is_overwritten_unasked(run: Run, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def workloads(draw: st.DrawFn, *, ran: bool = False, bare: bool = False) -> Work
         {k: np.asarray(v) for k, v in columns.items()},
         machine_processors=machine,
         header=header,
-        partition_names=names,
+        names={"partition": names} if names else {},
     )
 
 

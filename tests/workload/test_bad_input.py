@@ -201,7 +201,7 @@ def test_places_that_are_no_logs(tmp_path, write_file):
     folder.mkdir()
     with pytest.raises(WorkloadError, match="is a folder"):
         read_workload(folder)
-    with pytest.raises(WorkloadError, match="belongs to no format"):
+    with pytest.raises(WorkloadError, match="neither its suffix nor its content"):
         read_workload(write_file("log.txt", GOOD))
     with pytest.raises(WorkloadError, match="no format is named 'swv'"):
         read_workload(write_file("log.swf", GOOD), format="swv")

@@ -102,7 +102,7 @@ def test_batsim_refuses_jobs_it_has_no_words_for(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", format_names())
+@pytest.mark.parametrize("name", [name for name in format_names() if get_format(name).write])
 @pytest.mark.parametrize("packed", ["", ".gz", ".xz"])
 def test_equal_workloads_give_equal_bytes_and_big_ones_survive(tmp_path, name, packed):
     rng = np.random.default_rng(1)

@@ -63,7 +63,7 @@ def test_user_group_and_partition():
     workload = replace(
         make_workload(user=[1, 2, 1], group=[5, 5, 6], partition=[12, 8, 12]),
         machine_processors=100,
-        partition_names={8: "in2p3.fr", 12: "rl.ac.uk", 13: "twice", 14: "twice"},
+        names={"partition": {8: "in2p3.fr", 12: "rl.ac.uk", 13: "twice", 14: "twice"}},
     )
     assert workload.for_user(1).submit_time.tolist() == [0, 2]
     assert workload.for_group(6).submit_time.tolist() == [2]

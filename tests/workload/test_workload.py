@@ -76,11 +76,11 @@ def test_pickling_keeps_everything():
         name="x",
         machine_processors=9,
         header={"Note": ("a", "b")},
-        partition_names={1: "p"},
+        names={"partition": {1: "p"}},
         cleaning={"sort_submits": 1},
     )
     copy = pickle.loads(pickle.dumps(workload))
-    for name in ("name", "source", "machine_processors", "header", "partition_names", "cleaning", "checksum"):
+    for name in ("name", "source", "machine_processors", "header", "names", "cleaning", "checksum"):
         assert getattr(copy, name) == getattr(workload, name)
     assert not copy.submit_time.flags.writeable
 

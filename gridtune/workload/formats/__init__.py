@@ -11,6 +11,7 @@ from gridtune.workload.formats.compression import DEFAULT_MAX_BYTES
 from gridtune.workload.formats.csv import CSV
 from gridtune.workload.formats.gwf import GWF
 from gridtune.workload.formats.parquet import PARQUET
+from gridtune.workload.formats.pbs import PBS
 from gridtune.workload.formats.registry import (
     Format,
     find_format,
@@ -18,6 +19,7 @@ from gridtune.workload.formats.registry import (
     get_format,
     register_format,
 )
+from gridtune.workload.formats.sacct import SACCT
 from gridtune.workload.formats.swf import SWF
 
 __all__ = [
@@ -29,5 +31,5 @@ __all__ = [
     "register_format",
 ]
 
-for _format in (SWF, GWF, BATSIM, PARQUET, CSV):
+for _format in (SWF, GWF, BATSIM, PARQUET, CSV, SACCT, PBS):
     register_format(_format)

@@ -22,12 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.json_lines import line_of_path
 from gridtune.workload.formats.log import RawLog, metadata_from_json, metadata_to_json
 from gridtune.workload.formats.registry import Format
 from gridtune.workload.validity import LARGEST_TIME
-from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = ["BATSIM"]
 
@@ -91,12 +92,14 @@ class _Reader:
     ) -> None:
         self.text, self.document, self.path = text, document, stream.path
         self.time_unit, self.speed = time_unit, speed
+        # In others' files a key such as "state" may mean anything.
+        self.fields = FIELDS if _OWN in document else SWF_FIELDS
         self.durations: dict[tuple[str, int], int | float] = {}
 
     def read(self) -> RawLog:
         jobs = self.document["jobs"]
         rows = [self._job(position, job) for position, job in enumerate(jobs)]
-        present = [name for name in SWF_FIELDS if any(name in row for row in rows)]
+        present = [name for name in self.fields if any(name in row for row in rows)]
         columns = {name: _column(name, [row.get(name, UNKNOWN) for row in rows]) for name in present}
         columns.setdefault("submit_time", np.zeros(0, dtype=np.int64))
         return RawLog(columns=columns, line_of=self._line_of, **self._metadata())
@@ -146,7 +149,7 @@ class _Reader:
             "requested_processors": width,
             "requested_time": self._seconds(job.get("walltime", UNKNOWN), *at, "walltime"),
         }
-        for name in SWF_FIELDS:
+        for name in self.fields:
             if name in job and name not in ("job_id", "submit_time", "run_time", "requested_time"):
                 row[name] = self._number(job[name], *at, name)
         return row
@@ -154,8 +157,8 @@ class _Reader:
     def _job_number(self, identity: Any, position: int) -> int | float:
         if isinstance(identity, int):
             return self._number(identity, "jobs", position, "id")
-        # Batsim puts the workload's name before the job's: "w0!17".
-        number = str(identity).rpartition("!")[2]
+        # Batsim puts the workload's name before the job's: "w0!17"; some files have "#17".
+        number = str(identity).rpartition("!")[2].removeprefix("#")
         if not (number.isascii() and number.removeprefix("-").isdigit() and len(number) <= 20):
             shown = json.dumps(identity)[:40]
             raise self._fault(f"the job's id {shown} has no number", "jobs", position, "id")

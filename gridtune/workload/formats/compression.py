@@ -70,6 +70,12 @@ class LogStream:
         line, _, self._rest = block.partition(b"\n")
         return line
 
+    def peek(self, size: int = 1 << 16) -> bytes:
+        """Return the next bytes, `size` at most, and leave them to be read."""
+        start = self.read(size)
+        self._rest = start + self._rest
+        return start
+
     def read(self, size: int = -1) -> bytes:
         """Return up to `size` bytes, or all that is left; b"" at the end."""
         if size < 0:

@@ -1,6 +1,7 @@
-"""CSV: a header row of SWF field names, in any order, then a job a line.
+"""CSV: a row of names, then a job a line.
 
-Holds the columns alone: no header, machine size or partition names.
+gridtune's own has the names of fields, in any order, and numbers alone: no header, machine size or names. Any
+other table is read by what its columns are called (`gridtune.workload.formats.accounting.columns`).
 """
 
 from __future__ import annotations
@@ -9,17 +10,58 @@ from typing import BinaryIO
 
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
+from gridtune.workload.fields import FIELDS
+from gridtune.workload.formats.accounting.columns import quantities_of
+from gridtune.workload.formats.accounting.jobs import log_of_records
+from gridtune.workload.formats.accounting.records import decoded, delimiter_of, records_of_text
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.numbers import rows_of_text
 from gridtune.workload.formats.registry import Format
 from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, parse_table
-from gridtune.workload.workload import SWF_FIELDS, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = ["CSV"]
 
 
-def _read(stream: LogStream) -> RawLog:
+def _read(stream: LogStream, columns: str | None = None, timezone: str | None = None) -> RawLog:
+    """Read a table.
+
+    Parameters
+    ----------
+    stream
+        The file.
+    columns
+        What the columns of another table than gridtune's own are: `submit=Submitted,processors=Cores`.
+    timezone
+        The zone of its times, UTC by default.
+    """
+    if columns is not None or timezone is not None or _is_foreign(stream.peek()):
+        records = records_of_text(decoded(stream.read()), stream.path)
+        return log_of_records(records, columns=columns, timezone=timezone)
+    return _read_own(stream)
+
+
+def _is_foreign(start: bytes) -> bool:
+    """Return whether a table is another than gridtune's own: it has other names, or not numbers alone."""
+    header, _, rest = decoded(start).partition("\n")
+    delimiter = delimiter_of(header)
+    names = [name.strip().strip('"') for name in header.split(delimiter)]
+    if "submit" not in quantities_of(names):
+        return False
+    first = [value.strip().strip('"') for value in rest.partition("\n")[0].split(delimiter)]
+    return "submit_time" not in names or not all(map(_is_number, first))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_own(stream: LogStream) -> RawLog:
     first = stream.read_line().removeprefix(BYTE_ORDER_MARK)
     if not first.strip():
         raise WorkloadError("line 1 should name the fields, but is empty", path=stream.path, line=1)
@@ -36,18 +78,18 @@ def _read(stream: LogStream) -> RawLog:
 
 def _field(text: str, stream: LogStream) -> str:
     name = text.strip().strip('"').strip()
-    if name not in SWF_FIELDS:
-        near = nearest_name(name, SWF_FIELDS)
-        hint = f"did you mean {near!r}?" if near else f"the fields are {', '.join(SWF_FIELDS)}"
+    if name not in FIELDS:
+        near = nearest_name(name, FIELDS)
+        hint = f"did you mean {near!r}?" if near else f"the fields are {', '.join(FIELDS)}"
         raise WorkloadError(f"unknown field {name[:40]!r}", path=stream.path, line=1, hint=hint)
     return name
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:
-    names = [name for name in SWF_FIELDS if name in workload.columns]
+    names = [name for name in FIELDS if name in workload.columns]
     file.write((",".join(names) + "\n").encode())
     for rows in rows_of_text([workload.columns[name] for name in names], ","):
         file.write(rows)
 
 
-CSV = Format("csv", ".csv", _read, _write, "the columns alone")
+CSV = Format("csv", ".csv", _read, _write, "the columns alone; other tables are read by their names")

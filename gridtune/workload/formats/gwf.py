@@ -15,13 +15,14 @@ from typing import BinaryIO
 import numpy as np
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.fields import FIELDS, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.header import header_lines, machine_size, parse_header, partition_names
+from gridtune.workload.formats.header import header_lines, machine_size, names_in_header, parse_header
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.numbers import rows_of_text
 from gridtune.workload.formats.registry import Format
 from gridtune.workload.formats.table import TableLayout, parse_table
-from gridtune.workload.workload import SWF_FIELDS, UNKNOWN, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = ["GWF", "GWF_FIELDS"]
 
@@ -77,7 +78,7 @@ def _read(stream: LogStream, partition_from: str = "PartitionID", group_from: st
         line_of=table.line_of,
         header=header,
         machine_processors=machine_size(header, table.comments, stream.path),
-        partition_names=partition_names(header),
+        names=names_in_header(header),
     )
 
 
@@ -103,7 +104,7 @@ def _write(workload: Workload, file: BinaryIO) -> None:
 
 
 def _cannot_hold(workload: Workload) -> list[str]:
-    return [name for name in SWF_FIELDS[_SHARED:] if (workload.column(name) != UNKNOWN).any()]
+    return [name for name in FIELDS[_SHARED:] if (workload.column(name) != UNKNOWN).any()]
 
 
 GWF = Format(

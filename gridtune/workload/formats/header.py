@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.fields import NAMED_FIELDS
 from gridtune.workload.formats.table import Comment
 from gridtune.workload.workload import Workload
 
-__all__ = ["header_lines", "machine_size", "parse_header", "partition_names"]
+__all__ = ["header_lines", "machine_size", "names_in_header", "parse_header"]
 
 Header = Mapping[str, tuple[str, ...]]
 
@@ -56,17 +57,27 @@ def machine_size(header: Header, comments: Iterable[Comment], path: Path) -> int
     return None
 
 
-def partition_names(header: Header) -> dict[int, str]:
-    """Return partition names by number, from values such as `12 rl.ac.uk`."""
-    matches = (_NUMBERED.match(value.split("\n")[0]) for value in header.get("Partition", ()))
-    return {int(match[1]): match[2].strip() for match in matches if match}
+def names_in_header(header: Header) -> dict[str, dict[int, str]]:
+    """Return the names of each field's numbers, from values such as `Partition: 12 rl.ac.uk`."""
+    names: dict[str, dict[int, str]] = {}
+    for field in NAMED_FIELDS:
+        matches = (_NUMBERED.match(value.split("\n")[0]) for value in header.get(_key(field), ()))
+        found = {int(match[1]): match[2].strip() for match in matches if match}
+        if found:
+            names[field] = found
+    return names
+
+
+def _key(field: str) -> str:
+    """Return the header's key for the names of a field."""
+    return field.replace("_", " ").capitalize()
 
 
 def header_lines(workload: Workload, mark: str) -> list[str]:
     """Return the workload's header as comment lines that `parse_header` reads back.
 
-    The header is written as it is, but for the machine's size and the partition names, which are the
-    workload's own where they differ from the header's.
+    The header is written as it is, but for the machine's size and the names, which are the workload's own
+    where they differ from the header's.
     """
     header = dict(workload.header)
     if machine_size(header, (), Path(workload.name)) != workload.machine_processors:
@@ -74,8 +85,10 @@ def header_lines(workload: Workload, mark: str) -> list[str]:
         header.pop("MaxProcs", None)
         if workload.machine_processors is not None:
             header["MaxProcs"] = (str(workload.machine_processors),)
-    if partition_names(header) != dict(workload.partition_names):
-        header["Partition"] = tuple(f"{number} {name}" for number, name in workload.partition_names.items())
+    there = names_in_header(header)
+    for field, names in workload.names.items():
+        if there.get(field, {}) != dict(names):
+            header[_key(field)] = tuple(f"{number} {name}" for number, name in names.items())
     lines = []
     for key, values in header.items():
         if not re.fullmatch(r"[A-Za-z][\w ./()#-]{0,39}", key, re.ASCII) or key != key.strip():

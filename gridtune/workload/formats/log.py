@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.cleaning import CleaningReport, Jobs, apply_rules
+from gridtune.workload.fields import FLOAT_FIELDS
 from gridtune.workload.validity import find_fault
-from gridtune.workload.workload import FLOAT_FIELDS, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = ["RawLog", "build_workload", "metadata_from_json", "metadata_to_json"]
 
@@ -25,7 +26,10 @@ def metadata_to_json(workload: Workload) -> dict[str, Any]:
     return {
         "machine_processors": workload.machine_processors,
         "header": {key: list(values) for key, values in workload.header.items()},
-        "partition_names": {str(number): name for number, name in workload.partition_names.items()},
+        "names": {
+            field: {str(number): name for number, name in names.items()}
+            for field, names in workload.names.items()
+        },
     }
 
 
@@ -37,10 +41,14 @@ def metadata_from_json(values: Any) -> dict[str, Any]:
     ValueError, KeyError, TypeError or AttributeError
         If it did not write them.
     """
+    # Older files name their partitions alone.
+    named = values["names"] if "names" in values else {"partition": values["partition_names"]}
     return {
         "machine_processors": values["machine_processors"],
         "header": {key: tuple(texts) for key, texts in values["header"].items()},
-        "partition_names": {int(number): name for number, name in values["partition_names"].items()},
+        "names": {
+            field: {int(number): name for number, name in names.items()} for field, names in named.items()
+        },
     }
 
 
@@ -51,10 +59,10 @@ class RawLog:
     Attributes
     ----------
     columns
-        SWF field to column: int64, or float64 where the file holds fractions.
+        Field to column: int64, or float64 where the file holds fractions.
     line_of
         Gives the line (1-based) of a row (0-based) and field, or None where the format has no lines.
-    header, machine_processors, partition_names, cleaning
+    header, machine_processors, names, cleaning
         As in `Workload`.
     """
 
@@ -62,7 +70,7 @@ class RawLog:
     line_of: Callable[[int, str], int | None]
     header: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     machine_processors: int | None = None
-    partition_names: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     cleaning: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -93,9 +101,7 @@ def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()
     done = dict(raw.cleaning)
     for rule, touched in report.counts.items():
         done[rule] = done.get(rule, 0) + touched
-    return Workload(
-        typed, name, path, raw.machine_processors, dict(raw.header), dict(raw.partition_names), done
-    )
+    return Workload(typed, name, path, raw.machine_processors, dict(raw.header), raw.names, done)
 
 
 def _cleaned(jobs: Jobs, rules: Iterable[str], path: Path) -> tuple[Jobs, CleaningReport]:

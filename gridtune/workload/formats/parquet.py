@@ -11,17 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS
+from gridtune.workload.formats.accounting.columns import quantities_of
+from gridtune.workload.formats.accounting.jobs import log_of_records
+from gridtune.workload.formats.accounting.records import records_of_arrow
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import RawLog, metadata_from_json, metadata_to_json
 from gridtune.workload.formats.registry import Format
-from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = ["PARQUET"]
 
 _METADATA = b"gridtune"
 
 
-def _read(stream: LogStream) -> RawLog:
+def _read(stream: LogStream, columns: str | None = None, timezone: str | None = None) -> RawLog:
+    """Read a table; `columns` and `timezone` are for others than gridtune's own, as in CSV."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -31,13 +36,31 @@ def _read(stream: LogStream) -> RawLog:
     try:
         file = pq.ParquetFile(BytesIO(content))
         _check_size(file.metadata, stream)
-        _check_names(file.schema_arrow.names, stream)
+        names = file.schema_arrow.names
+        foreign = _is_foreign(file.schema_arrow) or columns is not None or timezone is not None
+        if not foreign:
+            _check_names(names, stream)
         table = file.read()
     except (pa.ArrowException, OSError) as error:
         message = f"is not a Parquet file, or it is cut off or damaged ({str(error).splitlines()[0]})"
         raise WorkloadError(message, path=stream.path) from error
-    columns = {name: _column(table.column(name), name, stream) for name in table.column_names}
-    return RawLog(columns=columns, line_of=lambda *_: None, **_metadata(table.schema.metadata or {}, stream))
+    if foreign:
+        records = records_of_arrow(table, stream.path)
+        return log_of_records(records, columns=columns, timezone=timezone)
+    own = {name: _column(table.column(name), name, stream) for name in table.column_names}
+    return RawLog(columns=own, line_of=lambda *_: None, **_metadata(table.schema.metadata or {}, stream))
+
+
+def _is_foreign(schema: Any) -> bool:
+    """Return whether a table is another than gridtune's own: submission has another name, or dates."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if _METADATA in (schema.metadata or {}):
+        return False
+    column = quantities_of(schema.names).get("submit")
+    if column == "submit_time":
+        return bool(pa.types.is_temporal(schema.field(column).type))
+    return column is not None
 
 
 def _check_size(metadata: Any, stream: LogStream) -> None:
@@ -53,9 +76,9 @@ def _check_size(metadata: Any, stream: LogStream) -> None:
 
 def _check_names(names: list[str], stream: LogStream) -> None:
     for name in names:
-        if name not in SWF_FIELDS or names.count(name) > 1:
-            what = "is there twice" if name in SWF_FIELDS else "is not a field of a log"
-            hint = f"the fields are {', '.join(SWF_FIELDS)}"
+        if name not in FIELDS or names.count(name) > 1:
+            what = "is there twice" if name in FIELDS else "is not a field of a log"
+            hint = f"the fields are {', '.join(FIELDS)}"
             raise WorkloadError(f"column {name!r} {what}", path=stream.path, hint=hint)
     for name in ("submit_time", "run_time"):
         if name not in names:

@@ -20,6 +20,10 @@ def _loses_nothing(workload: Workload) -> list[str]:
     return []
 
 
+def _says_nothing(start: bytes) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Format:
     """A trace format.
@@ -33,19 +37,22 @@ class Format:
     read
         Takes a `LogStream` and the format's own options (keywords), returns a `RawLog`.
     write
-        Takes a workload and an open binary file.
+        Takes a workload and an open binary file; None for a format that is only read.
     summary
         What it holds, in a line.
     cannot_hold
         Names the fields of a workload that the format has no place for.
+    recognises
+        Whether a file's first bytes are this format's: for files with a suffix of no format.
     """
 
     name: str
     suffix: str
     read: Callable[..., RawLog]
-    write: Callable[[Workload, BinaryIO], None]
+    write: Callable[[Workload, BinaryIO], None] | None
     summary: str
     cannot_hold: Callable[[Workload], list[str]] = _loses_nothing
+    recognises: Callable[[bytes], bool] = _says_nothing
 
 
 def _checked(added: Format) -> Format:

@@ -1,6 +1,7 @@
 """SWF, the Standard Workload Format 2.2 of the Parallel Workloads Archive.
 
-Eighteen whole numbers a line (average CPU time may have a fraction), header comments after `;`.
+Eighteen whole numbers a line (average CPU time may have a fraction), header comments after `;`. Some logs
+have further fields at the ends of lines: they are passed over, and the header says so.
 
 Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html
 """
@@ -9,29 +10,47 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
+from gridtune.workload.fields import MORE_FIELDS, SWF_FIELDS
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.header import header_lines, machine_size, parse_header, partition_names
+from gridtune.workload.formats.header import header_lines, machine_size, names_in_header, parse_header
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.numbers import rows_of_text
 from gridtune.workload.formats.registry import Format
 from gridtune.workload.formats.table import TableLayout, parse_table
-from gridtune.workload.workload import SWF_FIELDS, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = ["SWF"]
 
-_LAYOUT = TableLayout(fields=SWF_FIELDS, comment=b";")
+#: Bytes in which the first job is looked for.
+_HEAD = 1 << 18
+#: What starts a comment.
+_COMMENT = b";"
 
 
 def _read(stream: LogStream) -> RawLog:
-    table = parse_table(stream, _LAYOUT)
+    surplus = _surplus(stream)
+    layout = TableLayout(fields=(*SWF_FIELDS, *[None] * surplus), comment=_COMMENT)
+    table = parse_table(stream, layout)
     header = parse_header(table.comments)
+    if surplus:
+        last = len(SWF_FIELDS) + surplus
+        header["Import"] = (f"fields 19 to {last} of each line are no part of the format and were not read",)
     return RawLog(
         columns=table.columns,
         line_of=table.line_of,
         header=header,
         machine_processors=machine_size(header, table.comments, stream.path),
-        partition_names=partition_names(header),
+        names=names_in_header(header),
     )
+
+
+def _surplus(stream: LogStream) -> int:
+    """Return how many more fields than the format's eighteen the first job has."""
+    for line in stream.peek(_HEAD).split(b"\n"):
+        fields = line.split()
+        if fields and not fields[0].startswith(_COMMENT):
+            return max(0, len(fields) - len(SWF_FIELDS))
+    return 0
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:
@@ -41,4 +60,8 @@ def _write(workload: Workload, file: BinaryIO) -> None:
         file.write(rows)
 
 
-SWF = Format("swf", ".swf", _read, _write, "every field and the header")
+def _cannot_hold(workload: Workload) -> list[str]:
+    return [name for name in MORE_FIELDS if name in workload.columns]
+
+
+SWF = Format("swf", ".swf", _read, _write, "its eighteen fields and the header", _cannot_hold)

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.fields import FLOAT_FIELDS
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.workload import FLOAT_FIELDS
 
 __all__ = ["BYTE_ORDER_MARK", "Comment", "Table", "TableLayout", "parse_table"]
 

@@ -10,10 +10,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from gridtune.errors import WorkloadError
+from gridtune.workload.fields import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats import Format
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import RawLog
-from gridtune.workload.workload import FLOAT_FIELDS, SWF_FIELDS, UNKNOWN, Workload
+from gridtune.workload.workload import Workload
 
 __all__ = ["JSONL"]
 

@@ -1,0 +1,128 @@
+"""What the columns of job tables are called, and which quantity each is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from gridtune.errors import WorkloadError
+from gridtune.registry import nearest_name
+
+__all__ = ["QUANTITIES", "chosen_columns", "quantities_of"]
+
+#: What can be read from a table: quantity to what it is. Times and durations in any form that `values` reads.
+QUANTITIES: Mapping[str, str] = MappingProxyType(
+    {
+        "job": "the job's number or name",
+        "submit": "when it was submitted",
+        "eligible": "when its dependencies were done",
+        "start": "when it started",
+        "end": "when it ended",
+        "elapsed": "how long it ran: D-HH:MM:SS or seconds",
+        "wait": "how long it waited: D-HH:MM:SS or seconds",
+        "limit": "its walltime: D-HH:MM:SS or seconds",
+        "limit_minutes": "its walltime: D-HH:MM:SS or minutes",
+        "processors": "processors asked for",
+        "milliprocessors": "thousandths of processors asked for",
+        "allocated": "processors it got",
+        "nodes": "nodes asked for",
+        "allocated_nodes": "nodes it got",
+        "memory": "memory asked for: 4000M, 2800Mc for a processor, 4Gn for a node",
+        "resources": "trackable resources asked for: cpu=12,mem=33600M,gres/gpu=2",
+        "allocated_resources": "trackable resources it got",
+        "gpus": "GPUs asked for",
+        "gpu_share": "thousandths of each GPU",
+        "gpu_type": "the type of GPU asked for",
+        "user": "its user",
+        "group": "its group",
+        "account": "the account charged",
+        "partition": "its partition",
+        "queue": "its queue",
+        "qos": "its quality of service",
+        "name": "what it is called",
+        "features": "features or constraints asked for",
+        "state": "how it ended, such as COMPLETED",
+        "placement": "the nodes it ran on",
+    }
+)
+
+#: Names of columns, in small letters, to quantities: sacct's, and those of published tables.
+_NAMES = {
+    "submit": ("submit", "submit_time", "submitted", "submission_time", "creation_time", "timestamp"),
+    "job": ("jobidraw", "jobid", "job_id", "id"),
+    "eligible": ("eligible", "eligible_time"),
+    "start": ("start", "start_time", "scheduled_time", "started"),
+    "end": ("end", "end_time", "deletion_time", "ended"),
+    "elapsed": ("elapsedraw", "elapsed", "run_time", "runtime", "duration"),
+    "wait": ("wait_time", "queue_wait", "wait"),
+    "limit": ("timelimit", "wallclock_req", "walltime", "requested_time", "time_limit"),
+    "limit_minutes": ("timelimitraw", "wall_limit"),
+    "processors": ("reqcpus", "processors_req", "requested_processors", "num_cpus", "ncpus_req", "cpus"),
+    "milliprocessors": ("cpu_milli",),
+    "allocated": ("alloccpus", "ncpus", "processors_used", "allocated_processors"),
+    "nodes": ("reqnodes", "nodes_req", "requested_nodes", "nodes", "num_nodes"),
+    "allocated_nodes": ("allocnodes", "nnodes", "nodes_used", "allocated_nodes"),
+    "memory": ("reqmem", "mem_req", "memory_mib", "requested_memory"),
+    "resources": ("reqtres",),
+    "allocated_resources": ("alloctres",),
+    "gpus": ("gpus_req", "num_gpu", "num_gpus", "requested_gpus"),
+    "gpu_share": ("gpu_milli",),
+    "gpu_type": ("gpu_spec", "gpu_type"),
+    "user": ("user", "username", "user_id", "uid"),
+    "group": ("group", "groupname", "gid"),
+    "account": ("account",),
+    "partition": ("partition", "cluster_partition", "virtual_cluster", "vc"),
+    "queue": ("queue",),
+    "qos": ("qos",),
+    "name": ("jobname", "job_name", "name"),
+    "features": ("constraints", "constraint", "features"),
+    "state": ("state", "pod_phase", "status"),
+    "placement": ("nodelist", "exec_host"),
+}
+
+
+def quantities_of(columns: Iterable[str]) -> dict[str, str]:
+    """Return the column of each quantity that a table's columns are known to hold."""
+    by_name: dict[str, str] = {}
+    for column in columns:
+        by_name.setdefault(column.strip().lower(), column)
+    found = {}
+    for quantity, names in _NAMES.items():
+        present = next((by_name[name] for name in names if name in by_name), None)
+        if present is not None:
+            found[quantity] = present
+    # sacct calls the cluster that; in Philly's table it is the only grouping there is, a virtual cluster.
+    if "partition" not in found and "cluster" in by_name and "user" not in found:
+        found["partition"] = by_name["cluster"]
+    return found
+
+
+def chosen_columns(text: str | Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+    """Return the column of each quantity that a user chose, from `submit=Submitted,processors=Cores`.
+
+    Raises
+    ------
+    WorkloadError
+        For what is no pair, a quantity that there is not, or a column that the table has not.
+    """
+    there = list(columns)
+    pairs = dict(_pairs(text)) if isinstance(text, str) else dict(text)
+    for quantity, column in pairs.items():
+        if quantity not in QUANTITIES:
+            near = nearest_name(quantity, QUANTITIES)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(QUANTITIES)}"
+            raise WorkloadError(f"{quantity!r} is nothing a job table holds", field="columns", hint=hint)
+        if column not in there:
+            near = nearest_name(column, there)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(there[:30])}"
+            raise WorkloadError(f"the table has no column {column!r}", field="columns", hint=hint)
+    return pairs
+
+
+def _pairs(text: str) -> Iterable[tuple[str, str]]:
+    for part in text.split(","):
+        quantity, equals, column = part.partition("=")
+        if not equals or not column.strip():
+            hint = "such as submit=Submitted,processors=Cores"
+            raise WorkloadError(f"{part!r} does not name a column", field="columns", hint=hint)
+        yield quantity.strip(), column.strip()

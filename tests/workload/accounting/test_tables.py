@@ -1,0 +1,151 @@
+"""Tables with a job a row, whatever their columns are called; PBS's accounting; slurm.conf."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gridtune.errors import WorkloadError
+from gridtune.workload import read_workload
+from gridtune.workload.slurm_conf import read_slurm_conf
+
+
+def written(tmp_path, name, text):
+    path = Path(tmp_path, name)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_columns_of_ones_own(tmp_path):
+    table = "Submitted;Cores;Wall;Owner\n2024-05-01 10:00:00;4;00:10:00;ann\n2024-05-01 10:05:00;8;2-01:00:00;bob\n"
+    path = written(tmp_path, "jobs.csv", table)
+    log = read_workload(path, columns="submit=Submitted,processors=Cores,elapsed=Wall,user=Owner")
+    np.testing.assert_array_equal(log.submit_time, [0, 300])
+    np.testing.assert_array_equal(log.run_time, [600, 2 * 86_400 + 3600])
+    np.testing.assert_array_equal(log.processors, [4, 8])
+    assert log.names["user"] == {1: "ann", 2: "bob"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("submit=Submited", "no column 'Submited'"),
+        ("submitted=Submitted", "'submitted' is nothing a job table holds"),
+        ("Submitted", "'Submitted' does not name a column"),
+    ],
+)
+def test_a_wrong_choice_of_columns_is_named(tmp_path, columns, message):
+    path = written(tmp_path, "jobs.csv", "Submitted,Cores\n2024-05-01 10:00:00,4\n")
+    with pytest.raises(WorkloadError, match=message):
+        read_workload(path, columns=columns)
+
+
+def test_a_row_of_another_length_is_named(tmp_path):
+    path = written(tmp_path, "jobs.csv", 'submit,duration,user\n2024-05-01 10:00:00,5,"a\nb"\n2024-05-01,5\n')
+    with pytest.raises(WorkloadError, match=r"jobs\.csv:4: expected 3 values, but found 2"):
+        read_workload(path)
+
+
+def test_gridtunes_own_tables_are_read_strictly(tmp_path):
+    # A misspelt field is no column to pass over.
+    path = written(tmp_path, "own.csv", "submit_time,run_time,usr\n1,2,3\n")
+    with pytest.raises(WorkloadError, match="unknown field 'usr'"):
+        read_workload(path)
+
+
+def test_parquet_with_dates(tmp_path):
+    seconds = pa.array([1_700_000_000, 1_700_000_060])
+    table = pa.table(
+        {
+            "submit": seconds.cast(pa.timestamp("s")).cast(pa.timestamp("ns")),
+            "nodes": pa.array([3, 5]),
+            "runtime": pa.array([7_000_000, 9_000_000]).cast(pa.duration("us")),
+        }
+    )
+    pq.write_table(table, tmp_path / "jobs.parquet")
+    log = read_workload(tmp_path / "jobs.parquet")
+    np.testing.assert_array_equal(log.submit_time, [0, 60])
+    np.testing.assert_array_equal(log.run_time, [7, 9])
+    np.testing.assert_array_equal(log.processors, [3, 5])
+    assert log.header["Import"] == ("2 jobs of at least one processor each: the log counts nodes",)
+
+
+def test_thousandths_of_processors_and_gpu_shares(tmp_path):
+    text = "name,cpu_milli,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\n"
+    text += "a,1500,1,460,V100,0,90,30\nb,250,0,0,,10,,\n"
+    log = read_workload(written(tmp_path, "pods.csv", text))
+    np.testing.assert_array_equal(log.processors, [2, 1])
+    np.testing.assert_array_equal(log.run_time, [60, -1])
+    np.testing.assert_array_equal(log.column("gpu_share"), [460, 0])
+    assert log.names["gpu_type"] == {1: "V100"}
+
+
+PBS = """04/01/2024 10:00:00;Q;17.head;queue=batch
+04/01/2024 10:01:00;S;17.head;user=ann
+04/01/2024 11:01:00;E;17.head;user=ann group=phys account="Big Project" jobname=a=b queue=batch \
+ctime=1711965600 qtime=1711965601 etime=1711965600 start=1711965660 exec_host=n1/0*8+n2/0-7 \
+Resource_List.nodes=2:ppn=8 Resource_List.walltime=02:00:00 Resource_List.mem=32gb session=9 end=1711969260 \
+Exit_status=0 resources_used.walltime=01:00:00
+04/01/2024 11:02:00;D;18.head;requestor=bob@head
+04/01/2024 11:03:00;S;19.head;user=bob
+04/01/2024 12:00:00;E;20.head;user=bob queue=long ctime=1711970000 start=1711970001 end=1711970011 \
+Resource_List.ncpus=3 Exit_status=271 exec_host=n3/0*3
+"""
+
+
+def test_accounting_of_pbs(tmp_path):
+    log = read_workload(written(tmp_path, "20240401", PBS))
+    np.testing.assert_array_equal(log.job_id, [17, 20])
+    np.testing.assert_array_equal(log.wait_time, [60, 1])
+    np.testing.assert_array_equal(log.run_time, [3600, 10])
+    np.testing.assert_array_equal(log.requested_time, [7200, -1])
+    np.testing.assert_array_equal(log.processors, [16, 3])
+    np.testing.assert_array_equal(log.column("requested_memory"), [2 * 2**20, -1])
+    np.testing.assert_array_equal(log.column("status"), [1, 0])
+    assert log.names["account"] == {1: "Big Project"}
+    assert log.header["Import"] == ("1 jobs deleted before they started", "1 jobs that had not ended")
+
+
+def test_a_line_that_is_no_record_of_pbs(tmp_path):
+    with pytest.raises(WorkloadError, match=r"a\.pbs:2: is no record of PBS: 'nonsense'"):
+        read_workload(written(tmp_path, "a.pbs", PBS.split("\n", 1)[0] + "\nnonsense\n"))
+
+
+def test_swf_with_more_fields(tmp_path):
+    line = "{} 0 -1 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1 99 98 97\n"
+    log = read_workload(written(tmp_path, "wide.swf", "; MaxProcs: 64\n" + line.format(1) + line.format(2)))
+    np.testing.assert_array_equal(log.processors, [4, 4])
+    assert "fields 19 to 21" in log.header["Import"][0]
+
+
+def test_a_machine_of_slurm(tmp_path):
+    text = """# a comment
+NodeName=DEFAULT Sockets=2 CoresPerSocket=16 \\
+  ThreadsPerCore=1
+NodeName=n[001-010,12],login State=UNKNOWN
+NodeName=g[1-2] CPUs=64 Gres=gpu:4
+Include parts.conf
+"""
+    path = written(tmp_path, "slurm.conf", text)
+    written(tmp_path, "parts.conf", "PartitionName=cpu Nodes=n[001-010],n12 MaxTime=1-0\nPartitionName=all Nodes=ALL\n")
+    machine = read_slurm_conf(path)
+    assert machine.processors_of_partition == {"cpu": 11 * 32, "all": 12 * 32 + 128}
+    assert machine.processors == 12 * 32 + 128
+    written(tmp_path, "parts.conf", "PartitionName=cpu Nodes=x1\n")
+    with pytest.raises(WorkloadError, match=r"parts\.conf:1, field Nodes: the partition has a node 'x1'"):
+        read_slurm_conf(path)
+
+
+def test_published_tables(trace_dir):
+    folder = Path(trace_dir)
+    assert len(read_workload(folder / "slurm" / "sacct" / "eagle-sample.csv")) == 1000
+    assert len(read_workload(folder / "gpu" / "openb_pod_list_default.csv")) == 8152
+    philly = read_workload(folder / "gpu" / "philly.csv.xz")
+    assert philly.column("requested_gpus").max() == philly.processors.max()
+    kestrel = read_workload(next((folder / "slurm").glob("kestrel*.parquet")))
+    assert len(kestrel) == 81_290
+    np.testing.assert_array_equal(kestrel.wait_time[:1], [4_413_886])
+    machine = read_slurm_conf(folder / "slurm" / "ubccr-medium" / "slurm.conf")
+    assert machine.processors_of_partition == {"general-compute": 7904, "debug": 64}
