@@ -29,7 +29,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return invoke
 
 
-@pytest.mark.parametrize("command", [[], ["list"], ["describe"], ["import"], ["convert"], ["generate"], ["fetch"]])
+@pytest.mark.parametrize(
+    "command", [[], ["list"], ["describe"], ["import"], ["convert"], ["generate"], ["fetch"]]
+)
 def test_help_teaches(run: Run, command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0

@@ -19,7 +19,8 @@ def written(tmp_path, name, text):
 
 
 def test_columns_of_ones_own(tmp_path):
-    table = "Submitted;Cores;Wall;Owner\n2024-05-01 10:00:00;4;00:10:00;ann\n2024-05-01 10:05:00;8;2-01:00:00;bob\n"
+    table = "Submitted;Cores;Wall;Owner\n2024-05-01 10:00:00;4;00:10:00;ann\n"
+    table += "2024-05-01 10:05:00;8;2-01:00:00;bob\n"
     path = written(tmp_path, "jobs.csv", table)
     log = read_workload(path, columns="submit=Submitted,processors=Cores,elapsed=Wall,user=Owner")
     np.testing.assert_array_equal(log.submit_time, [0, 300])
@@ -129,7 +130,11 @@ NodeName=g[1-2] CPUs=64 Gres=gpu:4
 Include parts.conf
 """
     path = written(tmp_path, "slurm.conf", text)
-    written(tmp_path, "parts.conf", "PartitionName=cpu Nodes=n[001-010],n12 MaxTime=1-0\nPartitionName=all Nodes=ALL\n")
+    written(
+        tmp_path,
+        "parts.conf",
+        "PartitionName=cpu Nodes=n[001-010],n12 MaxTime=1-0\nPartitionName=all Nodes=ALL\n",
+    )
     machine = read_slurm_conf(path)
     assert machine.processors_of_partition == {"cpu": 11 * 32, "all": 12 * 32 + 128}
     assert machine.processors == 12 * 32 + 128
