@@ -16,6 +16,7 @@ from gridtune.workload.formats.accounting import values
 from gridtune.workload.formats.accounting.columns import chosen_columns, quantities_of
 from gridtune.workload.formats.accounting.records import Records
 from gridtune.workload.formats.log import RawLog
+from gridtune.workload.validity import LARGEST_TIME
 
 __all__ = ["log_of_records"]
 
@@ -140,6 +141,8 @@ class _Jobs:
                     value = read(text)
                 except ValueError as error:
                     raise self.records.fault(row, column, f"{text[:40]!r} {error}") from None
+                if value is not None and not -LARGEST_TIME <= value <= LARGEST_TIME:
+                    raise self.records.fault(row, column, f"{text[:40]!r} is beyond 2**53")
                 number = read_before[text] = UNKNOWN if value is None else value
             numbers[row] = number
         return numbers
@@ -294,8 +297,8 @@ def _first_known(first: IntArray, second: IntArray) -> IntArray:
 
 
 def _counted(resources: list[dict[str, str]], name: str) -> IntArray:
-    counts = [tres.get(name, "") for tres in resources]
-    return np.array([int(text) if text.isdecimal() else UNKNOWN for text in counts], np.int64)
+    counts = [values.count_in(tres, name) for tres in resources]
+    return np.array([UNKNOWN if count is None else count for count in counts], np.int64)
 
 
 def _gpus(resources: list[dict[str, str]]) -> IntArray:

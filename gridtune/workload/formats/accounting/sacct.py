@@ -8,9 +8,11 @@ used. A record that is cut off or damaged is left out with a warning that names 
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from gridtune.errors import GridtuneWarning, WorkloadError
@@ -24,6 +26,9 @@ _FREE = frozenset(
     {"jobname", "submitline", "workdir", "comment", "admincomment", "systemcomment", "constraints"}
     | {"extra", "container", "wckey", "stdin", "stdout", "stderr", "failednode", "reservation", "reason"}
 )
+
+#: Lines that one record may take, bars that its texts may hold, and readings that are compared.
+_MOST_LINES, _MOST_BARS, _READINGS = 200, 60, 32
 
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\d+(\.\d+)?|Unknown|None|N/A|"
 _SPAN = r"(\d+-)?(\d+:)?\d+:\d+(\.\d+)?|\d+|UNLIMITED|Partition_Limit|INVALID|Unknown|"
@@ -102,6 +107,13 @@ class _Reader:
         twice = next((name for name in self.names if self.names.count(name) > 1), None)
         if twice is not None:
             raise WorkloadError("the header names it twice", path=path, line=start + 1, field=twice)
+        if not {"jobid", "jobidraw"} & set(lower):
+            hint = (
+                "write it with sacct --parsable2 and, among others, the columns JobID, Submit, Start and End"
+            )
+            raise WorkloadError(
+                "is no dump of sacct: no JobID in its header", path=path, line=start + 1, hint=hint
+            )
         self.job = lower.index("jobid" if "jobid" in lower else "jobidraw")
         self.free = [name in _FREE for name in lower]
         read = {self.names.index(name) for name in quantities_of(self.names).values()}
@@ -127,7 +139,7 @@ class _Reader:
     def _record(self, at: int) -> tuple[list[str], int]:
         """Return the values of the record that begins at a line, and how many lines it takes."""
         text = self.lines[at].rstrip("\r")
-        for used in range(1, len(self.lines) - at + 1):
+        for used in range(1, min(len(self.lines) - at, _MOST_LINES) + 1):
             values = self._values(text, at)
             if values is not None:
                 return values, used
@@ -164,12 +176,13 @@ class _Reader:
         if surplus == 0:
             # A fault in a plain record is found, and named, by whoever reads that column.
             return tokens if "\n" not in text or self._fits(tokens) else None
-        readings = list(self._readings(tokens, 0, surplus))
+        if surplus > _MOST_BARS:
+            return None
+        readings = list(
+            islice(self._readings(tokens, self._texts_from(tokens, surplus), 0, surplus), _READINGS)
+        )
         if not readings:
             return None
-        # Bars in one text are likelier than texts in several columns.
-        fewest = min(map(self._texts, readings))
-        readings = [reading for reading in readings if self._texts(reading) == fewest]
         first = [readings[0][i] for i in self.decisive]
         if any([reading[i] for i in self.decisive] != first for reading in readings):
             message = f"can be read in {len(readings)} ways: {surplus} bars are part of a text"
@@ -177,20 +190,44 @@ class _Reader:
             raise WorkloadError(message, path=self.path, line=at + 1, hint=hint)
         return readings[0]
 
-    def _texts(self, values: Sequence[str]) -> int:
-        """Return how many columns of free text have one."""
-        return sum(free and value != "" for free, value in zip(self.free, values, strict=True))
+    def _texts_from(self, tokens: Sequence[str], surplus: int) -> list[list[float]]:
+        """Return, by column and surplus bars left, the fewest columns from there on that hold a free text.
 
-    def _readings(self, tokens: Sequence[str], column: int, surplus: int) -> Iterator[list[str]]:
-        """Yield every way to give the surplus bars to free texts, from a column on."""
-        if column == len(self.names):
-            if surplus == 0:
-                yield []
-            return
+        Infinity where no reading fits. Bars in one text are likelier than texts in several columns.
+        """
+        fewest = [[math.inf] * (surplus + 1) for _ in range(len(self.names) + 1)]
+        fewest[-1][0] = 0
+        for column in reversed(range(len(self.names))):
+            for left in range(surplus + 1):
+                at = column + surplus - left
+                fewest[column][left] = min(
+                    (
+                        fewest[column + 1][left - taken] + self._cost(column, tokens, at, taken)
+                        for taken in range((left if self.free[column] else 0) + 1)
+                    ),
+                    default=math.inf,
+                )
+        return fewest
+
+    def _cost(self, column: int, tokens: Sequence[str], at: int, taken: int) -> float:
+        """Return 1 if a column would hold a free text, infinity if its value would be none of its kind."""
+        if self.free[column]:
+            return float(taken > 0 or tokens[at] != "")
         shape = self.shapes[column]
-        for taken in range((surplus if self.free[column] else 0) + 1):
-            value = "|".join(tokens[: taken + 1])
-            if shape is not None and not shape.fullmatch(value):
+        return 0.0 if shape is None or shape.fullmatch(tokens[at]) else math.inf
+
+    def _readings(
+        self, tokens: Sequence[str], fewest: list[list[float]], column: int, left: int
+    ) -> Iterator[list[str]]:
+        """Yield every likeliest way to give the bars that are left to free texts, from a column on."""
+        if column == len(self.names):
+            yield []
+            return
+        at = len(tokens) - (len(self.names) - column) - left
+        for taken in range((left if self.free[column] else 0) + 1):
+            texts = fewest[column + 1][left - taken] + self._cost(column, tokens, at, taken)
+            if texts == math.inf or texts > fewest[column][left]:
                 continue
-            for others in self._readings(tokens[taken + 1 :], column + 1, surplus - taken):
+            value = "|".join(tokens[at : at + taken + 1])
+            for others in self._readings(tokens, fewest, column + 1, left - taken):
                 yield [value, *others]

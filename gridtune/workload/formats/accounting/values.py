@@ -11,6 +11,7 @@ from datetime import UTC, datetime, tzinfo
 
 __all__ = [
     "UNKNOWN_TEXTS",
+    "count_in",
     "duration_seconds",
     "gpus_in",
     "kilobytes",
@@ -27,6 +28,9 @@ UNKNOWN_TEXTS = frozenset(
 
 #: Limits that are none.
 _UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
+
+#: Digits of a count that is believed.
+_DIGITS = 9
 
 _DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?")
 _TIMEDELTA = re.compile(r"(\d+) days? (?:\+?)(\d+:\d+:\d+(?:\.\d+)?)")
@@ -123,9 +127,9 @@ def kilobytes(text: str) -> tuple[int, str] | None:
     if _nothing(text):
         return None
     match = _MEMORY.fullmatch(text.strip())
-    if match is None:
+    power = _KILO[match[2].upper()] if match and match[2] else 1
+    if match is None or float(match[1]) * 1024**power > 2**53:
         raise ValueError("is no amount of memory: 4000M, 2800Mc (a processor), 4Gn (a node)")
-    power = _KILO[match[2].upper()] if match[2] else 1
     return round(float(match[1]) * 1024**power), match[3].lower()
 
 
@@ -139,16 +143,21 @@ def resources_in(text: str) -> dict[str, str]:
     return {name.lower(): value for name, _, value in pairs}
 
 
+def count_in(resources: dict[str, str], name: str) -> int | None:
+    """Return how many of a trackable resource there are; None where it is not said."""
+    text = resources.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
 def gpus_in(resources: dict[str, str]) -> tuple[int, str | None]:
     """Return the GPUs among trackable resources, and their type where one is named."""
     of_type = {
-        name.partition(":")[2]: int(value)
-        for name, value in resources.items()
-        if name.startswith("gres/gpu:") and value.isdecimal()
+        name.partition(":")[2]: count_in(resources, name) or 0
+        for name in resources
+        if name.startswith("gres/gpu:")
     }
-    total = resources.get("gres/gpu", "")
-    count = int(total) if total.isdecimal() else sum(of_type.values())
-    return count, "+".join(sorted(of_type)) or None
+    total = count_in(resources, "gres/gpu")
+    return sum(of_type.values()) if total is None else total, "+".join(sorted(of_type)) or None
 
 
 #: States of Slurm to SWF's status: 1 completed, 0 failed, 5 cancelled, 2 an attempt that another follows.
