@@ -46,7 +46,7 @@ def make_jobs(
     if log is None:
         jobs = draw_jobs(plan, **options)
     else:
-        jobs = log_jobs(log.submit_time, log.run_time, log.requested_time, plan, **options)
+        jobs = log_jobs(log.submit_time, log.run_time, log.requested_time, plan, user=log.user, **options)
     if p.first is not None:
         jobs = jobs.take(np.arange(len(jobs)) < (jobs.batch < 0).sum() + p.first)
     return jobs

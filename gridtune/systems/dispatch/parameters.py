@@ -80,6 +80,12 @@ class DispatchParameters(LogParameters):
         0.0, description="standard deviation of the logarithm of estimate over length", examples=[0.5]
     )
 
+    by_user: bool = Field(
+        False,
+        description="with a trace: decide by the mean run time of the last two ended jobs of the same user, "
+        "where that is less than the estimate",
+    )
+
     factors: Factors = Field(TABLE_1, description="speed factor of each machine; above 1 is slower")
     cpus: Annotated[int, Field(gt=0, le=1024)] = Field(1, description="processors of each machine")
     changed_factors: Factors | None = Field(
@@ -204,6 +210,10 @@ class DispatchParameters(LogParameters):
             yield ("repair_steps",), "no repairs (repair_every)"
         if "atc" not in (self.rule, self.order):
             yield ("lookahead",), f"rule={self.base_rule} and order={self.queue_order}"
+        if self.base_rule in SIMPLE and not self.repairs and self.learner == "none":
+            yield ("by_user",), f"rule={self.base_rule}: no decision depends on estimates"
+        if self.rule == "shared_queue" and self.queue_order in {"fifo", "due_date"}:
+            yield ("by_user",), f"order={self.order}: no decision depends on estimates"
         if not self._predicts:
             rule = f"mode={self.mode}, rule={self.base_rule} and {learner}"
             yield ("speeds", "forget"), f"{rule}: no prediction depends on speeds"
@@ -267,6 +277,8 @@ class DispatchParameters(LogParameters):
             raise ValueError(f"{len(self.changed_factors)} changed factors for {len(self.factors)} machines")
         if (self.mean_up is None) != (self.mean_down is None):
             raise ValueError("mean_up and mean_down must both be set")
+        if self.by_user and self.trace is None:
+            raise ValueError("by_user=true needs a trace: drawn jobs have no users")
         if self.window is not None and self.trace is None:
             raise ValueError(f"window={self.window} has no effect without a trace")
         if self.change_after and self.trace is not None:

@@ -119,7 +119,7 @@ class DispatchSystem(System):
 
 def _reference(p: DispatchParameters) -> DispatchParameters:
     """Return the parameters of a run's reference."""
-    alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": None}
+    alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": None, "by_user": False}
     # Repairs edit a selector's queues, too.
     if p.mode == "assist" or (p.mode == "alone" and p.base_rule in SIMPLE and not p.repairs):
         return p.model_copy(update=alone)
@@ -130,6 +130,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     failing, selecting, learning = streams
     machines = make_machines(p, jobs, failing)
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
+    common["by_user"] = p.by_user
     assistance: Assistance = "set_aside" if p.set_aside else "assist"
     if p.learner in {"none", "drain"}:
         return dispatch(

@@ -300,6 +300,22 @@ def test_a_log(tmp_path: Path):
     assert set(table["estimate"].to_pylist()) == {600}
 
 
+def test_run_times_learned_from_a_users_last_jobs(tmp_path: Path):
+    """Two users ask for the same time, and one's jobs are always short: they go first once that is seen."""
+    rng = np.random.default_rng(0)
+    user = rng.integers(1, 3, 400)
+    lines = [
+        f"{i + 1} {10 * i} -1 {20 if user[i] == 1 else 300} 1 -1 -1 1 600 -1 1 {user[i]} 1 -1 1 1 -1 -1"
+        for i in range(400)
+    ]
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    options = {"trace": str(path), "rule": "shared_queue", "learning_jobs": 50, "batch_jobs": 100}
+    plain = metrics(**options, offered_load=1.5, factors=(1.0, 1.0))
+    learned = metrics(**options, offered_load=1.5, factors=(1.0, 1.0), by_user=True)
+    assert learned["response_mean"] < 0.8 * plain["response_mean"]
+
+
 def test_a_log_without_requested_times(tmp_path: Path):
     lines = [f"{i + 1} {30 * i} -1 {50 + i} 4 -1 -1 4 -1 -1 1 1 1 -1 1 1 -1 -1" for i in range(100)]
     path = tmp_path / "log.swf"
@@ -384,6 +400,12 @@ def test_what_only_looks_as_if_it_did_not_go_together_runs():
         ({"mode": "assist", "learner": "drain", "selection_jobs": 50}, "selection_jobs has no effect"),
         ({"mode": "assist", "learner": "lwl", "selection_jobs": 50}, "which selects on 250 jobs"),
         ({"mode": "assist", "learner": "j48", "refresh": 0, "reselect": 2.0}, "reselect has no effect"),
+        ({"rule": "shared_queue", "by_user": True}, "by_user=true needs a trace"),
+        ({"trace": "x", "by_user": True}, "by_user has no effect with rule=random"),
+        (
+            {"trace": "x", "by_user": True, "rule": "shared_queue", "order": "fifo"},
+            "by_user has no effect with order=fifo",
+        ),
         ({"mean_up": 5.0}, "mean_up and mean_down must both be set"),
         ({"window": "1/2"}, "no effect without a trace"),
         ({"factors": (0.0,)}, "0.001"),

@@ -85,7 +85,7 @@ class Broker:
         base rule inserts.
     refreshing
         When it learns.
-    forget
+    forget, by_user
         See `dispatch`.
     """
 
@@ -99,6 +99,7 @@ class Broker:
     repair_steps: int = 10
     refreshing: Refreshing = field(default_factory=Refreshing)
     forget: float = 0.95
+    by_user: bool = False
 
     def run(
         self,
@@ -148,7 +149,8 @@ class Broker:
     def _prepare(self, jobs: DispatchJobs, machines: Machines, rng: np.random.Generator) -> None:
         n, m, columns = len(jobs), len(machines), attribute_count(self.learner.attributes)
         self.site = new_site(jobs, machines)
-        self.state = predicting.new_broker_state(self.site, SPEEDS[self.speeds], self.forget)
+        user = jobs.user if self.by_user else None
+        self.state = predicting.new_broker_state(self.site, SPEEDS[self.speeds], self.forget, user)
         learning_jobs = int((jobs.batch < 0).sum())
         every = self.repair_every if self.rule in {"edd", "erd"} else 0
         settings = [RULES[self.rule], ORDERS[self.order], columns, learning_jobs, every, self.repair_steps]

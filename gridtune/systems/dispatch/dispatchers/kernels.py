@@ -13,6 +13,7 @@ from gridtune.systems.dispatch.simulator.events import advance, place, take_out
 from gridtune.systems.dispatch.simulator.ordering import follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
     bare_broker_state,
+    correct_estimate,
     learn,
     most_tardy_job,
     queue_tardiness,
@@ -82,6 +83,7 @@ def next_decision(site_arrays, broker_arrays, buffers, job, machine):
         if job == NOBODY:
             return NOBODY, NOBODY
         learn(site, broker)
+        correct_estimate(site, broker, job)
         if settings[RULE] < EDD:
             machine, follower = select_simply(site, job, settings[RULE], buffers.draws[job]), NOBODY
         else:

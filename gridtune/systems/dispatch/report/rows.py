@@ -119,6 +119,8 @@ class Method:
         if self.of("rule") == "shared_queue" and speeds == "nominal":
             speeds = None
         options = [_ORDERS.get(str(order)), _SPEEDS.get(str(speeds))]
+        if self.of("by_user"):
+            options.append("run times learned")
         name = self.base + (" + tabu" if self.of("repair_every") else "")
         return ", ".join([name, *(option for option in options if option)])
 

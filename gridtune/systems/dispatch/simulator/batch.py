@@ -109,6 +109,8 @@ def broker_at(brokers, believed, index):
         brokers.free[index],
         brokers.counts[index],
         brokers.forget[index],
+        brokers.user[index],
+        brokers.recent[index],
     )
 
 

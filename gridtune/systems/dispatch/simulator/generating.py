@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -128,6 +128,7 @@ def log_jobs(
     slack: float,
     error: float,
     streams: JobStreams,
+    user: Int64s | None = None,
 ) -> DispatchJobs:
     """Return a log's jobs: its arrivals, scaled to the plan's load, its lengths and estimates.
 
@@ -142,6 +143,8 @@ def log_jobs(
     plan, slack, error, streams
         As in `draw_jobs`; the plan's mean length and learning load are not used. Where an estimate is
         unknown, it is the length times the error, as for drawn jobs.
+    user
+        Shape (n,): whose jobs they are, any numbers.
 
     Raises
     ------
@@ -170,7 +173,10 @@ def log_jobs(
             "or make estimates of their run times with estimate_error=0.5",
         )
     requested = np.where(unknown, length, requested)
-    return _with_deadlines(submit, length, batch.astype(np.int64), requested, slack, error, streams)
+    jobs = _with_deadlines(submit, length, batch.astype(np.int64), requested, slack, error, streams)
+    if user is None:
+        return jobs
+    return replace(jobs, user=np.unique(user[used], return_inverse=True)[1].astype(np.int64))
 
 
 def _with_deadlines(

@@ -35,6 +35,8 @@ class DispatchJobs:
         Shape (n,), int64: when it is due.
     batch
         Shape (n,), int64: which batch it belongs to; -1 for learning jobs.
+    user
+        Shape (n,), int64: whose it is, users numbered from 0 on; None where nobody knows.
     """
 
     submit: Int64s
@@ -42,6 +44,7 @@ class DispatchJobs:
     estimate: Int64s
     deadline: Int64s
     batch: Int64s
+    user: Int64s | None = None
 
     def __post_init__(self) -> None:
         if len({len(column) for column in (self.submit, self.length, self.estimate, self.deadline)}) > 1:
@@ -59,8 +62,15 @@ class DispatchJobs:
 
     def take(self, mask: npt.NDArray[np.bool_]) -> DispatchJobs:
         """Return the jobs that a mask selects."""
-        columns = (self.submit, self.length, self.estimate, self.deadline, self.batch)
-        return DispatchJobs(*(column[mask] for column in columns))
+        user = None if self.user is None else self.user[mask]
+        return DispatchJobs(
+            self.submit[mask],
+            self.length[mask],
+            self.estimate[mask],
+            self.deadline[mask],
+            self.batch[mask],
+            user,
+        )
 
 
 @dataclass(frozen=True)

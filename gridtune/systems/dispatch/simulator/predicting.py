@@ -19,6 +19,7 @@ __all__ = [
     "BrokerState",
     "bare_broker_state",
     "chance_in_time",
+    "correct_estimate",
     "learn",
     "new_broker_state",
     "predicted_finish",
@@ -51,9 +52,15 @@ class BrokerState(NamedTuple):
     free
         Shape (p,), int64: scratch, when each processor becomes free.
     counts
-        Shape (3,), int64: where factors come from; ended jobs learned from; ratios recorded.
+        Shape (4,), int64: where factors come from; ended jobs learned from; ratios recorded; whether
+        estimates are corrected.
     forget
         Shape (1,), float64.
+    user
+        Shape (n,), int64: whose jobs they are; empty if estimates are not corrected.
+    recent
+        Shape (2 · users,), float64: seconds at factor 1 of each user's last two ended jobs, the last one
+        first; 0 for none.
     """
 
     factor: npt.NDArray[np.float64]
@@ -65,10 +72,28 @@ class BrokerState(NamedTuple):
     free: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
     forget: npt.NDArray[np.float64]
+    user: npt.NDArray[np.int64]
+    recent: npt.NDArray[np.float64]
 
 
-def new_broker_state(site: Site, speeds: int, forget: float) -> BrokerState:
-    """Return the state before the first job: every machine has the factor 1."""
+def new_broker_state(
+    site: Site, speeds: int, forget: float, user: npt.NDArray[np.int64] | None = None
+) -> BrokerState:
+    """Return the state before the first job: every machine has the factor 1.
+
+    Parameters
+    ----------
+    site
+        What the broker observes.
+    speeds
+        Where speed factors come from.
+    forget
+        See `gridtune.systems.dispatch.simulator.replay.dispatch`.
+    user
+        Shape (n,): whose jobs they are, if estimates are to be corrected by the last jobs of the same user.
+    """
+    corrects = user is not None
+    user = np.zeros(0, np.int64) if user is None else user
     machines = len(site.factor)
     weight, logs, squares = np.zeros((3, machines))
     return BrokerState(
@@ -79,8 +104,10 @@ def new_broker_state(site: Site, speeds: int, forget: float) -> BrokerState:
         np.zeros(len(site.submit), np.int64),
         np.zeros(REMEMBERED),
         np.zeros(len(site.slot), np.int64),
-        np.array([speeds, 0, 0], np.int64),
+        np.array([speeds, 0, 0, corrects], np.int64),
         np.array([forget]),
+        user,
+        np.zeros(2 * (int(user.max(initial=-1)) + 1)),
     )
 
 
@@ -97,6 +124,8 @@ def bare_broker_state(broker):
         bare(broker.free),
         bare(broker.counts),
         bare(broker.forget),
+        bare(broker.user),
+        bare(broker.recent),
     )
 
 
@@ -111,6 +140,10 @@ def learn(site, broker):
             took = site.finish[job] - site.placed[job]
             broker.ratio[counts[2] % REMEMBERED] = took / broker.predicted[job]
             counts[2] += 1
+        if counts[3]:
+            place = 2 * broker.user[job]
+            broker.recent[place + 1] = broker.recent[place]
+            broker.recent[place] = (site.finish[job] - site.start[job]) / broker.factor[machine]
         if counts[0] == LEARNED:
             log_factor = np.log((site.finish[job] - site.start[job]) / site.estimate[job])
             broker.weight[machine] = broker.forget[0] * broker.weight[machine] + 1.0
@@ -122,6 +155,22 @@ def learn(site, broker):
     if counts[0] == KNOWN:
         for machine in range(site.memory[MACHINES]):
             broker.factor[machine] = site.factor[machine]
+
+
+@kernel()
+def correct_estimate(site, broker, job):
+    """Replace an arriving job's estimate by the mean of its user's last two ended jobs, if that is less.
+
+    Source: Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions rather than user
+    runtime estimates", IEEE TPDS 18, 2007.
+    """
+    if not broker.counts[3]:
+        return
+    place = 2 * broker.user[job]
+    last, other = broker.recent[place], broker.recent[place + 1]
+    if last > 0.0:
+        mean = 0.5 * (last + other) if other > 0.0 else last
+        site.estimate[job] = max(1, min(site.estimate[job], int(np.rint(mean))))
 
 
 @kernel()

@@ -18,6 +18,7 @@ from gridtune.systems.dispatch.simulator.ordering import follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
     bare_broker_state,
     chance_in_time,
+    correct_estimate,
     learn,
     new_broker_state,
     predicted_finish,
@@ -165,6 +166,7 @@ def dispatch(
     repair_steps: int = 10,
     assistance: Assistance = "none",
     forget: float = 0.95,
+    by_user: bool = False,
     rng: np.random.Generator,
 ) -> DispatchOutcome:
     """Run all jobs under a rule without leaving the compiled code.
@@ -193,6 +195,9 @@ def dispatch(
         ends last, out of the others' way. `none`: it does not.
     forget
         With learned speeds: how much a job counts compared with the one after it on its machine.
+    by_user
+        Whether decisions go by the mean run time of the last two ended jobs of the same user, where that is
+        less than the estimate.
     rng
         Draws one number for each job, whatever the rule.
 
@@ -216,12 +221,14 @@ def dispatch(
         raise SimulationError("repairs cannot be counted below 0", field="repair_every")
     if not lookahead > 0:
         raise SimulationError(f"must be above 0, but got {lookahead}", field="lookahead")
+    if by_user and jobs.user is None:
+        raise SimulationError("nobody knows whose jobs they are", field="by_user")
     shared = rule == "shared_queue"
     if shared and (repair_every or assistance != "none"):
         raise SimulationError("nothing repairs or assists a shared queue: no job is bound to a machine in it")
     by_cost = rule == "atc" or (shared and order == "atc")
     site = new_site(jobs, machines, shared=shared, lookahead=lookahead if by_cost else 0.0)
-    broker = new_broker_state(site, SPEEDS[speeds], forget)
+    broker = new_broker_state(site, SPEEDS[speeds], forget, jobs.user if by_user else None)
     n, m = len(jobs), len(machines)
     whole = [RULES[rule], repair_every, repair_steps, ASSISTANCE[assistance], ORDERS[order]]
     settings = Settings(np.array(whole, np.int64), rng.random(n))
@@ -261,6 +268,7 @@ def run_rule(site_arrays, broker_arrays, settings, log_arrays):
         if job == NOBODY:
             break
         learn(site, broker)
+        correct_estimate(site, broker, job)
         now = site.memory[NOW]
         if rule < EDD:
             machine = select_simply(site, job, rule, settings.draws[job])

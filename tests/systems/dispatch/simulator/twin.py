@@ -7,7 +7,7 @@ kernels. The rules are spelt out in `docs/dispatch.md`.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +23,7 @@ class ReferenceJob:
     length: int
     estimate: int
     deadline: int
+    user: int = 0
     machine: int | None = None
     placed: int | None = None
     start: int | None = None
@@ -186,7 +187,7 @@ class ReferenceBroker:
         `known`, `learned` or `nominal`.
     chances
         A random number for each job.
-    order, lookahead, repair_every, repair_steps, assistance, forget
+    order, lookahead, repair_every, repair_steps, assistance, forget, by_user
         As in `gridtune.systems.dispatch.simulator.replay.dispatch`.
     """
 
@@ -203,11 +204,13 @@ class ReferenceBroker:
         repair_steps: int = 10,
         assistance: str = "none",
         forget: float = 0.95,
+        by_user: bool = False,
     ) -> None:
         self.site, self.rule, self.speeds, self.chances = site, rule, speeds, chances
         self.repair_every, self.repair_steps = repair_every, repair_steps
         self.assistance, self.forget = assistance, forget
         self.order, self.lookahead = order, lookahead
+        self.by_user, self.histories = by_user, defaultdict[int, list[float]](list)
         self.factors = site.believed
         if rule == "shared_queue":
             site.shared = []
@@ -221,6 +224,9 @@ class ReferenceBroker:
         """Decide on every job."""
         while (job := self.site.next_job()) is not None:
             self.learn()
+            history = self.histories[job.user][-2:]
+            if self.by_user and history:
+                job.estimate = max(1, min(job.estimate, round(sum(history) / len(history))))
             if self.site.shared is not None:
                 job.placed = self.site.now
                 self.site.shared.insert(self.place_in(self.site.shared, job), job)
@@ -240,6 +246,7 @@ class ReferenceBroker:
             if job.predicted > 0:
                 self.recorded += 1
                 self.ratios.append((job.finish - job.placed) / job.predicted)
+            self.histories[job.user].append((job.finish - job.start) / self.factors[index])
             log_factor = math.log((job.finish - job.start) / job.estimate)
             weight, logs, squares = (self.forget * value for value in self.sums[index])
             self.sums[index] = weight + 1.0, logs + log_factor, squares + log_factor * log_factor
