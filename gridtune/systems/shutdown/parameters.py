@@ -30,16 +30,17 @@ _POWER = {
 }
 #: The policies that a parameter belongs to, where that is not all of them.
 _POLICIES_OF = {
-    "timeout": ("timeout", "adaptive", "lookahead"),
-    "max_stretch": ("oracle", "adaptive", "lookahead"),
+    "timeout": ("timeout", "adaptive", "lookahead", "hindsight"),
+    "max_stretch": ("oracle", "adaptive", "lookahead", "hindsight"),
     **dict.fromkeys(
         (
             *("max_wait", "eagerness", "max_queue", "rush_timeout", "rush_jobs", "rush_minutes"),
             *("pool", "pool_from", "pool_until"),
         ),
-        ("adaptive", "lookahead"),
+        ("adaptive", "lookahead", "hindsight"),
     ),
-    **dict.fromkeys(("first_guess", "growth", "margin", "late_cost"), ("lookahead",)),
+    **dict.fromkeys(("first_guess", "growth"), ("lookahead",)),
+    **dict.fromkeys(("margin", "late_cost"), ("lookahead", "hindsight")),
 }
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
@@ -90,12 +91,15 @@ class ShutdownParameters(LogParameters):
         USUAL_UNITS[1], description="Batsim files: flops that a processor computes per time unit"
     )
 
-    policy: Literal["timeout", "adaptive", "lookahead", "oracle", "random", "always_on", "ppo"] = Field(
+    policy: Literal[
+        "timeout", "adaptive", "lookahead", "hindsight", "oracle", "random", "always_on", "ppo"
+    ] = Field(
         "timeout",
         description="timeout: switch nodes off after some idle minutes; adaptive: let jobs wait for nodes "
         "that are on; lookahead: adaptive, unless a simulation of what is known finds something cheaper; "
-        "oracle: the paper's OR*, which knows run times; random: a random reservation every "
-        "minute; always_on: switch nothing off; ppo: a trained network",
+        "hindsight: the same, knowing run times and submissions; oracle: the paper's OR*, which knows run "
+        "times; random: a random reservation every minute; always_on: switch nothing off; ppo: a trained "
+        "network",
     )
     timeout: Whole | None = Field(
         None,

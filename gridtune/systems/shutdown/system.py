@@ -177,13 +177,13 @@ def _max_stretch(parameters: ShutdownParameters) -> float:
 
 def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, streams: Streams) -> Any:
     """Return the rule as `replay` takes it: a name, an adaptive rule, or the actions themselves."""
-    if parameters.policy in ("adaptive", "lookahead"):
-        rule, names = (
-            (AdaptiveRule, _ADAPTIVE) if parameters.policy == "adaptive" else (LookaheadRule, _LOOKAHEAD)
-        )
-        values = {name: getattr(parameters, name) for name in names}
+    if parameters.policy in ("adaptive", "lookahead", "hindsight"):
+        values = {name: getattr(parameters, name) for name in _LOOKAHEAD}
         set_values = {name: value for name, value in values.items() if value is not None}
-        return rule(max_stretch=_max_stretch(parameters), **set_values)
+        stretch = _max_stretch(parameters)
+        if parameters.policy == "adaptive":
+            return AdaptiveRule(max_stretch=stretch, **set_values)
+        return LookaheadRule(max_stretch=stretch, hindsight=parameters.policy == "hindsight", **set_values)
     if parameters.policy == "random":
         shape = (len(days), parameters.minutes)
         return streams("reservations").integers(0, platform.nodes, shape, endpoint=True)

@@ -28,6 +28,7 @@ _MOST_TABULATED, _MOST_SHOWN = 14, 6
 _SHAPE = ("platform", "nodes", "cores_per_node")
 _NAMES = {
     "lookahead": "lookahead",
+    "hindsight": "hindsight",
     "oracle": "OR*",
     "adaptive": "adaptive",
     "ppo": "PPO",

@@ -12,6 +12,9 @@ else the adaptive rule's.
 A job is guessed to take as long as the last job of its user that has ended. One that has run for longer, or
 whose user has none, is guessed to take a share of its walltime or a multiple of its age, whichever is more.
 Nothing in it depends on the future.
+
+The clairvoyant rule `hindsight` is the same with the actual run times and all submissions, played to the end
+of the day: a plan to hold others against, which nobody could follow.
 """
 
 from __future__ import annotations
@@ -24,11 +27,18 @@ from gridtune.systems.shutdown.simulator.adaptive import (
     pressing_jobs,
 )
 from gridtune.systems.shutdown.simulator.effects import most_reserved
-from gridtune.systems.shutdown.simulator.rule_parameters import FIRST_GUESS, GROWTH, LATE_COST, MARGIN
+from gridtune.systems.shutdown.simulator.rule_parameters import (
+    FIRST_GUESS,
+    GROWTH,
+    HINDSIGHT,
+    LATE_COST,
+    MARGIN,
+)
 from gridtune.systems.shutdown.simulator.scheduling import candidate_index, select_jobs
 from gridtune.systems.shutdown.simulator.state import (
     ARRIVED,
     CANDIDATES,
+    DONE,
     NEVER,
     NEXT_END,
     NODES,
@@ -45,7 +55,7 @@ from gridtune.systems.shutdown.simulator.state import (
     Jobs,
     cluster_at,
 )
-from gridtune.systems.shutdown.simulator.stepping import apply, pass_minute
+from gridtune.systems.shutdown.simulator.stepping import add_minutes, apply, pass_minute, quiet_until
 
 __all__ = ["lookahead_reservation"]
 
@@ -65,7 +75,9 @@ def lookahead_reservation(settings, arena, jobs, guesses, numbers, horizon):
     pressing = pressing_jobs(cluster, jobs, numbers)
     best = best_reservation(cluster, jobs, numbers, unallocated)
     usual, pressed = _started(cluster, jobs, best, pressing)
-    known = Jobs(memory[ARRIVED], jobs.submit, guesses, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
+    known = jobs
+    if numbers[HINDSIGHT] == 0:
+        known = Jobs(memory[ARRIVED], jobs.submit, guesses, jobs.walltime, jobs.cores, jobs.rank, jobs.user)
     cheapest, before = -1.0, usual
     for reserved in range(most_reserved(cluster, jobs), -1, -1):
         started, urgent = _started(cluster, jobs, reserved, pressing)
@@ -140,7 +152,11 @@ def _cost(settings, arena, jobs, numbers, reserved, horizon):
         apply(cluster, jobs, action)
         pass_minute(cluster, jobs, horizon)
         if memory[WAITING] + memory[READY] == 0:
-            break
+            if numbers[HINDSIGHT] == 0 or memory[DONE] == jobs.number:
+                break
+            until = quiet_until(cluster, jobs, horizon)
+            if until > memory[NOW]:
+                add_minutes(cluster, until - memory[NOW])
         action = adaptive_reservation(cluster, jobs, numbers)
     ending = (in_state[ON] + in_state[SWITCHING_ON]) * cluster.off_minutes
     for node in range(cluster.nodes):
@@ -148,13 +164,20 @@ def _cost(settings, arena, jobs, numbers, reserved, horizon):
             ending += cluster.until[node] - memory[NOW]
     late = 0
     for place in range(real.memory[WAITING]):
-        job = real.queue[place]
-        patience = share[TAU] * jobs.walltime[job]
-        if real.memory[NOW] - jobs.submit[job] < patience:
-            late += cluster.start[job] - jobs.submit[job] >= patience
+        late += _becomes_late(real, cluster, jobs, real.queue[place])
+    # Empty but for the clairvoyant rule.
+    for job in range(real.memory[ARRIVED], jobs.number):
+        late += _becomes_late(real, cluster, jobs, job)
     wasted = share[ON] * totals[ON] + share[SWITCHING_ON] * totals[SWITCHING_ON]
     wasted += share[SWITCHING_OFF] * (totals[SWITCHING_OFF] + ending)
     return wasted + late * numbers[LATE_COST] * _cycle(cluster)
+
+
+@kernel()
+def _becomes_late(real, played, jobs, job):
+    patience = real.share[TAU] * jobs.walltime[job]
+    in_time = real.memory[NOW] - jobs.submit[job] < patience
+    return in_time and played.start[job] - jobs.submit[job] >= patience
 
 
 @kernel()
@@ -170,5 +193,5 @@ def _copied(settings, arena, jobs):
     memory[NEXT_END] = NEVER
     for place in range(memory[RUNNING]):
         job = cluster.running[place]
-        memory[NEXT_END] = min(memory[NEXT_END], cluster.start[job] + jobs.run[job])
+        memory[NEXT_END] = min(memory[NEXT_END], cluster.start[job] + min(jobs.run[job], jobs.walltime[job]))
     return cluster

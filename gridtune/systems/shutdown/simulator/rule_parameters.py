@@ -15,6 +15,7 @@ __all__ = [
     "EAGERNESS",
     "FIRST_GUESS",
     "GROWTH",
+    "HINDSIGHT",
     "LATE_COST",
     "LOOKAHEAD",
     "MARGIN",
@@ -57,8 +58,9 @@ ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE, LOOKAHEAD = range(6)
     GROWTH,
     MARGIN,
     LATE_COST,
+    HINDSIGHT,
     NUMBERS,
-) = range(16)
+) = range(17)
 
 
 def simple_numbers(timeout: float, max_stretch: float) -> npt.NDArray[np.float64]:
@@ -135,6 +137,8 @@ class LookaheadRule(AdaptiveRule):
         Energy that another choice than the adaptive rule's has to save, as a share of a boot and a shutdown.
     late_cost
         Cost of a job that starts late, in boots and shutdowns.
+    hindsight
+        Whether the actual run times and all submissions are known, instead of guesses.
     """
 
     max_wait: float = np.inf
@@ -142,3 +146,4 @@ class LookaheadRule(AdaptiveRule):
     growth: float = 2.0
     margin: float = 0.5
     late_cost: float = 2.0
+    hindsight: bool = False

@@ -177,6 +177,21 @@ def test_lookahead_rules(case, numbers, guesses):
     expect_equal(days, platform, tau, variant, live, rule=LookaheadRule(**rule))
 
 
+def test_knowing_more_wastes_less():
+    days = make_days([sorted(many_jobs(8, 20, seed)) for seed in range(40)], MINUTES)
+    platform = Platform(4, 2)
+    free = {"late_cost": 0.0, "margin": 0.0}
+    rules = (AdaptiveRule(), LookaheadRule(**free), LookaheadRule(hindsight=True, **free))
+    totals = [replay(days, platform, rule=rule)[0].totals.sum(axis=0) for rule in rules]
+    power = platform.power
+    waste = [
+        power.idle * total[0] + power.switching_on * total[1] + power.switching_off * total[3]
+        for total in totals
+    ]
+    assert waste[2] < 0.97 * waste[0]
+    assert waste[2] < waste[1]
+
+
 def test_lookahead_does_not_know_run_times_or_what_comes():
     # Nothing of what is decided before minute 60 changes with run times and submissions after it.
     jobs = [(0, 4, 40, 70, 0), (1, 2, 60, 70, 1), (3, 2, 50, 70, 2), (5, 4, 30, 70, 0)]
