@@ -1,6 +1,6 @@
 """Which pool and which order give an elastic site most responsiveness for its cost, judged on later data.
 
-    python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 64] [--keep FOLDER]
+    python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 32] [--keep FOLDER]
 
 Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
 with as make their load 0.56; and, with --weeks FILE, the AuverGrid site on 84 cores. The second half of each
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import arguments, print_machine, print_table
+from gridtune.core.style import MARKERS, figure, head, save, series_colours
 from gridtune.sweep import run_space
 from gridtune.systems.responsive.learners.playing import play
 from gridtune.systems.responsive.learners.training import train
@@ -51,6 +52,8 @@ GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
 LEARNED_ORDER = "improved"
 RULES = ("demand", "work", "keda", "slurm", "hpa")
+#: Fewest sites that a mean in the figure is over.
+LEAST_SITES = 6
 DAY = 86_400
 
 
@@ -237,12 +240,41 @@ def compare(sites: list[dict[str, Any]], one: str, other: str, cost: float) -> s
     return f"{values.mean():+.4f} {intervals}, {(values > 0).sum()} of {len(values)} sites"
 
 
+def draw(sites: list[dict[str, Any]], path: Path) -> None:
+    """Draw mean W against cost, over the sites where every pool has that cost."""
+    names = [f"{pool} | fair_index" for pool in (*RULES, "learned", "best rule")]
+    colours = series_colours(names)
+    lines: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    for cost in np.arange(1.1, 3.0, 0.05):
+        values = np.array(
+            [
+                [at_cost(site["results"][name], cost, "responsiveness_mean")[0] for name in names]
+                for site in sites
+            ]
+        )
+        there = ~np.isnan(values).any(axis=1)
+        if there.sum() >= LEAST_SITES:
+            for name, mean in zip(names, values[there].mean(axis=0), strict=True):
+                lines[name].append((float(cost), float(mean)))
+    with figure(8.5, 4.6) as (drawing, axes):
+        for number, (name, points) in enumerate(lines.items()):
+            axes.plot(
+                *np.array(points).T, color=colours[name], marker=MARKERS[number], markersize=4, label=name
+            )
+        axes.set_xlabel("cost / work of the jobs")
+        axes.set_ylabel("mean W over all jobs")
+        head(axes, "Responsiveness against cost, on later data", f"means over at least {LEAST_SITES} sites")
+        drawing.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
+        save(drawing, path)
+
+
 def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--sites", type=int, nargs="*", default=sorted(SITES), help="partitions (all)")
     parser.add_argument("--weeks", help="the archive of AuverGrid's weeks")
-    parser.add_argument("--trials", type=int, default=64, help="configurations of each rule (64)")
+    parser.add_argument("--trials", type=int, default=32, help="configurations of each rule (32)")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no site after this many seconds")
+    parser.add_argument("--figure", type=Path, help="draw W against cost here")
     parser.add_argument("--keep", type=Path, default=Path("results/responsive_autoscalers"))
     options = parser.parse_args()
     lcg = {"trace": "lcg-2005", "clean": "default,drop_zero_run_time"}
@@ -263,6 +295,8 @@ def main() -> None:
         sites.append(json.loads(file.read_text(encoding="utf-8")))
     print_machine()
     report(sites)
+    if options.figure:
+        draw(sites, options.figure)
 
 
 def report(sites: list[dict[str, Any]]) -> None:

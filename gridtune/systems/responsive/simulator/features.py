@@ -144,7 +144,7 @@ def fill_tick(site, row):
     row[:] = 0.0
     oracle, batch, interactive = settings.whole[ORACLE] == 1, class_estimate(site, 0), class_estimate(site, 1)
     _fill_state(site, row, oracle, batch, interactive)
-    size = common + settings.shares.size
+    size = common + settings.shares.size + 1
     row[size] = site.state.memory[TARGET] / settings.whole[CORES]
     if settings.whole[FEATURES] == EXTENDED:
         _fill_extended_state(site, row, size + 1)
