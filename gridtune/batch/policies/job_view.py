@@ -29,8 +29,11 @@ class JobView(NamedTuple):
     group_usage: float
     #: A number drawn for the job at submission, uniform in [0, 1), from the run's own stream.
     lot: float
+    #: Seconds it may be expected to run: the mean run time of its user's last two jobs that have ended, at
+    #: most its walltime; its walltime before one has ended (Tsafrir, Etsion and Feitelson 2007).
+    prediction: float = 0.0
 
 
 #: Fields that change while a job waits. An order that reads none of them is static: each job is scored once,
 #: and the waiting jobs are kept in an index.
-CHANGING_FIELDS = frozenset({"wait", "now", "user_usage", "group_usage"})
+CHANGING_FIELDS = frozenset({"wait", "now", "user_usage", "group_usage", "prediction"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
@@ -11,11 +10,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gridtune.arguments import require
+from gridtune.batch.policies.expression import (
+    Expression,
+    instead_of,
+    looks_like_expression,
+    read_expression,
+)
 from gridtune.batch.policies.job_view import CHANGING_FIELDS, JobView
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 
-__all__ = ["QueueOrder", "get_queue_order", "order_of_function", "queue_order", "queue_order_names"]
+__all__ = [
+    "QueueOrder",
+    "get_queue_order",
+    "order_of_function",
+    "queue_order",
+    "queue_order_names",
+]
 
 
 @dataclass(frozen=True)
@@ -113,13 +124,24 @@ def order_of_function(function: Callable[..., float]) -> QueueOrder:
     return ORDERS.imported[function.__name__]
 
 
-def get_queue_order(reference: str | QueueOrder | Callable[..., float]) -> QueueOrder:
-    """Return the order of that name, as in `"fcfs"` or `"wfp3(exponent=2)"`, or of a function.
+def get_queue_order(
+    reference: str | QueueOrder | Callable[..., float], coefficients: Mapping[str, float] | None = None
+) -> QueueOrder:
+    """Return the order of that name, as in `"fcfs"` or `"wfp3(exponent=2)"`, of an expression or a function.
+
+    Parameters
+    ----------
+    reference
+        A name, with parameters if the order has any; arithmetic over a job's fields, such as
+        `"log(walltime) + 0.3 * processors"` (`gridtune.batch.policies.expression`); or a function.
+    coefficients
+        Other names that an expression may have, with the numbers that they stand for.
 
     Raises
     ------
     PolicyError
-        If there is no such order or it has no such parameter; the nearest name is suggested.
+        If there is no such order or it has no such parameter, with the nearest name; or if the expression has
+        a fault, with its column.
     """
     if isinstance(reference, QueueOrder):
         return reference
@@ -129,6 +151,8 @@ def get_queue_order(reference: str | QueueOrder | Callable[..., float]) -> Queue
     text = require(reference, str, "a queue order", error=PolicyError, hint=hint)
     name, _, rest = text.strip().partition("(")
     name = name.strip()
+    if name not in ORDERS and looks_like_expression(text):
+        return _order_of_expression(read_expression(text, tuple((coefficients or {}).items())))
     order = ORDERS.find(name)
     if not rest:
         return order
@@ -138,6 +162,11 @@ def get_queue_order(reference: str | QueueOrder | Callable[..., float]) -> Queue
 def queue_order_names() -> list[str]:
     """Return the names of all registered orders, built-in ones first."""
     return list(ORDERS)
+
+
+def _order_of_expression(expression: Expression) -> QueueOrder:
+    static = not expression.names & CHANGING_FIELDS
+    return QueueOrder(expression.text, expression, f"The smallest {expression.text} first.", static=static)
 
 
 def _parse_parameters(order: QueueOrder, reference: str, rest: str) -> dict[str, float]:
@@ -184,20 +213,11 @@ def _check_fields(function: Callable[..., float]) -> None:
         if node.value.id != job or node.attr in JobView._fields:
             continue
         raise PolicyError(
-            f"a job has no field {node.attr!r}{_instead_of(node.attr)}",
+            f"a job has no field {node.attr!r}{instead_of(node.attr)}",
             path=function.__code__.co_filename,
             line=first_line + node.lineno - 1,
             hint=f"the fields are {', '.join(JobView._fields)}",
         )
-
-
-def _instead_of(name: str) -> str:
-    """Return the end of the message about a field that jobs do not have."""
-    if "run" in name:
-        return ": a policy never sees run times"
-    alike = [field for field in JobView._fields if field.startswith(name) or name.startswith(field)]
-    near = alike or difflib.get_close_matches(name, JobView._fields, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:

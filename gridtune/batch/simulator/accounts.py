@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
 
-__all__ = ["Facts", "ScoreInputs", "Usage", "bare_inputs", "charge", "score_inputs", "score_job"]
+__all__ = ["Facts", "ScoreInputs", "Usage", "bare_inputs", "charge", "note_end", "score_inputs", "score_job"]
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -41,7 +41,11 @@ class Usage(NamedTuple):
 
 
 class ScoreInputs(NamedTuple):
-    """All that the score of a changing order depends on. `half_life` is in seconds; 0: use never fades."""
+    """All that the score of a changing order depends on.
+
+    `last[2 * user]` and the one after it are the run times of the user's last jobs that have ended, the
+    latest first; -1: none. `half_life` is in seconds; 0: use never fades.
+    """
 
     submit: Int64s
     walltime: Int64s
@@ -49,6 +53,7 @@ class ScoreInputs(NamedTuple):
     facts: Facts
     users: Usage
     groups: Usage
+    last: Int64s
     half_life: float
 
 
@@ -57,7 +62,8 @@ def score_inputs(
 ) -> ScoreInputs:
     """Return the inputs before the first job arrives, when nothing has been used."""
     users, groups = _new_usage(facts.user), _new_usage(facts.group)
-    return ScoreInputs(submit, walltime, processors, facts, users, groups, float(half_life))
+    last = np.full(2 * len(users.used), -1, np.int64)
+    return ScoreInputs(submit, walltime, processors, facts, users, groups, last, float(half_life))
 
 
 def _new_usage(owner: Int64s) -> Usage:
@@ -83,6 +89,7 @@ def bare_inputs(inputs):
         Facts(bare(facts.user), bare(facts.group), bare(facts.queue), bare(facts.partition), bare(facts.lot)),
         _bare_usage(inputs.users),
         _bare_usage(inputs.groups),
+        bare(inputs.last),
         inputs.half_life,
     )
 
@@ -114,12 +121,31 @@ def charge(inputs, job, width, now):
 
 
 @kernel()
+def note_end(inputs, job, run):
+    """Note how long a job has run, for what is expected of its user's next."""
+    place = 2 * inputs.users.account[job]
+    inputs.last[place + 1] = inputs.last[place]
+    inputs.last[place] = run
+
+
+@kernel()
+def _prediction(inputs, job):
+    place, longest = 2 * inputs.users.account[job], float(inputs.walltime[job])
+    if inputs.last[place] < 0:
+        return longest
+    if inputs.last[place + 1] < 0:
+        return min(longest, float(inputs.last[place]))
+    return min(longest, (inputs.last[place] + inputs.last[place + 1]) / 2.0)
+
+
+@kernel()
 def score_job(score, inputs, job, now):
     """Return a waiting job's score now."""
     facts, users, groups = inputs.facts, inputs.users, inputs.groups
-    return score(
+    return score.function(
         inputs.submit[job], inputs.walltime[job], inputs.processors[job], facts.user[job], facts.group[job],
         facts.queue[job], facts.partition[job], now - inputs.submit[job], now,
         _used(users, users.account[job], now, inputs.half_life),
         _used(groups, groups.account[job], now, inputs.half_life), facts.lot[job],
+        _prediction(inputs, job), score.program,
     )  # fmt: skip

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.accounts import ScoreInputs, charge, score_job
+from gridtune.batch.simulator.accounts import ScoreInputs, charge, note_end, score_job
 from gridtune.batch.simulator.profile import (
     NEVER,
     Gains,
@@ -182,6 +182,7 @@ def _complete(
             continue
         if inputs is not None:
             charge(inputs, job, -width, now)
+            note_end(inputs, job, jobs.run[job])
         if requested > now:
             early = True
             if noting:

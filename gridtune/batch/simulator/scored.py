@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.accounts import Facts, ScoreInputs, bare_inputs, charge, score_inputs, score_job
+from gridtune.batch.simulator.accounts import (
+    Facts,
+    ScoreInputs,
+    bare_inputs,
+    charge,
+    note_end,
+    score_inputs,
+    score_job,
+)
 from gridtune.batch.simulator.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.running import (
     Running,
@@ -161,6 +169,7 @@ def _release(replay, job, now):
     width = replay.processors[job]
     replay.memory[FREE] += width
     charge(replay.inputs, job, -width, now)
+    note_end(replay.inputs, job, replay.run[job])
 
 
 @kernel()

@@ -3,46 +3,59 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import cfunc, njit, types
+from numba import cfunc, njit
 from numba.core.errors import NumbaError
 
 from gridtune.batch.policies import JobView, QueueOrder
+from gridtune.batch.policies.expression import Expression
 from gridtune.batch.simulator.accounts import Facts
+from gridtune.batch.simulator.interpreter import SCORE, interpreter
 from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
 
-__all__ = ["SCORE", "compile_score", "static_ranks"]
+__all__ = ["Score", "compile_score", "static_ranks"]
 
 Int64s = npt.NDArray[np.int64]
 
-#: The machine-level type of a score function: the fields of `JobView`, flat.
-SCORE = types.float64(*[types.int64] * 9, *[types.float64] * 3)
+
+class Score(NamedTuple):
+    """A score as kernels take it: a compiled function of type `SCORE`, and the address of its program.
+
+    The order that it is of keeps the program alive. A compiled function that needs no program has 0.
+    """
+
+    function: Any
+    program: int
 
 
-def compile_score(order: QueueOrder) -> Any:
-    """Return the order's score as a compiled function, typed `SCORE` whatever the order.
+def compile_score(order: QueueOrder) -> Score:
+    """Return the order's score as kernels take it: an expression as a program of the one interpreter.
 
-    Kernels take it by address, so they are compiled once for all orders, and their machine code stays in the
-    cache on disk.
+    Kernels take functions by address, so they are compiled once for all orders, and their machine code stays
+    in the cache on disk.
 
     Raises
     ------
     PolicyError
         If numba cannot compile the function; the message carries the compiler's reason.
     """
-    return _compile_score(order.name, order.score, tuple(order.parameters.values()))
+    if isinstance(order.score, Expression):
+        return Score(interpreter(), order.score.program.ctypes.data)
+    return Score(_compile_score(order.name, order.score, tuple(order.parameters.values())), 0)
 
 
 @lru_cache(maxsize=256)
 def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> Any:
     inner = njit(function)
 
-    def score(submit, walltime, width, user, group, queue, part, wait, now, by_user, by_group, lot):
-        job = JobView(submit, walltime, width, user, group, queue, part, wait, now, by_user, by_group, lot)
+    def score(submit, walltime, width, user, group, queue, part, wait, now, by_user, by_group, lot, run, _):
+        job = JobView(
+            submit, walltime, width, user, group, queue, part, wait, now, by_user, by_group, lot, run
+        )
         return float(inner(job, *parameters))
 
     try:
@@ -68,9 +81,10 @@ def _score_all(score, submit, walltime, processors, facts):
     """Return every job's score at its submission, with nothing used yet."""
     scores = np.empty(submit.size)
     for job in range(submit.size):
-        scores[job] = score(
+        scores[job] = score.function(
             submit[job], walltime[job], processors[job], facts.user[job], facts.group[job],
             facts.queue[job], facts.partition[job], 0, submit[job], 0.0, 0.0, facts.lot[job],
+            float(walltime[job]), score.program,
         )  # fmt: skip
     return scores
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from gridtune.batch.policies import get_backfilling, get_queue_order
+from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.core.log_parameters import LogParameters, Partition, Window
 from gridtune.errors import PolicyError
 
-__all__ = ["SWITCHES", "BatchParameters"]
+__all__ = ["COEFFICIENTS", "SWITCHES", "BatchParameters"]
+
+#: Parameters that an expression as the order may name.
+COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
+#: The value of one, a parameter by itself so that a search can vary it.
+Coefficient = Annotated[float, Field(allow_inf_nan=False)] | None
 
 #: Parameters that set single switches of the backfilling variant; None keeps the variant's own value.
 SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
@@ -27,7 +34,11 @@ class BatchParameters(LogParameters):
         examples=[128],
     )
 
-    order: str = Field("fcfs", description="queue order: fcfs, sjf, saf, wfp3, f1, … or one of a plug-in")
+    order: str = Field(
+        "fcfs",
+        description="queue order: fcfs, sjf, saf, wfp3, f1, …, one of a plug-in, or an expression",
+        examples=["fcfs", "log(walltime) + 0.3 * processors"],
+    )
     backfill: str = Field(
         "easy", description="backfilling: none, easy, conservative, conservative-compression, …"
     )
@@ -45,6 +56,14 @@ class BatchParameters(LogParameters):
         "(its id, or runs:/ID/PATH)",
         examples=["results/train-batch"],
     )
+    w1: Coefficient = Field(
+        None, description="the number that w1 stands for in an expression", examples=[0.5]
+    )
+    w2: Coefficient = Field(None, description="the same for w2")
+    w3: Coefficient = Field(None, description="the same for w3")
+    w4: Coefficient = Field(None, description="the same for w4")
+    w5: Coefficient = Field(None, description="the same for w5")
+    w6: Coefficient = Field(None, description="the same for w6")
     extra: bool | None = Field(
         None, description="EASY: may a backfilled job use processors that the head job leaves over?"
     )
@@ -75,6 +94,11 @@ class BatchParameters(LogParameters):
     partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
     user: int | None = Field(None, description="only jobs of this user")
     group: int | None = Field(None, description="only jobs of this group")
+    part: Window | None = Field(
+        None,
+        description="the i-th of n parts of the log, before windows: one to search, another to judge",
+        examples=["1/2"],
+    )
     window: Window | None = Field(
         None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
     )
@@ -111,9 +135,7 @@ class BatchParameters(LogParameters):
     @field_validator("order", "fill_order")
     @classmethod
     def _check_order(cls, value: str | None) -> str | None:
-        if value is not None:
-            _look_up(get_queue_order, value)
-        return value
+        return None if value is None else _expression_or_name(value)[0]
 
     @model_validator(mode="after")
     def _check_backfilling(self) -> BatchParameters:
@@ -134,6 +156,22 @@ class BatchParameters(LogParameters):
         return self
 
     @model_validator(mode="after")
+    def _check_coefficients(self) -> BatchParameters:
+        texts = [text for text in (self.order, self.fill_order) if text is not None]
+        named = frozenset().union(*(_expression_or_name(text)[1] for text in texts))
+        for name in COEFFICIENTS:
+            if name in named and getattr(self, name) is None:
+                raise ValueError(f"the expression names {name}, which has no value")
+        self._refuse_idle([(sorted({*COEFFICIENTS} - named), "an order that does not name it")])
+        return self
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """The numbers that names in expressions stand for."""
+        values = {name: getattr(self, name) for name in COEFFICIENTS}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @model_validator(mode="after")
     def _check_combinations(self) -> BatchParameters:
         if self.noise and self.walltime != "noise":
             raise ValueError(f"noise={self.noise} has no effect with walltime={self.walltime}")
@@ -145,9 +183,17 @@ class BatchParameters(LogParameters):
         return self
 
 
-def _look_up(get_policy: Callable[..., Any], name: str, **switches: Any) -> Any:
+def _expression_or_name(text: str) -> tuple[str, frozenset[str]]:
+    """Return an expression in its one form, with the coefficients in it, or an order's name as it is."""
+    order = _look_up(get_queue_order, text, coefficients=dict.fromkeys(COEFFICIENTS, math.nan))
+    if isinstance(order.score, Expression):
+        return order.name, order.score.names & {*COEFFICIENTS}
+    return text, frozenset()
+
+
+def _look_up(get_policy: Callable[..., Any], name: str, **options: Any) -> Any:
     """Return a policy; an error in its name becomes an error of the parameter."""
     try:
-        return get_policy(name, **switches)
+        return get_policy(name, **options)
     except PolicyError as error:
         raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None

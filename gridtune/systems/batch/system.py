@@ -10,6 +10,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from gridtune.batch.metrics import METRICS, evaluate
+from gridtune.batch.policies import get_queue_order
 from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.extras import require_module
 from gridtune.core.schedule import Schedule, validate_schedule
@@ -30,7 +31,7 @@ _SIMULATED = ("processors", "order", "backfill", "fill_order", "walltime", "nois
 class BatchSystem(System):
     """Rigid parallel jobs on a pool of identical processors.
 
-    The log is cleaned first; then jobs are selected (partition, user, group, window, first), scaled (run
+    The log is cleaned first; then jobs are selected (partition, user, group, part, window, first), scaled (run
     times, load), doubled (copies) and shaken, in this order, and what is left is replayed.
     """
 
@@ -122,7 +123,7 @@ class BatchSystem(System):
         (reference,) = self.traces(parameters)
         raw = load(reference)
         p = parameters
-        key = (raw.checksum, p.processors, p.clean, p.partition, p.user, p.group, p.window, p.first)
+        key = (raw.checksum, p.processors, p.clean, p.partition, p.user, p.group, p.part, p.window, p.first)
         if key not in self._selections:
             self._selections[key] = _select(raw, parameters)
         return self._selections[key]
@@ -136,9 +137,10 @@ def _select(raw: Workload, parameters: BatchParameters) -> Workload:
         workload = workload.for_user(parameters.user)
     if parameters.group is not None:
         workload = workload.for_group(parameters.group)
-    if parameters.window is not None:
-        number, count = map(int, parameters.window.split("/"))
-        workload = workload.windows(count)[number - 1]
+    for window in (parameters.part, parameters.window):
+        if window is not None:
+            number, count = map(int, window.split("/"))
+            workload = workload.windows(count)[number - 1]
     if parameters.first is not None:
         workload = workload.first(parameters.first)
     if len(workload) == 0:
@@ -172,5 +174,8 @@ def _replay(workload: Workload, parameters: BatchParameters, streams: Streams) -
 def _rules(parameters: BatchParameters) -> dict[str, Any]:
     """Return the policy arguments of `simulate`, without switches that are not set."""
     rules = {name: getattr(parameters, name) for name in _SIMULATED}
+    for name in ("order", "fill_order"):
+        if parameters.coefficients and rules[name] is not None:
+            rules[name] = get_queue_order(rules[name], parameters.coefficients).label
     switches = {name: getattr(parameters, name) for name in SWITCHES}
     return rules | {name: value for name, value in switches.items() if value is not None}

@@ -63,6 +63,8 @@ class _Accounts:
     half_life: float
     users: dict[int, _Account] = field(default_factory=dict)
     groups: dict[int, _Account] = field(default_factory=dict)
+    #: Run times of each user's jobs that have ended, in that order.
+    runs: dict[int, list[int]] = field(default_factory=dict)
 
     def view(self, job: ReferenceJob, now: int) -> JobView:
         return JobView(
@@ -78,7 +80,16 @@ class _Accounts:
             user_usage=self.users.setdefault(job.user, _Account()).at(now, self.half_life),
             group_usage=self.groups.setdefault(job.group, _Account()).at(now, self.half_life),
             lot=job.lot,
+            prediction=self.prediction(job),
         )
+
+    def prediction(self, job: ReferenceJob) -> float:
+        last = self.runs.get(job.user, [])[-2:]
+        return float(min(job.walltime, sum(last) / len(last))) if last else float(job.walltime)
+
+    def end(self, job: ReferenceJob, now: int) -> None:
+        self.charge(job, now, -job.processors)
+        self.runs.setdefault(job.user, []).append(job.run)
 
     def charge(self, job: ReferenceJob, now: int, width: int) -> None:
         self.users.setdefault(job.user, _Account()).change(now, width, self.half_life)
@@ -101,7 +112,7 @@ class ReferenceOrder:
 
     def ended(self, job: int, now: int) -> None:
         """Let the job use them no more."""
-        self._accounts.charge(self._jobs[job], now, -self._jobs[job].processors)
+        self._accounts.end(self._jobs[job], now)
 
 
 @dataclass
@@ -131,7 +142,7 @@ class _Machine:
         """Free a job's processors; it may still be among the running (see `complete_one`)."""
         self.released.add(job.number)
         self.free += job.processors
-        self.accounts.charge(job, now, -job.processors)
+        self.accounts.end(job, now)
 
     def complete(self, now: int) -> None:
         """All completions of an instant."""

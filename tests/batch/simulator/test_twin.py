@@ -124,3 +124,39 @@ def test_index_over_many_waiting_jobs(order):
         other = gt.simulate(workload, order=replace(indexed, static=False), backfill=backfill)
         assert one.queue_length.values.max() > 4096 if backfill == "none" else True
         np.testing.assert_array_equal(one.start_time, other.start_time)
+
+
+#: Orders by name, and the same as expressions.
+SAME = {
+    "fcfs": "submit_time",
+    "saf": "walltime * processors",
+    "wfp3": "-processors * (wait / max(walltime, 1)) ** 3",
+    "unicef": "-wait / (max(log2(processors), 1) * max(walltime, 1))",
+    "f1": "log10(max(walltime, 1)) * processors + 870 * log10(max(submit_time, 1))",
+    "f2": "sqrt(walltime) * processors + 25600 * log10(max(submit_time, 1))",
+    "f3": "walltime * processors + 6860000 * log10(max(submit_time, 1))",
+    "f4": "walltime * sqrt(processors) + 530000 * log10(max(submit_time, 1))",
+    "fair-user": "user_usage",
+}
+
+
+@pytest.mark.parametrize("order", SAME)
+@pytest.mark.parametrize("backfill", ["easy", "conservative-compression"])
+def test_an_expression_is_the_order_compiled(order, backfill):
+    workload = gt.generate_workload("sessions", jobs=1500, seed=3)
+    compiled = gt.simulate(workload, order=order, backfill=backfill)
+    interpreted = gt.simulate(workload, order=SAME[order], backfill=backfill)
+    np.testing.assert_array_equal(interpreted.start_time, compiled.start_time)
+
+
+@pytest.mark.parametrize("backfill", ["easy", "easy-per-event", "conservative-compression"])
+@pytest.mark.parametrize("fill_order", [None, "walltime - 2 * prediction"])
+@settings(max_examples=25, deadline=None)
+@given(workload=logs(), kill=st.booleans())
+def test_expressions_equal_their_twin(backfill, fill_order, workload, kill):
+    if fill_order is not None and backfill.startswith("conservative"):
+        return
+    settings_ = {"order": "prediction * processors - wait", "backfill": backfill, "kill": kill}
+    schedule = gt.simulate(workload, **settings_, fill_order=fill_order)
+    twin = reference_starts(workload, **settings_, fill_order=fill_order)
+    np.testing.assert_array_equal(schedule.start_time, twin)
