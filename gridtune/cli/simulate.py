@@ -45,7 +45,11 @@ GUESSED = {
 @click.argument("log")
 @click.option("-p", "--processors", type=int, help="The machine's size. [default: what the log says]")
 @click.option(
-    "-o", "--order", default="fcfs", show_default=True, help="Queue order, such as sjf or wfp3(exponent=2)."
+    "-o",
+    "--order",
+    default="fcfs",
+    show_default=True,
+    help="Queue order, such as sjf or wfp3(exponent=2), or an expression.",
 )
 @click.option("-b", "--backfill", default="easy", show_default=True, help="Backfilling variant.")
 @click.option("--fill-order", help="Order in which EASY tries candidates. [default: the queue's]")
@@ -96,6 +100,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
       gridtune simulate kth-sp2 --first 200 --gantt kth.png
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
+      gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
     """
     from gridtune.core.plugins import load_plugin

@@ -76,7 +76,7 @@ _SIGNS: Mapping[type[ast.AST], str] = {
 }  # fmt: skip
 _SYMMETRIC = (ast.Add, ast.Mult)
 #: What an order's name with parameters looks like.
-_REFERENCE = re.compile(r"[A-Za-z_][\w-]*\s*(\(\s*(\w+\s*=.*)?\)?)?")
+_REFERENCE = re.compile(r"[A-Za-z_][\w-]*\s*(\(\s*(\w+\s*=[^()]*)?\)?)?")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Expression:
 def looks_like_expression(text: str) -> bool:
     """Return whether a text that names no queue order is meant as an expression, and not as a name."""
     if not _REFERENCE.fullmatch(text.strip()):
-        return True
+        return bool(text.strip())
     return set(re.split(r"[\s-]+", text.strip())) <= set(FIELDS)
 
 

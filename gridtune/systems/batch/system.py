@@ -31,7 +31,7 @@ _SIMULATED = ("processors", "order", "backfill", "fill_order", "walltime", "nois
 class BatchSystem(System):
     """Rigid parallel jobs on a pool of identical processors.
 
-    The log is cleaned first; then jobs are selected (partition, user, group, part, window, first), scaled (run
+    The log is cleaned first; then jobs are selected (partition, user, group, part, window, first), scaled
     times, load), doubled (copies) and shaken, in this order, and what is left is replayed.
     """
 

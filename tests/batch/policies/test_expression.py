@@ -137,7 +137,7 @@ def test_coefficients_are_numbers_or_names():
     named = read_expression(text, (("w1", math.nan), ("w2", math.nan)))
     assert named.text == "log(walltime) * w1 + w2 * wait"
     assert {"w1", "w2"} <= named.names
-    assert get_queue_order(text, {"w1": 2.0, "w2": -0.5}).name == "2 * log(walltime) + -0.5 * wait"
+    assert get_queue_order(text, {"w1": 2.0, "w2": -0.5}).name == "-0.5 * wait + 2 * log(walltime)"
 
 
 def test_an_expression_is_static_where_its_fields_are():
