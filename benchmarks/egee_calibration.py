@@ -2,9 +2,9 @@
 
     python -m benchmarks.egee_calibration [--first 200] [--seeds 32]
 
-NAT, the real site's scheduler, is first come, first served with at most 17 running jobs of a user and 3 s from
-a decision to the start; the others have neither. The process was fitted on the seeds 100 to 131, so the default
-seeds played no part. Waits vary hugely between seeds: medians over seeds are shown, and means of all else.
+NAT, the real site's scheduler, is first come, first served with at most 17 running jobs of a user and 3 s
+from a decision to the start; the others have neither. The process was fitted on the seeds 100 to 131, so the
+default seeds played no part. Waits vary hugely between seeds: medians over seeds are shown, else means.
 """
 
 from __future__ import annotations
