@@ -60,9 +60,7 @@ def main() -> None:
     for name, run in (("interactive", first[first < 900]), ("batch", first[first >= 900])):
         statistics = f"mean {run.mean():.0f}, median {np.median(run):.0f}, sd {run.std():.0f} s"
         print(f"{name}: {len(run)} jobs, {statistics}")
-    print(
-        f"load {offered_load(workloads[0]):.2f}; seeds {seeds[0]} to {seeds[-1]}: waits are medians"
-    )
+    print(f"load {offered_load(workloads[0]):.2f}; seeds {seeds[0]} to {seeds[-1]}: waits are medians")
     sites = [build_jobs(workload, vos=np.arange(1, 7), shares=TARGET_SHARES) for workload in workloads]
     columns = []
     for rule in RULES:
