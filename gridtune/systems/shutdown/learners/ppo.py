@@ -61,6 +61,11 @@ class ShutdownPPOParameters(TrainingParameters):
     iterations: Count = Field(160, description="iterations of PPO, each an update from new days")
     schedule: Count = Field(160, description="iterations over which learning rate and entropy weight fall")
     environments: Count = Field(16, description="number of environments, each with a day of its own")
+    chain: Count = Field(
+        1,
+        description="days in an episode: with more than one, time goes on at midnight, episodes are "
+        "truncated instead of terminated, and metrics are those of episodes",
+    )
     steps: Count | None = Field(
         None,
         description="steps of each environment per iteration; default 384 (decisions) with effects, else "
@@ -153,7 +158,7 @@ class ShutdownPPO(Training):
             seed=seed,
         )
         return ppo_config(
-            partial(_make_env, days, p.platform, p.tau, p.variant, p.view),
+            partial(_make_env, days, p.platform, p.tau, p.variant, p.view, p.chain),
             p.network,
             settings,
             environments=p.environments,
@@ -177,6 +182,8 @@ class ShutdownPPO(Training):
 
         p, network = parameters, network_of(algorithm)
         _, held_out = self._days(p, load)
+        if p.chain > 1:
+            held_out = held_out.chained(p.chain)
         metrics: dict[str, float] = {}
         for prefix, generator in (("", rng), ("greedy_", None)):
             scores = score_days(network, held_out, p.platform, rng=generator, tau=p.tau, variant=p.variant)
@@ -215,7 +222,9 @@ def _select_train_days(workload: Workload, first: int | None) -> Days:
     return days.take(train if first is None else train[:first])
 
 
-def _make_env(days: Days, platform: Platform, tau: float, variant: Variant, view: View, count: int) -> Any:
+def _make_env(
+    days: Days, platform: Platform, tau: float, variant: Variant, view: View, chain: int, count: int
+) -> Any:
     """Return a vector environment of this many clusters; checkpoints have its arguments, and so the days."""
     from gridtune.systems.shutdown.environment import ShutdownVectorEnv  # noqa: PLC0415 (gymnasium)
 
@@ -227,5 +236,6 @@ def _make_env(days: Days, platform: Platform, tau: float, variant: Variant, view
         variant=variant,
         view=view,
         decisions=view == "effects",
+        chain=chain,
         copy=False,
     )
