@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
+from gridtune.core.extras import require_module
 from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -42,6 +43,7 @@ from gridtune.systems.provisioning.submission import (
     plan_problem,
     widest_site,
 )
+from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.workflows import Workflow, generate_workflow
 from gridtune.workload.workload import Workload
@@ -69,6 +71,9 @@ class ProvisioningSystem(System):
             "gridtune.systems.provisioning.environment.environment:ProvisioningVectorEnv",
         )
     }
+    trainings: ClassVar[Mapping[str, str]] = {
+        "ppo": "gridtune.systems.provisioning.learners.ppo:ProvisioningPPO"
+    }
     metrics = PROVISIONING_METRICS
     renamed_metrics = RENAMED_METRICS
     published = PUBLISHED
@@ -83,17 +88,18 @@ class ProvisioningSystem(System):
         return () if parameters.trace is None else (str(parameters.reference),)
 
     def code(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
-        """Return the checksum of the workflow's file, if it is read from one."""
-        if parameters.workflow_is_generated:
-            return {}
-        file = resolve_trace(parameters.workflow)
-        try:
-            return {"workflow": hashlib.sha256(file.read_bytes()).hexdigest()}
-        except OSError as error:
-            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+        """Return the checksums of the workflow's file and of the trained policy, if there are any."""
+        files: dict[str, Path] = {}
+        if not parameters.workflow_is_generated:
+            files["workflow"] = resolve_trace(parameters.workflow)
+        if parameters.checkpoint is not None:
+            files["checkpoint"] = find_policy(parameters.checkpoint)
+        return {name: _checksum(file) for name, file in files.items()}
 
     def preflight(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> None:
         """Refuse a log or a workflow that cannot be used, and tasks wider than the site."""
+        if parameters.search == "ppo":
+            require_module("torch", user="search=ppo", extra="agents")
         site = None if parameters.trace is None else self._site(parameters, load)
         self._workflow(parameters, widest_site(parameters, site))
 
@@ -122,8 +128,14 @@ class ProvisioningSystem(System):
         workflow = generate_workflow(tasks=3, depth=2, processors=1, max_processors=2)
         for p in {(p.offers, p.search, p.scheduler, p.approach): p for p in parameters}.values():
             rng = np.random.default_rng(0)
-            search = "all" if p.search == "exact" else p.search
-            few = {"search": search, "population": 4, "iterations": 2, "evaluations": None}
+            search = "all" if p.search in ("exact", "ppo") else p.search
+            few = {
+                "search": search,
+                "population": 4,
+                "iterations": 2,
+                "evaluations": None,
+                "checkpoint": None,
+            }
             small = p.model_copy(update={**few, "slot_sites": (4, 4)})
             site = _small_site() if p.offers == "site" else None
             now, slots = 5 if site else 0, offered_slots(small, site, 5, rng)
@@ -185,7 +197,7 @@ class ProvisioningSystem(System):
         p = parameters
         if p.workflow == "random":
             return build_workflow(p, widest)
-        key = (p.workflow, p.workflow_clean, *self.code(p).values())
+        key = (p.workflow, p.workflow_clean, self.code(p).get("workflow"))
         if key not in self._workflows:
             self._workflows[key] = build_workflow(p, widest)
         return self._workflows[key]
@@ -204,6 +216,13 @@ class ProvisioningSystem(System):
         from gridtune.systems.provisioning.report import write  # noqa: PLC0415 (matplotlib)
 
         return write(sweep)
+
+
+def _checksum(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
 
 
 def _small_site() -> Site:

@@ -16,6 +16,7 @@ from gridtune.systems.provisioning.search.archive import Archive
 from gridtune.systems.provisioning.search.enumeration import enumerate_front
 from gridtune.systems.provisioning.search.quality import front_hypervolume, plan_scale
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
+from gridtune.tracking.checkpoints import find_policy
 
 __all__ = ["SearchResult", "front_metrics", "run_search"]
 
@@ -85,8 +86,12 @@ def run_search(
         archive = enumerate_front(recorder)
         return SearchResult(archive.costs, archive.plans, 1 << len(problem), recorder.feasible_costs)
     if p.search not in SEARCHES:
-        plans, archive = _rule_plans(p.search, problem), Archive(len(problem))
-        evaluations = len(plans)
+        archive = Archive(len(problem))
+        if p.search == "ppo":
+            plans, evaluations = _agent_plans(str(p.checkpoint), problem, p.release)
+        else:
+            plans = _rule_plans(p.search, problem)
+            evaluations = len(plans)
         if p.release:
             costs, plans = recorder.evaluate_released(plans)
         else:
@@ -106,6 +111,15 @@ def _rule_plans(rule: str, problem: PlanProblem) -> Bools:
     if rule == "rules":
         return heuristic_plans(problem, _RULES)
     return np.ones((1, len(problem)), np.bool_) if rule == "all" else problem.slots.divisible[None, :]
+
+
+def _agent_plans(checkpoint: str, problem: PlanProblem, release: bool) -> tuple[Bools, int]:
+    """Return the plan of a trained agent, shape (1, slots), and how many it has made on the way."""
+    from gridtune.systems.provisioning.learners.playing import play  # noqa: PLC0415 (torch)
+    from gridtune.training.checkpoints import load_policy  # noqa: PLC0415 (torch)
+
+    batch, plans = play(load_policy(find_policy(checkpoint)), [problem], release=release)
+    return batch.state.kept.copy(), int(plans[0])
 
 
 def _settings(parameters: ProvisioningParameters) -> dict[str, Any]:

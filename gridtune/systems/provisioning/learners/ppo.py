@@ -1,0 +1,215 @@
+"""`provisioning/ppo`: PPO that keeps or drops slots, judged beside simple rules and a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from gridtune.core.measure import Measure, MetricInfo
+from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.systems.provisioning.environment.problems import draw_problems
+from gridtune.systems.provisioning.parameters import ProvisioningParameters
+from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
+from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.search.algorithms import find_front
+from gridtune.systems.provisioning.search.seeds import heuristic_plans
+from gridtune.training.system import TRAINING_MEASURES, Count, Training, TrainingParameters
+
+__all__ = ["ProvisioningPPO", "ProvisioningPPOParameters"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Parts of the log's time: workflows are submitted in the first to learn from, in the second to judge.
+LEARNED, JUDGED = (0.1, 0.6), (0.6, 0.8)
+#: Seeds of random workflows: neither those of cells nor each other's.
+LEARNED_WORKFLOWS, JUDGED_WORKFLOWS = 1_000, 100_000
+#: Plans that the search it is compared with evaluates, and of how many simple rules.
+EVALUATIONS, RULES = 1_000, 40
+
+_VALUE = "α · cost / bound + (1 − α) · makespan / bound of the plan, mean over the problems held out"
+
+
+class ProvisioningPPOParameters(TrainingParameters):
+    """The parameters of one training; those of the submissions are as in `provisioning`."""
+
+    trace: str | None = Field(None, description="the site's log; default: random slots of four sites")
+    processors: Count | None = Field(None, description="the site's size; default: what the log's header says")
+    copy_probability: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="probability with which each job of the log is submitted a second time"
+    )
+    workflow: str = Field("random", description="random, cybershake, or a file")
+    tasks: Count = Field(100, description="with workflow=random: number of tasks")
+    run_time: Annotated[float, Field(ge=1)] = Field(1000.0, description="… mean run time of a task, seconds")
+    task_processors: Annotated[float, Field(ge=1)] = Field(22.0, description="… mean processors of a task")
+    communication: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="… mean time of a transfer between sites, in parts of the mean run time"
+    )
+    alpha: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.5, description="trade-off: 0 the makespan alone, 1 the cost alone"
+    )
+    network: Literal["mlp", "recurrent"] = Field("mlp", description="network to train, see docs/agents.md")
+    instances: Count = Field(512, description="problems to learn from")
+    held_out: Count = Field(64, description="problems to judge on")
+    environments: Count = Field(64, description="environments stepped side by side")
+    steps: Count = Field(96, description="steps of each environment per iteration")
+    minibatches: Count = Field(16, description="minibatches per epoch")
+    schedule: Count = Field(200, description="iterations over which the learning rate falls to a tenth")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(1e-3, description="initial learning rate")
+    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.01, description="initial weight of the entropy")
+
+    @model_validator(mode="after")
+    def _submissions_make_sense(self) -> ProvisioningPPOParameters:
+        self.submissions(*LEARNED, 0)
+        return self
+
+    def submissions(self, earliest: float, latest: float, workflow_seed: int) -> ProvisioningParameters:
+        """Return parameters of the system for submissions in a part of the log's time."""
+        names = ("trace", "processors", "copy_probability", "workflow")
+        random = ("tasks", "run_time", "task_processors", "communication")
+        given = {
+            name: getattr(self, name) for name in (*names, *(random if self.workflow == "random" else ()))
+        }
+        if self.trace is None:
+            given["offers"] = "poisson"
+        else:
+            given |= {"earliest": earliest, "latest": latest}
+        if self.workflow == "random":
+            given["workflow_seed"] = workflow_seed
+        return ProvisioningParameters(**given, cross_slot="always")
+
+
+class ProvisioningPPO(Training):
+    """PPO that keeps or drops slots, judged beside simple rules and a search on other problems."""
+
+    name: ClassVar[str] = "provisioning/ppo"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = ProvisioningPPOParameters
+    objective: ClassVar[str] = "trade_off"
+    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+        "trade_off": Measure(
+            "1", "min", f"{_VALUE}: the agent's, by its likeliest actions", source="gridtune"
+        ),
+        "trade_off_bound": Measure("1", "none", "1: both bounds in one plan", source="gridtune"),
+        "trade_off_all": Measure("1", "none", f"{_VALUE} of all slots", source="gridtune"),
+        "trade_off_rules": Measure(
+            "1", "none", f"{_VALUE}: best of {RULES} plans of rules", source="gridtune"
+        ),
+        "trade_off_memetic": Measure(
+            "1", "none", f"{_VALUE}: best of {EVALUATIONS:,} plans of the memetic search", source="gridtune"
+        ),
+        "plans": Measure("plans", "none", "mean number of plans that the agent makes", source="gridtune"),
+        **TRAINING_MEASURES,
+    }
+
+    def __init__(self) -> None:
+        self._references: dict[str, dict[str, float]] = {}
+
+    def traces(self, parameters: ProvisioningPPOParameters) -> Iterable[str]:
+        """Return the site's log, if there is one."""
+        submissions = parameters.submissions(*LEARNED, 0)
+        return () if parameters.trace is None else (str(submissions.reference),)
+
+    def config(self, parameters: ProvisioningPPOParameters, *, seed: int, load: WorkloadLoader) -> Any:
+        """Return PPO over problems, all environments stepped in one compiled call."""
+        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
+
+        p = parameters
+        settings = PPOSettings(
+            steps=p.steps,
+            minibatches=p.minibatches,
+            gamma=1.0,  # the return is what the last plan improves by
+            entropy_weight=p.entropy_weight,
+            learning_rate=p.learning_rate,
+            updates=p.schedule,
+            seed=seed,
+        )
+        problems = self._problems(p, load, LEARNED, LEARNED_WORKFLOWS, p.instances)
+        gpus = 1 if p.device == "cuda" else 0
+        make = partial(_make_env, problems, p.alpha)
+        return ppo_config(make, p.network, settings, environments=p.environments, gpus=gpus)
+
+    def evaluate(
+        self,
+        parameters: ProvisioningPPOParameters,
+        algorithm: Any,
+        *,
+        rng: np.random.Generator,
+        load: WorkloadLoader,
+    ) -> Mapping[str, float]:
+        """Return the value of the agent's plans, of rules' and of a search's, on problems held out."""
+        from gridtune.systems.provisioning.learners.playing import play  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
+
+        p = parameters
+        problems = self._problems(p, load, JUDGED, JUDGED_WORKFLOWS, p.held_out)
+        batch, plans = play(network_of(algorithm), problems)
+        reached = [
+            _value(problem, costs, p.alpha)
+            for problem, costs in zip(problems, batch.state.costs, strict=True)
+        ]
+        key = p.model_dump_json(exclude={"iterations", "validate_every"})
+        if key not in self._references:
+            self._references[key] = _reference_values(problems, p.alpha)
+        return {
+            "trade_off": float(np.mean(reached)),
+            "trade_off_bound": 1.0,
+            "plans": float(plans.mean()),
+            **self._references[key],
+        }
+
+    def write_policy(
+        self, parameters: ProvisioningPPOParameters, algorithm: Any, path: Path, notes: Mapping[str, Any]
+    ) -> None:
+        """Write the network with its weights."""
+        from gridtune.training.checkpoints import write_checkpoint  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
+
+        write_checkpoint(path, network_of(algorithm), notes=notes)
+
+    def _problems(
+        self,
+        parameters: ProvisioningPPOParameters,
+        load: WorkloadLoader,
+        part: tuple[float, float],
+        workflow_seed: int,
+        count: int,
+    ) -> list[PlanProblem]:
+        submissions = parameters.submissions(*part, workflow_seed)
+        logs = [load(reference) for reference in self.traces(parameters)]
+        return draw_problems(submissions, logs[0] if logs else None, count, seed=workflow_seed)
+
+
+def _make_env(problems: Sequence[PlanProblem], alpha: float, count: int) -> Any:
+    """Return a vector environment of this many choices; checkpoints have its problems."""
+    from gridtune.systems.provisioning.environment.environment import (  # noqa: PLC0415 (gymnasium)
+        ProvisioningVectorEnv,
+    )
+
+    return ProvisioningVectorEnv(count, problems, alpha=alpha)
+
+
+def _value(problem: PlanProblem, costs: Floats, alpha: float) -> float:
+    """Return the least value of plans with these costs, shape (…, 2)."""
+    least = cost_bound(problem.workflow, problem.slots)
+    shortest = makespan_bound(problem.workflow, problem.slots, extend=problem.extend, now=problem.now)
+    weighted = np.atleast_2d(costs) / [least, shortest] @ [alpha, 1 - alpha]
+    return float(weighted.min())
+
+
+def _reference_values(problems: Sequence[PlanProblem], alpha: float) -> dict[str, float]:
+    """Return the mean values of all slots, of simple rules, and of a search."""
+    values: dict[str, list[float]] = {"all": [], "rules": [], "memetic": []}
+    for number, problem in enumerate(problems):
+        costs = problem.evaluate_released(heuristic_plans(problem, RULES)).costs
+        front = find_front("memetic", problem, np.random.default_rng(number), evaluations=EVALUATIONS)
+        found = {"all": costs[:1], "rules": costs, "memetic": front.costs}
+        for name, points in found.items():
+            values[name].append(_value(problem, points, alpha))
+    return {f"trade_off_{name}": float(np.mean(numbers)) for name, numbers in values.items()}
