@@ -2,10 +2,12 @@
 
     python -m benchmarks.provisioning_speed speed
     python -m benchmarks.provisioning_speed spread
+    python -m benchmarks.provisioning_speed steps
     python -m benchmarks.provisioning_speed searches [--seeds 20] [--evaluations 2000]
     python -m benchmarks.provisioning_speed parts [--copied]
 
-`spread` splits one population among threads and among Ray actors. `searches` compares the searches, `parts`
+`spread` splits one population among threads and among Ray actors. `steps` steps the environment
+gridtune/Provisioning-v0, alone and many at once, with random actions. `searches` compares searches, `parts`
 removes the parts of the memetic one in turn. The CTC rows need the real log, in the folder that
 GRIDTUNE_TRACE_DIR names. Times are the thread's own CPU time, so that a busy machine does not matter; those
 of `spread` are wall-clock time.
@@ -28,6 +30,8 @@ from gridtune.statistics.pareto import Scale, hypervolume
 from gridtune.systems.provisioning.planning.network import Network
 from gridtune.systems.provisioning.planning.problem import SCHEDULERS, PlanProblem
 from gridtune.systems.provisioning.search.algorithms import find_front
+from gridtune.systems.provisioning.search.archive import non_dominated
+from gridtune.systems.provisioning.search.seeds import heuristic_plans
 from gridtune.systems.provisioning.simulator.poisson import poisson_slots
 from gridtune.systems.provisioning.simulator.site import Site
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
@@ -41,7 +45,13 @@ SEARCHES: dict[str, tuple[str, dict[str, Any]]] = {
     "MOGA as published, 200 × 10": ("moga", {"population": 200}),
     "MOGA as published, 20 × 100": ("moga", {"population": 20}),
     "pymoo NSGA-II, 100 × 20": ("nsga2", {"population": 100}),
+    "pymoo NSGA-II, 50 × 40": ("nsga2", {"population": 50}),
+    "pymoo NSGA-II, 20 × 100": ("nsga2", {"population": 20}),
+    "… seeded, releasing": ("nsga2", {"population": 20, "seeding": True, "release": True}),
     "pymoo NSGA-III, 100 × 20": ("nsga3", {"population": 100}),
+    "random plans, releasing": ("random", {"release": True}),
+    "all slots, releasing: 1 evaluation": ("rules", {"most": 1}),
+    "simple rules, releasing: at most 40 evaluations": ("rules", {"most": 40}),
     "memetic": ("memetic", {}),
 }
 #: The published search with each addition, and the memetic one without each of its parts.
@@ -141,6 +151,40 @@ def speed(rounds: int) -> None:
     print_table("CPU seconds, one core", ["", "seconds", "aim"], rows)
 
 
+def steps(rounds: int, count: int = 256) -> None:
+    """Time steps of the environment: one by one, and of many environments in one call."""
+    from gridtune.systems.provisioning.environment.environment import (  # noqa: PLC0415
+        ProvisioningEnv,
+        ProvisioningVectorEnv,
+    )
+
+    problems = {"four sites": [slots_problem(seed) for seed in range(32)]}
+    site = ctc_site(0.4)
+    if site is not None:
+        problems["CTC, 100 tasks"] = [site_problem(site, seed) for seed in range(32)]
+    rows = []
+    for what, pool in problems.items():
+        many, one = ProvisioningVectorEnv(count, pool), ProvisioningEnv(pool)
+        for env in (many, one):
+            env.reset(seed=1)
+            env.action_space.seed(1)
+        actions = [many.action_space.sample() for _ in range(100)]
+
+        def together(env=many, actions=actions) -> None:
+            for chosen in actions:
+                env.step(chosen)
+
+        def alone(env=one) -> None:
+            for action in range(2000):
+                if env.step(action % 3 > 0)[2]:
+                    env.reset()
+
+        seconds = interleave({"many": seconds_of(together), "one": seconds_of(alone)}, rounds)
+        rates = (100 * count / statistics.median(seconds["many"]), 2000 / statistics.median(seconds["one"]))
+        rows.append([what, *(f"{rate:,.0f}" for rate in rates)])
+    print_table("Steps per CPU second, one core", ["problems", f"{count} in one call", "one by one"], rows)
+
+
 def spread(rounds: int, workers: int = 2) -> None:
     """Time one large population by the wall clock: in one thread, in several, by as many Ray actors."""
     from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
@@ -172,6 +216,16 @@ def spread(rounds: int, workers: int = 2) -> None:
     print_table("Seconds of wall-clock time", header, rows)
 
 
+def front_of(kind: str, problem: PlanProblem, seed: int, evaluations: int, parameters: dict[str, Any]) -> Any:
+    """Return the costs of the plans that a search, or the plans of simple rules, come to."""
+    if kind == "rules":
+        costs = problem.evaluate_released(heuristic_plans(problem, **parameters)).costs
+        return costs[non_dominated(costs)]
+    return find_front(
+        kind, problem, np.random.default_rng([4, seed]), evaluations=evaluations, **parameters
+    ).costs
+
+
 def compare(
     title: str,
     searches: Mapping[str, tuple[str, dict[str, Any]]],
@@ -188,8 +242,8 @@ def compare(
         sizes.append(len(problem))
         fronts = {}
         for name, (kind, parameters) in searches.items():
-            rng, began = np.random.default_rng([4, seed]), time.thread_time()
-            fronts[name] = find_front(kind, problem, rng, evaluations=evaluations, **parameters).costs
+            began = time.thread_time()
+            fronts[name] = front_of(kind, problem, seed, evaluations, parameters)
             seconds[name].append(time.thread_time() - began)
         scale = Scale.of(list(fronts.values()))
         for name, front in fronts.items():
@@ -210,7 +264,7 @@ def compare(
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("what", choices=("speed", "spread", "searches", "parts"))
+    parser.add_argument("what", choices=("speed", "spread", "steps", "searches", "parts"))
     parser.add_argument("--seeds", type=int, default=20, help="instances of each kind (20)")
     parser.add_argument("--evaluations", type=int, default=2000, help="of each search (2000)")
     copied_help = "shares of the CTC log's jobs that are submitted twice, a table for each (0 0.4)"
@@ -219,6 +273,9 @@ def main() -> None:
     print_machine()
     if options.what == "speed":
         speed(options.rounds)
+        return
+    if options.what == "steps":
+        steps(options.rounds)
         return
     if options.what == "spread":
         spread(options.rounds)

@@ -115,6 +115,20 @@ class TestShutdownPPO(SystemConformance):
     example: ClassVar = {**DAYS, "iterations": 1, "environments": 2, "steps": 48}
 
 
+@pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+class TestProvisioningPPO(SystemConformance):
+    system = "provisioning/ppo"
+    example: ClassVar = {
+        "trace": "quickstart",
+        "tasks": 12,
+        "iterations": 1,
+        "instances": 4,
+        "held_out": 2,
+        "environments": 2,
+        "steps": 16,
+    }
+
+
 class TestShutdownEnvironment(EnvironmentConformance):
     environment = "gridtune/Shutdown-v0"
     steps = 3000

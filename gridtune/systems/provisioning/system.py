@@ -177,7 +177,8 @@ class ProvisioningSystem(System):
         rng = streams("search")
         # Alpha only chooses from the front: cells that differ in nothing else share one search.
         settings = parameters.model_dump_json(exclude={"alpha"})
-        key = (settings, repr(rng.bit_generator.state), tuple(load(trace).checksum for trace in traces))
+        files = (*(load(trace).checksum for trace in traces), *self.code(parameters).values())
+        key = (settings, repr(rng.bit_generator.state), files)
         if key not in self._results:
             self._results[key] = run_search(parameters, choice, rng)
         result = self._results[key]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gridtune.report.gap import gap_to_bound
 from gridtune.statistics.inference import paired_difference
 from gridtune.systems.provisioning.metrics import HOUR
 from gridtune.systems.provisioning.published import PUBLISHED
@@ -29,11 +30,21 @@ __all__ = ["comparison_csv", "comparison_markdown", "write_comparison"]
 
 _COSTS = {metric: unit for metric, unit, _ in COSTS}
 _SHARES = ("feasible", "workflow_makespan_no_worse", "cost_within_tenth", "both_no_worse")
-_OTHERS = ("hypervolume", "front", "feasible_plans", "slots", "offered_load", "utilisation")
+_OTHERS = (
+    "workflow_makespan_bound",
+    "allocation_cost_bound",
+    "hypervolume",
+    "front",
+    "feasible_plans",
+    "slots",
+    "offered_load",
+    "utilisation",
+)
 _LEGEND = (
     "Means ± standard deviations over submissions where a plan was found. “Against best effort” is the "
     "ratio of the means on the same submissions, minus 1, with its 95 % bootstrap interval. Shares are "
-    "of those submissions: makespan no worse than best effort's, cost within a tenth of it, neither worse."
+    "of those submissions: makespan no worse than best effort's, cost within a tenth of it, neither worse. "
+    "Gap: how far the mean makespan is above a lower bound, which no plan undercuts."
 )
 
 
@@ -76,12 +87,13 @@ def _published(figure: PublishedFigure) -> str:
 def _table(rows: Sequence[Row]) -> list[str]:
     names = dimensions(rows)
     compared = not all(np.isnan(row.values("workflow_makespan_best_effort")).all() for row in rows)
-    heads = ["configuration", "n", "makespan, h", "cost, SU", "hypervolume", "slots", "load"]
+    heads = ["configuration", "n", "makespan, h", "gap", "cost, SU", "hypervolume", "slots", "load"]
     if compared:
-        heads[4:5] = ["makespan against best effort", "cost against it", "no worse", "within 1/10", "neither"]
+        heads[5:6] = ["makespan against best effort", "cost against it", "no worse", "within 1/10", "neither"]
     lines = [f"| {' | '.join(heads)} |", "| --- |" + " ---: |" * (len(heads) - 1)]
     for row in rows:
-        cells = [label(row, names), str(_planned(row)), *(_spread(row, cost) for cost in _COSTS)]
+        makespan, cost = (_spread(row, metric) for metric in _COSTS)
+        cells = [label(row, names), str(_planned(row)), makespan, _gap(row), cost]
         if compared:
             cells += [_change(row, cost) for cost in _COSTS]
             cells += [_percent(row.mean(share)) for share in _SHARES[1:]]
@@ -100,6 +112,13 @@ def _planned(row: Row) -> int:
 def _spread(row: Row, cost: str) -> str:
     unit = _COSTS[cost]
     return f"{_number(row.mean(cost) / unit, 1)} ± {_number(row.spread(cost) / unit, 1)}"
+
+
+def _gap(row: Row) -> str:
+    """Return by how much the mean makespan is above that of its bound."""
+    bounds = row.values("workflow_makespan_bound")[None]
+    (gap,) = gap_to_bound(row.values("workflow_makespan")[None], bounds, "min").tolist()
+    return "–" if math.isnan(gap) else f"{100 * gap:+.1f} %"
 
 
 def _change(row: Row, cost: str) -> str:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from gridtune.report.labels import number_text
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.statistics.pareto import Scale, igd_plus, merge_fronts
-from gridtune.systems.provisioning.parameters import SEARCHES
 from gridtune.systems.provisioning.report.rows import FIELDS, Row, dimensions, label
 
 __all__ = ["FrontDistance", "distances_csv", "distances_markdown", "front_distances"]
@@ -25,9 +24,10 @@ Floats = npt.NDArray[np.float64]
 #: Parameters of the search and the scheduler, not of the problem: cells that differ in these alone search one
 #: problem, and their fronts can be compared.
 _SCHEDULING = ("scheduler", "cross_slot", "extend")
+_EFFORT = ("population", "iterations", "evaluations")
 _MOGA = ("crossover_points", "crossover_rate", "mutation")
 _SEARCH = frozenset(
-    (*_SCHEDULING, *_MOGA, "search", "population", "iterations", "seeded", "release", "alpha")
+    (*_SCHEDULING, *_MOGA, *_EFFORT, "search", "seeded", "release", "checkpoint", "pilot_widths", "alpha")
 )
 _LEGEND = (
     "IGD+ of each configuration's front: the mean distance by which it falls short of the merged front of "
@@ -81,7 +81,7 @@ def front_distances(rows: Sequence[Row]) -> list[FrontDistance]:
     """
     problems: dict[str, dict[str, Row]] = {}
     for row in rows:
-        if not row.best_effort and row.get("search") in SEARCHES:
+        if not row.best_effort:
             fronts = problems.setdefault(_key(row, without=_SEARCH), {})
             fronts.setdefault(_key(row, without=frozenset({"alpha"})), row)
     groups = [list(fronts.values()) for fronts in problems.values() if len(fronts) > 1]
