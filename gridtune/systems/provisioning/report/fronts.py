@@ -41,8 +41,9 @@ def write_fronts(sweep: FinishedSweep, rows: Sequence[Row]) -> list[Path]:
         lines = [",".join([name, *map(str, plans)]) for name, plans in counts.items()]
         path.write_text("\n".join(["scheduler,plans of each merged front", *lines]) + "\n", encoding="utf-8")
         paths.append(path)
-    if varying(searched, "population") and varying(searched, "iterations"):
-        paths.append(_draw_settings(searched, folder / "provisioning_settings.png"))
+    published = [row for row in searched if row.get("search") == "moga"]
+    if varying(published, "population") and varying(published, "iterations"):
+        paths.append(_draw_settings(published, folder / "provisioning_settings.png"))
     return paths
 
 

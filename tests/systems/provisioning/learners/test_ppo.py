@@ -67,6 +67,7 @@ def test_what_is_judged_on_is_not_learned_from():
     assert ProvisioningPPOParameters().submissions(0.1, 0.6, 5).offers == "poisson"
 
 
+@pytest.mark.integration
 def test_rllib_steps_the_environment():
     """RLlib's own PPO, one iteration."""
     config = PPOConfig().environment(
