@@ -12,12 +12,14 @@ import numpy as np
 from gridtune.core.cells import canonical_json
 from gridtune.errors import SpaceError
 from gridtune.sweep.space import Dimension
+from gridtune.sweep.trees import Choose
 
 __all__ = [
     "Point",
     "active_part",
     "grid_points",
     "in_order",
+    "node_name",
     "position",
     "random_points",
     "sobol_points",
@@ -138,11 +140,25 @@ def suggested_point(dimensions: Mapping[str, Dimension], trial: Any) -> Point:
             point[name] = trial.suggest_float(name, *dimension.loguniform, log=True)
         elif dimension.integer is not None:
             point[name] = trial.suggest_int(name, *dimension.integer)
+        elif dimension.expression is not None:
+            point[name] = dimension.expression.draw(_suggested_node(trial, name))
         else:
             values = dimension.grid or dimension.choice or ()
             # By position: Optuna's categories are scalars, a parameter's values need not be.
             point[name] = values[trial.suggest_categorical(name, list(range(len(values))))]
     return {name: point[name] for name in dimensions if name in point}
+
+
+def node_name(name: str, node: int) -> str:
+    """Return what a sampler calls a node of an expression."""
+    return f"{name}[{node}]"
+
+
+def _suggested_node(trial: Any, name: str) -> Choose:
+    def choose(node: int, alternatives: int) -> int:
+        return int(trial.suggest_categorical(node_name(name, node), list(range(alternatives))))
+
+    return choose
 
 
 def position(values: Sequence[Any], value: Any) -> int | None:
@@ -185,6 +201,9 @@ def _at(dimension: Dimension, u: float) -> Any:
     if dimension.integer is not None:
         first, last = dimension.integer
         return first + int(u * (last - first + 1))
+    if dimension.expression is not None:
+        rng = np.random.default_rng(int(u * 2**53))
+        return dimension.expression.draw(lambda _, alternatives: int(rng.integers(alternatives)))
     values = dimension.choice or ()
     return values[int(u * len(values))]
 

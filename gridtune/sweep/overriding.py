@@ -144,6 +144,8 @@ def _check_within(dimension: Dimension, value: Any) -> None:
             texts = [str(item) for item in listed]
             raise _Refusal(f"{value!r} is not among its values in this space", name_hint(str(value), texts))
         return
+    if dimension.expression is not None:
+        raise _Refusal("an expression cannot be narrowed", "give it under `fixed` in a space of its own")
     low, high = dimension.extremes
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise _Refusal(f"{value!r} is not among its values in this space", f"they are from {low} to {high}")

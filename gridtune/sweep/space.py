@@ -20,6 +20,7 @@ from gridtune.registry import name_hint
 from gridtune.sweep.bundled import find_space
 from gridtune.sweep.space_errors import space_error
 from gridtune.sweep.strategies import SpacePart, Strategy
+from gridtune.sweep.trees import ExpressionTree
 from gridtune.sweep.yaml_lines import LinedYaml, read_yaml
 
 __all__ = [
@@ -33,7 +34,7 @@ __all__ = [
     "read_space",
 ]
 
-_KINDS = ("grid", "choice", "uniform", "loguniform", "integer")
+_KINDS = ("grid", "choice", "uniform", "loguniform", "integer", "expression")
 #: Whole numbers up to which an `integer` dimension may be spelt out by a grid.
 _LARGEST_ENUMERATION = 10_000
 
@@ -41,7 +42,7 @@ Number = int | float
 
 
 class Dimension(SpacePart):
-    """The values one parameter can take: exactly one of the five kinds, and when it applies.
+    """The values one parameter can take: exactly one of the six kinds, and when it applies.
 
     Attributes
     ----------
@@ -53,6 +54,8 @@ class Dimension(SpacePart):
         A real number from [low, high], evenly or evenly in its logarithm.
     integer
         A whole number from low to high, both included.
+    expression
+        An expression built of terminals and operators.
     when
         Other dimensions and the value or values they must have; otherwise this one is left out.
     """
@@ -62,6 +65,7 @@ class Dimension(SpacePart):
     uniform: tuple[float, float] | None = None
     loguniform: tuple[float, float] | None = None
     integer: tuple[int, int] | None = None
+    expression: ExpressionTree | None = None
     when: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -107,7 +111,7 @@ class Dimension(SpacePart):
 
     @property
     def kind(self) -> str:
-        """Which of the five kinds it is."""
+        """Which of the six kinds it is."""
         return next(name for name in _KINDS if getattr(self, name) is not None)
 
     @property
@@ -120,6 +124,8 @@ class Dimension(SpacePart):
     @property
     def extremes(self) -> tuple[Any, ...]:
         """The values that are valid if all are: each listed one, or both ends of a range."""
+        if self.expression is not None:
+            return self.expression.extremes
         return self.grid or self.choice or self.uniform or self.loguniform or self.integer or ()
 
 

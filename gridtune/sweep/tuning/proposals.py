@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 
 from gridtune.core.cells import canonical_json
-from gridtune.sweep.dimensions import Point, grid_points, position, suggested_point
+from gridtune.sweep.dimensions import (
+    Point,
+    grid_points,
+    node_name,
+    position,
+    random_points,
+    suggested_point,
+)
 from gridtune.sweep.space import Dimension
 from gridtune.sweep.strategies import Adaptive
 from gridtune.sweep.tuning.samplers import new_study
@@ -143,7 +150,9 @@ class _Sampler:
                 return point
             known = self._evaluations.get(self._number_of[self._key(point)], Evaluation(None))
             self._finish(trial, known)
-        untried = [point for point in self._finite if self._key(point) not in self._number_of]
+        # A population that has become alike proposes what was tried, however large the space is.
+        others = self._finite or random_points(self._dimensions, _PATIENCE, len(self._trials))
+        untried = [point for point in others if self._key(point) not in self._number_of]
         if not untried:
             return None
         drawn = np.random.default_rng([self._options.seed, len(self._trials)]).integers(len(untried))
@@ -169,12 +178,17 @@ class _Sampler:
         self._add(point, trial)
 
     def _stored(self, point: Point) -> dict[str, Any]:
-        """Return a point as Optuna has it: listed values by their position."""
-        listed = {name: dimension.grid or dimension.choice for name, dimension in self._dimensions.items()}
-        return {
-            name: value if listed[name] is None else position(listed[name] or (), value)
-            for name, value in point.items()
-        }
+        """Return a point as Optuna has it: listed values by their position, expressions by their nodes."""
+        stored: dict[str, Any] = {}
+        for name, value in point.items():
+            dimension = self._dimensions[name]
+            listed = dimension.grid or dimension.choice
+            if dimension.expression is not None:
+                nodes = dimension.expression.choices(value)
+                stored.update({node_name(name, node): choice for node, choice in nodes.items()})
+            else:
+                stored[name] = value if listed is None else position(listed, value)
+        return stored
 
     def _add(self, point: Point, trial: Any) -> None:
         self._number_of[self._key(point)] = len(self._trials)
