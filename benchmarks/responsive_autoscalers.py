@@ -6,9 +6,10 @@ Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average
 with as make their load 0.56; and, with --weeks FILE, the AuverGrid site on 84 cores. The second half of each
 log is set aside. On the first half, gridtune's own search (Optuna's TPE, two objectives: W and cost) tunes
 each rule of the pool with --trials configurations, under the order `fair_index`; learned pools learn on the
-first quarter, and all are judged on the second. Of each rule, the configurations with the largest W within
-eight budgets go on to the second half, under every order. There, W at equal cost is interpolated between
-neighbours in cost. Intervals: over sites, and over days within the sites.
+first quarter, and all are judged on the second. Of each rule, up to nine configurations that no other
+dominates go on to the second half, under every order; those of "best rule" are not dominated by any rule's.
+There, W at equal cost is interpolated between neighbours in cost. Intervals: over sites, and over days within
+the sites.
 
 Finished sites are kept in --keep (results/responsive_autoscalers) and are not run again.
 """
@@ -45,8 +46,8 @@ SITES = {
     **{2: 28, 3: 75, 6: 68, 8: 136, 12: 81, 14: 25, 17: 111, 28: 61, 29: 79},
     **{40: 648, 41: 323, 42: 77, 52: 446, 55: 21, 156: 109},
 }
-#: Cost over work at most, on the tuning data.
-BUDGETS = (1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0)
+#: Configurations of a rule that are measured on the later data, at most.
+MOST = 9
 #: Cost over work at which policies are compared.
 GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
@@ -87,39 +88,31 @@ class GridSite:
         self.training, self.jobs = site_jobs(first, last, parameters)
 
     def tuned(self, pool: str, trials: int, folder: Path) -> list[dict[str, Any]]:
-        """Return the configurations with the largest W within each budget on the tuning data."""
+        """Return the configurations that no other of the rule dominates in W and cost on the tuning data."""
+        names = dimensions(pool, self.cores)
         space = {
             "name": f"{self.name}_{pool}",
             "system": "responsive",
             "fixed": {**self.fixed, "first": self.half, "pool": pool, "policy": "fair_index"},
-            "dimensions": dimensions(pool, self.cores),
+            "dimensions": names,
             "objective": ["responsiveness_mean", "cost"],
             "strategy": {"optuna": {"trials": trials, "seed": 1}},
         }
         results = run_space(space, directory=folder / f"{self.name}_{pool}", executor="inline").results
-        names = dimensions(pool, self.cores)
-        # The tuning data of learned pools is the second quarter; its work is that of these jobs.
-        work = self.training.take(slice(len(self.training) - self.half // 2, None)).run.sum() / 3600
-        done = [result for result in results if result.state == "done"]
-        chosen = []
-        for budget in BUDGETS:
-            within = [result for result in done if result.metrics["cost"] <= budget * work]
-            if within:
-                best = max(within, key=lambda result: result.metrics["responsiveness_mean"])
-                values = {name: best.parameters[name] for name in names}
-                chosen.append(
-                    {
-                        "pool": pool,
-                        **values,
-                        "budget": budget,
-                        "tuned": best.metrics["responsiveness_mean"],
-                    }
-                )
-        return chosen
+        tried = [
+            {
+                "pool": pool,
+                **{name: result.parameters[name] for name in names},
+                "tuned": (result.metrics["responsiveness_mean"], result.metrics["cost"]),
+            }
+            for result in results
+            if result.state == "done"
+        ]
+        return front(tried)
 
     def measured(self, order: str, configuration: dict[str, Any]) -> dict[str, Any]:
         """Return cost over work, W and waits on the second half, and W of the jobs of each day."""
-        values = {name: value for name, value in configuration.items() if name not in ("budget", "tuned")}
+        values = {name: value for name, value in configuration.items() if name != "tuned"}
         if configuration["pool"] == "static":
             fixed = {**self.log, "cores": values["cores"]}
             parameters = ResponsiveParameters(**fixed)
@@ -172,17 +165,22 @@ def _streams(purpose: str) -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+def front(tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the configurations that no other dominates, by cost; at most `MOST` of them, evenly."""
+    kept: list[dict[str, Any]] = []
+    for one in sorted(tried, key=lambda one: (one["tuned"][1], -one["tuned"][0])):
+        if not kept or one["tuned"][0] > kept[-1]["tuned"][0]:
+            kept.append(one)
+    places = np.unique(np.linspace(0, len(kept) - 1, min(len(kept), MOST)).round().astype(int))
+    return [kept[place] for place in places]
+
+
 def run_site(site: GridSite, trials: int, folder: Path) -> dict[str, Any]:
     """Tune every rule on the first half, and measure what was chosen on the second."""
     chosen = {pool: site.tuned(pool, trials, folder) for pool in (*RULES, "learned")}
-    best = []
-    for budget in BUDGETS:
-        offers = [one for pool in RULES for one in chosen[pool] if one["budget"] == budget]
-        if offers:
-            best.append(max(offers, key=lambda one: one["tuned"]))
-    chosen["best rule"] = best
+    chosen["best rule"] = front([one for pool in RULES for one in chosen[pool]])
     chosen["static"] = [
-        {"pool": "static", "cores": max(1, round(site.cores * share)), "budget": share}
+        {"pool": "static", "cores": max(1, round(site.cores * share))}
         for share in (0.5, 0.6, 0.75, 0.9, 1.1, 1.3, 1.6)
     ]
     results: dict[str, Any] = {}

@@ -94,9 +94,13 @@ def chosen_rows(rows: Sequence[Row]) -> list[Row]:
     def preference(row: Row) -> tuple[Any, ...]:
         return (abs(row.weight - 0.5), row.estimates == "ORA", -row.mean(REWARDS[row.site]))
 
+    def kind(row: Row) -> tuple[Any, ...]:
+        # The curves of an event-driven site are those of its pools, each under its best policy.
+        return (row.get("pool"),) if row.site == "elastic" else (row.policy, row.get("variant", "paper"))
+
     by_policy: dict[tuple[Any, ...], Row] = {}
     for row in sorted(rows, key=preference):
-        by_policy.setdefault((row.policy, row.get("variant", "paper"), row.get("pool")), row)
+        by_policy.setdefault(kind(row), row)
     ranked = sorted(by_policy.values(), key=lambda row: -row.mean(REWARDS[row.site]))
     own = native_of(rows)
     native = [row for row in ranked if row.policy == own]

@@ -34,7 +34,7 @@ def draw_pools(pools: Mapping[str, pa.Table], where: str, path: Path) -> Path:
         for (name, table), width in zip(pools.items(), widths, strict=True):
             columns = {column: table[column].to_numpy() for column in table.column_names}
             days = (columns["time"] - columns["time"][0]) / DAY
-            look = {"color": colours[name], "linewidth": width, "where": "post"}
+            look = {"color": colours[name], "linewidth": width, "where": "post", "alpha": 0.8}
             above.step(days, columns["pool"], label=wrapped([name]), **look)
             below.step(days, columns["waiting"], **look)
         head(above, f"Cores paid for: {where}", "booting cores included")
