@@ -48,13 +48,16 @@ def blocks_markdown(rows: Sequence[Row]) -> str:
     workloads = list(dict.fromkeys(row.workload for row in rows))
     for workload in workloads:
         mine = [row for row in rows if row.workload == workload]
-        parts.append(_table(workload, {_name(row): _rewards(row) for row in mine}, _reference(mine)))
+        parts.append(_table(workload, {_name(row): _sums(row) for row in mine}, _reference(mine)))
     if len(workloads) > 1:
         means: dict[str, list[float]] = {}
         for row in rows:
-            means.setdefault(_name(row), []).append(float(_rewards(row).mean()))
+            reward, jobs = _sums(row)
+            means.setdefault(_name(row), []).append(float(reward.sum() / jobs.sum()))
         everywhere = {
-            name: np.array(values) for name, values in means.items() if len(values) == len(workloads)
+            name: (np.array(values), np.ones(len(values)))
+            for name, values in means.items()
+            if len(values) == len(workloads)
         }
         parts.append(_table(f"All {len(workloads)} sites", everywhere, _reference(rows)))
     return "\n\n".join(parts) + "\n"
@@ -69,27 +72,29 @@ def _reference(rows: Sequence[Row]) -> str | None:
     return next((_name(row) for row in rows if row.policy == policy), None)
 
 
-def _rewards(row: Row) -> Floats:
-    """Return a value for each block whose plain mean is the mean R_s over all jobs: shape (blocks,)."""
+def _sums(row: Row) -> tuple[Floats, Floats]:
+    """Return Σ R_s and the number of jobs of each block, over the replicates: shapes (blocks,)."""
     noted = [result.notes["blocks"] for result in row.results]
     reward = np.sum([blocks["reward"] for blocks in noted], axis=0)
-    jobs = np.sum([blocks["jobs"] for blocks in noted], axis=0)
-    return np.asarray(len(jobs) * reward / jobs.sum())
+    return np.asarray(reward), np.asarray(np.sum([blocks["jobs"] for blocks in noted], axis=0))
 
 
-def _table(title: str, values: dict[str, Floats], reference: str | None) -> str:
+def _table(title: str, sums: dict[str, tuple[Floats, Floats]], reference: str | None) -> str:
     lines = [f"| | R_s | 95 % | less {reference} | 95 % |", "| --- | ---: | ---: | ---: | ---: |"]
-    for name, mine in sorted(values.items(), key=lambda item: -float(item[1].mean())):
-        cells = [name, f"{mine.mean():.4f}", _interval(mine, ".4f")]
+    for name, (reward, jobs) in sorted(sums.items(), key=lambda item: -item[1][0].sum() / item[1][1].sum()):
+        cells = [name, *_mean_and_interval(reward, jobs, ".4f")]
         if reference is not None and name != reference:
-            difference = mine - values[reference]
-            cells += [f"{difference.mean():+.4f}", _interval(difference, "+.4f")]
+            cells += _mean_and_interval(reward - sums[reference][0], jobs, "+.4f")
         else:
             cells += ["", ""]
         lines.append("| " + " | ".join(cells) + " |")
     return f"## {title}\n\n" + "\n".join(lines)
 
 
-def _interval(values: Floats, form: str) -> str:
-    ends = bootstrap_interval(values, rng=np.random.default_rng(0))
-    return f"[{ends.low:{form}}, {ends.high:{form}}]"
+def _mean_and_interval(total: Floats, jobs: Floats, form: str) -> tuple[str, str]:
+    """Return Σ total / Σ jobs and its interval over blocks, that of the ratio's linear approximation."""
+    mean = total.sum() / jobs.sum()
+    ends = bootstrap_interval(
+        mean + len(jobs) * (total - mean * jobs) / jobs.sum(), rng=np.random.default_rng(0)
+    )
+    return f"{mean:{form}}", f"[{ends.low:{form}}, {ends.high:{form}}]"
