@@ -1,4 +1,4 @@
-"""The time of a decision: insertion with tabu search, the learned drain model, and learners with their trees.
+"""The time of a decision: rules, insertion with tabu search, learners, and the environment.
 
     python -m benchmarks.dispatch_speed
 
@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.measure import arguments, interleave, print_machine, print_table
 from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
 from gridtune.systems.dispatch.dispatchers.learners import make_learner
+from gridtune.systems.dispatch.environment import DispatchVectorEnv
 from gridtune.systems.dispatch.parameters import TABLE_1
 from gridtune.systems.dispatch.simulator.generating import BatchPlan, JobStreams, draw_jobs
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
@@ -88,6 +89,17 @@ def learned(name: str, jobs: DispatchJobs) -> list[str]:
     return [name, f"{watch.learning:.2f}", f"{whole / jobs_measured * 1e3:.3f}", f"{prediction * 1e3:.3f}"]
 
 
+def stepped(count: int) -> list[str]:
+    """Return a row: decisions a second of so many environments, round robin, over whole episodes."""
+    env = DispatchVectorEnv(count, factors=tuple(FACTORS), cpus=2, batch_jobs=200)
+    env.reset(seed=0)
+    steps = max(400, 100_000 // count)
+    began = time.thread_time()
+    for step in range(steps):
+        env.step(np.full(count, step % len(FACTORS)))
+    return [str(count), f"{steps * count / (time.thread_time() - began):,.0f}"]
+
+
 def main() -> None:
     rounds = arguments(__doc__ or "").parse_args().rounds
     print_machine()
@@ -98,6 +110,8 @@ def main() -> None:
         "ERD alone": rule(jobs, rule="erd"),
         "drain model, shortest first": rule(jobs, rule="spt", speeds="learned"),
         "drain model, by arrival": rule(jobs, rule="erd", speeds="learned"),
+        "shared queue, shortest first": rule(jobs, rule="shared_queue", speeds="nominal"),
+        "shared queue, by apparent cost": rule(jobs, rule="shared_queue", order="atc", speeds="nominal"),
         "first available": rule(jobs, rule="first_available"),
     }
     for run in contestants.values():
@@ -121,6 +135,9 @@ def main() -> None:
         header,
         [learned(name, jobs) for name in LEARNERS],
     )
+    stepped(1)
+    rows = [stepped(count) for count in (1, 16, 256)]
+    print_table("gridtune/Dispatch-v0, episodes of 200 jobs", ["environments", "decisions per second"], rows)
 
 
 if __name__ == "__main__":
