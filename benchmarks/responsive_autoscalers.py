@@ -8,8 +8,8 @@ log is set aside. On the first half, gridtune's own search (Optuna's TPE, two ob
 each rule of the pool with --trials configurations, under the order `fair_index`; learned pools learn on the
 first quarter, and all are judged on the second. Of each rule, up to nine configurations that no other
 dominates go on to the second half, under every order; those of "best rule" are not dominated by any rule's.
-There, W at equal cost is interpolated between neighbours in cost. Intervals: over sites, and over days within
-the sites.
+There, W at equal cost is interpolated between neighbours in cost; two policies are compared over the costs
+that both reach, up to 3 × the work. Intervals: over sites, and over days within the sites.
 
 Finished sites are kept in --keep (results/responsive_autoscalers) and are not run again.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.core.style import MARKERS, figure, head, save, series_colours
@@ -53,6 +54,9 @@ GRID = (1.2, 1.35, 1.5, 1.75, 2.0, 2.5)
 ORDERS = ("fcfs", "sjf", "interactive_first", "youngest_interactive", "fair_index")
 LEARNED_ORDER = "improved"
 RULES = ("demand", "work", "keda", "slurm", "hpa")
+#: The largest cost over work that is compared, and what is: [over sites], W also [over days].
+DEAREST = 3.0
+COMPARED = ("responsiveness_mean", "interactive_wait_p95")
 #: Fewest sites that a mean in the figure is over.
 LEAST_SITES = 6
 DAY = 86_400
@@ -207,35 +211,49 @@ def at_cost(points: list[dict[str, Any]], cost: float, metric: str) -> tuple[flo
     return sum(weight * points[place][metric] for place, weight in weights), weights
 
 
-def compare(sites: list[dict[str, Any]], one: str, other: str, cost: float) -> str:
-    """Return the mean difference in W at a cost with its intervals over sites and over days."""
+def along(points: list[dict[str, Any]], costs: npt.NDArray[np.float64], metric: str) -> tuple[float, Any]:
+    """Return the mean of a metric over costs, and the weight of each point in it."""
+    values, total = [], np.zeros(len(points))
+    for cost in costs:
+        value, weights = at_cost(points, cost, metric)
+        values.append(value)
+        for place, weight in weights:
+            total[place] += weight / len(costs)
+    return float(np.mean(values)), total
+
+
+def compare(sites: list[dict[str, Any]], one: str, other: str, metric: str) -> str:
+    """Return the mean difference over the costs that both reach, with intervals over sites and over days."""
     rng = np.random.default_rng(0)
     differences, days = [], []
     for site in sites:
         pair = [site["results"][name] for name in (one, other)]
-        (mine, my_weights), (theirs, their_weights) = (
-            at_cost(points, cost, "responsiveness_mean") for points in pair
-        )
-        if np.isnan(mine + theirs):
+        reached = [[point["cost"] for point in points] for points in pair]
+        least, most = max(min(costs) for costs in reached), min(max(costs) for costs in reached)
+        if least >= min(most, DEAREST):
             continue
+        costs = np.geomspace(least, min(most, DEAREST), 21)
+        (mine, my_weights), (theirs, their_weights) = (along(points, costs, metric) for points in pair)
         differences.append(mine - theirs)
         daily = [
-            np.sum([weight * np.array(points[place]["days"]) for place, weight in weights], axis=0)
+            weights @ np.array([point["days"] for point in points])
             for points, weights in zip(pair, (my_weights, their_weights), strict=True)
         ]
         days.append((daily[0] - daily[1], np.array(pair[0][0]["jobs"])))
-    if len(differences) < 3:
-        return "–"
     values = np.array(differences)
     over_sites = values[rng.integers(len(values), size=(4000, len(values)))].mean(axis=1)
     over_days = np.zeros(4000)
     for change, jobs in days:
         drawn = rng.integers(len(jobs), size=(4000, len(jobs)))
         over_days += change[drawn].sum(axis=1) / np.maximum(jobs[drawn].sum(axis=1), 1) / len(days)
-    intervals = " ".join(
-        "[{:+.4f}, {:+.4f}]".format(*np.quantile(drawn, [0.025, 0.975])) for drawn in (over_sites, over_days)
+    # Only W is a sum over days.
+    intervals = [over_sites, over_days] if metric == "responsiveness_mean" else [over_sites]
+    digits = 4 if metric == "responsiveness_mean" else 0
+    text = " ".join(
+        f"[{np.quantile(drawn, 0.025):+.{digits}f}, {np.quantile(drawn, 0.975):+.{digits}f}]"
+        for drawn in intervals
     )
-    return f"{values.mean():+.4f} {intervals}, {(values > 0).sum()} of {len(values)} sites"
+    return f"{values.mean():+.{digits}f} {text}, {(values > 0).sum()} of {len(values)}"
 
 
 def draw(sites: list[dict[str, Any]], path: Path) -> None:
@@ -298,30 +316,30 @@ def main() -> None:
 
 
 def report(sites: list[dict[str, Any]]) -> None:
-    """Print W at equal cost, waits, and the differences that the study asks for."""
-    names = list(sites[0]["results"])
+    """Print W and waits at equal cost, and the differences that the study asks for."""
+    pools = (*RULES, "best rule", "learned", "static")
+    names = [*(f"{pool} | fair_index" for pool in pools), *(f"learned | {order}" for order in ORDERS)]
     for metric, digits in (("responsiveness_mean", 4), ("interactive_wait_p95", 0)):
         rows = []
-        for name in names:
-            row: list[object] = [name]
+        for name in [*names, f"learned | {LEARNED_ORDER}"]:
+            row: list[object] = [name.replace("|", "·")]
             for cost in GRID:
                 values = [at_cost(site["results"][name], cost, metric)[0] for site in sites]
                 there = [value for value in values if not np.isnan(value)]
                 row.append(f"{np.mean(there):.{digits}f} ({len(there)})" if there else "–")
             rows.append(row)
-        print_table(f"{metric} at a cost of … × work (sites)", ["pool | order", *map(str, GRID)], rows)
+        print_table(f"{metric} at a cost of … × work (sites)", ["pool · order", *map(str, GRID)], rows)
     pairs = [
         (f"learned | {LEARNED_ORDER}", "best rule | fair_index"),
         ("learned | fair_index", "best rule | fair_index"),
         *(("learned | fair_index", f"{pool} | fair_index") for pool in (*RULES, "static")),
-        *((f"learned | {LEARNED_ORDER}", f"learned | {order}") for order in ORDERS),
-        (f"best rule | {LEARNED_ORDER}", "best rule | fair_index"),
+        *((f"demand | {LEARNED_ORDER}", f"demand | {order}") for order in ORDERS),
     ]
     rows = [
-        [f"{one} − {other}", *(compare(sites, one, other, cost) for cost in (1.35, 1.5, 2.0))]
+        [f"{one} − {other}".replace("|", "·"), *(compare(sites, one, other, metric) for metric in COMPARED)]
         for one, other in pairs
     ]
-    print_table("Difference of W [over sites] [over days]", ["", "1.35", "1.5", "2.0"], rows)
+    print_table("Mean difference over the costs that both reach", ["", *COMPARED], rows)
 
 
 if __name__ == "__main__":
