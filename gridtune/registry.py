@@ -39,7 +39,15 @@ _LISTED = 24
 
 @cache
 def _announced(group: str) -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=group))
+    """Return what is announced; an editable installation of gridtune may still announce what is gone."""
+    return tuple(
+        point for point in entry_points(group=group) if not is_ours(point.module) or _is_there(point)
+    )
+
+
+def _is_there(point: EntryPoint) -> bool:
+    place = Path(__file__).parents[1].joinpath(*point.module.split("."))
+    return place.with_suffix(".py").is_file() or place.is_dir()
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str | None:

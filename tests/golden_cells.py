@@ -24,7 +24,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "provisioning": {"tasks": 20},
     "responsive": {"first": 400},
     "shutdown": {"first": 12},
-    "shutdown_training": {"first": 20, "until": 1, "environments": 2, "steps": 48},
+    "shutdown/ppo": {"first": 20, "iterations": 1, "environments": 2, "steps": 48},
 }
 #: Cells of each space, spread over all of them.
 CELLS = 6

@@ -86,17 +86,17 @@ class RaySession:
     workers
         Workers wanted at once; 0 means as many as there is room for. A local cluster makes room for those
         wanted, be they more than there are processors.
-    cpus
-        Processors for each.
+    cpus, gpus
+        Processors and GPUs for each.
 
     Notes
     -----
     The thread lives as long as the session: Linux ends Ray's processes with the thread that started them.
     """
 
-    def __init__(self, address: str | None, *, workers: int, cpus: float) -> None:
+    def __init__(self, address: str | None, *, workers: int, cpus: float, gpus: float = 0.0) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
-        self._workers, self._cpus = workers, cpus
+        self._workers, self._cpus, self._gpus = workers, cpus, gpus
         self._answered, self._over = threading.Event(), threading.Event()
         self._size: tuple[int, int] | None = None
         self._fault: Exception | None = None
@@ -150,7 +150,7 @@ class RaySession:
                     _connect(self._address, local_processors(self._workers, self._cpus))
                 try:
                     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-                    room = room_for(ray.cluster_resources().get("CPU", 0), self._cpus)
+                    room = room_for(ray.cluster_resources(), self._cpus, self._gpus)
                     self._size = (min(self._workers, room) if self._workers else room), room
                     self._answered.set()
                     self._over.wait()
@@ -164,9 +164,11 @@ class RaySession:
 
 
 @contextlib.contextmanager
-def ray_session(address: str | None, *, workers: int, cpus: float) -> Iterator[tuple[int, int]]:
+def ray_session(
+    address: str | None, *, workers: int, cpus: float, gpus: float = 0.0
+) -> Iterator[tuple[int, int]]:
     """Connect to Ray as `RaySession` does; give what its `wait` returns, and end what was started here."""
-    session = RaySession(address, workers=workers, cpus=cpus)
+    session = RaySession(address, workers=workers, cpus=cpus, gpus=gpus)
     try:
         yield session.wait()
     finally:
@@ -178,22 +180,36 @@ def local_processors(workers: int, cpus: float) -> int:
     return max(1, math.ceil(workers * cpus)) if workers else processors_here()
 
 
-def room_for(processors: float, cpus: float) -> int:
+def room_for(resources: Mapping[str, float], cpus: float, gpus: float = 0.0) -> int:
     """Return how many workers there is room for.
+
+    Parameters
+    ----------
+    resources
+        What the cluster has, by Ray's names.
+    cpus, gpus
+        Processors and GPUs of a worker.
 
     Raises
     ------
     SweepError
         If there is none for a single one.
     """
-    # 0.5 processors have room for five workers of 0.1, whatever the rounding.
-    room = int(processors / cpus + 1e-9)
-    if room < 1:
-        raise SweepError(
-            f"the cluster has no room for a worker of {cpus:g} processors: it has {processors:g}",
-            hint="lower `resources: {cpus: …}` or join a larger cluster with --address",
-        )
-    return room
+    rooms = []
+    for ray_name, each, name, words in (
+        ("CPU", cpus, "cpus", "processors"),
+        ("GPU", gpus, "gpus", "GPUs"),
+    ):
+        if each:
+            total = resources.get(ray_name, 0.0)
+            # 0.5 processors have room for five workers of 0.1, whatever the rounding.
+            rooms.append(int(total / each + 1e-9))
+            if rooms[-1] < 1:
+                raise SweepError(
+                    f"the cluster has no room for a worker of {each:g} {words}: it has {total:g}",
+                    hint=f"lower `resources: {{{name}: …}}` or join a larger cluster with --address",
+                )
+    return min(rooms)
 
 
 def waiting_text(

@@ -89,6 +89,7 @@ def execute(
     workers: int,
     room: int,
     cpus: float,
+    gpus: float = 0.0,
     scratch: Path,
 ) -> None:
     """Run everything a queue deals out, on the Ray that is connected.
@@ -107,8 +108,8 @@ def execute(
         Actors at once.
     room
         Actors that the cluster has room for.
-    cpus
-        Processors for each.
+    cpus, gpus
+        Processors and GPUs for each.
     scratch
         Folder for what Tune writes; emptied before and removed afterwards.
 
@@ -118,12 +119,12 @@ def execute(
         If workers keep dying.
     """
     if isinstance(queue, AdaptiveQueue):
-        execute_search(
-            queue, settings, sink=sink, busy=busy, workers=workers, room=room, cpus=cpus, scratch=scratch
-        )
+        options: dict[str, Any] = {"sink": sink, "busy": busy, "workers": workers, "room": room}
+        execute_search(queue, settings, **options, cpus=cpus, gpus=gpus, scratch=scratch)
         return
     driver = SweepDriver(queue, sink=sink, busy=busy, workers=workers, room=room, timeout=settings.timeout)
-    trainable = tune.with_resources(tune.with_parameters(SimulatorActor, settings=settings), {"cpu": cpus})
+    actor = tune.with_parameters(SimulatorActor, settings=settings)
+    trainable = tune.with_resources(actor, {"cpu": cpus, "gpu": gpus})
     config = tune.TuneConfig(search_alg=_Search(driver), num_samples=-1, reuse_actors=True)
     run_tuner(
         driver, trainable, config, hooks=_Hooks(driver), stop=_Stop(driver), name="blocks", scratch=scratch

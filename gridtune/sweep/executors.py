@@ -147,7 +147,12 @@ class SweepExecutor:
     def start_ray(self) -> None:
         """Start Ray, and import what drives it, while this thread goes on."""
         if self._session is None:
-            self._session = RaySession(self.address, workers=self.workers, cpus=self.space.resources.cpus)
+            self._session = RaySession(
+                self.address,
+                workers=self.workers,
+                cpus=self.space.resources.cpus,
+                gpus=self.space.resources.gpus,
+            )
 
     def close(self) -> None:
         """End what was started."""
@@ -239,9 +244,9 @@ class SweepExecutor:
                 self.stage("running", min(number, count))
 
             scratch = self.folder / ".tune"
-            execute(
-                queue, settings, sink=sink, busy=busy, workers=count, room=room, cpus=cpus, scratch=scratch
-            )
+            options: dict[str, Any] = {"sink": sink, "busy": busy, "workers": count, "room": room}
+            options |= {"cpus": cpus, "gpus": self.space.resources.gpus, "scratch": scratch}
+            execute(queue, settings, **options)
         self.stage("ending Ray", 0)
 
 

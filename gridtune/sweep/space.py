@@ -19,7 +19,9 @@ from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.bundled import find_space
 from gridtune.sweep.space_errors import space_error
-from gridtune.sweep.strategies import SpacePart, Strategy
+from gridtune.sweep.strategies import SpacePart
+from gridtune.sweep.strategy import Strategy
+from gridtune.sweep.training_strategy import with_rungs
 from gridtune.sweep.trees import ExpressionTree
 from gridtune.sweep.yaml_lines import LinedYaml, read_yaml
 
@@ -176,8 +178,8 @@ class Resources(SpacePart):
     ----------
     workers
         Cells at once; by default as many as there are processors.
-    cpus
-        Processors for each.
+    cpus, gpus
+        Processors and GPUs for each.
     executor
         Where cells run: `inline` in this process, `ray` in workers, `auto` in this process while all of them
         are a few seconds of work.
@@ -186,6 +188,7 @@ class Resources(SpacePart):
     executor: Literal["auto", "inline", "ray"] = "auto"
     workers: Annotated[int, Field(gt=0)] | None = None
     cpus: Annotated[float, Field(gt=0)] = 1.0
+    gpus: Annotated[float, Field(ge=0)] = 0.0
 
 
 class SearchSpace(SpacePart):
@@ -235,6 +238,11 @@ class SearchSpace(SpacePart):
     plugins: tuple[Path, ...] = ()
 
     _source: LinedYaml = PrivateAttr(default_factory=lambda: LinedYaml({}))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _train(cls, value: Any) -> Any:
+        return with_rungs(value) if isinstance(value, Mapping) else value
 
     @field_validator("objective", mode="before")
     @classmethod

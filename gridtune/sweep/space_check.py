@@ -19,6 +19,7 @@ from gridtune.sweep.plugins import Plugin, load_plugins, read_plugin
 from gridtune.sweep.space import SearchSpace, parse_space, read_space
 from gridtune.sweep.tuning.samplers import check_sampler
 from gridtune.sweep.tuning.schedulers import check_stopping
+from gridtune.training.system import Training
 
 __all__ = [
     "as_space",
@@ -76,6 +77,7 @@ def check_space(space: SearchSpace) -> System:
         system = get_system(space.system)
     except SweepError as fault:
         raise space.fault(fault.message, "system", hint=fault.hint) from None
+    _check_training(space, system)
     _check_names(space, system)
     _check_conditions(space)
     _check_values(space, system)
@@ -91,6 +93,29 @@ def check_space(space: SearchSpace) -> System:
             hint = f"say which: {{metric: {objective.metric}, direction: min}}"
             raise space.fault(message, "objective", index, hint=hint)
     return system
+
+
+def _check_training(space: SearchSpace, system: System) -> None:
+    """Refuse to train what is no training, or to change in its midst what cannot change there."""
+    options = space.strategy.train
+    if options is None:
+        return
+    if not isinstance(system, Training):
+        trainings = [f"{system.name}/{algorithm}" for algorithm in system.trainings]
+        hint = f"system: {' or '.join(trainings)}" if trainings else "it has none"
+        raise space.fault(
+            f"the strategy train needs a training, and {system.name} is none", "system", hint=hint
+        )
+    changed = [name for name in space.dimensions if name in system.changeable]
+    if options.scheduler == "pbt":
+        if not changed:
+            names = ", ".join(system.changeable) or "none"
+            message = f"pbt needs a dimension that may change while {system.name} trains"
+            raise space.fault(message, "strategy", "train", "scheduler", hint=f"these may: {names}")
+        for name in changed:
+            if space.dimensions[name].when:
+                message = "a parameter that pbt changes can have no condition"
+                raise space.fault(message, "dimensions", name, "when", hint="leave the condition out")
 
 
 def _load_plugins(space: SearchSpace) -> None:

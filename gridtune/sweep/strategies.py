@@ -1,23 +1,22 @@
-"""The strategies of a search space: which configurations are run, as its YAML file says it."""
+"""The options of a search space's strategies, as its YAML file has them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-
-from gridtune.registry import name_hint
 
 __all__ = [
     "Adaptive",
     "Halving",
     "HyperBand",
     "MedianStopping",
+    "Population",
     "Racing",
+    "SamplerName",
     "Sampling",
     "SpacePart",
     "Stopping",
-    "Strategy",
 ]
 
 #: Optuna's samplers, as search spaces name them.
@@ -92,6 +91,21 @@ class Halving(Stopping):
     grace: Annotated[int, Field(gt=0)] = 1
 
 
+class Population(Stopping):
+    """Population based training: at each rung the worst become copies of the best, with changed parameters.
+
+    Attributes
+    ----------
+    quantile
+        Share of configurations that are replaced, and share that are copied.
+    resample
+        Chance that a parameter is drawn anew; otherwise it is multiplied by 0.8 or 1.2.
+    """
+
+    quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
+    resample: Annotated[float, Field(ge=0, le=1)] = 0.25
+
+
 class HyperBand(Stopping):
     """Successive halving in brackets that differ in how early they begin to stop configurations.
 
@@ -153,61 +167,3 @@ class Racing(SpacePart):
         if self.random is not None and self.sobol is not None:
             raise ValueError("one of random and sobol draws the points, not both")
         return self
-
-
-class Strategy(SpacePart):
-    """Which configurations are run: exactly one of these."""
-
-    grid: dict[str, Any] | None = None
-    random: Sampling | None = None
-    sobol: Sampling | None = None
-    optuna: Adaptive | None = None
-    asha: Halving | None = None
-    hyperband: HyperBand | None = None
-    median: MedianStopping | None = None
-    race: Racing | None = None
-
-    @property
-    def drawn(self) -> tuple[Literal["random", "sobol"], Sampling] | None:
-        """How points that are known up front are drawn; None where they are not drawn."""
-        source = self.race or self
-        if source.random is not None:
-            return "random", source.random
-        return None if source.sobol is None else ("sobol", source.sobol)
-
-    @property
-    def adaptive(self) -> Adaptive | None:
-        """The options of a strategy that chooses by what was found before, else None."""
-        return self.optuna or self.stopping
-
-    @property
-    def stopping(self) -> Stopping | None:
-        """The options of a strategy that stops configurations early, else None."""
-        return self.asha or self.hyperband or self.median
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare_word(cls, value: Any) -> Any:
-        if value in ("grid", "race"):
-            return {value: {}}
-        if isinstance(value, str) and value in cls.model_fields:
-            raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
-        if isinstance(value, str):
-            raise ValueError(f"no strategy is named {value!r}: {name_hint(value, cls.model_fields)}")
-        return value
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Strategy:
-        kinds = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(kinds) != 1:
-            raise ValueError(
-                f"exactly one of {', '.join(type(self).model_fields)} is needed, but got {kinds or 'none'}"
-            )
-        if self.grid:
-            raise ValueError(f"grid takes no options, but got {sorted(self.grid)}")
-        return self
-
-    @property
-    def kind(self) -> str:
-        """Which of them it is."""
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)

@@ -1,3 +1,3 @@
-"""Training agents: networks, PPO in plain torch and through RLlib, checkpoints. Needs the extra `agents`."""
+"""Training agents through RLlib: the contract, networks, PPO, checkpoints. Needs the extra `agents`."""
 
 from __future__ import annotations

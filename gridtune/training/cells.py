@@ -31,11 +31,7 @@ def train_cell(
     training: Training, parameters: TrainingParameters, *, seed: int, load: WorkloadLoader
 ) -> Outcome:
     """Train up to the last iteration, or read what an earlier cell has found."""
-    folder = _folder(training, parameters, seed, load)
-    done = folder / f"{parameters.iterations:06d}"
-    if not is_complete(done):
-        with _own_random_numbers():
-            _train(training, parameters, seed, load, folder)
+    done = _trained(training, parameters, seed, load)
     curve: list[Point] = read_state(done)["curve"]
     last = {**curve[-1], "iterations": len(curve)}
     metrics = {name: math.nan if last.get(name) is None else float(last[name]) for name in training.metrics}
@@ -44,14 +40,33 @@ def train_cell(
     return Outcome(metrics, {"learning_curve": columns})
 
 
+def _trained(training: Training, parameters: TrainingParameters, seed: int, load: WorkloadLoader) -> Path:
+    """Return the checkpoint of a training at its last iteration, which is trained unless it is there."""
+    folder = _folder(training, parameters, seed, load)
+    done = folder / f"{parameters.iterations:06d}"
+    if not is_complete(done):
+        below = [place for place in _checkpoints(folder) if int(place.name) < parameters.iterations]
+        begin = below[-1] if below else None
+        if begin is None and parameters.history is not None:
+            # With other parameters it is the training of another configuration, which has been here before.
+            begin = _trained(training, parameters.earlier(), seed, load)
+        with _own_random_numbers():
+            _train(training, parameters, seed, load, folder, begin)
+    return done
+
+
 def _train(
-    training: Training, parameters: TrainingParameters, seed: int, load: WorkloadLoader, folder: Path
+    training: Training,
+    parameters: TrainingParameters,
+    seed: int,
+    load: WorkloadLoader,
+    folder: Path,
+    begin: Path | None,
 ) -> None:
     run = TrainingRun(training, parameters, seed=seed, load=load)
     try:
-        below = [place for place in _checkpoints(folder) if int(place.name) < parameters.iterations]
-        if below:
-            run.restore(below[-1])
+        if begin is not None:
+            run.restore(begin)
         passing: Path | None = None
         while run.iteration < parameters.iterations:
             run.step()

@@ -1,4 +1,4 @@
-"""Checkpoints: one file with a policy and, during training, the state of its trainer."""
+"""Policies as files: a network with its weights, and notes."""
 
 from __future__ import annotations
 
@@ -30,32 +30,25 @@ class Checkpoint:
         Arguments of `make_network`.
     weights
         Its weights by name.
-    trainer
-        The trainer's settings, number of updates and optimiser; None for a policy alone.
     notes
         Notes of the writer, such as the scores of a validation.
     """
 
     network: Mapping[str, Any]
     weights: Mapping[str, Tensor]
-    trainer: Mapping[str, Any] | None
     notes: Mapping[str, Any]
 
 
 def write_checkpoint(
-    path: str | Path,
-    network: ActorCritic,
-    *,
-    trainer: Mapping[str, Any] | None = None,
-    notes: Mapping[str, Any] | None = None,
+    path: str | Path, network: ActorCritic, *, notes: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a network, and the state of its trainer, to a file; the file is replaced atomically."""
+    """Write a network to a file; the file is replaced atomically."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     weights = {name: weight.cpu() for name, weight in network.state_dict().items()}
     content = {"format": FORMAT, "network": network.description(), "weights": weights}
     partial = target.with_name(target.name + ".partial")
-    torch.save({**content, "trainer": trainer, "notes": dict(notes or {})}, partial)
+    torch.save({**content, "notes": dict(notes or {})}, partial)
     partial.replace(target)
 
 
@@ -70,7 +63,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         raise PolicyError("is not a checkpoint of a policy", path=file) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise PolicyError(f"is not a checkpoint of format {FORMAT}", path=file)
-    return Checkpoint(content["network"], content["weights"], content["trainer"], content["notes"])
+    return Checkpoint(content["network"], content["weights"], content["notes"])
 
 
 def load_policy(path: str | Path) -> ActorCritic:

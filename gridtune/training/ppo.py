@@ -1,11 +1,14 @@
-"""Proximal policy optimisation in plain torch: one process, reproducible from a seed."""
+"""Proximal policy optimisation: its settings, its losses, and the minibatches of an update.
+
+The random numbers of an update follow from the seed and the update's number, and environments are reset
+before each. So a training continues from a checkpoint bit for bit, on a CPU with the same number of threads,
+although checkpoints hold neither simulators nor random generators.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,15 +16,13 @@ import torch
 from torch import Tensor
 
 from gridtune.errors import PolicyError
-from gridtune.training.checkpoints import read_checkpoint, write_checkpoint
-from gridtune.training.networks import ActorCritic, NetworkOutput, make_network
-from gridtune.training.rollouts import Minibatch, Rollout, advantages_of, collect, segments
+from gridtune.training.networks import ActorCritic, NetworkOutput
+from gridtune.training.rollouts import Minibatch, Rollout, advantages_of, segments
 
 __all__ = [
     "ADAM_EPSILON",
     "Losses",
     "PPOSettings",
-    "PPOTrainer",
     "minibatches_of",
     "ppo_losses",
     "update_seed",
@@ -159,87 +160,3 @@ def update_seed(seed: int, update: int, purpose: str, runner: int = 0) -> int:
     """Return the seed of an update's rollout or minibatches; each runner has its own."""
     entropy = [seed, update, ("rollout", "minibatches").index(purpose), runner]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0])
-
-
-class PPOTrainer:
-    """Trains a network on a vector environment.
-
-    The random numbers of an update follow from the seed and the update's number, and environments are reset
-    before each update. So training continues from a checkpoint bit for bit, on a CPU with the same number of
-    threads, although checkpoints hold neither simulators nor random generators.
-
-    Parameters
-    ----------
-    env
-        A Gymnasium vector environment with next-step autoreset, discrete actions and flat observations.
-    network
-        The network to train, on any device.
-    settings
-        By default the paper's.
-
-    Attributes
-    ----------
-    update_number
-        Number of updates so far.
-    """
-
-    def __init__(self, env: Any, network: ActorCritic, settings: PPOSettings | None = None) -> None:
-        self.env, self.network, self.settings = env, network, settings or PPOSettings()
-        self.update_number = 0
-        self.optimiser = torch.optim.Adam(
-            network.parameters(), lr=self.settings.learning_rate, eps=ADAM_EPSILON
-        )
-
-    def update(self) -> dict[str, float]:
-        """Make `steps` steps in every environment and learn from them; return figures for a log."""
-        began = time.perf_counter()
-        seed = update_seed(self.settings.seed, self.update_number, "rollout")
-        rollout = collect(self.env, self.network, self.settings.steps, seed=seed)
-        sampled = time.perf_counter()
-        figures = self.learn(rollout)
-        seconds = {"seconds_sampling": sampled - began, "seconds_learning": time.perf_counter() - sampled}
-        return {"return_mean": rollout.mean_return, "steps": rollout.steps, **figures, **seconds}
-
-    def learn(self, rollout: Rollout) -> dict[str, float]:
-        """Make one update from a rollout; return its mean losses and the learning rate."""
-        settings, rate = self.settings, self.settings.learning_rate_at(self.update_number)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        losses_by_batch = []
-        for batch in minibatches_of(rollout, self.network, settings, self.update_number):
-            output = self.network(batch.observations, batch.begins, batch.state)
-            losses = ppo_losses(output, batch, settings, self.update_number)
-            self.optimiser.zero_grad()
-            losses.total.backward()
-            if settings.gradient_norm is not None:
-                torch.nn.utils.clip_grad_norm_(self.network.parameters(), settings.gradient_norm)
-            self.optimiser.step()
-            losses_by_batch.append(torch.stack([loss.detach() for loss in losses]))
-        self.update_number += 1
-        means = torch.stack(losses_by_batch).mean(0).tolist()
-        return {
-            **{f"loss_{name}": mean for name, mean in zip(Losses._fields, means, strict=True)},
-            "lr": rate,
-        }
-
-    def save(self, path: str | Path, **notes: Any) -> None:
-        """Write a checkpoint for `resume` and for playing; the file is replaced atomically."""
-        trainer = {
-            "settings": asdict(self.settings),
-            "update": self.update_number,
-            "optimiser": self.optimiser.state_dict(),
-        }
-        write_checkpoint(path, self.network, trainer=trainer, notes=notes)
-
-    @classmethod
-    def resume(cls, path: str | Path, env: Any, *, device: str = "cpu") -> PPOTrainer:
-        """Return the trainer of a checkpoint."""
-        checkpoint = read_checkpoint(path)
-        if checkpoint.trainer is None:
-            raise PolicyError("holds a policy without the state of its trainer", path=path)
-        network = make_network(**checkpoint.network)
-        network.load_state_dict(checkpoint.weights)
-        trainer = cls(env, network.to(device), PPOSettings.from_dict(checkpoint.trainer["settings"]))
-        trainer.optimiser.load_state_dict(checkpoint.trainer["optimiser"])
-        trainer.update_number = checkpoint.trainer["update"]
-        return trainer

@@ -32,6 +32,7 @@ __all__ = [
     "is_complete",
     "read_state",
     "require_device",
+    "silence_rllib",
     "training_identity",
 ]
 
@@ -66,7 +67,7 @@ class TrainingRun:
         self, training: Training, parameters: TrainingParameters, *, seed: int, load: WorkloadLoader
     ) -> None:
         require_device(parameters.device)
-        logging.getLogger("ray.rllib").setLevel(logging.ERROR)
+        silence_rllib()
         # The same number of threads gives the same bits.
         torch.set_num_threads(1)
         self._training, self._parameters, self._seed, self._load = training, parameters, seed, load
@@ -197,6 +198,11 @@ def is_complete(folder: str | Path) -> bool:
         return False
 
 
+def silence_rllib() -> None:
+    """Keep RLlib from warning of the API that is the only one used here."""
+    logging.getLogger("ray.rllib").setLevel(logging.ERROR)
+
+
 def require_device(device: str) -> None:
     """Refuse cuda where there is none.
 
@@ -222,6 +228,6 @@ def _figures(result: Mapping[str, Any]) -> Point:
     figures["learning_rate"] = figures.pop("default_optimizer_learning_rate", None)
     return {
         name: float(value)
-        for name, value in figures.items()
+        for name, value in sorted(figures.items())
         if isinstance(value, int | float | np.number) and not name.startswith(("num_", "curr_"))
     }

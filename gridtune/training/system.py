@@ -15,14 +15,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gridtune.core.extras import require_module
 from gridtune.core.measure import Measure
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.training.history import segments_of
 
 __all__ = [
     "TRAININGS_VARIABLE",
@@ -30,7 +31,6 @@ __all__ = [
     "Count",
     "Training",
     "TrainingParameters",
-    "training_seed",
 ]
 
 #: Environment variable for the folder of the checkpoints of cells; by default one in the user's cache.
@@ -52,9 +52,31 @@ class TrainingParameters(SystemParameters):
 
     iterations: Count = Field(100, description="iterations of the algorithm", examples=[10])
     validate_every: Count = Field(10, description="iterations between evaluations on held-out data")
+    history: str | None = Field(
+        None,
+        description="parameters that were others before, each segment up to its iteration: population based "
+        "training sets it",
+        examples=["10: learning_rate=0.001; 20: learning_rate=0.002"],
+    )
     device: Literal["cpu", "cuda"] = Field(
         "cpu", description="where the network learns; results on cuda differ in their last bits"
     )
+
+    @model_validator(mode="after")
+    def _check_history(self) -> Self:
+        if self.history is not None:
+            last = self.earlier().iterations
+            if last >= self.iterations:
+                raise ValueError(f"history is up to iteration {last}, but iterations={self.iterations}")
+        return self
+
+    def earlier(self) -> Self:
+        """Return the parameters at the end of the history, of a training up to there."""
+        assert self.history is not None
+        *before, (iteration, changed) = segments_of(self.history)
+        history = None if not before else self.history.rpartition(";")[0]
+        values = self.model_dump(exclude_unset=True)
+        return self.model_validate({**values, **changed, "iterations": iteration, "history": history})
 
 
 class Training(System):
@@ -70,11 +92,14 @@ class Training(System):
         The metric of `evaluate` by which the best policy is chosen.
     policy_file
         Name of the file with the best policy.
+    changeable
+        Parameters that may change while a training goes on, so that population based training can.
     """
 
     Parameters: ClassVar[type[SystemParameters]] = TrainingParameters
     objective: ClassVar[str]
     policy_file: ClassVar[str] = "best.pt"
+    changeable: ClassVar[tuple[str, ...]] = ()
     needs_ray: ClassVar[bool] = True
 
     @abstractmethod
@@ -122,6 +147,10 @@ class Training(System):
             Iteration and metrics, to be kept in the file.
         """
 
+    def seed(self, streams: Streams) -> int:
+        """Return the seed of the training in a replicate."""
+        return int(streams("training").integers(2**31))
+
     def preflight(self, parameters: Any, load: WorkloadLoader) -> None:
         """Refuse to train without torch."""
         require_module("torch", user="training", extra="agents")
@@ -135,9 +164,4 @@ class Training(System):
         """
         from gridtune.training.cells import train_cell  # noqa: PLC0415 (RLlib)
 
-        return train_cell(self, parameters, seed=training_seed(streams), load=load)
-
-
-def training_seed(streams: Streams) -> int:
-    """Return the seed of a training in this replicate."""
-    return int(streams("training").integers(2**31))
+        return train_cell(self, parameters, seed=self.seed(streams), load=load)

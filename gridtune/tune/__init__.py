@@ -12,10 +12,23 @@
     print(tuner.fit().get_best_result().config)
 
 For sweeps that are resumed, ranked and reported, use `gridtune.run_sweep`: its strategies `optuna`, `asha`,
-`hyperband` and `median` run through Tune as well.
+`hyperband`, `median` and `train` run through Tune as well. `train` here trains a single agent.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 from gridtune.tune.callback import MlflowCallback
 from gridtune.tune.trainable import SystemTrainable, trainable
 
-__all__ = ["MlflowCallback", "SystemTrainable", "trainable"]
+__all__ = ["MlflowCallback", "SystemTrainable", "train", "trainable"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "train":
+        # It imports torch.
+        from gridtune.tune.training import train  # noqa: PLC0415
+
+        return train
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -80,7 +80,7 @@ def trainable(
     replicates
         How many seeds; or, as in a search space, `{"windows": 10}` or `{"shakes": 10, "amount": 600}`.
     resource
-        A parameter and its ascending values, such as `{"until": [10, 30, 90]}` of `shutdown_training`. The
+        A parameter and its ascending values, such as `{"iterations": [10, 30, 90]}` of `shutdown/ppo`. The
         result has the value under the parameter's name, for a scheduler's `time_attr`.
     metrics
         What is reported; by default every metric of the system.

@@ -26,8 +26,8 @@ from gridtune.sweep.plugins import SentCode, SweepCode
 from gridtune.sweep.space import parse_space
 from gridtune.sweep.workloads import Workloads
 from gridtune.tracking.training import TrainingOutcome, TrainingTracker
-from gridtune.training.run import Point, require_device, training_identity
-from gridtune.training.system import Training, TrainingParameters, training_seed
+from gridtune.training.run import Point, require_device, silence_rllib, training_identity
+from gridtune.training.system import Training, TrainingParameters
 from gridtune.tune.training_folder import TrainingFolder
 from gridtune.tune.trial import SEED, FollowTrials, TrainingTask, TrainingTrial
 
@@ -191,7 +191,7 @@ def train(
         )
         for seed in seeds
     }
-    own = {seed: training_seed(replicate_streams(seed, traces)) for seed in seeds}
+    own = {seed: training.seed(replicate_streams(seed, traces)) for seed in seeds}
     for seed, folder in folders.items():
         folder.settle()
         folder.check(training_identity(training, checked, own[seed], traces.values()))
@@ -215,6 +215,7 @@ def train(
     left = [seed for seed in seeds if most is None or began[seed] < most]
     with _ended(trackers) as outcomes:
         if left:
+            silence_rllib()
             config = training.config(checked, seed=own[left[0]], load=workloads.load)
             try:
                 _fit(task, config, left, folders, trackers, root, address=address, watcher=watcher)
@@ -305,13 +306,13 @@ def _fit(
 
     stage = (lambda what: None) if watcher is None else watcher.stage
     resources = config.algo_class.default_resource_request(config)
-    processors = math.fsum(bundle.get("CPU", 0.0) for bundle in resources.bundles)
+    cpus, gpus = (math.fsum(bundle.get(name, 0.0) for bundle in resources.bundles) for name in ("CPU", "GPU"))
     every = validated(task.code.load(), task.parameters).validate_every  # type: ignore[attr-defined]
     stage("starting Ray")
     began = time.monotonic()
     with (
         environment(RAY_ENVIRONMENT),
-        ray_session(address, workers=len(seeds), cpus=max(1.0, processors)),
+        ray_session(address, workers=len(seeds), cpus=max(1.0, cpus), gpus=gpus),
     ):
         trainable = tune.with_resources(tune.with_parameters(TrainingTrial, task=task), resources)
         tuner = tune.Tuner(

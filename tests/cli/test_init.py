@@ -134,7 +134,7 @@ def test_a_site_of_sequential_jobs(capsys: pytest.CaptureFixture[str]) -> None:
     assert load_space("a.yaml").fixed["cores"] == 60
     assert init("quickstart", "--system", "responsive", "--out", "b.yaml") == 2
     assert "use more than one processor" in capsys.readouterr().err
-    assert init("quickstart", "--system", "shutdown_training") == 2
+    assert init("quickstart", "--system", "shutdown/ppo") == 2
     assert "proposes no search space" in capsys.readouterr().err
 
 

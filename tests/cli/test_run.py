@@ -218,7 +218,7 @@ def test_a_systems_help_teaches_its_parameters(gridtune) -> None:
 
 
 @pytest.mark.parametrize(
-    "system", ["batch", "dispatch", "provisioning", "responsive", "shutdown", "shutdown_training"]
+    "system", ["batch", "dispatch", "provisioning", "responsive", "shutdown", "shutdown/ppo"]
 )
 def test_a_systems_help_speaks_of_no_python_types(gridtune, system: str) -> None:
     code, out, _ = gridtune("run", system, "--help")

@@ -15,7 +15,7 @@ SPACES = sorted((Path(__file__).resolve().parents[2] / "search_spaces").glob("*.
 
 #: What makes a system's cells small beside the few jobs or days.
 SHORTER: dict[str, dict[str, object]] = {
-    "shutdown_training": {"first": 20, "until": 1, "environments": 2, "steps": 48}
+    "shutdown/ppo": {"first": 20, "iterations": 1, "environments": 2, "steps": 48}
 }
 
 

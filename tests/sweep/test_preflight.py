@@ -43,7 +43,7 @@ def test_a_cleaning_rule_that_mends_it_is_taken_into_account() -> None:
     ("system", "parameters", "user"),
     [
         ("shutdown", {"trace": "taurus_days", "policy": "ppo", "checkpoint": "taurus"}, "policy=ppo"),
-        ("shutdown_training", {"trace": "taurus_days"}, "training"),
+        ("shutdown/ppo", {"trace": "taurus_days"}, "training"),
     ],
 )
 def test_a_missing_package_is_named_with_what_brings_it(

@@ -104,12 +104,6 @@ class TestShutdown(SystemConformance):
 
 
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
-class TestShutdownTraining(SystemConformance):
-    system = "shutdown_training"
-    example: ClassVar = {**DAYS, "until": 1, "environments": 2, "steps": 48}
-
-
-@pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 class TestShutdownPPO(SystemConformance):
     system = "shutdown/ppo"
     example: ClassVar = {**DAYS, "iterations": 1, "environments": 2, "steps": 48}
@@ -127,6 +121,12 @@ class TestProvisioningPPO(SystemConformance):
         "environments": 2,
         "steps": 16,
     }
+
+
+@pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+class TestResponsiveESNQ(SystemConformance):
+    system = "responsive/esnq"
+    example: ClassVar = {"trace": "egee", "first": 200, "neurons": 10, "iterations": 1}
 
 
 class TestShutdownEnvironment(EnvironmentConformance):

@@ -1,6 +1,8 @@
-"""The hand-written loop: its arithmetic by hand, what it learns, and that it goes on where it stopped."""
+"""PPO: its arithmetic by hand, what it learns, and the files of its policies."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ import torch
 from gridtune.errors import PolicyError
 from gridtune.training.checkpoints import load_policy, read_checkpoint, write_checkpoint
 from gridtune.training.networks import make_network
-from gridtune.training.ppo import PPOSettings, PPOTrainer, ppo_losses
+from gridtune.training.ppo import PPOSettings, ppo_losses
+from gridtune.training.rllib import ppo_config
 from gridtune.training.rollouts import Minibatch, advantages_of, collect, draw, empty_rollout, segments
 from tests.training.tasks import RecallTask
 
@@ -141,56 +144,40 @@ LEARNABLE = PPOSettings(
 )
 
 
+def returns_of(task, kind, updates, sequence=None):
+    """Train through RLlib on copies of a task; return the mean return of each iteration."""
+    make = partial(RecallTask, lengths=tuple(task.lengths[:1]), shown=task.shown)
+    algorithm = ppo_config(make, kind, LEARNABLE, environments=16, sequence=sequence).build_algo()
+    try:
+        return [algorithm.train()["env_runners"]["episode_return_mean"] for _ in range(updates)]
+    finally:
+        algorithm.stop()
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "shown", "sequence", "updates"),
     [("mlp", True, None, 15), ("recurrent", False, 12, 25), ("paper", False, None, 5)],
 )
-def test_it_learns_what_each_network_can_know(kind, shown, sequence, updates) -> None:
-    task = RecallTask(16, lengths=(11,), shown=shown)
-    trainer = PPOTrainer(task, network_for(task, kind, sequence), LEARNABLE)
-    returns = [trainer.update()["return_mean"] for _ in range(updates)]
+def test_it_learns_what_each_network_can_know(cluster, kind, shown, sequence, updates) -> None:
+    returns = returns_of(RecallTask(1, lengths=(11,), shown=shown), kind, updates, sequence)
     # Guessing earns half of the 11; knowing the cue earns all.
     assert returns[0] < 8
     assert returns[-1] > (9 if kind == "paper" else 10.5)
 
 
-def test_without_memory_the_hidden_cue_cannot_be_known() -> None:
-    task = RecallTask(16, lengths=(11,))
-    trainer = PPOTrainer(task, network_for(task), LEARNABLE)
-    assert max(trainer.update()["return_mean"] for _ in range(15)) < 8.5
+@pytest.mark.integration
+def test_without_memory_the_hidden_cue_cannot_be_known(cluster) -> None:
+    assert max(returns_of(RecallTask(1, lengths=(11,)), "mlp", 15)) < 8.5
 
 
-def figures_of(trainer, updates):
-    timeless = [{k: v for k, v in trainer.update().items() if "seconds" not in k} for _ in range(updates)]
-    return timeless, [weight.clone() for weight in trainer.network.parameters()]
-
-
-@pytest.mark.parametrize(("kind", "sequence"), [("mlp", None), ("recurrent", 12)])
-def test_a_resumed_training_goes_on_bit_for_bit(tmp_path, kind, sequence) -> None:
-    task = RecallTask(4, lengths=(5, 11), cut=True)
-    whole = PPOTrainer(task, network_for(task, kind, sequence), LEARNABLE)
-    expected, weights = figures_of(whole, 4)
-    halted = PPOTrainer(
-        RecallTask(4, lengths=(5, 11), cut=True), network_for(task, kind, sequence), LEARNABLE
-    )
-    begun, _ = figures_of(halted, 2)
-    halted.save(tmp_path / "policy.pt", validation=1.5)
-    resumed = PPOTrainer.resume(tmp_path / "policy.pt", RecallTask(4, lengths=(5, 11), cut=True))
-    ended, resumed_weights = figures_of(resumed, 2)
-    assert begun + ended == expected
-    for one, other in zip(weights, resumed_weights, strict=True):
-        assert torch.equal(one, other)
-    assert read_checkpoint(tmp_path / "policy.pt").notes == {"validation": 1.5}
-
-
-def test_a_policy_alone_can_be_played_but_not_resumed(tmp_path) -> None:
+def test_a_policy_comes_back_from_its_file(tmp_path) -> None:
     network = make_network("paper", 4, 3, seed=1)
-    write_checkpoint(tmp_path / "deep" / "policy.pt", network)
+    write_checkpoint(tmp_path / "deep" / "policy.pt", network, notes={"score": 1.5})
     loaded = load_policy(tmp_path / "deep" / "policy.pt")
     for name, weight in network.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], weight)
-    with pytest.raises(PolicyError, match="without the state of its trainer"):
-        PPOTrainer.resume(tmp_path / "deep" / "policy.pt", RecallTask(2))
+    assert read_checkpoint(tmp_path / "deep" / "policy.pt").notes == {"score": 1.5}
     assert not list(tmp_path.rglob("*.partial"))
 
 

@@ -153,6 +153,7 @@ def execute_search(
     workers: int,
     room: int,
     cpus: float,
+    gpus: float = 0.0,
     scratch: Path,
 ) -> tune.ResultGrid:
     """Run an adaptive search to its end, on the Ray that is connected.
@@ -182,7 +183,7 @@ def execute_search(
         timeout=settings.timeout,
     )
     trainable = tune.with_resources(
-        tune.with_parameters(ConfigurationActor, settings=settings), {"cpu": cpus}
+        tune.with_parameters(ConfigurationActor, settings=settings), {"cpu": cpus, "gpu": gpus}
     )
     config = tune.TuneConfig(
         metric=objectives[0],

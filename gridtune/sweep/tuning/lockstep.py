@@ -33,6 +33,7 @@ from gridtune.sweep.tuning.schedulers import (
     proposals_at_once,
     step_times,
 )
+from gridtune.training.history import HISTORY, with_segment
 
 __all__ = ["LockstepSearch", "directions_of"]
 
@@ -214,8 +215,7 @@ class LockstepSearch:
                 self._scheduler.on_trial_complete(self, trial, trial.last_result)
                 self._end(trial, "TERMINATED", values, stopped=not last)
             elif decision == "PAUSE":
-                trial.status = "PAUSED"
-                self._leave_slot(trial)
+                self.pause_trial(trial)
 
     def _end(
         self, trial: SearchTrial, status: str, values: Sequence[float] | None = None, stopped: bool = False
@@ -239,6 +239,27 @@ class LockstepSearch:
     def get_live_trials(self) -> set[SearchTrial]:
         """Return the trials that have not ended."""
         return set(self._live)
+
+    @property
+    def changeable(self) -> tuple[str, ...]:
+        """The dimensions of a training that may change while it goes on."""
+        allowed = getattr(self._planner.system, "changeable", ())
+        return tuple(name for name in self._planner.space.dimensions if name in allowed)
+
+    def pause_trial(self, trial: SearchTrial) -> None:
+        """Let a running trial wait."""
+        trial.status = "PAUSED"
+        self._leave_slot(trial)
+
+    def take_over(self, trial: SearchTrial, source: SearchTrial, changes: Mapping[str, Any]) -> None:
+        """Let a trial go on from where another is, with changed parameters."""
+        assert self._resource is not None
+        rungs = self._planner.space.dimensions[self._resource].grid or ()
+        before = {name: source.point[name] for name in changes}
+        history = with_segment(source.point.get(HISTORY), rungs[source.finished_steps - 1], before)
+        trial.point = {**source.point, **changes, HISTORY: history}
+        done = trial.finished_steps
+        trial.steps = [*trial.steps[:done], *self._steps(trial.point, done)]
 
     def stop_trial(self, trial: SearchTrial) -> None:
         """End a trial that is paused or waits."""
@@ -304,11 +325,13 @@ class LockstepSearch:
         stoppable = len(self._times) > 1
         return SearchTrial(f"{number:05d}", number, point, self._steps(point), stoppable)
 
-    def _steps(self, point: Point) -> list[list[Cell]]:
+    def _steps(self, point: Point, done: int = 0) -> list[list[Cell]]:
+        """Return the cells of each step but the first ones."""
         if self._resource is not None:
             names, resource = self._planner.space.dimensions, self._resource
-            points = [{**point, resource: value} for value in names[resource].grid or ()]
-            ordered = [{name: full[name] for name in names if name in full} for full in points]
+            rungs = (names[resource].grid or ())[done:]
+            points = [{**point, resource: value} for value in rungs]
+            ordered = [{name: full[name] for name in (*names, HISTORY) if name in full} for full in points]
             return [self._planner.cells([full]) for full in ordered]
         cells = self._planner.cells([point])
         if len(self._times) == 1:

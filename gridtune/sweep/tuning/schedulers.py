@@ -12,6 +12,7 @@ from gridtune.registry import name_hint
 from gridtune.sweep.cluster import RAY_ENVIRONMENT, environment
 from gridtune.sweep.dimensions import Point
 from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.strategies import Halving, HyperBand, MedianStopping, Population, Stopping
 
 __all__ = [
     "Controller",
@@ -156,15 +157,14 @@ def step_times(space: SearchSpace) -> list[int]:
     With a resource, `reduction` to the power of the step: so every value is a rung, whatever the values
     are. Else the number of replicates so far.
     """
-    strategy = space.strategy
-    options = strategy.stopping
+    options = space.strategy.stopping
     if options is None:
         return [1]
     if options.resource is None:
         return list(range(1, space.replicates.count + 1))
     steps = len(space.dimensions[options.resource].grid or ())
-    halving = strategy.asha or strategy.hyperband
-    return [step + 1 if halving is None else halving.reduction**step for step in range(steps)]
+    base = options.reduction if isinstance(options, Halving | HyperBand) else None
+    return [step + 1 if base is None else base**step for step in range(steps)]
 
 
 def new_scheduler(space: SearchSpace, metric: str, mode: str) -> Scheduler:
@@ -177,51 +177,46 @@ def new_scheduler(space: SearchSpace, metric: str, mode: str) -> Scheduler:
     metric, mode
         The objective, and "min" or "max".
     """
-    strategy = space.strategy
-    if strategy.stopping is None:
+    options = space.strategy.stopping
+    if options is None or type(options) is Stopping:
         return FirstComeFirstServed()
     longest = step_times(space)[-1]
+    common: dict[str, Any] = {"time_attr": TIME, "metric": metric, "mode": mode}
     with environment(RAY_ENVIRONMENT):
         from ray.tune import schedulers  # noqa: PLC0415
 
-        if strategy.asha is not None:
+        if isinstance(options, Population):
+            from gridtune.sweep.tuning.population import PopulationScheduler  # noqa: PLC0415 (Tune)
+
+            return PopulationScheduler(space, options, **common)
+        if isinstance(options, Halving):
+            grace = 1 if options.resource else min(options.grace, longest)
             return schedulers.ASHAScheduler(
-                time_attr=TIME,
-                metric=metric,
-                mode=mode,
-                max_t=longest,
-                grace_period=1 if strategy.asha.resource else min(strategy.asha.grace, longest),
-                reduction_factor=strategy.asha.reduction,
+                **common, max_t=longest, grace_period=grace, reduction_factor=options.reduction
             )
-        if strategy.hyperband is not None:
-            return schedulers.HyperBandScheduler(
-                time_attr=TIME,
-                metric=metric,
-                mode=mode,
-                max_t=longest,
-                reduction_factor=strategy.hyperband.reduction,
-            )
-        assert strategy.median is not None
+        if isinstance(options, HyperBand):
+            return schedulers.HyperBandScheduler(**common, max_t=longest, reduction_factor=options.reduction)
+        assert isinstance(options, MedianStopping)
         return schedulers.MedianStoppingRule(
-            time_attr=TIME,
-            metric=metric,
-            mode=mode,
-            grace_period=strategy.median.grace,
-            min_samples_required=strategy.median.samples,
+            **common,
+            grace_period=options.grace,
+            min_samples_required=options.samples,
             # It would pause trials to let others catch up; here all go on step by step as it is.
             min_time_slice=longest,
         )
 
 
 def proposals_at_once(space: SearchSpace) -> int:
-    """Return how many configurations are proposed together: for HyperBand those of all its brackets.
+    """Return how many configurations are proposed together: a population, for HyperBand all its brackets.
 
     A bracket compares the trials it has; it must have them before the first of them is at its rung. The sizes
     are those of L. Li et al., "Hyperband: a novel bandit-based approach to hyperparameter optimization", JMLR
     18(185), 2018, algorithm 1, as Tune rounds them.
     """
-    options = space.strategy.hyperband
-    if options is None:
+    options = space.strategy.stopping
+    if isinstance(options, Population):
+        return options.trials
+    if not isinstance(options, HyperBand):
         return 1
     longest, eta = step_times(space)[-1], options.reduction
     brackets = round(math.log(longest) / math.log(eta)) + 1

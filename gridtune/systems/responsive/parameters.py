@@ -51,6 +51,7 @@ Policy = Literal[
     "ffnn-sarsa",
     "ffnn-fq",
     "esn-counterfactual",
+    "learned",
 ]
 #: Learned policies: their method and regressor.
 LEARNED: dict[str, tuple[Method, Regressor]] = {
@@ -162,7 +163,14 @@ class ResponsiveParameters(PoolParameters):
 
     policy: Policy = Field(
         "fcfs",
-        description="a simple rule, `recorded` for the log's own waits, or a learner (network-method)",
+        description="a simple rule, `recorded` for the log's own waits, a learner (network-method), or a "
+        "`learned` policy",
+    )
+    checkpoint: str | None = Field(
+        None,
+        description="learned: the policy: the folder of a training, a file, or an MLflow run (its id, or "
+        "runs:/ID/PATH)",
+        examples=["results/train-responsive-esnq"],
     )
     patience: Annotated[float, Field(ge=0)] = Field(
         1.0, description="edf: deadline = submission + (1 + patience) × expected run time"
@@ -262,6 +270,9 @@ class ResponsiveParameters(PoolParameters):
             raise ValueError("policy=recorded replays the log as it is: it needs site=rigid and shake=0")
         if self.policy == "capped_fcfs" and self.site != "rigid":
             raise ValueError("policy=capped_fcfs leaves cores idle on purpose: it needs site=rigid")
+        if (self.checkpoint is None) == (self.policy == "learned"):
+            missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
+            raise ValueError(f"policy={self.policy} {missing}")
         if self.policy in LEARNED:
             try:
                 self.learner()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
@@ -29,6 +30,7 @@ from gridtune.core.system import (
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.learners.demand import learn_forecast
 from gridtune.systems.responsive.learners.playing import play
+from gridtune.systems.responsive.learners.policy import load_policy
 from gridtune.systems.responsive.learners.training import train
 from gridtune.systems.responsive.metrics import (
     RENAMED_METRICS,
@@ -52,11 +54,12 @@ from gridtune.systems.responsive.simulator.recorded import recorded_outcome
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
 from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
+from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.joining import joined_parts
 from gridtune.workload.workload import Workload
 
-__all__ = ["ResponsiveSystem"]
+__all__ = ["ResponsiveSystem", "cores_of", "parameters_model", "site_jobs", "split_log"]
 
 WEEK = 7 * 86_400
 
@@ -83,6 +86,7 @@ class ResponsiveSystem(System):
             "gridtune.systems.responsive.environment:ResponsiveVectorEnv",
         )
     }
+    trainings: ClassVar[Mapping[str, str]] = {"esnq": "gridtune.systems.responsive.esnq:ResponsiveESNQ"}
     Parameters: ClassVar[type[SystemParameters]] = ResponsiveParameters
     metrics = RESPONSIVE_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
@@ -95,12 +99,22 @@ class ResponsiveSystem(System):
         """Return the reference of the log, with its cleaning rules where some are named."""
         return (str(replace(parameters.reference, days=parameters.weeks)),)
 
+    def code(self, parameters: ResponsiveParameters) -> Mapping[str, str]:
+        """Return the checksum of the learned policy."""
+        if parameters.checkpoint is None:
+            return {}
+        file = policy_file(parameters)
+        try:
+            return {"checkpoint": hashlib.sha256(file.read_bytes()).hexdigest()}
+        except OSError as error:
+            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+
     def preflight(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> None:
         """Refuse what is missing: the site's size, jobs, torch for a network; and jobs that are parallel."""
         if parameters.policy in LEARNED and LEARNED[parameters.policy][1] == "ffnn":
             require_module("torch", user=f"policy={parameters.policy}", extra="agents")
-        workload = self._selected(parameters, load)
-        _cores(parameters, workload)
+        workload = self.selected(parameters, load)
+        cores_of(parameters, workload)
         check_sequential(workload)
         if parameters.policy == "capped_fcfs" and not (workload.user >= 0).any():
             raise SimulationError("the log names no users", field="policy", hint="capped_fcfs needs them")
@@ -140,8 +154,8 @@ class ResponsiveSystem(System):
         self, parameters: ResponsiveParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Train the policy if it learns, simulate the part to report on, and measure it."""
-        workload = self._selected(parameters, load)
-        cores = _cores(parameters, workload)
+        workload = self.selected(parameters, load)
+        cores = cores_of(parameters, workload)
         first, last = split_log(workload, parameters, streams)
         training, jobs = site_jobs(first, last, parameters)
         model = parameters_model(cores, parameters, training)
@@ -155,6 +169,10 @@ class ResponsiveSystem(System):
         if parameters.policy in LEARNED:
             outcome, learner = _run_learner(training, jobs, model, parameters, streams("learning"))
             notes["learner"] = learner
+        elif parameters.policy == "learned":
+            policy = load_policy(policy_file(parameters))
+            outcome = outcome_of(play(policy, jobs, model, headroom=parameters.headroom or 0.0))
+            notes["learner"] = policy.settings.to_dict()
         elif parameters.policy == "recorded":
             outcome = recorded_outcome(jobs, last.wait_time, cores)
         else:
@@ -186,7 +204,8 @@ class ResponsiveSystem(System):
             metrics["rigid_reward_mean_bound"] = parameters.weight * limit + 1.0 - parameters.weight
         return Outcome(metrics, notes, _tables(jobs, outcome, counted) if tables else {})
 
-    def _selected(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> Workload:
+    def selected(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> Workload:
+        """Return the jobs of the partition or group, cleaned; the last few selections are cached."""
         (reference,) = self.traces(parameters)
         raw = load(reference)
         p = parameters
@@ -210,7 +229,13 @@ class ResponsiveSystem(System):
         ]
 
 
-def _cores(parameters: ResponsiveParameters, workload: Workload) -> int:
+def policy_file(parameters: ResponsiveParameters) -> Path:
+    """Return the file of the policy that `checkpoint` names."""
+    return find_policy(str(parameters.checkpoint), file="best.npz")
+
+
+def cores_of(parameters: ResponsiveParameters, workload: Workload) -> int:
+    """Return the site's size."""
     cores = parameters.cores or workload.machine_processors
     if cores is None:
         raise SimulationError("the log does not give the machine's size", field="cores", hint="pass cores=")
@@ -245,10 +270,13 @@ def _concatenated(joined: Workload) -> Workload:
 
 
 def split_log(
-    workload: Workload, parameters: ResponsiveParameters, streams: Streams
+    workload: Workload, parameters: ResponsiveParameters, streams: Streams | None = None
 ) -> tuple[Workload, Workload]:
-    """Return the jobs to learn on and the jobs to report on; with `part` "train" or "all" they overlap."""
-    if parameters.shake:
+    """Return the jobs to learn on and the jobs to report on; with `part` "train" or "all" they overlap.
+
+    Submissions are shaken with the streams' random numbers.
+    """
+    if parameters.shake and streams is not None:
         workload = workload.shake(parameters.shake, streams("shaking"))
     cut = min(max(round(parameters.split * len(workload)), 1), len(workload) - 1)
     first, last = workload.take(slice(0, cut)), workload.take(slice(cut, None))

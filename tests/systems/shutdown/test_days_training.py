@@ -1,8 +1,6 @@
-"""Policies on days: what is played is what was trained on, and trainings go on where they stopped."""
+"""Policies on days: what is played is what was trained on."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
@@ -11,13 +9,11 @@ import torch
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.environment import ShutdownVectorEnv
 from gridtune.systems.shutdown.learners.playing import play_days, score_days
-from gridtune.systems.shutdown.learners.training import hold_out, train_on_days
+from gridtune.systems.shutdown.learners.ppo import hold_out
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.state import FEATURES
-from gridtune.training.checkpoints import read_checkpoint
 from gridtune.training.networks import make_network
-from gridtune.training.ppo import PPOSettings
 from gridtune.training.rollouts import collect
 from tests.systems.shutdown.simulator.twins import make_days
 
@@ -85,46 +81,3 @@ def test_held_out_days_are_not_learnt_from(days) -> None:
     assert not set(learnt.names) & set(judged.names)
     with pytest.raises(PolicyError, match="too few"):
         hold_out(days.take(np.arange(3)))
-
-
-def curve_of(folder):
-    lines = [json.loads(line) for line in (folder / "learning_curve.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if "seconds" not in name} for line in lines]
-
-
-def test_a_training_that_was_stopped_goes_on_as_if_it_had_not(days, tmp_path) -> None:
-    settings = PPOSettings(steps=MINUTES, updates=6, minibatches=4, seed=2)
-    common = {
-        "platform": CLUSTER,
-        "network": "mlp",
-        "settings": settings,
-        "environments": 4,
-        "validate_every": 2,
-    }
-    train_on_days(days, tmp_path / "whole", **common)
-
-    class KilledError(Exception):
-        pass
-
-    def kill(line):
-        if line["update"] == 4:
-            # A line was written whose checkpoint was not: the kill came in between.
-            with (tmp_path / "halted" / "learning_curve.jsonl").open("a") as lines:
-                lines.write(json.dumps({**line, "update": 5, "sampled_score_per_day": 0.0}) + '\n{"upd')
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        train_on_days(days, tmp_path / "halted", **common, on_validation=kill)
-    best = train_on_days(days, tmp_path / "halted", **common)
-    assert best == tmp_path / "halted" / "best.pt"
-    whole = curve_of(tmp_path / "whole")
-    assert [line["update"] for line in whole] == [2, 4, 6]
-    assert curve_of(tmp_path / "halted") == whole
-
-
-def test_a_training_whose_time_is_up_keeps_what_it_has_learnt(days, tmp_path) -> None:
-    settings = PPOSettings(steps=MINUTES, updates=6, minibatches=4, seed=2)
-    common = {"platform": CLUSTER, "network": "mlp", "settings": settings, "environments": 4}
-    train_on_days(days, tmp_path, **common, validate_every=5, seconds=0)
-    assert [line["update"] for line in curve_of(tmp_path)] == [1]
-    assert read_checkpoint(tmp_path / "last.pt").notes["update"] == 1

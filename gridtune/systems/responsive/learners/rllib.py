@@ -3,7 +3,8 @@
 A runner is a `Sampler` on a site of its own, the learner is one of `factory`, and `train()` is a sweep: the
 runners advance in step, with SARSA by `relearn` decisions at a time, the learner learns from all of them in
 turn, and they take over its readout. With one runner the weights equal those of `training.Trainer` bit for
-bit. For SARSA, set `relearn` to some hundred decisions, because every readout is sent through RLlib.
+bit. For SARSA with remote runners, set `relearn` to some hundred decisions, because every readout is sent
+through RLlib.
 
 Nothing is learned by gradients, so reservoirs and readout are buffers of the module, which RLlib sends and
 stores.
@@ -153,12 +154,17 @@ class ESNQRunner(SingleAgentEnvRunner):
         self._number = max(0, (self.worker_index or 0) - 1)
         jobs = config.jobs(self._number) if callable(config.jobs) else config.jobs
         settings = config.settings
-        self._sampler = Sampler(jobs, config.site_model, settings, config.weight, config.seed, self._number)
+        self._sampler = Sampler(
+            jobs, config.site_model, settings, config.weight, config.own_seed, self._number
+        )
         self._last_sweep = -1
 
     def sample(self, **_: Any) -> Fragment:
         """Continue the run with the module's networks."""
-        sweep, arrays = int(self.module.sweep), self.module.arrays
+        return self.fragment(int(self.module.sweep), self.module.arrays)
+
+    def fragment(self, sweep: int, arrays: ReservoirArrays) -> Fragment:
+        """Continue the run of a sweep with these networks."""
         if sweep != self._last_sweep:
             self._sampler.begin(sweep, arrays)
             self._last_sweep = sweep
@@ -184,7 +190,7 @@ class ESNQLearner(TorchLearner):
     def build(self) -> None:
         """Build the module, and the learner of its readout."""
         super().build()
-        self._core = new_learner(self._networks.arrays, self.config.settings, self.config.seed)
+        self._core = new_learner(self._networks.arrays, self.config.settings, self.config.own_seed)
 
     @property
     def _networks(self) -> Any:
@@ -204,12 +210,26 @@ class ESNQLearner(TorchLearner):
     ) -> Any:
         """Learn from fragments, which take the place of RLlib's episodes; return metrics."""
         fragments: Sequence[Fragment] = training_data.episodes if episodes is None else episodes
-        networks = self._networks
+        statistics = self._learn(fragments)
+        return self._reported(statistics, over=all(fragment.over for fragment in fragments))
+
+    def sweep(self, runner: ESNQRunner) -> Any:
+        """Make a whole sweep with a runner in this process, and learn from it; return metrics."""
+        number, over = int(self._networks.sweep), False
+        statistics: dict[str, float] = {}
+        while not over:
+            fragment = runner.fragment(number, self._core.arrays)
+            statistics, over = self._learn([fragment]), fragment.over
+        return self._reported(statistics, over=True)
+
+    def _learn(self, fragments: Sequence[Fragment]) -> dict[str, float]:
         samples = [fragment.samples for fragment in fragments if fragment.samples is not None]
-        statistics = self._core.update(int(networks.sweep), samples)
+        return self._core.update(int(self._networks.sweep), samples)
+
+    def _reported(self, statistics: dict[str, float], *, over: bool) -> Any:
+        networks = self._networks
         networks.take(self._core.arrays)
-        if all(fragment.over for fragment in fragments):
-            networks.sweep += 1
+        networks.sweep += int(over)
         self._weights_seq_no += 1
         self.metrics.log_dict(statistics, key=DEFAULT_MODULE_ID, window=1)
         return self.metrics.reduce()
@@ -239,12 +259,19 @@ class ESNQ(Algorithm):
 
     def training_step(self) -> None:
         """Run a sweep and learn from it."""
-        over = False
+        group, over = self.env_runner_group, False
+        if group.num_remote_env_runners() == 0:
+            # Every decision may change the readout: nothing is sent from one object to the other meanwhile.
+            results = self.learner_group.foreach_learner(
+                lambda learner: learner.sweep(group.local_env_runner)
+            )
+            self.metrics.aggregate([result.get() for result in results], key=LEARNER_RESULTS)
+            self._sync()
+            return
         while not over:
-            group = self.env_runner_group
             fragments = group.foreach_env_runner(
                 lambda runner: runner.sample(),
-                local_env_runner=group.num_remote_env_runners() == 0,
+                local_env_runner=False,
                 timeout_seconds=_SAMPLE_SECONDS,
             )
             if not fragments:
@@ -286,6 +313,7 @@ class ESNQConfig(AlgorithmConfig):
         self.learner: dict[str, Any] = PAPER.to_dict()
         self.weight = 0.5
         self.seed = 0
+        self.learning_seed: int | None = None
         self.env_runner_cls = ESNQRunner
         self.num_env_runners = 0
         self.num_learners = 0
@@ -296,6 +324,11 @@ class ESNQConfig(AlgorithmConfig):
     def settings(self) -> LearnerSettings:
         """The settings of the learner."""
         return LearnerSettings.from_dict(self.learner)
+
+    @property
+    def own_seed(self) -> int:
+        """The seed of networks and sweeps."""
+        return int(self.seed or 0) if self.learning_seed is None else self.learning_seed
 
     def site(self, jobs: SiteJobs | JobsOf, model: SiteModel | None = None) -> ESNQConfig:
         """Set the jobs and the site.
@@ -318,6 +351,7 @@ class ESNQConfig(AlgorithmConfig):
         *,
         learner: Mapping[str, Any] | LearnerSettings | Any = NotProvided,
         weight: Any = NotProvided,
+        learning_seed: Any = NotProvided,
         **options: Any,
     ) -> ESNQConfig:
         """Set how to learn.
@@ -328,6 +362,8 @@ class ESNQConfig(AlgorithmConfig):
             Settings of `LearnerSettings` by name; the others stay as they are. Tune can choose them.
         weight
             λ of the reward.
+        learning_seed
+            The seed of networks and sweeps, of up to 62 bits; by default that of `debugging`, of 32 bits.
         **options
             RLlib's own options.
         """
@@ -337,6 +373,8 @@ class ESNQConfig(AlgorithmConfig):
             self.learner = {**self.learner, **settings}
         if weight is not NotProvided:
             self.weight = weight
+        if learning_seed is not NotProvided:
+            self.learning_seed = learning_seed
         return self
 
     def validate(self) -> None:
@@ -359,7 +397,7 @@ class ESNQConfig(AlgorithmConfig):
         """Return the specification of the module."""
         settings = self.settings
         shared = shared_inputs(self._organisations, self.site_model.elastic, settings.inputs)
-        network = {"settings": settings.to_dict(), "shared": shared.tolist(), "seed": self.seed}
+        network = {"settings": settings.to_dict(), "shared": shared.tolist(), "seed": self.own_seed}
         observations = gym.spaces.Box(-np.inf, np.inf, (len(shared),), np.float64)
         return RLModuleSpec(
             ESNQModule,

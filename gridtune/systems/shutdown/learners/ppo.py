@@ -109,6 +109,10 @@ class ShutdownPPO(Training):
     version: ClassVar[str] = "1"
     Parameters: ClassVar[type[SystemParameters]] = ShutdownPPOParameters
     objective: ClassVar[str] = "score_per_day"
+    changeable: ClassVar[tuple[str, ...]] = (
+        *("learning_rate", "entropy_weight", "entropy_decay", "gradient_norm", "gamma", "lam"),
+        *("minibatches", "steps"),
+    )
     metrics: ClassVar[Mapping[str, MetricInfo]] = {
         **_MEASURES,
         **{f"greedy_{name}": measure for name, measure in _MEASURES.items()},

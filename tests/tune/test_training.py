@@ -1,0 +1,149 @@
+"""`gridtune train`: one trial of Tune that goes on after a stop, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from ray.rllib.algorithms.algorithm import Algorithm
+
+from gridtune.errors import GridtuneError
+from gridtune.sweep import run_cell
+from gridtune.systems.responsive.learners.policy import load_policy as load_values
+from gridtune.systems.responsive.learners.rllib import policy_of
+from gridtune.tracking.store import connect
+from gridtune.training.checkpoints import load_policy, read_checkpoint
+from gridtune.training.rllib import network_of
+from gridtune.tune.training import train
+
+pytestmark = pytest.mark.integration
+
+TINY = {
+    "trace": "orion_days",
+    "cluster": "orion",
+    "first": 30,
+    "environments": 2,
+    "steps": 48,
+    "minibatches": 2,
+    "validate_every": 1,
+}
+
+
+def weights_of(checkpoint: Path):
+    algorithm = Algorithm.from_checkpoint(str(checkpoint.resolve()))
+    try:
+        return network_of(algorithm).state_dict()
+    finally:
+        algorithm.stop()
+
+
+def expect_same(one: Path, other: Path) -> None:
+    """Compare two folders of trainings: curve, best policy, weights of the last iteration."""
+    assert (one / "learning_curve.jsonl").read_text() == (other / "learning_curve.jsonl").read_text()
+    for mine, theirs in (
+        (load_policy(one / "best.pt").state_dict(), load_policy(other / "best.pt").state_dict()),
+        (weights_of(one / "checkpoint"), weights_of(other / "checkpoint")),
+    ):
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+
+
+def test_it_goes_on_where_it_stopped_is_tracked_and_plays(cluster, store_uri, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store_uri)
+    monkeypatch.setenv("GRIDTUNE_TRAININGS", str(tmp_path / "cells"))
+    halves, whole = tmp_path / "halves", tmp_path / "whole"
+    train("shutdown", {**TINY, "iterations": 1}, directory=halves)
+    (second,) = train("shutdown", {**TINY, "iterations": 2}, directory=halves)
+    train("shutdown", {**TINY, "iterations": 2}, directory=whole, tracking=False)
+    expect_same(halves, whole)
+    assert (second.began, len(second.curve)) == (1, 2)
+    # The same training as a cell of a sweep.
+    cell = run_cell("shutdown/ppo", {**TINY, "iterations": 2}).outcome
+    assert cell.metrics["score_per_day"] == second.curve[-1]["score_per_day"]
+    # Tracked as one run, whose id is a policy.
+    assert second.tracking is not None
+    run = connect(store_uri).get_run(second.tracking.run_id)
+    assert (run.info.run_name, run.info.status, run.data.params["cluster"]) == ("halves", "FINISHED", "orion")
+    history = connect(store_uri).get_metric_history(second.tracking.run_id, "score_per_day")
+    assert [point.step for point in history] == [1, 2]
+    days = {"trace": "orion_days", "cluster": "orion", "first": 2, "policy": "ppo"}
+    played = [
+        run_cell("shutdown", {**days, "checkpoint": str(place)}).outcome.metrics
+        for place in (halves, halves / "best.pt", halves / "checkpoint", second.tracking.run_id)
+    ]
+    assert played[0] == played[1] == played[2] == played[3]
+    best = max(point["score_per_day"] for point in second.curve)
+    assert read_checkpoint(halves / "best.pt").notes["score_per_day"] == best
+    # What belongs to another training is refused, and what is done already is not done again.
+    with pytest.raises(GridtuneError, match="another training here, with another learning_rate"):
+        train("shutdown", {**TINY, "learning_rate": 0.1}, directory=halves, tracking=False)
+    (again,) = train("shutdown", {**TINY, "iterations": 2}, directory=halves, tracking=False)
+    assert (again.began, len(again.curve)) == (2, 2)
+
+
+def test_values_of_a_grid_site_are_those_of_its_cells(cluster, tmp_path) -> None:
+    jobs = {"trace": "egee", "first": 240}
+    parameters = {**jobs, "neurons": 10, "held_out": 0, "iterations": 2}
+    (trained,) = train("responsive", parameters, directory=tmp_path, tracking=False)
+    algorithm = Algorithm.from_checkpoint(str(trained.checkpoint.resolve()))
+    policy_of(algorithm).save(tmp_path / "last.npz")
+    algorithm.stop()
+    learned = run_cell("responsive", {**jobs, "neurons": 10, "policy": "esn-sarsa", "sweeps": 1}).outcome
+    played = run_cell(
+        "responsive", {**jobs, "policy": "learned", "checkpoint": str(tmp_path / "last.npz")}
+    ).outcome
+    assert played.metrics == learned.metrics
+    assert np.isfinite(load_values(tmp_path / "best.npz").arrays.readout).all()
+
+
+@pytest.mark.slow
+def test_a_killed_training_ends_as_one_that_was_not(tmp_path) -> None:
+    iterations = 12
+    parameters = [f"{name}={value}" for name, value in TINY.items()]
+    command = [sys.executable, "-m", "gridtune", "train", "shutdown", *parameters, "--no-track", "--json"]
+    command += ["--iterations", str(iterations), "--out"]
+    process = subprocess.Popen([*command, str(tmp_path / "killed")], stdout=subprocess.PIPE)
+    end = time.monotonic() + 300
+    while len(list((tmp_path / "killed").glob("tune/seed-0/checkpoint_*/training.json"))) < 2:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    environment = {**os.environ}
+    second = subprocess.run(
+        [*command, str(tmp_path / "killed")], env=environment, capture_output=True, check=True
+    )
+    report = json.loads(second.stdout)
+    assert 1 <= report["resumed_from"] < iterations
+    subprocess.run([*command, str(tmp_path / "whole")], env=environment, capture_output=True, check=True)
+    expect_same(tmp_path / "killed", tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("system", "parameters", "fault"),
+    [
+        ("shutdwn", {}, "no system is named 'shutdwn'"),
+        ("dispatch", {}, "has no training"),
+        ("shutdown/dqn", {}, "shutdown has no training 'dqn'"),
+        ("shutdown", {**TINY, "learning_rat": 1}, "learning_rat"),
+        ("shutdown", {**TINY, "first": 5}, "too few to hold out"),
+    ],
+)
+def test_faults_are_found_before_anything_starts(system, parameters, fault, tmp_path) -> None:
+    with pytest.raises(GridtuneError, match=fault):
+        train(system, parameters, directory=tmp_path / "new", tracking=False)
+    assert not list(tmp_path.rglob("learning_curve.jsonl"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_is_refused_where_there_is_none(tmp_path) -> None:
+    with pytest.raises(GridtuneError, match="no GPU that torch can use"):
+        train("shutdown", {**TINY, "device": "cuda"}, directory=tmp_path, tracking=False)
