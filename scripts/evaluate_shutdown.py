@@ -20,6 +20,7 @@ from gridtune.systems.shutdown.metrics import combine_days, measure_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.system import CLUSTERS
+from gridtune.systems.shutdown.trained import find_policy
 from gridtune.training.checkpoints import load_policy
 
 RULES = {
@@ -47,7 +48,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("trace", help="the days: a folder or archive of logs, or the name of a bundled trace")
-    parser.add_argument("--checkpoint", required=True, help="file of a policy, or the name of a bundled one")
+    parser.add_argument("--checkpoint", required=True, help="a policy, as `checkpoint=` takes it")
     parser.add_argument("--cluster", choices=CLUSTERS, default="taurus", help="cluster (taurus)")
     parser.add_argument("--subset", choices=("all", "train", "test"), default="test", help="days (test)")
     parser.add_argument("--repeats", type=int, default=4, help="repeats with sampled actions (4)")
@@ -61,7 +62,7 @@ def main() -> None:
     options = arguments()
     torch.set_num_threads(1)
     days = read_training_days(options.trace, options.subset)
-    platform, network = Platform(*CLUSTERS[options.cluster]), load_policy(options.checkpoint)
+    platform, network = Platform(*CLUSTERS[options.cluster]), load_policy(find_policy(options.checkpoint))
 
     def measured(**rule: Any) -> dict[str, Any]:
         outcome, _ = replay(days, platform, tau=options.tau, **rule)
