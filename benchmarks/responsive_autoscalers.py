@@ -1,6 +1,6 @@
 """Which pool and which order give an elastic site most responsiveness for its cost, judged on later data.
 
-    python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 32] [--keep FOLDER]
+    python -m benchmarks.responsive_autoscalers [--sites 12 29 …] [--trials 24] [--keep FOLDER]
 
 Fifteen sites of LCG-2005 with at least 1,500 jobs and 8 running jobs on average, with as many cores to begin
 with as make their load 0.56; and, with --weeks FILE, the AuverGrid site on 84 cores. The second half of each
@@ -288,7 +288,7 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--sites", type=int, nargs="*", default=sorted(SITES), help="partitions (all)")
     parser.add_argument("--weeks", help="the archive of AuverGrid's weeks")
-    parser.add_argument("--trials", type=int, default=32, help="configurations of each rule (32)")
+    parser.add_argument("--trials", type=int, default=24, help="configurations of each rule (24)")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no site after this many seconds")
     parser.add_argument("--figure", type=Path, help="draw W against cost here")
     parser.add_argument("--keep", type=Path, default=Path("results/responsive_autoscalers"))
