@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.core.style import MARKERS, figure, head, save, series_colours
+from gridtune.core.style import MARKERS, figure, save, series_colours
 from gridtune.sweep import run_space
 from gridtune.systems.responsive.learners.playing import play
 from gridtune.systems.responsive.learners.training import train
@@ -57,8 +57,6 @@ RULES = ("demand", "work", "keda", "slurm", "hpa")
 #: The largest cost over work that is compared, and what is: [over sites], W also [over days].
 DEAREST = 3.0
 COMPARED = ("responsiveness_mean", "interactive_wait_p95")
-#: Fewest sites that a mean in the figure is over.
-LEAST_SITES = 6
 DAY = 86_400
 
 
@@ -257,30 +255,24 @@ def compare(sites: list[dict[str, Any]], one: str, other: str, metric: str) -> s
 
 
 def draw(sites: list[dict[str, Any]], path: Path) -> None:
-    """Draw mean W against cost, over the sites where every pool has that cost."""
-    names = [f"{pool} | fair_index" for pool in (*RULES, "learned", "best rule")]
-    colours = series_colours(names)
-    lines: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-    for cost in np.arange(1.1, 3.0, 0.05):
-        values = np.array(
-            [
-                [at_cost(site["results"][name], cost, "responsiveness_mean")[0] for name in names]
-                for site in sites
-            ]
-        )
-        there = ~np.isnan(values).any(axis=1)
-        if there.sum() >= LEAST_SITES:
-            for name, mean in zip(names, values[there].mean(axis=0), strict=True):
-                lines[name].append((float(cost), float(mean)))
-    with figure(8.5, 4.6) as (drawing, axes):
-        for number, (name, points) in enumerate(lines.items()):
-            axes.plot(
-                *np.array(points).T, color=colours[name], marker=MARKERS[number], markersize=4, label=name
-            )
-        axes.set_xlabel("cost / work of the jobs")
-        axes.set_ylabel("mean W over all jobs")
-        head(axes, "Responsiveness against cost, on later data", f"means over at least {LEAST_SITES} sites")
-        drawing.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
+    """Draw W against cost of each pool, under the same order, on the first six sites."""
+    pools = (*RULES, "learned")
+    colours = series_colours(list(pools))
+    with figure(11, 6.4, 2, ncols=3, sharey=True) as (drawing, axes):
+        for panel, site in zip(axes.flat, sites, strict=False):
+            for number, pool in enumerate(pools):
+                points = site["results"][f"{pool} | fair_index"]
+                line = np.array(sorted((point["cost"], point["responsiveness_mean"]) for point in points))
+                look = {"color": colours[pool], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
+                panel.plot(*line.T, label=pool, **look)
+            panel.set_title(site["site"].replace("lcg_", "LCG site "))
+            panel.set_xlim(1, DEAREST)
+            panel.set_ylim(0.6, 1.01)
+        for panel in axes[1]:
+            panel.set_xlabel("cost / work of the jobs")
+        for panel in axes[:, 0]:
+            panel.set_ylabel("mean W")
+        drawing.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper")
         save(drawing, path)
 
 
