@@ -325,6 +325,7 @@ def report(sites: list[dict[str, Any]]) -> None:
         (f"learned | {LEARNED_ORDER}", "best rule | fair_index"),
         ("learned | fair_index", "best rule | fair_index"),
         *(("learned | fair_index", f"{pool} | fair_index") for pool in (*RULES, "static")),
+        *(("demand | fair_index", f"{pool} | fair_index") for pool in (*RULES[1:], "static", "best rule")),
         *((f"demand | {LEARNED_ORDER}", f"demand | {order}") for order in ORDERS),
     ]
     rows = [
