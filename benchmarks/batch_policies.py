@@ -17,6 +17,7 @@ import gridtune as gt
 from benchmarks.measure import arguments, print_table
 from gridtune.batch.environment import read_jobs
 from gridtune.batch.simulator.decisions.batch import DecisionBatch
+from gridtune.batch.simulator.decisions.observing import ROW, STATE
 from gridtune.statistics import paired_difference
 from gridtune.systems.batch.learners.playing import ENVIRONMENT, play_windows
 from gridtune.tracking.checkpoints import find_policy
@@ -31,11 +32,26 @@ RULES = {
     "fcfs, exact walltimes": {"walltime": "exact"},
     "fcfs, no backfilling": {"backfill": "none"},
 }
+#: Rules without reservations, by the feature that is least in the job that starts.
+FIRST_FIT = {"first fit": 0, "first fit, shortest": 2, "first fit, smallest": 3}
 
 
 def by_rule(log, first, jobs, rules):
     """Return the schedules of all windows under a rule."""
     return [gt.simulate(log.take(slice(row, row + jobs)), **rules) for row in first.tolist()]
+
+
+def by_first_fit(log, first, jobs, column):
+    """Return the schedules of all windows if whatever fits starts, without a reservation for the oldest job.
+
+    Of the jobs that fit, the first in the queue starts (column 0), or the one with the least feature.
+    """
+    machines = DecisionBatch(log, count=len(first), jobs=jobs, mode="backfill", protect=False)
+    machines.begin(np.ones(len(first), np.bool_), first)
+    while not machines.over.all():
+        rows = machines.observed[:, STATE:].reshape(len(first), -1, ROW)[:, :-1]
+        machines.step(np.where(rows[..., 0] > 0, rows[..., column], np.inf).argmin(1), ~machines.over)
+    return [machines.schedule(index) for index in range(len(first))]
 
 
 def by_policy(log, first, jobs, place):
@@ -61,6 +77,8 @@ def main() -> None:
     jobs = min(options.jobs, len(log) // options.windows)
     first = np.arange(options.windows) * (len(log) // options.windows)
     schedules = {name: by_rule(log, first, jobs, rules) for name, rules in RULES.items()}
+    for name, column in FIRST_FIT.items():
+        schedules[name] = by_first_fit(log, first, jobs, column)
     for place in options.policy:
         schedules[f"trained: {Path(place).name}"] = by_policy(log, first, jobs, place)
     values = {
