@@ -9,7 +9,7 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.sweep.blocks import Block, BlockQueue
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.tuning.lockstep import LockstepSearch, Record, directions_of
-from gridtune.sweep.tuning.schedulers import SearchTrial
+from gridtune.sweep.tuning.trials import SearchTrial
 
 __all__ = ["AdaptiveQueue", "differing_text", "directions_of"]
 

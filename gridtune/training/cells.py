@@ -21,14 +21,14 @@ import torch
 
 from gridtune.core.cells import content_id
 from gridtune.core.system import Outcome, WorkloadLoader
+from gridtune.training.contract import TRAININGS_VARIABLE, TrainingContract, TrainingParameters
 from gridtune.training.run import Point, TrainingRun, is_complete, read_state, training_identity
-from gridtune.training.system import TRAININGS_VARIABLE, Training, TrainingParameters
 
 __all__ = ["train_cell"]
 
 
 def train_cell(
-    training: Training, parameters: TrainingParameters, *, seed: int, load: WorkloadLoader
+    training: TrainingContract, parameters: TrainingParameters, *, seed: int, load: WorkloadLoader
 ) -> Outcome:
     """Train up to the last iteration, or read what an earlier cell has found."""
     done = _trained(training, parameters, seed, load)
@@ -40,7 +40,9 @@ def train_cell(
     return Outcome(metrics, {"learning_curve": columns})
 
 
-def _trained(training: Training, parameters: TrainingParameters, seed: int, load: WorkloadLoader) -> Path:
+def _trained(
+    training: TrainingContract, parameters: TrainingParameters, seed: int, load: WorkloadLoader
+) -> Path:
     """Return the checkpoint of a training at its last iteration, which is trained unless it is there."""
     folder = _folder(training, parameters, seed, load)
     done = folder / f"{parameters.iterations:06d}"
@@ -56,7 +58,7 @@ def _trained(training: Training, parameters: TrainingParameters, seed: int, load
 
 
 def _train(
-    training: Training,
+    training: TrainingContract,
     parameters: TrainingParameters,
     seed: int,
     load: WorkloadLoader,
@@ -109,7 +111,9 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted(place for place in folder.glob("[0-9]*") if is_complete(place))
 
 
-def _folder(training: Training, parameters: TrainingParameters, seed: int, load: WorkloadLoader) -> Path:
+def _folder(
+    training: TrainingContract, parameters: TrainingParameters, seed: int, load: WorkloadLoader
+) -> Path:
     """Return the folder of the training's checkpoints: the same for every number of iterations."""
     checksums = [load(reference).checksum for reference in training.traces(parameters)]
     name = content_id(training_identity(training, parameters, seed, checksums))

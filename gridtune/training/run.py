@@ -23,7 +23,7 @@ from gridtune.core.cells import finite_json
 from gridtune.core.system import WorkloadLoader
 from gridtune.core.user_code import code_of
 from gridtune.errors import PolicyError
-from gridtune.training.system import Training, TrainingParameters
+from gridtune.training.contract import TrainingContract, TrainingParameters
 
 __all__ = [
     "STATE_FILE",
@@ -64,7 +64,7 @@ class TrainingRun:
     """
 
     def __init__(
-        self, training: Training, parameters: TrainingParameters, *, seed: int, load: WorkloadLoader
+        self, training: TrainingContract, parameters: TrainingParameters, *, seed: int, load: WorkloadLoader
     ) -> None:
         require_device(parameters.device)
         silence_rllib()
@@ -151,7 +151,7 @@ class TrainingRun:
 
 
 def training_identity(
-    training: Training, parameters: TrainingParameters, seed: int, checksums: Iterable[str]
+    training: TrainingContract, parameters: TrainingParameters, seed: int, checksums: Iterable[str]
 ) -> dict[str, Any]:
     """Return what identifies a training, whatever its number of iterations, as JSON has it.
 

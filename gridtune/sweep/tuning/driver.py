@@ -17,7 +17,7 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import Block
 from gridtune.sweep.driver import Busy, Sink, death_text, too_many_deaths, trials_at_once
-from gridtune.sweep.tuning.schedulers import SearchTrial
+from gridtune.sweep.tuning.trials import SearchTrial
 
 __all__ = ["Action", "Assignment", "SearchDriver"]
 

@@ -25,14 +25,8 @@ from gridtune.sweep.dimensions import Point
 from gridtune.sweep.plan import Planner, space_points
 from gridtune.sweep.space import SearchSpace
 from gridtune.sweep.tuning.proposals import Evaluation, Proposer
-from gridtune.sweep.tuning.schedulers import (
-    TIME,
-    Scheduler,
-    SearchTrial,
-    new_scheduler,
-    proposals_at_once,
-    step_times,
-)
+from gridtune.sweep.tuning.schedulers import new_scheduler, proposals_at_once, step_times
+from gridtune.sweep.tuning.trials import TIME, Scheduler, SearchTrial
 from gridtune.training.history import HISTORY, with_segment
 
 __all__ = ["LockstepSearch", "directions_of"]

@@ -19,7 +19,7 @@ from ray.tune.schedulers import PopulationBasedTraining
 from gridtune.core.cells import content_id
 from gridtune.sweep.space import Dimension, SearchSpace
 from gridtune.sweep.strategies import Population
-from gridtune.sweep.tuning.schedulers import Controller, SearchTrial
+from gridtune.sweep.tuning.trials import Controller, SearchTrial
 
 __all__ = ["PopulationScheduler", "PopulationSearch"]
 
