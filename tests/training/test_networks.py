@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
+from gridtune.batch.simulator.decisions.observing import ROW, STATE
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
 from gridtune.systems.shutdown.simulator.effects import PER_ACTION
 from gridtune.training.networks import FRAMES, NETWORKS, make_network
 
 FEATURES, ACTIONS, STEPS, EPISODES = 5, 3, 60, 4
-#: What a network of effects needs to be shown.
+#: Numbers that a network of effects needs to be shown, and one of candidates.
 EFFECTS = EffectNetwork.state_features + ACTIONS * PER_ACTION
+SHOWN = {"effects": EFFECTS, "candidates": STATE + ACTIONS * ROW}
 
 
 def run_of(network, seed=0, begin_at=0):
@@ -36,7 +38,7 @@ def one_by_one(network, observations, begins):
 
 
 def some(kind):
-    return make_network(kind, EFFECTS if kind == "effects" else FEATURES, ACTIONS, seed=1)
+    return make_network(kind, SHOWN.get(kind, FEATURES), ACTIONS, seed=1)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -143,7 +145,7 @@ def test_a_seed_draws_the_same_weights_and_leaves_torch_s_own_numbers_alone() ->
 
 
 def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(PolicyError, match="one of effects, mlp, paper, recurrent"):
+    with pytest.raises(PolicyError, match="one of candidates, effects, mlp, paper, recurrent"):
         make_network("lstm", FEATURES, ACTIONS)
     with pytest.raises(PolicyError, match="cannot learn from 4 decisions"):
         make_network("mlp", FEATURES, ACTIONS, sequence=4)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.accounts import service_of, total_service
 from gridtune.systems.responsive.simulator.estimates import PRIOR_WEIGHT, class_estimate, fill_expected
@@ -117,6 +119,10 @@ def _score(rule, expected, interactive, submit, now, patience):
     return now - submit + 1e9 * (1.0 - interactive)
 
 
+#: Scores are compared in steps of 1e-9.
+SCORE_STEPS = 1e9
+
+
 @kernel()
 def _by_organisation(site, rule):
     """Return the waiting job with the least score of a rule that expects run times by VO and class."""
@@ -134,6 +140,8 @@ def _by_organisation(site, rule):
             score = -_expected_loss(site, vo, kind, wait)
         else:
             score = -_weighted_sum(site, vo, kind, expected, wait, total)
+        # Equal scores that were summed in another order differ in their last bits.
+        score = np.floor(score * SCORE_STEPS + 0.5)
         if score < least:
             best, least = place, score
     return best

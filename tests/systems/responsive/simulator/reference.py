@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 __all__ = ["ReferenceJob", "ReferenceSite", "reference_choice"]
 
 
@@ -266,6 +268,8 @@ def reference_choice(site: ReferenceSite, rule: str, patience: float = 1.0) -> i
         "capped_fcfs": lambda job: float(running_of(job) >= site.cap),
     }
     values = [scores[rule](job) for job in site.waiting]
+    if rule in ("fair_index", "gittins", "linear"):
+        values = [float(np.floor(value * 1e9 + 0.5)) for value in values]
     if rule == "capped_fcfs" and min(values) > 0:
         return -1
     return values.index(min(values))
