@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ pytestmark = pytest.mark.integration
 CELLS, NAP = 400, 0.05
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """Let what the test starts heed Ctrl-C: in the background it would inherit that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 @pytest.mark.timeout(900)
 def test_an_interrupted_sweep_says_what_is_kept(tmp_path: Path) -> None:
     out, path = tmp_path / "out", tmp_path / "space.yaml"
