@@ -78,7 +78,11 @@ GUESSED = {
     help="Seed of random orders and noise.",
 )
 @click.option("--plugin", "plugins", multiple=True, help="Python file with queue orders of your own.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the schedule as Parquet.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto).",
+)
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -98,7 +102,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
     Examples:
       gridtune simulate traces/quickstart.swf.gz
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
-      gridtune simulate kth-sp2 --first 200 --gantt kth.png
+      gridtune simulate kth-sp2 --first 200 --gantt kth.png --out perfetto.json
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
       gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
@@ -108,6 +112,8 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
     for name in ("plot", "gantt"):
         if options[name] is not None:
             _check_figure(name, options[name])
+    if options["out"] is not None:
+        _check_schedule_file(options["out"])
     for plugin in plugins:
         load_plugin(plugin)
     workload, cleaning = _workload(log, options)
@@ -116,7 +122,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
 
     metrics = evaluate(schedule)
     if options["out"] is not None:
-        _write(schedule, options["out"])
+        schedule.save(options["out"])
     if options["plot"] is not None:
         from gridtune.core.schedule_plots import LoadCurves, plot_load
 
@@ -142,6 +148,13 @@ def _check_figure(option: str, path: Path) -> None:
         raise click.BadParameter(
             f"{path}: a figure cannot have {name}; give .png, .svg or .pdf", param_hint=f"--{option}"
         )
+
+
+def _check_schedule_file(path: Path) -> None:
+    """Refuse a suffix that no schedule is written as, before anything is simulated."""
+    from gridtune.core.schedule_files import check_suffix
+
+    check_suffix(path)
 
 
 def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, int]]:
@@ -197,15 +210,6 @@ def _notice_after_wait(text: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _write(schedule: Schedule, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    pq.write_table(schedule.to_table(), partial, compression="zstd")
-    partial.replace(path)
 
 
 def _report(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -128,6 +130,18 @@ class Schedule:
             raise ScheduleError(f"no such kind of figure: {kind!r}", hint="one of load, gantt")
         curves = {name: LoadCurves.of_table(table, self.processors)}
         return Picture.of(lambda path: plot_load(curves, path, title=name))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule to a file: `.parquet`, `.csv` (Batsim, evalys) or `.json[.gz]` (Perfetto).
+
+        Raises
+        ------
+        ScheduleError
+            If the suffix is another, or the schedule is too large for a trace.
+        """
+        from gridtune.core.schedule_files import write_schedule  # noqa: PLC0415 (it needs this module)
+
+        write_schedule(self, Path(path))
 
     def _repr_html_(self) -> str:
         facts = {**self.settings, "processors": self.processors, "jobs": f"{len(self):,}"}

@@ -1,0 +1,201 @@
+"""Writes a schedule in the formats that other programs open.
+
+| suffix | format | opened by |
+| --- | --- | --- |
+| `.parquet` | a row per job, as `Schedule.to_table` | pandas, polars, DuckDB |
+| `.csv` | Batsim's `_jobs.csv` | Batsim's tools, evalys |
+| `.json`, `.json.gz` | Chrome's trace events | Perfetto (ui.perfetto.dev), chrome://tracing |
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from gridtune.core.allocation import allocate_processors
+from gridtune.core.step_function import StepFunction
+from gridtune.errors import ScheduleError
+
+if TYPE_CHECKING:
+    from gridtune.core.schedule import Schedule
+
+__all__ = ["SUFFIXES", "check_suffix", "write_schedule"]
+
+#: Bars of a trace; with more a browser is too slow to be of use.
+MOST_BARS = 500_000
+
+_MICROSECONDS = 1_000_000
+#: Names of Batsim's final states.
+_FINAL_STATES = {"completed": "COMPLETED_SUCCESSFULLY", "killed": "COMPLETED_WALLTIME_REACHED"}
+_BATSIM_COLUMNS = (
+    "job_id",
+    "workload_name",
+    "profile",
+    "submission_time",
+    "requested_number_of_resources",
+    "requested_time",
+    "success",
+    "final_state",
+    "starting_time",
+    "execution_time",
+    "finish_time",
+    "waiting_time",
+    "turnaround_time",
+    "stretch",
+    "allocated_resources",
+    "consumed_energy",
+    "metadata",
+)
+
+
+def write_schedule(schedule: Schedule, path: Path) -> None:
+    """Write a schedule in the format that the file's suffix names; completely or not at all.
+
+    Batsim's table and the trace say which processors each job had: the lowest that were free when it started,
+    since a schedule says only how many. Times are seconds after the workload's origin; the trace has them in
+    microseconds, as its format asks.
+
+    Raises
+    ------
+    ScheduleError
+        If nothing is written under such a suffix, or a trace would have more than 500,000 bars (one for each
+        job and processor).
+    """
+    write = _WRITERS[check_suffix(path)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            write(schedule, file)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_suffix(path: Path) -> str:
+    """Return the suffix that decides the format.
+
+    Raises
+    ------
+    ScheduleError
+        If nothing is written under it.
+    """
+    for suffix in SUFFIXES:
+        if path.name.lower().endswith(suffix):
+            return suffix
+    raise ScheduleError(
+        f"{path}: a schedule is not written as {path.suffix or 'a file without suffix'}",
+        hint=f"one of {', '.join(SUFFIXES)}",
+    )
+
+
+def _write_parquet(schedule: Schedule, file: IO[bytes]) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 (slow to import)
+
+    pq.write_table(schedule.to_table(), file, compression="zstd")
+
+
+def _write_batsim(schedule: Schedule, file: IO[bytes]) -> None:
+    jobs = schedule.to_table()
+    allocation = allocate_processors(jobs, schedule.processors)
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(_BATSIM_COLUMNS)
+    for row, ranges in zip(_rows(jobs), allocation, strict=True):
+        wait, run = row["wait_time"], row["end_time"] - row["start_time"]
+        rows.writerow(
+            (
+                row["job_id"],
+                schedule.workload.name,
+                row["job_id"],
+                row["submit_time"],
+                row["processors"],
+                row["walltime"],
+                int(row["state"] == "completed"),
+                _FINAL_STATES[row["state"]],
+                row["start_time"],
+                run,
+                row["end_time"],
+                wait,
+                wait + run,
+                (wait + run) / run if run else "",
+                " ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges),
+                "",
+                "",
+            )
+        )
+    text.flush()
+    text.detach()
+
+
+def _write_trace(schedule: Schedule, file: IO[bytes]) -> None:
+    bars = int(schedule.workload.processors.sum())
+    if bars > MOST_BARS:
+        raise ScheduleError(
+            f"a trace of this schedule would have {bars:,} bars, one for each job and processor",
+            hint=f"at most {MOST_BARS:,}: select jobs, by --first, Workload.first or Workload.window",
+        )
+    text = io.TextIOWrapper(file, encoding="utf-8")
+    text.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
+    text.write(",\n".join(json.dumps(event) for event in _trace_events(schedule)))
+    text.write("\n]}\n")
+    text.flush()
+    text.detach()
+
+
+def _write_packed_trace(schedule: Schedule, file: IO[bytes]) -> None:
+    # Without a time stamp and a name, so that equal schedules make equal files.
+    with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+        _write_trace(schedule, cast("IO[bytes]", packed))
+
+
+def _trace_events(schedule: Schedule) -> Iterator[dict[str, Any]]:
+    """Yield names, a bar for each job and processor, and curves of use and queue length."""
+    jobs = schedule.to_table()
+    yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": schedule.workload.name}}
+    for processor in range(schedule.processors):
+        name = {"name": f"processor {processor}"}
+        yield {"ph": "M", "pid": 1, "tid": processor + 1, "name": "thread_name", "args": name}
+    for row, ranges in zip(_rows(jobs), allocate_processors(jobs, schedule.processors), strict=True):
+        bar = {
+            "ph": "X",
+            "pid": 1,
+            "name": f"job {row['job_id']}",
+            "cat": row["state"],
+            "ts": row["start_time"] * _MICROSECONDS,
+            "dur": (row["end_time"] - row["start_time"]) * _MICROSECONDS,
+            "args": {name: row[name] for name in ("user", "processors", "wait_time", "walltime", "state")},
+        }
+        for first, last in ranges:
+            for processor in range(first, last + 1):
+                yield {**bar, "tid": processor + 1}
+    yield from _curve("processors in use", schedule.use)
+    yield from _curve("jobs waiting", schedule.queue_length)
+
+
+def _curve(name: str, function: StepFunction) -> Iterator[dict[str, Any]]:
+    for time, value in zip(function.times.tolist(), np.asarray(function.values).tolist(), strict=True):
+        yield {"ph": "C", "pid": 1, "name": name, "ts": time * _MICROSECONDS, "args": {"value": value}}
+
+
+def _rows(jobs: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in jobs.to_batches(max_chunksize=10_000):
+        yield from batch.to_pylist()
+
+
+_WRITERS: dict[str, Callable[[Schedule, IO[bytes]], None]] = {
+    ".parquet": _write_parquet,
+    ".csv": _write_batsim,
+    ".json": _write_trace,
+    ".json.gz": _write_packed_trace,
+}
+#: What a schedule can be written as, by the file's suffix.
+SUFFIXES = tuple(_WRITERS)
