@@ -1,6 +1,6 @@
 """How kernels are compiled, cached and fed.
 
-Two things numba does not do by itself:
+Three things numba does not do by itself:
 
 - Its cache on disk watches the file that defines a function, not the files of the helpers it calls, so an
   edited helper would leave its callers stale. `kernel` ties a function's cache to the source of its module
@@ -12,11 +12,15 @@ Two things numba does not do by itself:
   keeps nothing alive and checks no bounds. So the caller of a kernel allocates the arrays and keeps them
   until it returns; and where numba checks bounds (`NUMBA_BOUNDSCHECK=1`, one leg of the tests), `bare`
   returns the array itself.
+- It names each compiled function by its number in the process that compiles it, so machine code of two
+  processes can hold two functions of one name. Loaded together, both are the one loaded first: `np.argsort`
+  of 16 numbers used the comparison of `array.sort` and returned them unsorted. Numbers are random here.
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -26,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import carray, config, njit, types
 from numba.core import cgutils
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CacheImpl, UserWideCacheLocator
 from numba.extending import intrinsic
 
@@ -36,7 +41,11 @@ __all__ = ["array_at", "bare", "handles_of", "kernel", "section", "source_stamp"
 
 
 #: Part of every stamp: raise it when `kernel` compiles differently.
-_FORMAT = 1
+_FORMAT = 2
+
+
+# Each from the operating system, so that a forked process does not repeat its parent's.
+FunctionIdentity._unique_ids = iter(lambda: secrets.randbits(63), None)
 
 
 @cache

@@ -94,6 +94,35 @@ def test_an_index_of_classes_that_are_gone_is_left_aside(package: Path) -> None:
     assert results == [["42", "0"], ["42", "1"], ["42", "0"], ["42", "1"]]
 
 
+SORTS = """
+import numpy as np
+
+from gridtune.core.compiled import kernel
+
+
+@kernel()
+def sort(numbers):
+    numbers.sort()
+
+
+@kernel()
+def order(numbers):
+    return np.argsort(numbers)
+"""
+
+
+def test_machine_code_of_two_processes_does_not_share_names(package: Path) -> None:
+    """Both sorts have a helper `partition` of the same types, used from 16 numbers on."""
+    (package / "sorts.py").write_text(SORTS)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(package.parent), "PYTHONPATH": str(package.parent)}
+    numbers = "np.array([*range(7), 8, 7, *range(9, 16)])"
+    for call in ("order(numbers)", "sort(numbers)", "sort(numbers.copy()); print(*order(numbers))"):
+        code = f"import numpy as np; from stamped.sorts import *; numbers = {numbers}; {call}"
+        command = [sys.executable, "-B", "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(i) for i in (*range(7), 8, 7, *range(9, 16))]
+
+
 def test_a_systems_kernels_mind_the_core_and_no_other_system() -> None:
     index = kernels.next_decision._cache._cache_file._source_stamp
     assert index[-1] == source_stamp(kernels.__name__)
