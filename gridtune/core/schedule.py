@@ -131,17 +131,21 @@ class Schedule:
         curves = {name: LoadCurves.of_table(table, self.processors)}
         return Picture.of(lambda path: plot_load(curves, path, title=name))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the schedule to a file: `.parquet`, `.csv` (Batsim, evalys) or `.json[.gz]` (Perfetto).
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the schedule to a file, and return its path.
+
+        By its suffix it is Parquet (`.parquet`), Batsim's table (`.csv`) or a trace for Perfetto (`.json`,
+        `.json.gz`).
 
         Raises
         ------
         ScheduleError
             If the suffix is another, or the schedule is too large for a trace.
         """
-        from gridtune.core.schedule_files import write_schedule  # noqa: PLC0415 (it needs this module)
+        from gridtune.core.schedule_files import write_schedule  # noqa: PLC0415 (pyarrow)
 
-        write_schedule(self, Path(path))
+        write_schedule(self.to_table(), self.processors, Path(path), name=self.workload.name)
+        return Path(path)
 
     def _repr_html_(self) -> str:
         facts = {**self.settings, "processors": self.processors, "jobs": f"{len(self):,}"}

@@ -15,17 +15,14 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from gridtune.core.allocation import allocate_processors
-from gridtune.core.step_function import StepFunction
+from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
-
-if TYPE_CHECKING:
-    from gridtune.core.schedule import Schedule
 
 __all__ = ["SUFFIXES", "check_suffix", "write_schedule"]
 
@@ -56,12 +53,23 @@ _BATSIM_COLUMNS = (
 )
 
 
-def write_schedule(schedule: Schedule, path: Path) -> None:
+def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) -> None:
     """Write a schedule in the format that the file's suffix names; completely or not at all.
 
     Batsim's table and the trace say which processors each job had: the lowest that were free when it started,
-    since a schedule says only how many. Times are seconds after the workload's origin; the trace has them in
+    since a schedule says only how many. Times are seconds on the workload's clock; the trace has them in
     microseconds, as its format asks.
+
+    Parameters
+    ----------
+    jobs
+        A row per job (see `Schedule.to_table`).
+    processors
+        The machine's size.
+    path
+        The file.
+    name
+        The workload's.
 
     Raises
     ------
@@ -74,7 +82,7 @@ def write_schedule(schedule: Schedule, path: Path) -> None:
     partial = path.with_name(f".{path.name}.partial")
     try:
         with partial.open("wb") as file:
-            write(schedule, file)
+            write(jobs, processors, name, file)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -97,15 +105,14 @@ def check_suffix(path: Path) -> str:
     )
 
 
-def _write_parquet(schedule: Schedule, file: IO[bytes]) -> None:
+def _write_parquet(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415 (slow to import)
 
-    pq.write_table(schedule.to_table(), file, compression="zstd")
+    pq.write_table(jobs, file, compression="zstd")
 
 
-def _write_batsim(schedule: Schedule, file: IO[bytes]) -> None:
-    jobs = schedule.to_table()
-    allocation = allocate_processors(jobs, schedule.processors)
+def _write_batsim(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
+    allocation = allocate_processors(jobs, processors)
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(_BATSIM_COLUMNS)
@@ -114,7 +121,7 @@ def _write_batsim(schedule: Schedule, file: IO[bytes]) -> None:
         rows.writerow(
             (
                 row["job_id"],
-                schedule.workload.name,
+                name,
                 row["job_id"],
                 row["submit_time"],
                 row["processors"],
@@ -136,8 +143,8 @@ def _write_batsim(schedule: Schedule, file: IO[bytes]) -> None:
     text.detach()
 
 
-def _write_trace(schedule: Schedule, file: IO[bytes]) -> None:
-    bars = int(schedule.workload.processors.sum())
+def _write_trace(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
+    bars = int(jobs["processors"].to_numpy().sum())
     if bars > MOST_BARS:
         raise ScheduleError(
             f"a trace of this schedule would have {bars:,} bars, one for each job and processor",
@@ -145,26 +152,25 @@ def _write_trace(schedule: Schedule, file: IO[bytes]) -> None:
         )
     text = io.TextIOWrapper(file, encoding="utf-8")
     text.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-    text.write(",\n".join(json.dumps(event) for event in _trace_events(schedule)))
+    text.write(",\n".join(json.dumps(event) for event in _trace_events(jobs, processors, name)))
     text.write("\n]}\n")
     text.flush()
     text.detach()
 
 
-def _write_packed_trace(schedule: Schedule, file: IO[bytes]) -> None:
+def _write_packed_trace(jobs: pa.Table, processors: int, name: str, file: IO[bytes]) -> None:
     # Without a time stamp and a name, so that equal schedules make equal files.
     with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
-        _write_trace(schedule, cast("IO[bytes]", packed))
+        _write_trace(jobs, processors, name, cast("IO[bytes]", packed))
 
 
-def _trace_events(schedule: Schedule) -> Iterator[dict[str, Any]]:
+def _trace_events(jobs: pa.Table, processors: int, name: str) -> Iterator[dict[str, Any]]:
     """Yield names, a bar for each job and processor, and curves of use and queue length."""
-    jobs = schedule.to_table()
-    yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": schedule.workload.name}}
-    for processor in range(schedule.processors):
-        name = {"name": f"processor {processor}"}
-        yield {"ph": "M", "pid": 1, "tid": processor + 1, "name": "thread_name", "args": name}
-    for row, ranges in zip(_rows(jobs), allocate_processors(jobs, schedule.processors), strict=True):
+    yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": name}}
+    for processor in range(processors):
+        title = {"name": f"processor {processor}"}
+        yield {"ph": "M", "pid": 1, "tid": processor + 1, "name": "thread_name", "args": title}
+    for row, ranges in zip(_rows(jobs), allocate_processors(jobs, processors), strict=True):
         bar = {
             "ph": "X",
             "pid": 1,
@@ -172,13 +178,14 @@ def _trace_events(schedule: Schedule) -> Iterator[dict[str, Any]]:
             "cat": row["state"],
             "ts": row["start_time"] * _MICROSECONDS,
             "dur": (row["end_time"] - row["start_time"]) * _MICROSECONDS,
-            "args": {name: row[name] for name in ("user", "processors", "wait_time", "walltime", "state")},
+            "args": {key: row[key] for key in ("user", "processors", "wait_time", "walltime", "state")},
         }
         for first, last in ranges:
             for processor in range(first, last + 1):
                 yield {**bar, "tid": processor + 1}
-    yield from _curve("processors in use", schedule.use)
-    yield from _curve("jobs waiting", schedule.queue_length)
+    submit, start, end = (jobs[f"{event}_time"].to_numpy() for event in ("submit", "start", "end"))
+    yield from _curve("processors in use", step_function(start, end, jobs["processors"].to_numpy()))
+    yield from _curve("jobs waiting", step_function(submit, start, np.ones(len(start), np.int64)))
 
 
 def _curve(name: str, function: StepFunction) -> Iterator[dict[str, Any]]:
@@ -191,7 +198,7 @@ def _rows(jobs: pa.Table) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-_WRITERS: dict[str, Callable[[Schedule, IO[bytes]], None]] = {
+_WRITERS: dict[str, Callable[[pa.Table, int, str, IO[bytes]], None]] = {
     ".parquet": _write_parquet,
     ".csv": _write_batsim,
     ".json": _write_trace,
