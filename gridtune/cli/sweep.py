@@ -6,13 +6,17 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from gridtune.cli.completing import complete_settings, complete_spaces
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.values import read_settings
+
+if TYPE_CHECKING:
+    from gridtune.study.run import Output
+    from gridtune.sweep.space import SearchSpace
 
 __all__ = ["sweep"]
 
@@ -57,6 +61,11 @@ RETRIED = frozenset({"failed", "timed_out", "lost"})
 )
 @click.option("--retry-failed", is_flag=True, hidden=True, help="The same as --retry all.")
 @click.option(
+    "--shard",
+    metavar="K/N",
+    help="Run only the K-th of N parts of the cells, into results/NAME/shards/K-of-N; see gridtune merge.",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Check the space, count its cells, those that are done and those that are missing; run nothing.",
@@ -75,6 +84,7 @@ def sweep(
     objective: str | None,
     retry: tuple[str, ...],
     retry_failed: bool,
+    shard: str | None,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
@@ -93,6 +103,7 @@ def sweep(
       gridtune sweep my_space.yaml --address head:6379 --tracking-uri http://mlflow:5000
       gridtune sweep my_space.yaml --retry failed --retry lost
       gridtune sweep my_space.yaml --set order=sjf --set order=saf --set replicates.windows=5
+      gridtune sweep my_space.yaml --shard 3/16
 
     \b
     --set NAME=VALUE is as if the file said so:
@@ -111,9 +122,18 @@ def sweep(
         checked = override(checked, read_settings(settings, "--set"), objective=objective)
     again = RETRIED if retry_failed or "all" in retry else frozenset(retry)
     if dry_run:
+        if shard is not None:
+            raise click.UsageError("--dry-run counts the cells of the whole space: leave --shard out.")
         from gridtune.cli.dry_run import dry_run as print_plan
 
         print_plan(checked, directory, retry=again, workers=workers, as_json=as_json)
+        return
+    if shard is not None:
+        if tracking_uri is not None:
+            raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune merge.")
+        options: dict[str, Any] = {"directory": directory, "address": address, "workers": workers}
+        options |= {"executor": executor, "retry_failed": again}
+        _run_shard(checked, shard, output="json" if as_json else "quiet" if quiet else "screen", **options)
         return
     from gridtune.study.finished import finished_answer
 
@@ -141,4 +161,22 @@ def sweep(
     if as_json:
         click.echo(json.dumps(study.as_dict(), allow_nan=False))
     if not study.complete:
+        sys.exit(EXIT_FAILED_CELLS)
+
+
+def _run_shard(checked: SearchSpace, text: str, *, output: Output, **options: Any) -> None:
+    from gridtune.study.shards import run_shard
+    from gridtune.sweep.shards import Shard
+
+    shard = Shard.parse(text)
+    result = run_shard(checked, shard, output=output, **options)
+    folder = result.path.parent
+    if output == "json":
+        numbers = {"shard": str(shard), "cells": len(result.results), "ran": result.ran, **result.counts}
+        click.echo(json.dumps({**numbers, "directory": str(folder)}))
+    elif output == "screen":
+        states = ", ".join(f"{count:,} {state}" for state, count in result.counts.items() if count)
+        click.echo(f"shard {shard}: {len(result.results):,} cells ({states or 'none'}) in {folder}")
+        click.echo(f"  when all {shard.count} are there: gridtune merge {folder.parent}/* --out FOLDER")
+    if not result.complete:
         sys.exit(EXIT_FAILED_CELLS)

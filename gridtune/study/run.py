@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gridtune.sweep.space import SearchSpace
     from gridtune.tracking.tracker import MlflowTracker
 
-__all__ = ["run_sweep"]
+__all__ = ["FactsWriter", "run_sweep"]
 
 #: What a study prints.
 Output = Literal["screen", "quiet", "json"]
@@ -104,12 +104,13 @@ def run_sweep(
     return study
 
 
-class _FactsWriter:
+class FactsWriter:
     """Writes what the sweep is about into its folder before the first cell runs."""
 
     facts: SweepFacts | None = None
 
     def started(self, plan: SweepPlan) -> None:
+        """Write it."""
         self.facts = SweepFacts.of(plan, command=_command())
         self.facts.write(plan.directory)
 
@@ -127,7 +128,7 @@ def _command() -> str:
 
 
 def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, **options: Any) -> Study:
-    writer = _FactsWriter()
+    writer = FactsWriter()
     said = StatusFile()
     observers: list[SweepObserver] = [writer, said, *([tracker] if tracker else []), progress]
 
@@ -135,35 +136,34 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
         said.stage(what, busy)
         progress.stage(what, busy)
 
-    status, end = "FAILED", ""
-    try:
-        sweep = run_space(space, observers=observers, stage=stage, **options)
-        if writer.facts is None:
-            raise SweepError("the sweep has not said what it is about")
-        stage("writing the report", 0)
-        summary = summarise(sweep.table, writer.facts)
-        if tracker:
-            # The runs are sent while the figures are drawn.
-            tracker.publish(summary, seconds=sweep.seconds)
-        study = write_study(sweep.path.parent, summary, sweep.results, sweep.table)
-        schedules = write_schedules(study.summary, study.results, study.directory / SCHEDULES)
-        study = replace(study, earlier=sweep.earlier, renaming=sweep.renaming, other_code=sweep.other_code)
-        study = with_page(study, schedules)
-        files = [*study.files, *schedule_paths(schedules, study.directory)]
-        # What an earlier space of the same name left would pass for this one's.
-        replace_derived(study.directory, files)
-        if tracker:
-            stage("tracking", 0)
-            tracker.store(artefacts(study, schedules))
-        status, end = "FINISHED" if study.complete else "FAILED", "finished"
-    except (KeyboardInterrupt, SystemExit):
-        status, end = "KILLED", "interrupted"
-        raise
-    except BaseException as fault:
-        end = str(fault) or type(fault).__name__
-        raise
-    finally:
-        # Whatever happened, no run of the tracking store is left as running.
-        outcome = tracker.close(status) if tracker else None
-        said.close(end)
+    status = "FAILED"
+    with said.ending():
+        try:
+            sweep = run_space(space, observers=observers, stage=stage, **options)
+            if writer.facts is None:
+                raise SweepError("the sweep has not said what it is about")
+            stage("writing the report", 0)
+            summary = summarise(sweep.table, writer.facts)
+            if tracker:
+                # The runs are sent while the figures are drawn.
+                tracker.publish(summary, seconds=sweep.seconds)
+            study = write_study(sweep.path.parent, summary, sweep.results, sweep.table)
+            schedules = write_schedules(study.summary, study.results, study.directory / SCHEDULES)
+            study = replace(
+                study, earlier=sweep.earlier, renaming=sweep.renaming, other_code=sweep.other_code
+            )
+            study = with_page(study, schedules)
+            files = [*study.files, *schedule_paths(schedules, study.directory)]
+            # What an earlier space of the same name left would pass for this one's.
+            replace_derived(study.directory, files)
+            if tracker:
+                stage("tracking", 0)
+                tracker.store(artefacts(study, schedules))
+            status = "FINISHED" if study.complete else "FAILED"
+        except (KeyboardInterrupt, SystemExit):
+            status = "KILLED"
+            raise
+        finally:
+            # Whatever happened, no run of the tracking store is left as running.
+            outcome = tracker.close(status) if tracker else None
     return replace(study, files=files, tracking=outcome, sweep=sweep)

@@ -14,7 +14,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -162,6 +162,19 @@ class StatusFile:
         if self._content:
             self._content["ended"] = how
             self._write()
+
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Say how the driver ended, by what ends this context."""
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):
+            self.close("interrupted")
+            raise
+        except BaseException as fault:
+            self.close(str(fault) or type(fault).__name__)
+            raise
+        self.close("finished")
 
     def _write(self) -> None:
         if not self._content:

@@ -30,6 +30,7 @@ from gridtune.sweep.racing import RaceQueue
 from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import results_table, write_table
 from gridtune.sweep.room import when_there_is_room
+from gridtune.sweep.shards import Shard, ShardFacts, check_divisible
 from gridtune.sweep.space import SearchSpace
 from gridtune.sweep.space_check import as_space, check_space
 from gridtune.sweep.warm import representatives
@@ -41,9 +42,10 @@ JOURNAL_NAME = "journal.jsonl"
 RESULTS_NAME = "results.parquet"
 
 
-def default_directory(space: SearchSpace) -> Path:
-    """Return where a sweep of this space keeps its journal and results by default."""
-    return Path("results") / space.name
+def default_directory(space: SearchSpace, shard: Shard | None = None) -> Path:
+    """Return where a sweep of this space, or one shard of it, keeps its journal and results by default."""
+    folder = Path("results") / space.name
+    return folder if shard is None else folder / "shards" / f"{shard.number}-of-{shard.count}"
 
 
 def space_cells(space: SearchSpace | Mapping[str, Any] | str | Path) -> list[Cell]:
@@ -66,6 +68,7 @@ def run_space(
     retry_failed: bool | Collection[str] = False,
     shuffle: int | None = None,
     executor: Executor | None = None,
+    shard: Shard | None = None,
 ) -> SweepResult:
     """Run what is left to run of a search space; write `results.parquet`.
 
@@ -97,11 +100,13 @@ def run_space(
         another in this process, without Ray. "auto": in this process while there are a few seconds of work,
         else on Ray; on Ray also with an address, with workers, or with a timeout. Results do not depend on
         it.
+    shard
+        Run only this part of the cells, by default in a folder of its own: `results/NAME/shards/3-of-16`.
 
     Returns
     -------
     SweepResult
-        All cells of the space with their results.
+        All cells of the space, or of its shard, with their results.
 
     Raises
     ------
@@ -117,7 +122,9 @@ def run_space(
     check_address(address)
     checked = as_space(space)
     system = check_space(checked)
-    folder = Path(directory) if directory is not None else default_directory(checked)
+    if shard is not None:
+        check_divisible(checked)
+    folder = Path(directory) if directory is not None else default_directory(checked, shard)
     check_writable(folder)
     runner = SweepExecutor(
         checked,
@@ -135,7 +142,7 @@ def run_space(
         if runner.executor == "ray" and not (folder / JOURNAL_NAME).exists():
             # It starts while the traces are read; a sweep that goes on may have nothing left to run.
             runner.start_ray()
-        return _run(checked, system, code, runner, observers, retry_failed, shuffle, began)
+        return _run(checked, system, code, runner, observers, retry_failed, shuffle, began, shard)
 
 
 def _run(
@@ -147,6 +154,7 @@ def _run(
     retry_failed: bool | Collection[str],
     shuffle: int | None,
     began: float,
+    shard: Shard | None,
 ) -> SweepResult:
     runner.stage("reading traces", 0)
     folder = runner.folder
@@ -154,6 +162,9 @@ def _run(
     cells = planner.cells()
     preflight(planner)
     check_room(folder)
+    if shard is not None:
+        ShardFacts.of(shard, cells).write(folder)
+        cells = shard.cells(cells)
 
     def on_full(message: str) -> None:
         warnings.warn(message, GridtuneWarning, stacklevel=2)

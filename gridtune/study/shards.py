@@ -1,0 +1,126 @@
+"""A sweep in shards: one part of its cells, and the whole that is put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gridtune.errors import SweepError
+from gridtune.report.facts import SweepFacts
+from gridtune.report.tables import report_console
+from gridtune.study.run import FactsWriter, run_sweep
+from gridtune.sweep.driver_status import StatusFile
+from gridtune.sweep.journal import read_journal
+from gridtune.sweep.progress import Progress
+from gridtune.sweep.run import JOURNAL_NAME, run_space, space_cells
+from gridtune.sweep.shards import Shard, merge_journals, missing_shards
+from gridtune.sweep.space import SearchSpace, parse_space
+from gridtune.sweep.space_check import check_space
+
+if TYPE_CHECKING:
+    from gridtune.study.run import Output
+    from gridtune.study.study import Study
+    from gridtune.sweep.observing import SweepResult
+
+__all__ = ["Merged", "merge_shards", "run_shard"]
+
+#: Keys of a space that decide nothing about its results.
+_ASIDE = ("resources", "description")
+
+
+def run_shard(
+    space: SearchSpace,
+    shard: Shard,
+    *,
+    output: Output = "screen",
+    retry_failed: bool | Collection[str] = False,
+    **options: Any,
+) -> SweepResult:
+    """Run one shard of a space, without ranking and tracking: they are the whole sweep's.
+
+    Parameters
+    ----------
+    space, shard
+        The space, and which part of its cells.
+    output
+        As in `run_sweep`.
+    retry_failed, options
+        As in `gridtune.sweep.run_space`.
+    """
+    said = StatusFile()
+    with Progress(report_console() if output == "screen" else None) as progress, said.ending():
+
+        def stage(what: str, busy: int) -> None:
+            said.stage(what, busy)
+            progress.stage(what, busy)
+
+        return run_space(
+            space,
+            shard=shard,
+            observers=[FactsWriter(), said, progress],
+            stage=stage,
+            retry_failed=retry_failed,
+            **options,
+        )
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of some folders of one sweep.
+
+    Attributes
+    ----------
+    directory
+        Where their journal is.
+    cells
+        Cells of the whole sweep.
+    missing
+        Cells that none of the folders has.
+    shards
+        The shards that none of the folders is, such as `3/16`.
+    source
+        The file of the search space; None if it was none.
+    study
+        The whole study; None where cells are missing.
+    """
+
+    directory: Path
+    cells: int
+    missing: int
+    shards: Sequence[str]
+    source: str | None
+    study: Study | None
+
+
+def merge_shards(folders: Sequence[Path], out: Path, **options: Any) -> Merged:
+    """Merge the journals of folders of one sweep; where no cell is missing, rank and track the whole.
+
+    Parameters
+    ----------
+    folders
+        Those of its shards; any folders of the same space will do.
+    out
+        The folder of the whole sweep. What it has already counts, too.
+    options
+        As in `run_sweep`: `tracking`, `tracking_uri`, `output`.
+
+    Raises
+    ------
+    SweepError
+        If the folders are of different sweeps, or contradict each other.
+    """
+    facts = [SweepFacts.read(folder) for folder in folders]
+    contents = [{key: value for key, value in one.space.items() if key not in _ASIDE} for one in facts]
+    for folder, content in zip(folders, contents, strict=True):
+        if content != contents[0]:
+            raise SweepError(f"is a sweep of another search space than {folders[0]}", path=folder)
+    space = parse_space(facts[0].space, path=None if facts[0].source is None else Path(facts[0].source))
+    check_space(space)
+    shards = missing_shards(folders)
+    ids = {cell.cell_id for cell in space_cells(space)}
+    merge_journals(folders, out)
+    missing = len(ids - read_journal(out / JOURNAL_NAME).keys())
+    study = None if missing else run_sweep(space, directory=out, **options)
+    return Merged(out, len(ids), missing, shards if missing else [], facts[0].source, study)

@@ -1,0 +1,226 @@
+"""Shards: a sweep's cells divided among processes that know nothing of each other, and put together again.
+
+Which cells are in a shard depends on their ids alone, so array jobs on any machines divide a space without
+talking to each other. Each shard is a folder with a journal; `merge_journals` makes one journal of several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from gridtune.core.cells import Cell, CellResult, finite_json
+from gridtune.errors import SweepError
+from gridtune.sweep.journal import Journal, read_journal, read_proposals
+from gridtune.sweep.space import SearchSpace
+
+__all__ = ["Shard", "ShardFacts", "check_divisible", "merge_journals", "missing_shards"]
+
+#: The file in a shard's folder.
+_FILE = "shard.json"
+_JOURNAL = "journal.jsonl"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One part of a sweep's cells.
+
+    Attributes
+    ----------
+    number
+        From 1 to `count`.
+    count
+        Parts in all.
+    """
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the shard that a text such as `3/16` names.
+
+        Raises
+        ------
+        SweepError
+            If it is none.
+        """
+        match = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise SweepError(
+                f"{text!r} is no shard", hint="the third of sixteen is 3/16; the first number counts from 1"
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def cells(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Return this shard's cells, in their order: sizes of shards differ by one at most.
+
+        Cells are dealt out in the order of their ids, which are hashes. So costly configurations and windows
+        are spread over all shards.
+        """
+        dealt = sorted({cell.cell_id for cell in cells})[self.number - 1 :: self.count]
+        own = set(dealt)
+        return [cell for cell in cells if cell.cell_id in own]
+
+
+@dataclass(frozen=True)
+class ShardFacts:
+    """What the folder of a shard says about the sweep that it is part of.
+
+    Attributes
+    ----------
+    shard
+        Such as `3/16`.
+    cells
+        Cells of the whole sweep.
+    digest
+        SHA-256 of the ids of all of them.
+    """
+
+    shard: str
+    cells: int
+    digest: str
+
+    @classmethod
+    def of(cls, shard: Shard, cells: Sequence[Cell]) -> Self:
+        """Return the facts of a shard of these cells."""
+        ids = sorted({cell.cell_id for cell in cells})
+        return cls(str(shard), len(ids), hashlib.sha256("\n".join(ids).encode()).hexdigest())
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Return what a folder says; None if it is no shard's."""
+        try:
+            return cls(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as fault:
+            raise SweepError(f"is not what a shard writes: {fault}", path=folder / _FILE) from None
+
+    def write(self, folder: Path) -> None:
+        """Leave the facts in a folder that is this shard's alone.
+
+        Raises
+        ------
+        SweepError
+            If the folder is another shard's.
+        """
+        earlier = ShardFacts.read(folder)
+        if earlier is not None and earlier.shard != self.shard:
+            raise SweepError(
+                f"this folder is that of shard {earlier.shard}, not of {self.shard}",
+                path=folder,
+                hint="give each shard a folder of its own",
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{_FILE}.draft"
+        draft.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        draft.replace(folder / _FILE)
+
+
+def check_divisible(space: SearchSpace) -> None:
+    """Refuse a space whose cells depend on each other's results.
+
+    Raises
+    ------
+    SweepError
+        If its strategy is a race or an adaptive search.
+    """
+    if space.strategy.adaptive is not None or space.strategy.race is not None:
+        raise SweepError(
+            "the strategy of this space decides by results which cells run next, so it cannot be divided",
+            field="strategy",
+            hint="run it on a Ray cluster instead: docs/clusters.md",
+        )
+
+
+def missing_shards(folders: Iterable[Path]) -> list[str]:
+    """Return the shards that are not among some folders; [] also where none of them is a shard's.
+
+    Raises
+    ------
+    SweepError
+        If they are shards of different divisions, or of different sweeps.
+    """
+    first: tuple[Path, ShardFacts] | None = None
+    numbers: set[int] = set()
+    for folder in folders:
+        facts = ShardFacts.read(folder)
+        if facts is None:
+            continue
+        shard = Shard.parse(facts.shard)
+        first = first or (folder, facts)
+        count = Shard.parse(first[1].shard).count
+        if shard.count != count:
+            message = f"is shard {shard}, but {first[0]} is one of {count}: they divide a sweep differently"
+            raise SweepError(message, path=folder, hint="leave one division out")
+        if facts.digest != first[1].digest:
+            raise SweepError(
+                f"is a shard of another sweep than {first[0]}: their cells differ "
+                f"({facts.cells:,} and {first[1].cells:,} in all)",
+                path=folder,
+                hint="did the space, a log, the code or gridtune's version change between them? "
+                "Run the older shards again",
+            )
+        numbers.add(shard.number)
+    if first is None:
+        return []
+    count = Shard.parse(first[1].shard).count
+    return [f"{number}/{count}" for number in range(1, count + 1) if number not in numbers]
+
+
+def merge_journals(folders: Sequence[Path], out: Path) -> int:
+    """Append to the journal in `out` what the journals of other folders have; return how many cells that is.
+
+    A result that is done counts before one that failed. Nothing is written if two results contradict.
+
+    Raises
+    ------
+    SweepError
+        If a folder has no journal, its sweep was adaptive, or two folders have different results of a cell.
+    """
+    origin: dict[str, Path] = {}
+    merged: dict[str, CellResult] = {}
+    for folder in [*folders, *([out] if (out / _JOURNAL).exists() else [])]:
+        path = folder / _JOURNAL
+        if not path.exists():
+            raise SweepError("no sweep is there", path=folder, hint="give the folders of shards")
+        if read_proposals(path):
+            raise SweepError("this sweep was adaptive, and cannot be merged with another", path=folder)
+        for cell_id, result in read_journal(path).items():
+            earlier = merged.get(cell_id)
+            if earlier is not None and {earlier.state, result.state} == {"done"}:
+                _check_same(earlier, origin[cell_id], result, folder)
+            if earlier is None or (earlier.state != "done" and result.state == "done"):
+                merged[cell_id], origin[cell_id] = result, folder
+    with Journal(out / _JOURNAL) as journal:
+        new = [result for cell_id, result in merged.items() if origin[cell_id] != out]
+        journal.append(new)
+    return len(new)
+
+
+def _check_same(first: CellResult, there: Path, second: CellResult, here: Path) -> None:
+    for name in dict.fromkeys([*first.metrics, *second.metrics]):
+        values = [finite_json(result.metrics.get(name)) for result in (first, second)]
+        if values[0] != values[1]:
+            raise SweepError(
+                f"the folders {there} and {here} contradict each other: {_text(second)} has {name} "
+                + " and ".join(map(str, values)),
+                hint=f"`gridtune rerun {second.cell_id} FOLDER` says which is right; leave the other out",
+            )
+
+
+def _text(result: CellResult) -> str:
+    parameters: Mapping[str, object] = result.configuration
+    values = ", ".join(f"{name}={value}" for name, value in parameters.items())
+    return (
+        f"the cell {result.cell_id} ({', '.join(filter(None, (result.workload, values, result.replicate)))})"
+    )
