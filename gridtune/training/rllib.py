@@ -86,7 +86,7 @@ class RolloutRunner(SingleAgentEnvRunner):
         self.num_env_steps_sampled_lifetime += self._increase_sampled_metrics(rollout.steps, ended)
         if ended:
             self._log_episode_metrics(rollout.steps / ended, rollout.mean_return, 0.0)
-        return [rollout.to("cpu")]
+        return [rollout]
 
 
 class RolloutLearner(PPOTorchLearner):

@@ -88,7 +88,7 @@ class ProvisioningPPO(Training):
     """PPO that keeps or drops slots, judged beside simple rules and a search on other problems."""
 
     name: ClassVar[str] = "provisioning/ppo"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = ProvisioningPPOParameters
     objective: ClassVar[str] = "trade_off"
     metrics: ClassVar[Mapping[str, MetricInfo]] = {

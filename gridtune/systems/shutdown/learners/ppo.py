@@ -106,7 +106,7 @@ class ShutdownPPO(Training):
     """PPO on a cluster's train days; one in ten is held out for evaluation."""
 
     name: ClassVar[str] = "shutdown/ppo"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = ShutdownPPOParameters
     objective: ClassVar[str] = "score_per_day"
     changeable: ClassVar[tuple[str, ...]] = (
