@@ -255,7 +255,7 @@ class RecurrentNetwork(ActorCritic):
         return NetworkOutput(torch.cat(logits), torch.cat(values), state)
 
     def _step(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:
-        """Decide on one observation: a cell has a third of the cost of a layer that is called for one step."""
+        """Decide on one observation, by cells: a layer called for one step costs three times as much."""
         state = state * ~begins.view(-1, 1, 1, 1)
         outputs, states = [], []
         for place, tower in enumerate((self.policy, self.value)):
