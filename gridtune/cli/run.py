@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.completing import complete_parameters, complete_systems
+from gridtune.cli.system_help import SystemCommand
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,41 +18,10 @@ if TYPE_CHECKING:
     from gridtune.core.system import System
     from gridtune.sweep.runner import CellRun
 
-__all__ = ["SystemCommand", "check_out", "parse_parameters", "run", "system_help", "write_tables"]
+__all__ = ["check_out", "parse_parameters", "run", "write_tables"]
 
 #: Items of a note that are shown.
 _SHOWN = 5
-_BETTER = {"min": "; less is better", "max": "; more is better", "none": ""}
-
-
-class SystemCommand(click.Command):
-    """A command whose help goes on with the parameters of the system it is asked about."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Show a system's parameters for `run SYSTEM --help`."""
-        rest = [argument for argument in args if argument not in ctx.help_option_names]
-        if len(rest) < len(args):
-            options, _, _ = self.make_parser(ctx).parse_args(rest)
-            name = options.get("system")
-            if isinstance(name, str) and "=" not in name:
-                _load_plugins(options.get("plugins"))
-                click.echo(self.help_of(name, options))
-                ctx.exit()
-        return super().parse_args(ctx, args)
-
-    def help_of(self, name: str, options: Mapping[str, Any]) -> str:
-        """Return the help of a system."""
-        from gridtune.core.system import get_system
-
-        usage = f"gridtune run {name} [KEY=VALUE]... [--seed N] [--json] [--out PATH]"
-        return system_help(get_system(name), usage)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Name the systems there are."""
-        from gridtune.core.system import system_names
-
-        with formatter.section("Systems"):
-            formatter.write_text(", ".join(system_names()))
 
 
 @click.command(cls=SystemCommand, context_settings={"help_option_names": ["-h", "--help"]})
@@ -91,12 +61,13 @@ def run(
 ) -> None:
     """Run one cell of SYSTEM with parameters KEY=VALUE, and print its metrics.
 
-    `gridtune run SYSTEM --help` lists the system's parameters. A cell of a sweep is run again, to the
-    last bit, by giving its parameters and its seed.
+    `gridtune run SYSTEM --help` explains the system's common parameters, and with --all every one. A cell
+    of a sweep is run again, to the last bit, by giving its parameters and its seed.
 
     \b
     Examples:
       gridtune run batch --help
+      gridtune run batch --help --all
       gridtune run batch trace=quickstart order=sjf backfill=easy
       gridtune run batch trace=my.swf.gz processors=128 walltime=noise noise=0.5 --seed 3
       gridtune run batch trace=kth-sp2 window=3/10 --json
@@ -272,66 +243,3 @@ def _note_text(note: Any) -> str:
 def _listed(parts: list[str]) -> str:
     more = len(parts) - _SHOWN
     return ", ".join([*parts[:_SHOWN], *([f"… and {more:,} more"] if more > 0 else [])])
-
-
-def _load_plugins(plugins: Any) -> None:
-    """Load plug-ins, as the parser has them: without the option it gives no list, but a mark of its own."""
-    from gridtune.sweep.plugins import load_plugins, read_plugin
-
-    load_plugins(read_plugin(Path(plugin)) for plugin in (plugins if isinstance(plugins, list) else []))
-
-
-def system_help(system: System, usage: str) -> str:
-    """Return a system's parameters with type, default, meaning and an example, and its metrics."""
-    lines = [
-        f"Usage: {usage}",
-        "",
-        *(f"  {line.strip()}" for line in (type(system).__doc__ or "").strip().splitlines()),
-        "",
-        "Parameters:",
-    ]
-    for name, field in system.Parameters.model_fields.items():
-        default = "required" if field.is_required() else f"default {_text(field.default)}"
-        lines.append(f"  {name}  ({_kind(field.annotation)}; {default})")
-        lines.append(click.wrap_text(field.description or "", 100, "      ", "      "))
-        if field.examples:
-            lines.append(
-                f"      such as {' or '.join(f'{name}={_text(example)}' for example in field.examples)}"
-            )
-    lines += ["", "Metrics:"]
-    for name, metric in system.metrics.items():
-        lines.append(
-            f"  {name}  ({'ratio' if metric.unit == '1' else metric.unit}{_BETTER[metric.direction]})"
-        )
-        lines.append(click.wrap_text(metric.formula, 100, "      ", "      "))
-    return "\n".join(lines)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "empty"
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-_KINDS: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-_MANY: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "words"}
-
-
-def _kind(annotation: Any) -> str:
-    """Return a parameter's type in a person's words; that it can be left out shows in its default."""
-    import types
-    import typing
-
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return _kind(parts[0])
-    if origin is typing.Literal:
-        return " or ".join(map(str, parts))
-    if origin is tuple:
-        item = typing.get_args(parts[0])[0] if typing.get_origin(parts[0]) is typing.Annotated else parts[0]
-        return f"{_MANY.get(item, 'values')}, comma-separated"
-    if origin in {typing.Union, types.UnionType}:
-        options = [part for part in parts if part is not type(None)]
-        return "number or name" if set(options) == {int, str} else " or ".join(map(_kind, options))
-    # A system of a user's own may take what ours do not.
-    return _KINDS.get(annotation, getattr(annotation, "__name__", "value"))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.completing import complete_systems
-from gridtune.cli.run import SystemCommand, parse_parameters, system_help
+from gridtune.cli.run import parse_parameters
+from gridtune.cli.system_help import SystemCommand, system_help
 
 if TYPE_CHECKING:
     from gridtune.tune.training import Trained
@@ -26,13 +27,13 @@ _LINE_SECONDS = 10.0
 class TrainCommand(SystemCommand):
     """A command whose help goes on with the parameters of the training it is asked about."""
 
-    def help_of(self, name: str, options: Mapping[str, Any]) -> str:
+    def help_of(self, name: str, options: Mapping[str, Any], *, everything: bool) -> str:
         """Return the help of a system's training."""
         from gridtune.tune.training import training_of
 
         training = training_of(name, options.get("algorithm"))
         usage = f"gridtune train {name} [KEY=VALUE]... [--seconds S] [--seed N] [--out DIR] [--json]"
-        return system_help(training, usage)
+        return system_help(training, usage, everything=everything)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name the systems that have a training, with their algorithms."""

@@ -57,6 +57,10 @@ class SystemParameters(BaseModel):
     #: The parameter that a space's `replicates: {windows: N}` sets to 1/N, 2/N, … Windows of one N must not
     #: overlap: rankings take them as independent replicates.
     window_parameter: ClassVar[str] = "window"
+    #: Titles to names of parameters, for help: the first group is explained, of the others `--help` shows the
+    #: names and `--help --all` the rest. What no group names is "Other parameters". Without groups, all of
+    #: them are explained.
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @classmethod
     def register_function(cls, parameter: str, function: Callable[..., Any]) -> str:

@@ -140,6 +140,12 @@ class SystemConformance:
 
     # What it says of itself.
 
+    def test_groups_name_its_parameters_once(self) -> None:
+        """Help explains the parameters by groups, so a name that is misspelt would be lost."""
+        names = [name for group in self.subject.Parameters.groups.values() for name in group]
+        assert set(names) <= set(self.subject.Parameters.model_fields)
+        assert len(names) == len(set(names))
+
     def test_is_registered_under_its_name(self) -> None:
         """The registry finds it by the name that it has."""
         assert isinstance(self.subject, System)

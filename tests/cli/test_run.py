@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -210,7 +211,7 @@ def test_bad_input_is_told_and_guessed(gridtune, args: list[str], words: str) ->
 
 
 def test_a_systems_help_teaches_its_parameters(gridtune) -> None:
-    code, out, _ = gridtune("run", "batch", "--help")
+    code, out, _ = gridtune("run", "batch", "--help", "--all")
     assert code == 0
     for words in ("processors  (whole number; default none)", "such as", "bounded_slowdown_mean", "window"):
         assert words in out
@@ -221,10 +222,10 @@ def test_a_systems_help_teaches_its_parameters(gridtune) -> None:
     "system", ["batch", "dispatch", "provisioning", "responsive", "shutdown", "shutdown/ppo"]
 )
 def test_a_systems_help_speaks_of_no_python_types(gridtune, system: str) -> None:
-    code, out, _ = gridtune("run", system, "--help")
+    code, out, _ = gridtune("run", system, "--help", "--all")
     assert code == 0
-    parameters = out.partition("Parameters:")[2].partition("Metrics:")[0]
-    lines = [line for line in parameters.splitlines() if line.startswith("  ") and line[2] != " "]
+    parameters = out.partition("Metrics:")[0]
+    lines = re.findall(r"^  \w+  \(.*$", parameters, re.MULTILINE)
     assert len(lines) > 15
     for line in lines:
         assert not [word for word in ("typing", "Annotated", "FieldInfo", "|", "[", "<") if word in line], (
@@ -250,11 +251,30 @@ def test_a_systems_help_is_found_among_options(gridtune, arguments: list[str], w
 
 
 def test_a_systems_help_names_types_in_words(gridtune) -> None:
-    printed = gridtune("run", "dispatch", "--help")[1]
+    printed = gridtune("run", "dispatch", "--help", "--all")[1]
     assert "changed_factors  (numbers, comma-separated; default none)" in printed
     assert "speeds  (known or learned or nominal; default none)" in printed
     assert "clean  (words, comma-separated; default default)" in printed
-    assert "partition  (number or name; default none)" in gridtune("run", "responsive", "--help")[1]
+    assert "partition  (number or name; default none)" in gridtune("run", "responsive", "--help", "--all")[1]
+
+
+def test_a_systems_help_explains_the_common_parameters_and_names_the_others(gridtune) -> None:
+    code, out, _ = gridtune("run", "batch", "--help")
+    assert code == 0
+    common, _, rest = out.partition("\nJobs:\n")
+    assert "order  (text; default fcfs)\n      queue order" in common
+    assert "  clean, first, partition, user" in rest
+    assert "cleaning rules in order" not in out
+    assert "gridtune run batch --help --all" in out
+    everything = gridtune("run", "batch", "--all", "--help")[1]
+    for name in BatchSystem().Parameters.model_fields:
+        assert f"\n  {name}  (" in everything
+
+
+def test_help_of_a_system_without_groups_explains_everything(gridtune) -> None:
+    out = gridtune("run", "toy", "--plugin", str(TOY), "--help")[1]
+    assert "\nParameters:\n" in out
+    assert "--all" not in out
 
 
 def test_a_plugins_order_runs(gridtune, tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -27,6 +27,19 @@ SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
 
 class BatchParameters(LogParameters):
     """The parameters of one replay."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Common": ("trace", "processors", "order", "backfill", "kill", "walltime", "window", "load"),
+        "Jobs": (
+            *("clean", "first", "partition", "user", "group", "part", "run_scale", "copy_probability"),
+            *("copy_shift", "shake"),
+        ),
+        "Policy": (
+            *("policy", "checkpoint", "fill_order", "w1", "w2", "w3", "w4", "w5", "w6", "half_life"),
+            *("noise", "extra", "strict", "frozen", "pass_per_event", "compression"),
+        ),
+        "Metrics leave out": ("warmup", "cooldown"),
+    }
 
     processors: Annotated[int, Field(gt=0)] | None = Field(
         None,

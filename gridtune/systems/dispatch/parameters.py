@@ -42,6 +42,17 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class DispatchParameters(LogParameters):
     """The parameters of one run: jobs, machines, and the dispatcher."""
 
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Common": ("trace", "mode", "rule", "learner", "order", "offered_load", "factors", "batches"),
+        "Jobs and machines": (
+            *("clean", "first", "window", "batch_jobs", "learning_jobs", "learning_offered_load"),
+            *("mean_length", "slack", "estimate_error", "by_user", "cpus", "changed_factors"),
+            *("change_after", "mean_up", "mean_down"),
+        ),
+        "Rules": ("set_aside", "lookahead", "speeds", "repair_every", "repair_steps"),
+        "Learning": ("refresh", "refresh_on", "memory", "reselect", "selection_jobs", "forget"),
+    }
+
     renamed_parameters: ClassVar[Mapping[str, str]] = {
         "load": "offered_load",
         "learning_load": "learning_offered_load",

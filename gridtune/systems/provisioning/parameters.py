@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -45,6 +45,22 @@ Counts = Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=
 
 class ProvisioningParameters(LogParameters):
     """The parameters of one submission of a workflow."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Common": ("offers", "trace", "processors", "workflow", "approach", "scheduler", "search", "alpha"),
+        "Site and slots": (
+            *("clean", "first", "copy_probability", "copy_shift", "copy_seed", "inflation", "earliest"),
+            *("latest", "slot_sites", "slot_length", "slot_gap", "slot_until", "latency", "bandwidth"),
+        ),
+        "Workflow": (
+            *("workflow_clean", "workflow_seed", "tasks", "depth", "run_time", "task_processors", "fan_in"),
+            *("communication", "cross_slot", "extend", "release"),
+        ),
+        "Search": (
+            *("checkpoint", "pilot_widths", "population", "iterations", "evaluations", "crossover_points"),
+            *("crossover_rate", "mutation", "seeded"),
+        ),
+    }
 
     offers: Literal["site", "poisson"] = Field(
         "site",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,30 @@ _SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
 
 class ResponsiveParameters(PoolParameters):
     """The parameters of a cell. Those of the learner default to the values of its variant."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Common": ("trace", "cores", "policy", "site", "pool", "weight", "split", "checkpoint"),
+        "Jobs and site": (
+            *("clean", "first", "weeks", "partition", "group", "shake", "part", "window", "left_out"),
+            *("interactive_below", "vos", "shares", "start_latency", "estimates", "median_of"),
+            *("wait_limit", "blocks", "bound"),
+        ),
+        "Simple rules": (
+            *("patience", "user_cap", "run_weight", "wait_weight", "span_weight", "interactive_weight"),
+            *("deficit_weight",),
+        ),
+        "Pool": (
+            *("floor", "largest", "boot_seconds", "idle_seconds", "price", "timer", "trigger", "cooldown"),
+            *("drain", "headroom", "jobs_per_core", "utilisation", "tolerance", "resume_rate"),
+            *("suspend_rate", "quantile", "step", "period"),
+        ),
+        "Learners": (
+            *("variant", "inputs", "neurons", "connectivity", "readout_connectivity", "spectral_radius"),
+            *("leak", "input_scale", "reservoirs", "ridge", "epsilon", "discount", "learning_rate"),
+            *("pretraining_sweeps", "sweeps", "iterations", "relearn", "probes", "branches", "horizon"),
+            *("epochs", "step_size"),
+        ),
+    }
 
     weeks: bool = Field(
         False,

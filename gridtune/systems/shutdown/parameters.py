@@ -52,6 +52,25 @@ Hour = Annotated[int, Field(ge=0, le=24)]
 class ShutdownParameters(LogParameters):
     """The parameters of one run over a set of days."""
 
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Common": ("trace", "policy", "timeout", "cluster", "tau", "checkpoint"),
+        "Days": (
+            *("clean", "first", "subset", "sequential_group", "part", "cut", "minutes", "time_unit"),
+            *("speed",),
+        ),
+        "Cluster": (
+            *("platform", "nodes", "cores_per_node", "idle_watts", "computing_watts", "sleeping_watts"),
+            *("switching_off_watts", "switching_on_watts", "switch_off_minutes", "switch_on_minutes"),
+            *("variant",),
+        ),
+        "Rules": (
+            *("max_stretch", "max_wait", "eagerness", "max_queue", "rush_timeout", "rush_jobs"),
+            *("rush_minutes", "pool", "pool_from", "pool_until", "first_guess", "growth", "margin"),
+            *("late_cost",),
+        ),
+        "Trained policy": ("greedy",),
+    }
+
     renamed_parameters: ClassVar[Mapping[str, str]] = {"group": "sequential_group", "window": "part"}
     window_parameter: ClassVar[str] = "part"
 

@@ -1,0 +1,141 @@
+"""The help of one system, or of its training: `gridtune run SYSTEM --help`."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gridtune.core.system import System
+
+__all__ = ["SystemCommand", "system_help"]
+
+#: Asks, beside `--help`, for every parameter and the formula of every metric.
+_ALL = "--all"
+_WIDTH = 100
+_BETTER = {"min": "; less is better", "max": "; more is better", "none": ""}
+_KINDS: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+_MANY: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "words"}
+
+
+class SystemCommand(click.Command):
+    """A command whose help goes on with the parameters of the system it is asked about."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show a system's parameters for `run SYSTEM --help`, all of them with `--all`."""
+        everything = _ALL in args
+        rest = [argument for argument in args if argument not in (*ctx.help_option_names, _ALL)]
+        if len(rest) < len(args):
+            options, _, _ = self.make_parser(ctx).parse_args(rest)
+            name = options.get("system")
+            if isinstance(name, str) and "=" not in name:
+                _load_plugins(options.get("plugins"))
+                click.echo(self.help_of(name, options, everything=everything))
+                ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def help_of(self, name: str, options: Mapping[str, Any], *, everything: bool) -> str:
+        """Return the help of a system."""
+        from gridtune.core.system import get_system
+
+        usage = f"gridtune run {name} [KEY=VALUE]... [--seed N] [--json] [--out PATH]"
+        return system_help(get_system(name), usage, everything=everything)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name the systems there are."""
+        from gridtune.core.system import system_names
+
+        with formatter.section("Systems"):
+            formatter.write_text(", ".join(system_names()))
+
+
+def _load_plugins(plugins: Any) -> None:
+    """Load plug-ins, as the parser has them: without the option it gives no list, but a mark of its own."""
+    from gridtune.sweep.plugins import load_plugins, read_plugin
+
+    load_plugins(read_plugin(Path(plugin)) for plugin in (plugins if isinstance(plugins, list) else []))
+
+
+def system_help(system: System, usage: str, *, everything: bool) -> str:
+    """Return a system's parameters with type, default, meaning and an example, and its metrics.
+
+    Parameters
+    ----------
+    system
+        The system, or a training of one.
+    usage
+        How it is called.
+    everything
+        Explain all parameters and metrics; otherwise the first group, and of the others their names.
+    """
+    groups = _groups(system)
+    brief = not everything and len(groups) > 1
+    lines = [f"Usage: {usage}", ""]
+    lines += [f"  {line.strip()}" for line in (type(system).__doc__ or "").strip().splitlines()]
+    for position, (title, names) in enumerate(groups.items()):
+        lines += ["", f"{title}:"]
+        lines += _wrapped(", ".join(names), 2) if brief and position else _explained(system, names)
+    lines += ["", "Metrics:"]
+    if brief:
+        lines += _wrapped(", ".join(system.metrics), 2)
+        command = usage.partition(" [")[0]
+        return "\n".join([*lines, "", f"{command} --help {_ALL} explains every parameter and metric."])
+    for name, metric in system.metrics.items():
+        unit = "ratio" if metric.unit == "1" else metric.unit
+        lines += [f"  {name}  ({unit}{_BETTER[metric.direction]})", *_wrapped(metric.formula, 6)]
+    return "\n".join(lines)
+
+
+def _groups(system: System) -> dict[str, tuple[str, ...]]:
+    """Return titles and the names of parameters under them, every parameter once."""
+    groups = dict(system.Parameters.groups)
+    grouped = {name for names in groups.values() for name in names}
+    others = tuple(name for name in system.Parameters.model_fields if name not in grouped)
+    if others:
+        groups["Other parameters" if groups else "Parameters"] = others
+    return groups
+
+
+def _explained(system: System, names: tuple[str, ...]) -> list[str]:
+    lines = []
+    for name in names:
+        field = system.Parameters.model_fields[name]
+        default = "required" if field.is_required() else f"default {_text(field.default)}"
+        lines.append(f"  {name}  ({_kind(field.annotation)}; {default})")
+        lines += _wrapped(field.description or "", 6)
+        if field.examples:
+            examples = " or ".join(f"{name}={_text(example)}" for example in field.examples)
+            lines.append(f"      such as {examples}")
+    return lines
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    return click.wrap_text(text, _WIDTH, " " * indent, " " * indent).splitlines()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "empty"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _kind(annotation: Any) -> str:
+    """Return a parameter's type in a person's words; that it can be left out shows in its default."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _kind(parts[0])
+    if origin is typing.Literal:
+        return " or ".join(map(str, parts))
+    if origin is tuple:
+        item = typing.get_args(parts[0])[0] if typing.get_origin(parts[0]) is typing.Annotated else parts[0]
+        return f"{_MANY.get(item, 'values')}, comma-separated"
+    if origin in {typing.Union, types.UnionType}:
+        options = [part for part in parts if part is not type(None)]
+        return "number or name" if set(options) == {int, str} else " or ".join(map(_kind, options))
+    # A system of a user's own may take what ours do not.
+    return _KINDS.get(annotation, getattr(annotation, "__name__", "value"))
