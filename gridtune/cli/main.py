@@ -49,6 +49,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Set up": {
         "doctor": ("gridtune.cli.doctor", "Check the installation and this machine."),
+        "help": ("gridtune.cli.help_command:help_command", "Show a command's help, or what a word means."),
         "completion": ("gridtune.cli.completion", "Print the script that completes commands in your shell."),
     },
 }
@@ -101,7 +102,8 @@ def cli() -> None:
       gridtune ui                                     every run, in the browser
 
     Wherever a log is asked for, give a file (.swf, .gwf, .json, .parquet, .csv, also .gz and .xz) or a
-    name that `gridtune traces list` shows. Each command has its own --help with examples.
+    name that `gridtune traces list` shows. Each command has its own --help with examples;
+    `gridtune help WORD` says what a word means.
 
     Exit codes: 0 all well, 1 some cells failed or something differs, 2 bad input, 130 interrupted.
     """

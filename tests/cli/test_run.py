@@ -16,25 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gridtune import __version__
-from gridtune.cli.main import main
 from gridtune.core.system import SYSTEMS, Outcome
 from gridtune.systems.batch.system import BatchSystem
 from tests.sweep.spaces import TOY
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "search_spaces" / "quickstart.yaml"
-
-
-@pytest.fixture
-def gridtune(capsys: pytest.CaptureFixture[str]):
-    """Run the command line here; give exit code, standard output and standard error."""
-
-    def call(*args: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(list(args))
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
 
 
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
