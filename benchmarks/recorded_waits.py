@@ -24,7 +24,7 @@ POLICIES = [
     ("easy-per-event", {}),
     ("easy", {"kill": False}),
     ("easy", {"walltime": "exact"}),
-    ("conservative-compression", {}),
+    ("conservative", {}),
     ("none", {}),
 ]
 

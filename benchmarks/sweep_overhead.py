@@ -27,7 +27,7 @@ from benchmarks.measure import arguments, print_machine, print_table
 JOBS, WINDOWS = 30_000, 10
 # Orders that do not change while a job waits: conservative backfilling reserves by no other.
 ORDERS = ["fcfs", "sjf", "ljf", "saf", "edf", "f1", "f4"]
-BACKFILLS = ["none", "easy", "conservative"]
+BACKFILLS = ["none", "easy", "conservative-no-compression"]
 GRIDTUNE = str(Path(sys.executable).with_name("gridtune"))
 
 

@@ -10,7 +10,13 @@ import numpy.typing as npt
 
 from gridtune.arguments import require, require_number
 from gridtune.batch.estimates import estimate_walltimes
-from gridtune.batch.policies import Backfilling, QueueOrder, get_backfilling, get_queue_order
+from gridtune.batch.policies import (
+    Backfilling,
+    QueueOrder,
+    backfilling_name,
+    get_backfilling,
+    get_queue_order,
+)
 from gridtune.batch.simulator.accounts import Facts, score_inputs
 from gridtune.batch.simulator.conservative import conservative_schedule
 from gridtune.batch.simulator.ranked import (
@@ -124,7 +130,7 @@ def simulate(
     state = np.where(run < workload.run_time, JobState.KILLED, JobState.COMPLETED).astype(np.int8)
     settings: dict[str, Any] = {
         "order": queue.label,
-        "backfill": backfill if isinstance(backfill, str) else rule.kind,
+        "backfill": backfilling_name(backfill) if isinstance(backfill, str) else rule.kind,
         "fill_order": None if fill is None else fill.label,
         "walltime": walltime,
         "noise": noise,

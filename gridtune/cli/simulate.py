@@ -233,6 +233,7 @@ def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, floa
     from rich.table import Table
 
     from gridtune.batch.metrics import METRICS
+    from gridtune.batch.policies import BACKFILLING_WARNINGS
 
     settings = schedule.settings
     console = Console()
@@ -244,6 +245,8 @@ def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, floa
     )
     for rule, count in cleaning.items():
         console.print(f"  cleaned: {rule} touched {count:,} jobs", highlight=False)
+    if warning := BACKFILLING_WARNINGS.get(settings["backfill"]):
+        console.print(f"  [yellow]{settings['backfill']}: {warning}[/]", highlight=False)
     for key, meaning in GUESSED.items():
         if settings[key]:
             console.print(f"  {settings[key]:,} × {meaning}", highlight=False)

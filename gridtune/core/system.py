@@ -215,6 +215,10 @@ class System(ABC):
         Every metric by name: its unit, the direction that is better, its formula and where that comes from.
     renamed_metrics
         Old names of metrics to what they are now: older journals are read by it.
+    renamed_values
+        Versions to parameters to old values and what they are now: results of that version are read by it.
+    value_warnings
+        Parameters to values to what a reader of results with that value must know: notes below a ranking.
     search_spaces
         Folder of the search spaces that come with the system, or None.
     published
@@ -233,6 +237,8 @@ class System(ABC):
     Parameters: ClassVar[type[SystemParameters]]
     metrics: ClassVar[Mapping[str, MetricInfo]]
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = {}
+    renamed_values: ClassVar[Mapping[str, Mapping[str, Mapping[Any, Any]]]] = {}
+    value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     search_spaces: ClassVar[Path | None] = None
     published: ClassVar[Mapping[str, PublishedFigure]] = {}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}

@@ -199,7 +199,7 @@ class SweepFacts:
         return replace(
             self,
             objectives=tuple(objectives),
-            baseline=renaming.parameters(self.baseline),
+            baseline=renaming.parameters(self.baseline, self.system_version),
             dimensions=tuple(map(renaming.parameter, self.dimensions)),
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -97,6 +97,8 @@ class RankingHead:
     replicate
         What a replicate is: "window" (of a log), "seed", "shake" (a copy of a log with submissions moved at
         random), or "replicate" where the sweep does not say.
+    warnings
+        Parameters to values to what a reader of a row with that value must know (`System.value_warnings`).
     """
 
     objective: str
@@ -106,6 +108,7 @@ class RankingHead:
     group_by: tuple[str, ...] = ()
     overall: bool = False
     replicate: str = "replicate"
+    warnings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def axis(self) -> str:
@@ -279,8 +282,16 @@ def ranking_schema(
         for name, column in zip(head.group_by, columns, strict=True)
     ]
     fields += [*_BEFORE, *(table.schema.field(PARAMETER_PREFIX + name) for name in parameters), *_AFTER]
-    stored = json.dumps(asdict(head), sort_keys=True, default=str)
-    return pa.schema(fields, metadata={_HEAD: stored.encode()})
+    return pa.schema(fields, metadata=_metadata(head))
+
+
+def _metadata(head: RankingHead) -> dict[bytes, bytes]:
+    return {_HEAD: json.dumps(asdict(head), sort_keys=True, default=str).encode()}
+
+
+def with_warnings(ranking: pa.Table, warnings: Mapping[str, Mapping[str, str]]) -> pa.Table:
+    """Return a ranking that warns of these values of parameters."""
+    return ranking.replace_schema_metadata(_metadata(replace(ranking_head(ranking), warnings=warnings)))
 
 
 def _rank_stratum(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from gridtune.core.system import get_system, system_names
 from gridtune.errors import SweepError
 from gridtune.report.facts import SweepFacts, has_configuration
 from gridtune.report.front import Front, front_table, fronts_of
@@ -23,7 +24,14 @@ from gridtune.report.labels import (
 )
 from gridtune.report.overall import rank_overall
 from gridtune.report.raced import raced, raced_overall
-from gridtune.report.ranking import configuration_parameters, has_values, rank, ranking_head, strata
+from gridtune.report.ranking import (
+    configuration_parameters,
+    has_values,
+    rank,
+    ranking_head,
+    strata,
+    with_warnings,
+)
 from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown, table_csv
 from gridtune.sweep.racing import RacePlan
 from gridtune.sweep.results import in_table
@@ -179,6 +187,12 @@ def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
             over_all = raced_overall(over_all, table, race, groups)
         if over_all is not None:
             overall[objective.metric] = over_all
+    warnings = get_system(facts.system).value_warnings if facts.system in system_names() else {}
+    if warnings:
+        rankings, overall, curves = (
+            {metric: with_warnings(ranking, warnings) for metric, ranking in tables.items()}
+            for tables in (rankings, overall, curves)
+        )
     return Summary(facts, rankings, overall, curves)
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gridtune.report.labels import number_text, percent_text, value_text, varying_parameters
+from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text, value_text, varying_parameters
 from gridtune.report.overall import FEWEST_LOGS
 from gridtune.report.ranking import LEVEL, RankingHead, Verdict, has_values, ranking_head, strata
 
@@ -195,6 +195,9 @@ def ranking_notes(
     every: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]], head: RankingHead
 ) -> Iterable[str]:
     """Yield what a reader of these rows must know; `every` holds the others of the stratum too."""
+    for parameter, warnings in head.warnings.items():
+        values = {row.get(PARAMETER_PREFIX + parameter) for row in shown}
+        yield from (f"{parameter}={value}: {warnings[value]}" for value in warnings.keys() & values)
     if len(shown) < len(every):
         yield f"{len(every) - len(shown)} more configurations are in the saved table"
     if not has_values(every):

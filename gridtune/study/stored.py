@@ -106,7 +106,7 @@ def read_sweep(results: str | Path) -> StoredSweep:
     system = _system_of(own)
     renaming = Renaming(system)
     facts = own.renamed(renaming)
-    table = renaming.table(read_table(path))
+    table = renaming.table(read_table(path), own.system_version)
     journal = {key: renaming.result(result) for key, result in read_journal(folder / JOURNAL_NAME).items()}
     return StoredSweep(folder, facts, system, table, journal, renaming)
 

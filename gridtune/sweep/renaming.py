@@ -1,10 +1,11 @@
-"""Results of an earlier gridtune under the names that metrics and parameters have now."""
+"""Results of an earlier gridtune under the names that metrics, parameters and their values have now."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,8 @@ from gridtune.core.system import RenamedMetric, System
 
 __all__ = ["Renaming"]
 
-T = TypeVar("T")
+#: Results that do not say their version are of the first one that had any.
+_FIRST = "1"
 
 
 class Renaming:
@@ -29,12 +31,14 @@ class Renaming:
     def __init__(self, system: System | None) -> None:
         self._metrics: Mapping[str, RenamedMetric] = {}
         self._parameters: Mapping[str, str] = {}
+        self._values: Mapping[str, Mapping[str, Mapping[Any, Any]]] = {}
         if system is not None:
             metrics, parameters = system.renamed_metrics, system.Parameters.renamed_parameters
             # A name that is in use means what it means today.
             self._metrics = {old: metrics[old] for old in metrics.keys() - system.metrics.keys()}
             fields = system.Parameters.model_fields
             self._parameters = {old: parameters[old] for old in parameters.keys() - fields.keys()}
+            self._values = system.renamed_values
         self._renamed: dict[str, str] = {}
 
     @property
@@ -47,35 +51,48 @@ class Renaming:
 
     def result(self, result: CellResult) -> CellResult:
         """Return a cell's result with the names and units of today."""
-        if self._metrics.keys().isdisjoint(result.metrics) and self._parameters.keys().isdisjoint(
-            result.parameters
+        version = json.loads(result.identity)["version"] if self._values and result.identity else _FIRST
+        if (
+            self._metrics.keys().isdisjoint(result.metrics)
+            and self._parameters.keys().isdisjoint(result.parameters)
+            and self._values.get(version, {}).keys().isdisjoint(result.parameters)
         ):
             return result
         return replace(
             result,
-            configuration=self.parameters(result.configuration),
-            parameters=self.parameters(result.parameters),
+            configuration=self.parameters(result.configuration, version),
+            parameters=self.parameters(result.parameters, version),
             metrics={
                 self.metric(name).name: value * self.metric(name).factor
                 for name, value in result.metrics.items()
             },
         )
 
-    def table(self, table: pa.Table) -> pa.Table:
-        """Return a table of cells with the names and units of today."""
+    def table(self, table: pa.Table, version: str) -> pa.Table:
+        """Return a table of cells of a version of the system with the names and units of today."""
+        values = self._values.get(version, {})
         for index, column in enumerate(table.column_names):
             kind, _, name = column.partition(".")
             if kind == "metric" and name in self._metrics:
                 now = self.metric(name)
-                values = pc.multiply(table[column], now.factor)
-                table = table.set_column(index, f"metric.{now.name}", values)
-            elif kind == "param" and name in self._parameters:
-                table = table.set_column(index, f"param.{self.parameter(name)}", table[column])
+                scaled = pc.multiply(table[column], now.factor)
+                table = table.set_column(index, f"metric.{now.name}", scaled)
+            elif kind == "param" and (name in self._parameters or name in values):
+                today = [self._value(name, value, version) for value in table[column].to_pylist()]
+                renamed = pa.array(today, type=table[column].type)
+                table = table.set_column(index, f"param.{self.parameter(name)}", renamed)
         return table
 
-    def parameters(self, values: Mapping[str, T]) -> dict[str, T]:
-        """Return values by the names that their parameters have today."""
-        return {self.parameter(name): value for name, value in values.items()}
+    def parameters(self, values: Mapping[str, Any], version: str) -> dict[str, Any]:
+        """Return values of a version of the system, and the names of their parameters, as they are today."""
+        return {self.parameter(name): self._value(name, value, version) for name, value in values.items()}
+
+    def _value(self, name: str, value: Any, version: str) -> Any:
+        renamed = self._values.get(version, {}).get(name)
+        if renamed is None or value not in renamed:
+            return value
+        self._renamed[f"{name}={value}"] = f"{name}={renamed[value]}"
+        return renamed[value]
 
     def parameter(self, name: str) -> str:
         """Return a parameter's name of today."""

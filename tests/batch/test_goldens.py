@@ -39,6 +39,17 @@ def test_schedule_equals_the_golden(golden_dir, log, file, backfill):
     np.testing.assert_array_equal(schedule.start_time, golden_starts(path))
 
 
+@pytest.mark.parametrize("log", ["sdsc-sp2", "sdsc-blue"])
+def test_schedules_that_pyss_published(golden_dir, log):
+    path = golden_dir / "batch" / f"pyss_{log}_easy.swf.gz"
+    if not path.exists():
+        pytest.skip(f"no golden of pyss on {log}")
+    workload = gt.read_workload(path)
+    workload = workload.take(np.lexsort((workload.job_id, workload.submit_time)))
+    start = gt.simulate(workload, backfill="easy-per-event").start_time
+    np.testing.assert_array_equal(start, workload.submit_time + workload.column("wait_time"))
+
+
 @pytest.mark.parametrize(("log", "share"), [("kth_1k", 0.996), ("syn_5k", 0.992)])
 def test_our_easy_differs_from_a_pass_per_event_by_the_known_share(golden_dir, log, share):
     workload = gt.read_workload(golden_dir / "batch" / f"{log}.swf.gz")

@@ -142,6 +142,17 @@ def test_unknown_names_are_guessed():
         gt.simulate(log, backfill="none", extra=True)
 
 
+def test_conservative_compresses():
+    # The first job ends at 3 instead of 10, and the reservation of the second moves up.
+    log = make_log([(0, 3, 10, 4), (1, 5, 5, 4)], 4)
+    starts = {
+        name: gt.simulate(log, backfill=name).start_time.tolist()
+        for name in ("conservative", "conservative-compression", "conservative-no-compression")
+    }
+    assert list(starts.values()) == [[0, 3], [0, 3], [0, 10]]
+    assert gt.simulate(log, backfill="conservative-compression").settings["backfill"] == "conservative"
+
+
 def test_an_empty_log_gives_an_empty_schedule():
     schedule = gt.simulate(make_log([], 4))
     assert len(schedule) == 0

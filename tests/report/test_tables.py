@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
+from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.labels import configuration_label, number_text, percent_text
 from gridtune.report.overall import rank_overall
-from gridtune.report.ranking import rank
+from gridtune.report.ranking import rank, strata
+from gridtune.report.summary import summarise
 from gridtune.report.tables import print_ranking, ranking_csv, ranking_html, ranking_markdown
 
 from .synthetic import sweep_table
@@ -52,6 +56,19 @@ def test_only_parameters_that_vary_have_a_column() -> None:
     assert "backfill" in head
     assert "kill" not in head
     assert "processors" not in head
+
+
+def test_a_table_warns_of_values_that_need_it() -> None:
+    reserved = ["easy", "conservative", "conservative-no-compression"]
+    table = sweep_table({"backfill": reserved})
+    facts = SweepFacts("1", "orders", "", "batch", "2", (ObjectiveFacts("wait_mean", "min", "s"),))
+    summary = summarise(table, replace(facts, dimensions=("backfill",)))
+    (shown,) = summary.rankings.values()
+    warning = "backfill=conservative-no-compression: reservations never move"
+    for text in (printed(shown, width=300), ranking_markdown(shown), ranking_html(shown, "")):
+        assert text.count(warning) == len(list(strata(shown)))
+    others = summarise(table.filter(pc.not_equal(table["param.backfill"], reserved[-1])), facts)
+    assert "never move" not in others.markdown
 
 
 def test_failures_show_only_where_there_are_some() -> None:

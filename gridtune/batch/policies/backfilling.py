@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gridtune.errors import PolicyError
 from gridtune.registry import name_hint
 
-__all__ = ["Backfilling", "backfilling_names", "get_backfilling"]
+__all__ = ["BACKFILLING_WARNINGS", "Backfilling", "backfilling_name", "backfilling_names", "get_backfilling"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Backfilling:
     frozen
         EASY: the shadow time is computed once, when a job becomes the blocked head.
     pass_per_event
-        A scheduling pass after each event, not one after all events of an instant.
+        A scheduling pass after each event, not one after all events of an instant. Submissions come before
+        completions then, unless the shadow is frozen.
     compression
         Conservative: when a job ends early, waiting jobs are moved to earlier reservations.
     """
@@ -58,11 +59,29 @@ _VARIANTS = {
         frozen=True,
         pass_per_event=True,
     ),
-    "conservative": Backfilling("conservative", "every job holds a reservation, which never moves later"),
-    "conservative-compression": Backfilling(
-        "conservative", "conservative, and reservations move up when a job ends early", compression=True
+    "conservative": Backfilling(
+        "conservative",
+        "every job holds a reservation, which moves up when a job ends early",
+        compression=True,
+    ),
+    "conservative-no-compression": Backfilling(
+        "conservative", "every job holds a reservation, which never moves"
     ),
 }
+#: Older names that mean the same.
+_ALIASES = {"conservative-compression": "conservative"}
+#: What a reader of results under a variant must know.
+BACKFILLING_WARNINGS = {
+    "conservative-no-compression": (
+        "reservations never move, so what jobs that end early leave is lost to all who wait; waits can grow "
+        "without bound; conservative backfilling in the field's sense is backfill=conservative"
+    )
+}
+
+
+def backfilling_name(name: str) -> str:
+    """Return the name of a variant by one of its names; others are returned as they are."""
+    return _ALIASES.get(name, name)
 
 
 def backfilling_names() -> list[str]:
@@ -78,7 +97,7 @@ def get_backfilling(name: str | Backfilling, **switches: bool | None) -> Backfil
     PolicyError
         If there is no such variant, or it does not have one of the switches.
     """
-    variant = name if isinstance(name, Backfilling) else _VARIANTS.get(name)
+    variant = name if isinstance(name, Backfilling) else _VARIANTS.get(backfilling_name(name))
     if variant is None:
         raise PolicyError(f"no backfilling is named {name!r}", hint=name_hint(str(name), _VARIANTS))
     changes = {key: value for key, value in switches.items() if value is not None}

@@ -206,15 +206,29 @@ def _release(replay, job):
 
 
 @kernel()
-def _complete(replay, now):
-    """Take the completions of an instant; with a pass per event, the first one only.
+def _release_expected(replay, now):
+    """Let the jobs that end now, exactly when requested, release their processors.
 
-    In that variant, unless the shadow is frozen, jobs that end exactly when requested release their
-    processors before the first pass of the instant; `memory[RELEASED]` is the last instant so treated.
+    With a pass per event, unless the shadow is frozen, this comes before the first pass of the instant;
+    `memory[RELEASED]` is the last instant so treated.
     """
-    log, running, memory = replay.log, replay.running, replay.memory
+    running, memory = replay.running, replay.memory
+    if memory[RELEASED] == now or running.n[0] == 0 or running.end[0] != now:
+        return
+    memory[RELEASED] = now
+    memory[HEAD] = -1
+    for place in range(running.n[0]):
+        job = running.job[place]
+        if running.end[place] == now and replay.log.run[job] == replay.log.walltime[job]:
+            _release(replay, job)
+
+
+@kernel()
+def _complete(replay, now):
+    """Take the completions of an instant; with a pass per event, the first one only."""
+    log, running = replay.log, replay.running
     if not replay.flags & FROZEN:
-        memory[HEAD] = -1
+        replay.memory[HEAD] = -1
     if not replay.flags & PASS_PER_EVENT:
         while running.n[0] > 0 and running.end[0] == now:
             _release(replay, pop_ended(running))
@@ -222,12 +236,7 @@ def _complete(replay, now):
     if replay.flags & FROZEN:
         _release(replay, pop_ended(running))
         return
-    if memory[RELEASED] != now:
-        memory[RELEASED] = now
-        for place in range(running.n[0]):
-            job = running.job[place]
-            if running.end[place] == now and log.run[job] == log.walltime[job]:
-                _release(replay, job)
+    _release_expected(replay, now)
     job = pop_ended(running)
     if log.run[job] != log.walltime[job] or log.start[job] == now:
         _release(replay, job)
@@ -235,13 +244,17 @@ def _complete(replay, now):
 
 @kernel()
 def _advance(replay):
-    """Run the whole log: at an instant all completions, then all submissions, then one pass."""
+    """Run the whole log: at an instant all completions, then all submissions, then one pass.
+
+    With a pass per event, unless the shadow is frozen, submissions come before completions.
+    """
     submit, running, memory = replay.log.submit, replay.running, replay.memory
     per_event = replay.flags & PASS_PER_EVENT != 0
+    submits_first = per_event and replay.flags & FROZEN == 0
     while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
         following = memory[ARRIVED]
         arrival = submit[following] if following < replay.jobs else NEVER
-        if running.n[0] > 0 and running.end[0] <= arrival:
+        if running.n[0] > 0 and running.end[0] <= arrival - submits_first:
             now = running.end[0]
             _complete(replay, now)
             if per_event or arrival != now:
@@ -250,6 +263,8 @@ def _advance(replay):
                 continue
         else:
             now = arrival
+            if submits_first:
+                _release_expected(replay, now)
             if per_event or following + 1 == replay.jobs or submit[following + 1] != now:
                 memory[ARRIVED] += 1
                 _arrive(replay, following, now)

@@ -173,9 +173,22 @@ def _release(replay, job, now):
 
 
 @kernel()
+def _release_expected(replay, now):
+    """Let the jobs that end now, exactly when requested, release their processors, as there."""
+    running, memory = replay.running, replay.memory
+    if memory[RELEASED] == now or running.n[0] == 0 or running.end[0] != now:
+        return
+    memory[RELEASED] = now
+    for place in range(running.n[0]):
+        job = running.job[place]
+        if running.end[place] == now and replay.run[job] == replay.walltime[job]:
+            _release(replay, job, now)
+
+
+@kernel()
 def _complete(replay, now):
     """Take the completions of an instant, as `ranked._complete` does."""
-    running, memory = replay.running, replay.memory
+    running = replay.running
     if not replay.flags & PASS_PER_EVENT:
         while running.n[0] > 0 and running.end[0] == now:
             _release(replay, pop_ended(running), now)
@@ -183,12 +196,7 @@ def _complete(replay, now):
     if replay.flags & FROZEN:
         _release(replay, pop_ended(running), now)
         return
-    if memory[RELEASED] != now:
-        memory[RELEASED] = now
-        for place in range(running.n[0]):
-            job = running.job[place]
-            if running.end[place] == now and replay.run[job] == replay.walltime[job]:
-                _release(replay, job, now)
+    _release_expected(replay, now)
     job = pop_ended(running)
     if replay.run[job] != replay.walltime[job] or replay.start[job] == now:
         _release(replay, job, now)
@@ -196,16 +204,19 @@ def _complete(replay, now):
 
 @kernel()
 def _advance(replay, score, fill_score):
-    """Run the whole log: at an instant all completions, then all submissions, then one pass."""
+    """Run the whole log: the events of an instant as in `ranked`."""
     submit, running, memory = replay.submit, replay.running, replay.memory
     per_event = replay.flags & PASS_PER_EVENT != 0
+    submits_first = per_event and replay.flags & FROZEN == 0
     while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
         arrival = submit[memory[ARRIVED]] if memory[ARRIVED] < replay.jobs else NEVER
         now = arrival
-        completes = running.n[0] > 0 and running.end[0] <= arrival
+        completes = running.n[0] > 0 and running.end[0] <= arrival - submits_first
         if completes:
             now = running.end[0]
             _complete(replay, now)
+        elif submits_first:
+            _release_expected(replay, now)
         if not (completes and per_event):
             while memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
                 replay.queue[memory[WAITING]] = memory[ARRIVED]

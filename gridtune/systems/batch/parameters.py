@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from gridtune.batch.policies import get_backfilling, get_queue_order
+from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.core.log_parameters import LogParameters, Partition, Window
@@ -53,7 +53,8 @@ class BatchParameters(LogParameters):
         examples=["fcfs", "log(walltime) + 0.3 * processors"],
     )
     backfill: str = Field(
-        "easy", description="backfilling: none, easy, conservative, conservative-compression, …"
+        "easy",
+        description="backfilling: none, easy, conservative, conservative-no-compression, easy-per-event, …",
     )
     fill_order: str | None = Field(
         None, description="order in which backfilling tries the waiting jobs; default: the queue's own"
@@ -149,6 +150,11 @@ class BatchParameters(LogParameters):
     @classmethod
     def _check_order(cls, value: str | None) -> str | None:
         return None if value is None else _expression_or_name(value)[0]
+
+    @field_validator("backfill")
+    @classmethod
+    def _canonical_backfill(cls, value: str) -> str:
+        return backfilling_name(value)
 
     @model_validator(mode="after")
     def _check_backfilling(self) -> BatchParameters:

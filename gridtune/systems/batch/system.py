@@ -10,7 +10,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from gridtune.batch.metrics import METRICS, evaluate
-from gridtune.batch.policies import get_queue_order
+from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
 from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.extras import require_module
 from gridtune.core.schedule import Schedule, validate_schedule
@@ -36,9 +36,19 @@ class BatchSystem(System):
     """
 
     name: ClassVar[str] = "batch"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = BatchParameters
     metrics = METRICS
+    #: What `conservative` meant in version 1.
+    renamed_values: ClassVar[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
+        "1": {
+            "backfill": {
+                "conservative": "conservative-no-compression",
+                "conservative-compression": "conservative",
+            }
+        }
+    }
+    value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {"backfill": BACKFILLING_WARNINGS}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
         "Batch-v0": EnvironmentSpec(
             "gridtune.batch.environment:BatchEnv", "gridtune.batch.environment:BatchVectorEnv"
@@ -78,7 +88,7 @@ class BatchSystem(System):
                 "order": ["fcfs", "sjf", "saf", "wfp3", "f1"]
                 if informed
                 else ["fcfs", "narrowest", "widest"],
-                "backfill": ["none", "easy", "conservative-compression"] if informed else ["none", "easy"],
+                "backfill": ["none", "easy", "conservative"] if informed else ["none", "easy"],
             },
             baseline={"order": "fcfs", "backfill": "easy"},
             objective="bounded_slowdown_mean",

@@ -139,7 +139,7 @@ class _Machine:
         self.accounts.charge(job, now, job.processors)
 
     def give_back(self, job: ReferenceJob, now: int) -> None:
-        """Free a job's processors; it may still be among the running (see `complete_one`)."""
+        """Free a job's processors; it may still be among the running (see `release_expected`)."""
         self.released.add(job.number)
         self.free += job.processors
         self.accounts.end(job, now)
@@ -151,14 +151,16 @@ class _Machine:
                 self.running.remove(job)
                 self.give_back(job, now)
 
+    def release_expected(self, now: int) -> None:
+        """Free the processors of the jobs that end now, just as they were expected to."""
+        for job in self.running:
+            expected = job.start + job.run == now and job.run == job.walltime and job.start < now
+            if expected and job.number not in self.released:
+                self.give_back(job, now)
+
     def complete_one(self, now: int) -> None:
-        """One completion, the job started first; whoever was expected to end now is free at once."""
+        """One completion: the job started first."""
         ending = [job for job in self.running if job.start + job.run == now]
-        if not self.rule.frozen:
-            for job in ending:
-                expected = job.run == job.walltime and job.start < now
-                if expected and job.number not in self.released:
-                    self.give_back(job, now)
         first = min(ending, key=lambda job: job.turn)
         self.running.remove(first)
         if first.number not in self.released:
@@ -210,8 +212,9 @@ def reference_schedule(
 ) -> list[int]:
     """Return the start times of jobs given in submit order (times from the first submission).
 
-    At an instant all completions come first, then all submissions, then one scheduling pass; with
-    `rule.pass_per_event`, a pass follows each of them.
+    At an instant all completions come first, then all submissions, then one scheduling pass. With
+    `rule.pass_per_event`, a pass follows each of them; unless the shadow is frozen, submissions come first,
+    and before them jobs that end as expected release their processors.
     """
     state = _Machine(machine, rule, order, fill_order or order, _Accounts(half_life))
     coming = list(jobs)
@@ -219,10 +222,13 @@ def reference_schedule(
         ends = [job.start + job.run for job in state.running]
         now = min(ends + [job.submit for job in coming[:1]])
         if rule.pass_per_event:
-            if now in ends:
-                state.complete_one(now)
-            else:
+            submits = bool(coming) and coming[0].submit == now
+            if not rule.frozen:
+                state.release_expected(now)
+            if submits and not (rule.frozen and now in ends):
                 state.waiting.append(coming.pop(0))
+            else:
+                state.complete_one(now)
             state.schedule(now)
             continue
         state.complete(now)

@@ -77,7 +77,7 @@ def test_backfilling_in_an_order_of_its_own(order, fill_order, workload, kill, b
     workload=logs(),
     half_life=st.sampled_from([0.5, 3.0, 1e6]),
     order=st.sampled_from(FAIR),
-    backfill=st.sampled_from(["easy", "conservative-compression"]),
+    backfill=st.sampled_from(["easy", "conservative"]),
 )
 def test_fair_share_that_forgets(workload, half_life, order, backfill):
     schedule = gt.simulate(workload, order=order, backfill=backfill, half_life=half_life)
@@ -141,7 +141,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("order", SAME)
-@pytest.mark.parametrize("backfill", ["easy", "conservative-compression"])
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
 def test_an_expression_is_the_order_compiled(order, backfill):
     workload = gt.generate_workload("sessions", jobs=1500, seed=3)
     compiled = gt.simulate(workload, order=order, backfill=backfill)
@@ -149,7 +149,7 @@ def test_an_expression_is_the_order_compiled(order, backfill):
     np.testing.assert_array_equal(interpreted.start_time, compiled.start_time)
 
 
-@pytest.mark.parametrize("backfill", ["easy", "easy-per-event", "conservative-compression"])
+@pytest.mark.parametrize("backfill", ["easy", "easy-per-event", "conservative"])
 @pytest.mark.parametrize("fill_order", [None, "walltime - 2 * prediction"])
 @settings(max_examples=25, deadline=None)
 @given(workload=logs(), kill=st.booleans())

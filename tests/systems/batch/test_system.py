@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from pydantic import ValidationError
 
 from gridtune.batch.metrics import evaluate
 from gridtune.batch.replay import simulate
-from gridtune.core.cells import replicate_streams
+from gridtune.core.cells import CellResult, replicate_streams
 from gridtune.core.plugins import load_plugin
 from gridtune.core.user_code import code_of
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
+from gridtune.sweep.renaming import Renaming
+from gridtune.sweep.results import results_table
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.systems.batch.system import BatchSystem
 from gridtune.workload import Workload, clean, read_workload
@@ -178,6 +181,32 @@ def test_switches_reach_the_simulation() -> None:
 def test_what_is_refused(parameters: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         BatchParameters.model_validate({"trace": "x", **parameters})
+
+
+def test_conservative_compresses_under_both_its_names(log: str) -> None:
+    cells = [
+        run_cell("batch", {"trace": log, "backfill": f"conservative{suffix}"}).cell
+        for suffix in ("", "-compression", "-no-compression")
+    ]
+    assert cells[0].cell_id == cells[1].cell_id != cells[2].cell_id
+
+
+def test_results_of_version_1_say_what_conservative_meant(log: str) -> None:
+    cell = run_cell("batch", {"trace": log, "backfill": "conservative"}).cell
+    old = CellResult.of(cell, "done")
+    for meant, name in (
+        ("conservative-no-compression", "conservative"),
+        ("conservative", "conservative-compression"),
+        ("easy", "easy"),
+    ):
+        parameters = {**cell.parameters, "backfill": name}
+        for identity in ("", cell.identity.replace('"version":"2"', '"version":"1"')):
+            result = replace(old, parameters=parameters, configuration=parameters, identity=identity)
+            read = Renaming(BatchSystem()).result(result)
+            assert read.parameters["backfill"] == read.configuration["backfill"] == meant
+        table = Renaming(BatchSystem()).table(results_table([result]), "1")
+        assert table["param.backfill"].to_pylist() == [meant]
+    assert Renaming(BatchSystem()).result(old) is old
 
 
 def test_selected_workloads_are_kept_between_cells(log: str) -> None:
