@@ -1,24 +1,75 @@
-"""What a wheel of gridtune holds beside its modules."""
+"""The source distribution and the wheel made of it: what they hold, and that they work by themselves."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import site
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
 
-@pytest.mark.integration
-def test_a_wheel_holds_what_modules_read(repository: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from setuptools import setup; setup()", "--quiet"]
-    built = [*command, "build", "--build-base", tmp_path / "build", "bdist_wheel", "--dist-dir", tmp_path]
-    # The list of files belongs to this wheel, not to the repository's own installation.
-    built = [*command, "egg_info", "--egg-base", tmp_path, *built[len(command) :]]
-    done = subprocess.run(built, cwd=repository, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+
+def call(*command: object, folder: Path, **environment: str) -> str:
+    """Run a command without the variables that lead back to the working copy; return what it prints."""
+    leading_back = ("PYTHONPATH", "GRIDTUNE_TRACE_DIR", "GRIDTUNE_HOME")
+    inherited = {name: value for name, value in os.environ.items() if name not in leading_back}
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def setup(sources: Path, *commands: str) -> None:
+    call(sys.executable, "-c", "from setuptools import setup; setup()", "--quiet", *commands, folder=sources)
+
+
+@pytest.fixture(scope="module")
+def sources(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, unpacked."""
+    place = tmp_path_factory.mktemp("package")
+    copy = place / "copy"
+    copy.mkdir()
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=repository,
+        capture_output=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (repository / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(repository / name, copy / name)
+    setup(copy, "sdist", "--dist-dir", str(place))
+    (archive,) = place.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(place / "sdist", filter="data")
+    (unpacked,) = (place / "sdist").iterdir()
+    return unpacked
+
+
+@pytest.fixture(scope="module")
+def wheel(sources: Path) -> Path:
+    """The wheel that is built from the source distribution, with nothing else at hand."""
+    setup(sources, "bdist_wheel", "--dist-dir", str(sources.parent))
+    (built,) = sources.parent.glob("*.whl")
+    return built
+
+
+def test_a_wheel_holds_what_modules_read(repository: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = set(archive.namelist())
     package = repository / "gridtune"
@@ -29,3 +80,35 @@ def test_a_wheel_holds_what_modules_read(repository: Path, tmp_path: Path) -> No
     ]
     assert len(wanted) > 300
     assert sorted(set(wanted) - packed) == []
+
+
+def test_a_wheel_holds_the_logs_and_search_spaces(repository: Path, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        shared = {name.partition("share/gridtune/")[2] for name in archive.namelist()}
+    for folder, pattern in (("traces", "*.swf.gz"), ("search_spaces", "*.yaml")):
+        wanted = {f"{folder}/{path.name}" for path in (repository / folder).glob(pattern)}
+        assert wanted
+        assert wanted <= shared
+
+
+def test_an_installation_works_by_itself(wheel: Path, tmp_path: Path) -> None:
+    """It borrows the packages of this environment, and nothing of the working copy."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    home = call(python, "-c", "import site; print(site.getsitepackages()[0])", folder=tmp_path).strip()
+    Path(home, "borrowed.pth").write_text("\n".join([*site.getsitepackages(), ""]))
+    options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check", "--ignore-installed"]
+    call(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel, folder=tmp_path)
+
+    gridtune = python.with_name("gridtune")
+    place = call(python, "-c", "import gridtune; print(gridtune.__file__)", folder=tmp_path)
+    assert place.startswith(home)
+    printed = json.loads(
+        call(gridtune, "simulate", "quickstart", "--first", "100", "--json", folder=tmp_path)
+    )
+    assert printed["jobs"] == 100
+    assert "search_spaces/quickstart.yaml" in call(gridtune, "list", "spaces", folder=tmp_path)
+    space = "search_spaces/quickstart.yaml"
+    assert "120 cells" in call(gridtune, "sweep", space, "--dry-run", folder=tmp_path)
+    assert call(gridtune, "systems", folder=tmp_path).count("shutdown") >= 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "venv"] == []

@@ -40,7 +40,7 @@ def list_command(kind: Kind, name: str | None, as_json: bool) -> None:
       systems   what can be swept; `gridtune systems NAME` shows one
       orders    queue orders, for `gridtune simulate` and the system batch
       metrics   what can be an objective: unit, better direction, formula
-      spaces    search spaces: those of installed systems, and the files in search_spaces/ here
+      spaces    search spaces: those of installed systems, and those in search_spaces/, here or gridtune's own
       traces    bundled logs, public logs, generators and formats (as `gridtune traces list`)
 
     \b
@@ -67,9 +67,7 @@ def list_command(kind: Kind, name: str | None, as_json: bool) -> None:
             return
         if not rows:
             # Metrics and orders there are always.
-            click.echo(
-                "no search spaces: there are none in search_spaces/ here, and no system has brought any"
-            )
+            click.echo("no search spaces: there are none in search_spaces/, and no system has brought any")
             return
         from gridtune.cli.tables import print_tables
 
@@ -125,11 +123,11 @@ def _orders_table(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _spaces(systems: Iterable[System]) -> list[dict[str, Any]]:
-    from gridtune.sweep.bundled import bundled_spaces
+    from gridtune.sweep.bundled import bundled_spaces, find_space, spaces_here
 
     systems = list(systems)
     named = {f"{system.name}/{path.stem}": path for system in systems for path in bundled_spaces(system)}
-    here = {str(path): path for path in sorted(Path("search_spaces").glob("*.yaml"))}
+    here = {str(path): find_space(path) for path in spaces_here()}
     names = {system.name for system in systems}
     rows = (_space(name, path) for name, path in {**named, **here}.items())
     return [row for row in rows if row["system"] in names or row["system"] is None]

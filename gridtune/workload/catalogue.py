@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gridtune.errors import TraceError
+from gridtune.workload.shipped import shipped_folder
 
 __all__ = [
     "CATALOGUE",
@@ -207,8 +208,8 @@ def trace_folder() -> Path | None:
 
 
 def bundled_folder() -> Path:
-    """Return the folder of the traces that come with gridtune's source."""
-    return Path(__file__).resolve().parents[2] / "traces"
+    """Return the folder of the traces that come with gridtune."""
+    return shipped_folder("traces")
 
 
 def bundled_traces() -> dict[str, Path]:

@@ -59,7 +59,19 @@ def test_spaces_here_are_listed_with_their_question(tmp_path: Path, monkeypatch:
 
 def test_a_list_of_nothing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "search_spaces").mkdir()
     assert output_of("spaces", "--system", "batch").startswith("no search spaces")
+
+
+def test_where_there_is_no_folder_of_spaces_our_own_are_listed_and_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = {row["name"]: row for row in json.loads(output_of("spaces", "--system", "batch", "--json"))}
+    assert rows["search_spaces/quickstart.yaml"]["strategy"] == "grid"
+    planned = CliRunner().invoke(cli, ["sweep", "search_spaces/quickstart.yaml", "--dry-run"])
+    assert planned.exit_code == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_systems_and_traces_are_those_of_their_own_commands() -> None:
