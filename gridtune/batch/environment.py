@@ -10,12 +10,10 @@ from typing import Any, ClassVar, Literal
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
 from gridtune.batch.simulator.decisions.batch import DecisionBatch, Mode, Pay
 from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.workload import Workload, read_workload
 from gridtune.workload.catalogue import resolve_trace
@@ -217,11 +215,8 @@ class BatchEnv(gym.Env[Observation, np.int64]):
         return observed[0] if self._flat else {name: part[0] for name, part in observed.items()}
 
 
-class BatchVectorEnv(VectorEnv[Observation, Any, Any]):
+class BatchVectorEnv(CompiledVectorEnv):
     """Many machines stepped in one compiled call, with the trajectories of single environments.
-
-    After a reset with a seed s, machine i draws the same windows as a single environment with the seed s + i.
-    The step after the end of an episode begins another and ignores the action (`AutoresetMode.NEXT_STEP`).
 
     Parameters
     ----------
@@ -233,10 +228,7 @@ class BatchVectorEnv(VectorEnv[Observation, Any, Any]):
         As of `BatchEnv`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
+    episode = "first"
 
     def __init__(
         self,
@@ -250,58 +242,28 @@ class BatchVectorEnv(VectorEnv[Observation, Any, Any]):
         copy: bool = True,
         **options: Any,
     ) -> None:
-        self.num_envs, self._flat, self._copy = num_envs, flat, copy
-        self.machines = machines = _machines(trace, part, processors, load, count=num_envs, **options)
-        self.single_observation_space, self.single_action_space = _spaces(machines, flat)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
+        self.machines = _machines(trace, part, processors, load, count=num_envs, **options)
+        self._flat = flat
+        super().__init__(num_envs, _spaces(self.machines, flat), copy=copy)
         self._actions = np.zeros(num_envs, np.int64)
-        self._over = np.zeros(num_envs, np.bool_)
-        self._never = np.zeros(num_envs, np.bool_)
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin a random window on each machine, or those of the first jobs `options["first"]`."""
-        if seed is not None:
-            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
-            if len(seeds) != self.num_envs:
-                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
-            for i, own_seed in enumerate(seeds):
-                if own_seed is not None:
-                    self._rngs[i] = seeding.np_random(own_seed)[0]
-        first = (options or {}).get("first")
-        if first is None:
-            _begin(self.machines, ~self._never, self._rngs)
-        else:
-            _begin_at(self.machines, first)
-        self._over = self._never.copy()
-        return self._observation(), self._infos(~self._never)
+    def _draw(self, where: Bools) -> None:
+        _begin(self.machines, where, self._rngs)
+        self._numbers[:] = self.machines.first
 
-    def step(self, actions: npt.ArrayLike) -> tuple[Observation, Rewards, Bools, Bools, dict[str, Any]]:
-        """Carry out a decision on each machine, and advance to the next ones."""
-        machines, begins = self.machines, self._over
+    def _choose(self, numbers: Any) -> None:
+        _begin_at(self.machines, numbers)
+        self._numbers[:] = self.machines.first
+
+    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
         self._actions[:] = actions
-        info: dict[str, Any] = {}
-        if begins.any():
-            machines.step(self._actions, ~begins)
-            _begin(machines, begins, self._rngs)
-            info = self._infos(begins)
-        else:
-            machines.step(self._actions)
-        self._over = machines.over.copy()
-        rewards, over, cut = machines.rewards, machines.over, self._never
-        if self._copy:
-            rewards, over, cut = rewards.copy(), over.copy(), cut.copy()
-        return self._observation(), rewards, over, cut, info
+        self.machines.step(self._actions, ~begins)
 
-    def _observation(self) -> Observation:
+    def _results(self) -> tuple[Rewards, Bools]:
+        return self.machines.rewards, self.machines.over
+
+    def _observe(self) -> Observation:
         return _observe(self.machines, self._flat, self._copy)
-
-    def _infos(self, begun: Bools) -> dict[str, Any]:
-        """Return the first jobs of the episodes that have just begun, in Gymnasium's form."""
-        return {"first": np.where(begun, self.machines.first, 0), "_first": begun.copy()}
 
 
 def _begin_at(machines: DecisionBatch, first: npt.ArrayLike) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
+from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.instances import make_jobs, make_machines
 from gridtune.systems.dispatch.parameters import DispatchParameters
@@ -132,11 +129,8 @@ class DispatchEnv(gym.Env[Observation, Any]):
         return observed.features[0].copy(), float(observed.rewards[0]), bool(observed.over[0]), False, {}
 
 
-class DispatchVectorEnv(VectorEnv[Observation, Any, Any]):
+class DispatchVectorEnv(CompiledVectorEnv):
     """Many brokers stepped in one compiled call; trajectories equal those of single environments.
-
-    After a reset with seed s, broker i draws the same episodes as a single environment with seed s + i. The
-    step after the end of an episode begins another and ignores the action (`AutoresetMode.NEXT_STEP`).
 
     Parameters
     ----------
@@ -144,53 +138,39 @@ class DispatchVectorEnv(VectorEnv[Observation, Any, Any]):
         Number of brokers.
     reward, split, parameters
         See `DispatchEnv`.
+    copy
+        Return copies. False returns the environment's own memory, which the next step overwrites.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
-
     def __init__(
-        self, num_envs: int = 1, *, reward: Reward = "tardiness", split: float = 0.5, **parameters: Any
+        self,
+        num_envs: int = 1,
+        *,
+        reward: Reward = "tardiness",
+        split: float = 0.5,
+        copy: bool = True,
+        **parameters: Any,
     ) -> None:
-        self.num_envs = num_envs
         self._episodes = _Episodes(split, parameters)
         self.brokers = self._episodes.batch(num_envs, reward)
-        self.single_observation_space, self.single_action_space = _spaces(self._episodes.parameters)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
+        super().__init__(num_envs, _spaces(self._episodes.parameters), copy=copy)
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode everywhere."""
-        del options
-        if seed is not None:
-            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
-            if len(seeds) != self.num_envs:
-                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
-            for i, own in enumerate(seeds):
-                if own is not None:
-                    self._rngs[i] = seeding.np_random(own)[0]
-        everywhere = np.ones(self.num_envs, np.bool_)
-        self._begin(everywhere)
-        self.brokers.step(np.zeros(self.num_envs, np.int64), everywhere)
-        return self.brokers.observed.features.copy(), {}
-
-    def step(self, actions: npt.ArrayLike) -> tuple[Observation, Rewards, Bools, Bools, dict[str, Any]]:
-        """Send each job to a machine, and advance to the next jobs."""
-        observed = self.brokers.observed
-        begins = observed.over.copy()
-        self._begin(begins)
-        self.brokers.step(actions, begins)
-        truncated = np.zeros(self.num_envs, np.bool_)
-        return observed.features.copy(), observed.rewards.copy(), observed.over.copy(), truncated, {}
-
-    def _begin(self, where: Bools) -> None:
+    def _draw(self, where: Bools) -> None:
         for i in np.flatnonzero(where).tolist():
             self.brokers.begin(i, self._episodes.draw(self._rngs[i]))
+
+    def _restart(self) -> None:
+        self.brokers.step(np.zeros(self.num_envs, np.int64), ~self._never)
+
+    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+        self.brokers.step(actions, begins)
+
+    def _results(self) -> tuple[Rewards, Bools]:
+        return self.brokers.observed.rewards, self.brokers.observed.over
+
+    def _observe(self) -> Observation:
+        features = self.brokers.observed.features
+        return features.copy() if self._copy else features
 
 
 def _spaces(p: DispatchParameters) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,11 +9,8 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
-from gridtune.errors import SimulationError
+from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.systems.responsive.simulator.batch import BOUND, RewardTime, SiteBatch
 from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
 from gridtune.systems.responsive.simulator.site import SiteModel, pool_sizes
@@ -131,11 +127,8 @@ class ResponsiveEnv(gym.Env[Observation, Any]):
         return {"observations": observed.rows[0].copy(), "action_mask": observed.mask[0].copy()}
 
 
-class ResponsiveVectorEnv(VectorEnv[Observation, Any, Any]):
+class ResponsiveVectorEnv(CompiledVectorEnv):
     """Many sites stepped in one compiled call; trajectories equal those of single environments.
-
-    After a reset with seed s, site i draws the same episodes as a single environment with seed s + i. The
-    step after the end of an episode begins another and ignores the action (`AutoresetMode.NEXT_STEP`).
 
     Parameters
     ----------
@@ -145,10 +138,7 @@ class ResponsiveVectorEnv(VectorEnv[Observation, Any, Any]):
         See `ResponsiveEnv`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
+    episode = "first"
 
     def __init__(
         self,
@@ -161,8 +151,7 @@ class ResponsiveVectorEnv(VectorEnv[Observation, Any, Any]):
         weight: float = 0.5,
         reward: RewardTime = "completion",
     ) -> None:
-        self.num_envs = num_envs
-        self._batch = batch = SiteBatch(
+        self._batch = SiteBatch(
             _site_jobs(jobs),
             model or SiteModel(),
             count=num_envs,
@@ -171,56 +160,25 @@ class ResponsiveVectorEnv(VectorEnv[Observation, Any, Any]):
             weight=weight,
             reward=reward,
         )
-        self.single_observation_space, self.single_action_space = _spaces(batch)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
-        self._first = np.zeros(num_envs, np.int64)
-        self._over = np.zeros(num_envs, np.bool_)
-
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode on each site with a random job, or with the one of number `options["first"]`."""
-        if seed is not None:
-            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
-            if len(seeds) != self.num_envs:
-                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
-            for i, site_seed in enumerate(seeds):
-                if site_seed is not None:
-                    self._rngs[i] = seeding.np_random(site_seed)[0]
-        first = (options or {}).get("first")
-        everywhere = np.ones(self.num_envs, np.bool_)
-        self._draw(everywhere)
-        if first is not None:
-            self._first[:] = first
-        self._batch.step(0, everywhere, self._first)
-        self._over = np.zeros(self.num_envs, np.bool_)
-        return self._observation(), self._infos(everywhere)
-
-    def step(self, actions: npt.ArrayLike) -> tuple[Observation, Rewards, Bools, Bools, dict[str, Any]]:
-        """Start a job on each site, and advance to the next decisions."""
-        begins = self._over
-        self._draw(begins)
-        self._batch.step(_as_pairs(np.asarray(actions).reshape(self.num_envs, -1)), begins, self._first)
-        observed = self._batch.observed
-        self._over = observed.over.copy()
-        truncated = np.zeros(self.num_envs, np.bool_)
-        infos = self._infos(begins) if begins.any() else {}
-        return self._observation(), observed.rewards.copy(), observed.over.copy(), truncated, infos
+        super().__init__(num_envs, _spaces(self._batch))
 
     def _draw(self, where: Bools) -> None:
-        for i in np.flatnonzero(where).tolist():
-            self._first[i] = self._rngs[i].integers(self._batch.starts)
+        self._draw_numbers(where, self._batch.starts)
 
-    def _observation(self) -> Observation:
+    def _restart(self) -> None:
+        self._batch.step(0, ~self._never, self._numbers)
+
+    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+        pairs = _as_pairs(np.asarray(actions).reshape(self.num_envs, -1))
+        self._batch.step(pairs, begins, self._numbers)
+
+    def _results(self) -> tuple[Rewards, Bools]:
+        return self._batch.observed.rewards, self._batch.observed.over
+
+    def _observe(self) -> Observation:
         observed = self._batch.observed
         # Gymnasium batches a Dict in the order of its sorted keys.
         return {"action_mask": observed.mask.copy(), "observations": observed.rows.copy()}
-
-    def _infos(self, begun: Bools) -> dict[str, Any]:
-        """Return the first jobs of the episodes that have just begun, in Gymnasium's form."""
-        return {"first": np.where(begun, self._first, 0), "_first": begun.copy()}
 
 
 def _site_jobs(jobs: SiteJobs | str | Path) -> SiteJobs:

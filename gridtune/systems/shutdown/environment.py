@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -10,10 +9,8 @@ from typing import Any, ClassVar, Literal
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
+from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days, build_days
@@ -180,11 +177,8 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
         return batch.observations[0].copy(), float(batch.rewards[0]), terminated, truncated, info
 
 
-class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
+class ShutdownVectorEnv(CompiledVectorEnv):
     """Many clusters stepped in one compiled call, with the trajectories of single environments.
-
-    After a reset with a seed s, cluster i draws the same days as a single environment with the seed s + i.
-    The step after the end of a day begins another day and ignores the action (`AutoresetMode.NEXT_STEP`).
 
     Parameters
     ----------
@@ -196,10 +190,7 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
         Return copies. False returns the environment's own memory, which the next step overwrites.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
+    episode = "day"
 
     def __init__(
         self,
@@ -216,64 +207,39 @@ class ShutdownVectorEnv(VectorEnv[Floats, Actions, Any]):
         draw: Draw = "days",
         copy: bool = True,
     ) -> None:
-        self.num_envs, self._copy, self._chain = num_envs, copy, chain
         self._batch = batch = _batch(days, platform, num_envs, tau, variant, frames, view, decisions, chain)
         self._draws, self._decisions = _Draws(batch.days, draw), decisions
-        observations, actions = _spaces(batch)
-        self.single_observation_space, self.single_action_space = observations, actions
-        self.observation_space = batch_space(observations, num_envs)
-        self.action_space = batch_space(actions, num_envs)
-        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
-        self._day = np.zeros(num_envs, np.int64)
-        self._over = np.zeros(num_envs, np.bool_)
-        self._never = np.zeros(num_envs, np.bool_)
+        super().__init__(num_envs, _spaces(batch), copy=copy, truncates=chain > 1)
 
     @property
     def clusters(self) -> ClusterBatch:
         """The clusters."""
         return self._batch
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Floats, dict[str, Any]]:
-        """Begin a random day on each cluster, or the days with the numbers `options["day"]`."""
-        if seed is not None:
-            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
-            if len(seeds) != self.num_envs:
-                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
-            for i, own_seed in enumerate(seeds):
-                if own_seed is not None:
-                    self._rngs[i] = seeding.np_random(own_seed)[0]
-        numbers = (options or {}).get("day")
-        self._day[:] = [self._draws(rng) for rng in self._rngs] if numbers is None else numbers
-        self._batch.reset(self._day)
-        self._over = self._never.copy()
-        return self._observations(), self._day_info(~self._never)
-
     def step(self, actions: npt.ArrayLike) -> tuple[Floats, Rewards, Bools, Bools, dict[str, Any]]:
         """Reserve `actions[i]` nodes of each cluster i for a minute."""
-        batch, begins = self._batch, self._over
-        info: dict[str, Any] = {}
-        before = batch.now if self._decisions else None
+        if not self._decisions:
+            return super().step(actions)
+        before, begins = self._batch.now, self._over
+        *results, info = super().step(actions)
+        minutes = {"minutes": np.where(begins, 0, self._batch.now - before), "_minutes": ~begins}
+        return *results, {**info, **minutes}
+
+    def _draw(self, where: Bools) -> None:
+        for i in np.flatnonzero(where).tolist():
+            self._numbers[i] = self._draws(self._rngs[i])
+
+    def _restart(self) -> None:
+        self._batch.reset(self._numbers)
+
+    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
         if begins.any():
-            for i in np.flatnonzero(begins).tolist():
-                self._day[i] = self._draws(self._rngs[i])
-            batch.step(actions, begins, self._day)
-            info = self._day_info(begins)
+            self._batch.step(actions, begins, self._numbers)
         else:
-            batch.step(actions)
-        if before is not None:
-            info["minutes"], info["_minutes"] = np.where(begins, 0, batch.now - before), ~begins
-        self._over = batch.over.copy()
-        rewards, over, cut = batch.rewards, batch.over, self._never
-        if self._copy:
-            rewards, over, cut = rewards.copy(), over.copy(), cut.copy()
-        terminated, truncated = (over, cut) if self._chain == 1 else (cut, over)
-        return self._observations(), rewards, terminated, truncated, info
+            self._batch.step(actions)
 
-    def _observations(self) -> Floats:
+    def _results(self) -> tuple[Rewards, Bools]:
+        return self._batch.rewards, self._batch.over
+
+    def _observe(self) -> Floats:
         return self._batch.observations.copy() if self._copy else self._batch.observations
-
-    def _day_info(self, begun: Bools) -> dict[str, Any]:
-        """Return the days of the clusters that have just begun one, in Gymnasium's form."""
-        return {"day": np.where(begun, self._day, 0), "_day": begun.copy()}

@@ -9,10 +9,8 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 
+from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.environment.choices import ChoiceBatch
 from gridtune.systems.provisioning.environment.features import BOUND, FEATURES
@@ -87,8 +85,7 @@ class ProvisioningEnv(gym.Env[Row, Any]):
         **options: Any,
     ) -> None:
         self._batch = _batch(problems, instances, instances_seed, 1, options)
-        self.observation_space = gym.spaces.Box(-BOUND, BOUND, (len(FEATURES),), np.float32)
-        self.action_space = gym.spaces.Discrete(2)
+        self.observation_space, self.action_space = _spaces()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -115,11 +112,8 @@ class ProvisioningEnv(gym.Env[Row, Any]):
         return problem.plan(problem.evaluate_released(kept).used[0] if batch.release else kept)
 
 
-class ProvisioningVectorEnv(VectorEnv[Row, Any, Any]):
+class ProvisioningVectorEnv(CompiledVectorEnv):
     """Many choices stepped in one compiled call; trajectories equal those of single environments.
-
-    After a reset with seed s, environment i draws the same episodes as a single environment with seed s + i.
-    The step after the end of an episode begins another and ignores the action (`AutoresetMode.NEXT_STEP`).
 
     Parameters
     ----------
@@ -127,12 +121,11 @@ class ProvisioningVectorEnv(VectorEnv[Row, Any, Any]):
         Number of environments.
     problems, instances, instances_seed, options
         See `ProvisioningEnv`.
+    copy
+        Return copies. False returns the environment's own memory, which the next step overwrites.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
-        "render_modes": [],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
+    episode = "instance"
 
     def __init__(
         self,
@@ -141,58 +134,34 @@ class ProvisioningVectorEnv(VectorEnv[Row, Any, Any]):
         *,
         instances: int = 64,
         instances_seed: int = 0,
+        copy: bool = True,
         **options: Any,
     ) -> None:
-        self.num_envs = num_envs
         self._batch = _batch(problems, instances, instances_seed, num_envs, options)
-        self.single_observation_space = gym.spaces.Box(-BOUND, BOUND, (len(FEATURES),), np.float32)
-        self.single_action_space = gym.spaces.Discrete(2)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
-        self._drawn = np.zeros(num_envs, np.int64)
-        self._over = np.zeros(num_envs, np.bool_)
+        super().__init__(num_envs, _spaces(), copy=copy)
 
     @property
     def costs(self) -> Floats:
         """Shape (num_envs, 2): cost and makespan of the present plans."""
         return self._batch.state.costs.copy()
 
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Row, dict[str, Any]]:
-        """Begin an episode everywhere: random problems, or those of the numbers `options["instance"]`."""
-        if seed is not None:
-            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
-            if len(seeds) != self.num_envs:
-                raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
-            for i, own_seed in enumerate(seeds):
-                if own_seed is not None:
-                    self._rngs[i] = seeding.np_random(own_seed)[0]
-        everywhere = np.ones(self.num_envs, np.bool_)
-        given = (options or {}).get("instance")
-        if given is None:
-            self._draw(everywhere)
-        else:
-            self._drawn[:] = given
-        self._batch.step(np.ones(self.num_envs, np.int64), everywhere, self._drawn)
-        self._over = np.zeros(self.num_envs, np.bool_)
-        return self._batch.observed.rows.copy(), self._infos(everywhere)
-
-    def step(self, actions: npt.ArrayLike) -> tuple[Row, Floats, Bools, Bools, dict[str, Any]]:
-        """Keep or drop a slot in each."""
-        begins = self._over
-        self._draw(begins)
-        self._batch.step(np.ascontiguousarray(actions, np.int64), begins, self._drawn)
-        seen = self._batch.observed
-        self._over = seen.over.copy()
-        infos = self._infos(begins) if begins.any() else {}
-        return seen.rows.copy(), seen.rewards.copy(), seen.over.copy(), np.zeros_like(begins), infos
-
     def _draw(self, where: Bools) -> None:
-        for i in np.flatnonzero(where).tolist():
-            self._drawn[i] = self._rngs[i].integers(len(self._batch.problems))
+        self._draw_numbers(where, len(self._batch.problems))
 
-    def _infos(self, begun: Bools) -> dict[str, Any]:
-        """Return the problems of the episodes that have just begun, in Gymnasium's form."""
-        return {"instance": np.where(begun, self._drawn, 0), "_instance": begun.copy()}
+    def _restart(self) -> None:
+        self._advance(np.ones(self.num_envs, np.int64), ~self._never)
+
+    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+        self._batch.step(np.ascontiguousarray(actions, np.int64), begins, self._numbers)
+
+    def _results(self) -> tuple[Floats, Bools]:
+        return self._batch.observed.rewards, self._batch.observed.over
+
+    def _observe(self) -> Row:
+        rows = self._batch.observed.rows
+        return rows.copy() if self._copy else rows
+
+
+def _spaces() -> tuple[gym.spaces.Box, gym.spaces.Discrete[np.int64]]:
+    """Return one environment's spaces of observations and actions."""
+    return gym.spaces.Box(-BOUND, BOUND, (len(FEATURES),), np.float32), gym.spaces.Discrete(2)

@@ -1,4 +1,4 @@
-"""Agents that choose slots: how they play, what they are judged on, and RLlib's own loop."""
+"""Agents that choose slots: how they play, and what they are judged on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ if not AGENTS:
     pytest.skip("needs the extra agents", allow_module_level=True)
 
 import torch
-from ray.rllib.algorithms.ppo.ppo import PPOConfig
 
-import gridtune.environments  # noqa: F401  (registers)
 from gridtune.sweep import run_cell
 from gridtune.systems.provisioning.environment.features import FEATURES
 from gridtune.systems.provisioning.learners.playing import play
@@ -65,18 +63,3 @@ def test_what_is_judged_on_is_not_learned_from():
     assert learned.latest <= judged.earliest
     assert learned.workflow_seed + parameters.instances < judged.workflow_seed
     assert ProvisioningPPOParameters().submissions(0.1, 0.6, 5).offers == "poisson"
-
-
-@pytest.mark.integration
-def test_rllib_steps_the_environment():
-    """RLlib's own PPO, one iteration."""
-    config = PPOConfig().environment(
-        "gridtune.environments:gridtune/Provisioning-v0", env_config={"instances": 2, "task_processors": 20}
-    )
-    config.env_runners(num_env_runners=0, num_envs_per_env_runner=2, rollout_fragment_length=32)
-    config.training(train_batch_size_per_learner=64, num_epochs=1, minibatch_size=32).learners(num_learners=0)
-    algorithm = config.build_algo()
-    result = algorithm.train()
-    algorithm.stop()
-    assert result["env_runners"]["num_env_steps_sampled"] >= 64
-    assert np.isfinite(result["env_runners"]["episode_return_mean"])

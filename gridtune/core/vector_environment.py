@@ -1,0 +1,145 @@
+"""`CompiledVectorEnv`: the frame of environments that one compiled call steps side by side."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gridtune.errors import SimulationError
+
+__all__ = ["CompiledVectorEnv"]
+
+Rewards = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
+    """Environments with the trajectories of single ones, each with a random generator of its own.
+
+    After a reset with a seed s, environment i draws the same episodes as a single environment with the seed
+    s + i. The step after the end of an episode begins another and ignores the action
+    (`AutoresetMode.NEXT_STEP`).
+
+    A subclass makes its simulators, calls this constructor, and defines `_draw`, `_advance`, `_observe`
+    and `_results`, and `_restart` unless drawing an episode begins it.
+
+    Parameters
+    ----------
+    num_envs
+        Number of environments.
+    spaces
+        Observations and actions of one of them.
+    copy
+        Return copies. False returns the environment's own memory, which the next step overwrites.
+    truncates
+        Episodes are truncated at their end instead of terminated.
+
+    Attributes
+    ----------
+    episode
+        Name of the info, and of the option of `reset`, with the number that says which episode it is; empty
+        if episodes have none.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+    episode: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        num_envs: int,
+        spaces: tuple[gym.Space[Any], gym.Space[Any]],
+        *,
+        copy: bool = True,
+        truncates: bool = False,
+    ) -> None:
+        self.num_envs, self._copy, self._truncates = num_envs, copy, truncates
+        self.single_observation_space, self.single_action_space = spaces
+        self.observation_space, self.action_space = (batch_space(space, num_envs) for space in spaces)
+        self._rngs = [seeding.np_random(None)[0] for _ in range(num_envs)]
+        self._numbers = np.zeros(num_envs, np.int64)
+        self._over = np.zeros(num_envs, np.bool_)
+        self._never = np.zeros(num_envs, np.bool_)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode everywhere: a random one, or those of the numbers in the options."""
+        self._seed_each(seed)
+        everywhere = ~self._never
+        given = (options or {}).get(self.episode)
+        if given is None:
+            self._draw(everywhere)
+        else:
+            self._choose(given)
+        self._restart()
+        self._over = self._never.copy()
+        return self._observe(), self._infos(everywhere)
+
+    def step(self, actions: npt.ArrayLike) -> tuple[Any, Rewards, Bools, Bools, dict[str, Any]]:
+        """Take an action in each, and advance to the next decisions."""
+        begins = self._over
+        begun = bool(begins.any())
+        if begun:
+            self._draw(begins)
+        self._advance(actions, begins)
+        rewards, over = self._results()
+        self._over, cut = over.copy(), self._never
+        if self._copy:
+            rewards, over, cut = rewards.copy(), over.copy(), cut.copy()
+        terminated, truncated = (cut, over) if self._truncates else (over, cut)
+        return self._observe(), rewards, terminated, truncated, self._infos(begins) if begun else {}
+
+    @abstractmethod
+    def _draw(self, where: Bools) -> None:
+        """Draw the next episodes of these environments, each with its generator in `_rngs`."""
+
+    @abstractmethod
+    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+        """Take actions; where an episode begins, come to its beginning instead."""
+
+    @abstractmethod
+    def _observe(self) -> Any:
+        """Return the observations."""
+
+    @abstractmethod
+    def _results(self) -> tuple[Rewards, Bools]:
+        """Return the rewards of the last step, and where the episode is over: shapes (num_envs,)."""
+
+    def _choose(self, numbers: Any) -> None:
+        """Take the episodes of these numbers, one or one for each."""
+        self._numbers[:] = numbers
+
+    def _restart(self) -> None:
+        """Bring all environments to the beginning of their episodes."""
+
+    def _draw_numbers(self, where: Bools, episodes: int) -> None:
+        """Draw the numbers of these environments' episodes, all equally likely."""
+        for i in np.flatnonzero(where).tolist():
+            self._numbers[i] = self._rngs[i].integers(episodes)
+
+    def _seed_each(self, seed: int | Sequence[int | None] | None) -> None:
+        if seed is None:
+            return
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+        if len(seeds) != self.num_envs:
+            raise SimulationError(f"{self.num_envs} environments, but {len(seeds)} seeds", field="seed")
+        for i, own_seed in enumerate(seeds):
+            if own_seed is not None:
+                self._rngs[i] = seeding.np_random(own_seed)[0]
+
+    def _infos(self, begun: Bools) -> dict[str, Any]:
+        """Return the numbers of the episodes that have just begun, in Gymnasium's form."""
+        if not self.episode:
+            return {}
+        return {self.episode: np.where(begun, self._numbers, 0), f"_{self.episode}": begun.copy()}
