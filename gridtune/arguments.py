@@ -84,7 +84,11 @@ def require_number(
 
 def is_number(value: Any) -> bool:
     """Tell whether `value` is a finite number; `True` is none."""
-    return type(value) is not bool and isinstance(value, numbers.Real) and math.isfinite(value)
+    try:
+        return type(value) is not bool and isinstance(value, numbers.Real) and math.isfinite(value)
+    except OverflowError:
+        # A whole number that no float holds.
+        return False
 
 
 def require_path(value: Any, name: str, *, error: type[GridtuneError] = GridtuneError) -> None:

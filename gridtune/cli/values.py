@@ -46,7 +46,7 @@ def read_settings(arguments: Iterable[str], option: str) -> dict[str, list[Any]]
             raise click.BadParameter(f"{argument!r} is not NAME=VALUE", param_hint=option)
         try:
             settings.setdefault(name, []).append(yaml.safe_load(value))
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             message = f"{argument!r}: the value is not YAML; quote a word that has brackets, colons or hashes"
             raise click.BadParameter(message, param_hint=option) from None
     return settings

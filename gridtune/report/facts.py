@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from pydantic import TypeAdapter, ValidationError
+
 from gridtune.core.refusals import metric_hint
 from gridtune.core.system import get_system, system_names
 from gridtune.core.versions import code_checksums, software_versions
@@ -166,13 +168,16 @@ class SweepFacts:
             raise SweepError(
                 "the folder has no results of a sweep", path=directory, hint=f"there is no {FACTS_FILE} in it"
             ) from None
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise SweepError(f"cannot be read: {fault}", path=path) from None
         if not isinstance(content, dict) or content.pop("schema", None) != _SCHEMA:
             raise SweepError("was written by another version of gridtune", path=path)
-        tuples = {name: tuple(content[name]) for name in ("dimensions", "plugins")}
-        objectives = tuple(ObjectiveFacts(**objective) for objective in content["objectives"])
-        return cls(**{**content, **tuples, "objectives": objectives})
+        try:
+            return TypeAdapter(cls).validate_python(content)
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            raise SweepError(f"is damaged: {first['msg'].lower()}", path=path, field=field) from None
 
     def write(self, directory: Path) -> Path:
         """Keep the facts in a sweep's folder; the file is never there by half."""

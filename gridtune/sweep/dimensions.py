@@ -12,6 +12,7 @@ import numpy as np
 from gridtune.core.cells import canonical_json
 from gridtune.errors import SpaceError
 from gridtune.sweep.space import Dimension
+from gridtune.sweep.strategies import MOST_POINTS
 from gridtune.sweep.trees import Choose
 
 __all__ = [
@@ -28,9 +29,6 @@ __all__ = [
 
 #: A value for each dimension that applies.
 Point = dict[str, Any]
-
-#: Points that a strategy may spell out: each takes memory in the driver.
-_MOST_POINTS = 1_000_000
 
 
 def in_order(dimensions: Mapping[str, Dimension]) -> list[str]:
@@ -87,9 +85,9 @@ def grid_points(dimensions: Mapping[str, Dimension]) -> list[Point]:
 
 def _check_size(combinations: int) -> None:
     """Refuse more combinations than fit into memory, before the first is made."""
-    if combinations > _MOST_POINTS:
+    if combinations > MOST_POINTS:
         raise SpaceError(
-            f"{combinations:,} combinations of values, but a sweep takes at most {_MOST_POINTS:,}",
+            f"{combinations:,} combinations of values, but a sweep takes at most {MOST_POINTS:,}",
             field="dimensions",
             hint="give fewer values, or draw some of them: the strategies random, sobol and optuna do",
         )

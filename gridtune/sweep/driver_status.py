@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import TypeAdapter, ValidationError
+
 from gridtune.core.cells import CellResult
 from gridtune.sweep.observing import SweepPlan, SweepResult
 
@@ -30,7 +32,7 @@ _SCHEMA = 1
 #: Seconds between two writings of the file while nothing but the number of busy workers changes.
 _REST_SECONDS = 2.0
 _CELL_ID = re.compile(rb'^\{"cell_id":"([^"]+)"')
-_OWNER = re.compile(r"process (\d+) on (\S+)")
+_OWNER = re.compile(r"process (\d{1,18}) on (\S+)")
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,13 @@ class DriverStatus:
         """Return what a sweep's driver has said; None if there is nothing, or not in this form."""
         try:
             content = json.loads((folder / STATUS_FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(content, dict) or content.pop("schema", None) != _SCHEMA:
             return None
         try:
-            return cls(**{**content, "ignored": tuple(content["ignored"])})
-        except (TypeError, KeyError):
+            return TypeAdapter(cls).validate_python(content)
+        except ValidationError:
             return None
 
 
@@ -225,7 +227,7 @@ def lock_owner(folder: Path) -> LockOwner | None:
     """Return who has or had the journal of a sweep's folder; None if nobody ever had."""
     path = folder / _LOCK
     try:
-        file = path.open(encoding="utf-8")
+        file = path.open(encoding="utf-8", errors="replace")
     except OSError:
         return None
     with file:
@@ -248,7 +250,7 @@ def lock_owner(folder: Path) -> LockOwner | None:
 def _exists(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

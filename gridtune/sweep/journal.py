@@ -89,7 +89,7 @@ def _parse(lines: Sequence[bytes], path: Path) -> tuple[dict[str, CellResult], l
             else:
                 result = result_of_record(record)
                 results[result.cell_id] = result
-        except (ValueError, TypeError, AttributeError) as fault:
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as fault:
             raise _faulty_line(path, number, line, fault) from None
     return results, proposals, schema
 
@@ -99,6 +99,8 @@ def _faulty_line(path: Path, number: int, line: bytes, fault: Exception) -> Swee
     reason = f"the line is no cell's result: {fault}"
     if isinstance(fault, AlteredLineError):
         reason = str(fault)
+    elif isinstance(fault, KeyError):
+        reason = f"the line is no cell's result: it has no {fault}"
     elif isinstance(fault, json.JSONDecodeError):
         reason = "the line is not JSON: something else has written into the journal"
     cell = cell_of_line(line)

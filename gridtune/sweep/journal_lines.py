@@ -120,7 +120,7 @@ def cell_of_line(line: bytes) -> str | None:
         record = json.loads(line)
         values = ", ".join(f"{name}={value}" for name, value in record["configuration"].items())
         return f"{cell} ({', '.join(filter(None, (record['workload'], values, record['replicate'])))})"
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return cell
 
 

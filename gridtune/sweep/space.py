@@ -19,11 +19,12 @@ from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.bundled import find_space
 from gridtune.sweep.space_errors import space_error
-from gridtune.sweep.strategies import SpacePart
+from gridtune.sweep.strategies import MOST_POINTS, SpacePart
 from gridtune.sweep.strategy import Strategy
 from gridtune.sweep.training_strategy import with_rungs
 from gridtune.sweep.trees import ExpressionTree
 from gridtune.sweep.yaml_lines import LinedYaml, read_yaml
+from gridtune.workload.validity import LARGEST_TIME
 
 __all__ = [
     "Dimension",
@@ -144,10 +145,10 @@ class Replicates(SpacePart):
         Copies of the log with submissions moved at random by up to `amount` seconds.
     """
 
-    seeds: Annotated[int, Field(gt=0)] | None = None
-    windows: Annotated[int, Field(gt=0)] | None = None
-    shakes: Annotated[int, Field(gt=0)] | None = None
-    amount: Annotated[int, Field(gt=0)] | None = None
+    seeds: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
+    windows: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
+    shakes: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
+    amount: Annotated[int, Field(gt=0, le=LARGEST_TIME)] | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> Replicates:

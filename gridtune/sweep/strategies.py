@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
+    "MOST_POINTS",
     "Adaptive",
     "Halving",
     "HyperBand",
@@ -19,6 +20,8 @@ __all__ = [
     "Stopping",
 ]
 
+#: Points that a strategy may spell out: each takes memory in the driver.
+MOST_POINTS = 1_000_000
 #: Optuna's samplers, as search spaces name them.
 SamplerName = Literal["tpe", "cmaes", "gp", "nsgaii", "nsgaiii", "random", "sobol"]
 
@@ -32,7 +35,7 @@ class SpacePart(BaseModel):
 class Sampling(SpacePart):
     """How many points a sampling strategy draws, from which seed."""
 
-    samples: Annotated[int, Field(gt=0)]
+    samples: Annotated[int, Field(gt=0, le=MOST_POINTS)]
     seed: Annotated[int, Field(ge=0)] = 0
 
 
@@ -54,7 +57,7 @@ class Adaptive(SpacePart):
         Size of the population of a sampler that has one; None for Optuna's.
     """
 
-    trials: Annotated[int, Field(gt=0)]
+    trials: Annotated[int, Field(gt=0, le=MOST_POINTS)]
     seed: Annotated[int, Field(ge=0)] = 0
     sampler: SamplerName = "tpe"
     parallel: Annotated[int, Field(gt=0)] = 8

@@ -70,7 +70,12 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
     SpaceError
         If it is not YAML, holds more than one document or the same key twice; with its line.
     """
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)
+    except yaml.reader.ReaderError as fault:
+        line = text.count("\n", 0, fault.position) + 1
+        message = f"the character {chr(fault.character)!r} may not be in a YAML file"
+        raise SpaceError(message, path=path, line=line) from None
     try:
         node = loader.get_single_node()
         if node is None:
@@ -85,6 +90,9 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
         raise SpaceError("an anchor holds itself, or the nesting has no end", path=path) from None
     except yaml.YAMLError as fault:
         raise SpaceError(f"not YAML: {fault}", path=path) from None
+    except ValueError as fault:
+        # A date that there is not, or a number of thousands of digits.
+        raise SpaceError(f"a value cannot be read: {fault}", path=path) from None
     finally:
         loader.dispose()
     return LinedYaml(content, lines, path)

@@ -243,13 +243,22 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     TraceError
         If there is no such file, if there are several, or if a catalogued log is not as published.
     """
-    path = Path(reference).expanduser()
+    try:
+        path = Path(reference).expanduser()
+    except RuntimeError:
+        # `~NAME` of no user.
+        path = Path(reference)
     own = trace_folder()
     folders = [Path(), base, bundled_folder(), own, cache_folder()]
     candidates = [folder / path for folder in folders if folder is not None]
-    if file := next((candidate for candidate in candidates if candidate.is_file()), None):
-        return file
     name = str(reference)
+    try:
+        file = next((candidate for candidate in candidates if candidate.is_file()), None)
+    except OSError:
+        # The operating system takes no name as long as this.
+        raise _not_found(f"{name[:80]}…", base) from None
+    if file is not None:
+        return file
     if bundled := bundled_traces().get(name):
         return bundled
     entry = _catalogued(name)

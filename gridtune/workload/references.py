@@ -9,11 +9,13 @@ each a day, or one log to be cut into days; the numbers are the units of Batsim 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from gridtune.errors import WorkloadError
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.files import read_workload
@@ -23,6 +25,8 @@ from gridtune.workload.workload import Workload
 __all__ = ["USUAL_UNITS", "WorkloadReference"]
 
 _CLEAN, _DAYS = "?clean=", "?days"
+_NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)"
+_UNITS = re.compile(f"={_NUMBER},{_NUMBER}")
 #: Of Batsim files: seconds in their unit of time, and flops that a processor does in one.
 USUAL_UNITS = (60.0, 1e6)
 
@@ -51,14 +55,23 @@ class WorkloadReference:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the reference that `str` wrote."""
+        """Return the reference that `str` wrote.
+
+        Raises
+        ------
+        WorkloadError
+            If the units of its days are not two numbers.
+        """
         name, days, units = text.partition(_DAYS)
         name, cleaned, rules = name.partition(_CLEAN)
         clean = tuple(rule for rule in rules.split(",") if rule) if cleaned else None
         if not units:
             return cls(name, clean, bool(days))
-        time_unit, speed = map(float, units.removeprefix("=").split(","))
-        return cls(name, clean, True, (time_unit, speed))
+        match = _UNITS.fullmatch(units)
+        if match is None:
+            hint = "two numbers above 0: ?days=SECONDS,FLOPS"
+            raise WorkloadError(f"{_DAYS}{units[:40]} names no units", field=text[:200], hint=hint)
+        return cls(name, clean, True, (float(match[1]), float(match[2])))
 
     def __str__(self) -> str:
         """Return the text that results and journals hold."""

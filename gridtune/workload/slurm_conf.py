@@ -5,6 +5,7 @@ Source: https://slurm.schedmd.com/slurm.conf.html
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,10 @@ from gridtune.errors import WorkloadError
 
 __all__ = ["SlurmMachine", "read_slurm_conf"]
 
+#: Nodes that a line may name: as many as no cluster has.
+_MOST_NODES = 1_000_000
 _RANGES = re.compile(r"([^\[\],]*)\[([^\]]*)\]([^,]*)|([^,]+)")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _SETTING = re.compile(r"(\w+)=(\S+)")
 
 
@@ -110,8 +114,8 @@ def _processors(settings: Mapping[str, str], path: Path, line: int) -> int:
         text = settings.get(name)
         if text is None:
             return default
-        if not text.isdecimal() or int(text) < 1:
-            raise WorkloadError(f"{text!r} is not a number above 0", path=path, line=line, field=name)
+        if not _NUMBER.fullmatch(text) or int(text) < 1:
+            raise WorkloadError(f"{text[:40]!r} is not a number above 0", path=path, line=line, field=name)
         return int(text)
 
     boards = number("boards", 1)
@@ -123,7 +127,7 @@ def _processors(settings: Mapping[str, str], path: Path, line: int) -> int:
 def _nodes(path: Path, line: int, text: str, nodes: Mapping[str, int]) -> frozenset[str]:
     if text.upper() == "ALL":
         return frozenset(nodes)
-    named = [] if text.strip('"') in ("", "(null)") else list(_expanded(text, path, line))
+    named = [] if text.strip('"') in ("", "(null)") else _expanded(text, path, line)
     unknown = next((name for name in named if name not in nodes), None)
     if unknown is not None:
         message = f"the partition has a node {unknown!r}, which no line describes"
@@ -131,16 +135,26 @@ def _nodes(path: Path, line: int, text: str, nodes: Mapping[str, int]) -> frozen
     return frozenset(named)
 
 
-def _expanded(text: str, path: Path, line: int) -> Iterator[str]:
-    """Yield the names that a host list stands for: `n[001-003,7],login` has five."""
+def _expanded(text: str, path: Path, line: int) -> list[str]:
+    """Return the names that a host list stands for: `n[001-003,7],login` has five."""
+    names = list(itertools.islice(_each_name(text, path, line), _MOST_NODES + 1))
+    if len(names) > _MOST_NODES:
+        message = f"{text[:40]!r} is more than {_MOST_NODES:,} nodes"
+        raise WorkloadError(message, path=path, line=line, field="NodeName")
+    return names
+
+
+def _each_name(text: str, path: Path, line: int) -> Iterator[str]:
     for before, ranges, after, plain in _RANGES.findall(text):
         if plain:
             yield plain
             continue
         for piece in ranges.split(","):
             low, dash, high = piece.partition("-")
-            if not low.isdecimal() or (dash and not high.isdecimal()) or (dash and int(high) < int(low)):
-                message = f"{piece!r} is no range of numbers, such as 001-087"
+            if not _NUMBER.fullmatch(low) or (
+                dash and not (_NUMBER.fullmatch(high) and int(low) <= int(high))
+            ):
+                message = f"{piece[:40]!r} is no range of numbers, such as 001-087"
                 raise WorkloadError(message, path=path, line=line, field="NodeName")
             for number in range(int(low), int(high or low) + 1):
-                yield from _expanded(f"{before}{number:0{len(low)}d}{after}", path, line)
+                yield from _each_name(f"{before}{number:0{len(low)}d}{after}", path, line)

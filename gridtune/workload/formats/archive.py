@@ -23,20 +23,29 @@ def is_archive(path: Path) -> bool:
 def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
     """Return a key that sorts `day-2` before `day-10`."""
     parts = re.findall(r"\d+|\D+", name, re.ASCII)
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+    numbers = (part.lstrip("0") if part.isdigit() else None for part in parts)
+    return tuple(
+        (1, 0, part) if number is None else (0, len(number), number)
+        for part, number in zip(parts, numbers, strict=True)
+    )
 
 
 def logs_in_folder(folder: Path) -> list[Path]:
     """Return the logs below a folder, in natural order; files of no format are skipped."""
-    logs = [path for path in folder.rglob("*") if find_format(path) and path.is_file()]
+    try:
+        logs = [path for path in folder.rglob("*") if find_format(path) and path.is_file()]
+    except OSError as error:
+        raise WorkloadError(f"cannot be read: {error.strerror}", path=error.filename or folder) from error
     return sorted(logs, key=lambda path: natural_order(path.relative_to(folder).as_posix()))
 
 
 def logs_in_archive(path: Path, max_bytes: int) -> Iterator[tuple[str, LogStream]]:
     """Yield name and content of each log in a tar archive, in the archive's order.
 
-    Nothing is unpacked to disk. `max_bytes` holds for the archive as a whole and again for each log.
+    Nothing is unpacked to disk, and links and devices are passed over. `max_bytes` holds for the archive, and
+    for all its logs together once they are decompressed.
     """
+    left = max_bytes
     with open_log(path, max_bytes) as stream:
         try:
             with tarfile.open(fileobj=stream, mode="r|", name=path.name) as archive:  # type: ignore[call-overload]
@@ -45,7 +54,9 @@ def logs_in_archive(path: Path, max_bytes: int) -> Iterator[tuple[str, LogStream
                         continue
                     content = archive.extractfile(member)
                     if content is not None:
-                        yield member.name, unpack(content, path / member.name, max_bytes, (tarfile.TarError,))
+                        log = unpack(content, path / member.name, left, (tarfile.TarError,))
+                        yield member.name, log
+                        left -= log.taken
         except (tarfile.TarError, EOFError) as error:
             message = f"is not a tar archive, or it is cut off ({error})"
             raise WorkloadError(message, path=path) from error

@@ -64,6 +64,11 @@ class LogStream:
         self._taken = 0
         self._rest = b""
 
+    @property
+    def taken(self) -> int:
+        """Decompressed bytes that have been read so far."""
+        return self._taken
+
     def read_line(self, longest: int = 1 << 16) -> bytes:
         """Return the next line without its end; the search for the end stops after `longest` bytes."""
         block = self.read(longest)

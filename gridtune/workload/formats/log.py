@@ -43,13 +43,23 @@ def metadata_from_json(values: Any) -> dict[str, Any]:
     """
     # Older files name their partitions alone.
     named = values["names"] if "names" in values else {"partition": values["partition_names"]}
+    machine = values["machine_processors"]
+    if machine is not None and (type(machine) is not int or machine < 1):
+        raise TypeError("the machine's processors are no number above 0")
     return {
-        "machine_processors": values["machine_processors"],
-        "header": {key: tuple(texts) for key, texts in values["header"].items()},
+        "machine_processors": machine,
+        "header": {key: tuple(map(_text, texts)) for key, texts in values["header"].items()},
         "names": {
-            field: {int(number): name for number, name in names.items()} for field, names in named.items()
+            field: {int(number): _text(name) for number, name in names.items()}
+            for field, names in named.items()
         },
     }
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,15 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
         file = pq.ParquetFile(BytesIO(content))
         _check_size(file.metadata, stream)
         names = file.schema_arrow.names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise WorkloadError(f"column {twice!r} is there twice", path=stream.path)
         foreign = _is_foreign(file.schema_arrow) or columns is not None or timezone is not None
         if not foreign:
             _check_names(names, stream)
         table = file.read()
-    except (pa.ArrowException, OSError) as error:
-        message = f"is not a Parquet file, or it is cut off or damaged ({str(error).splitlines()[0]})"
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        message = f"is not a Parquet file, or it is cut off or damaged ({str(error).partition(chr(10))[0]})"
         raise WorkloadError(message, path=stream.path) from error
     if foreign:
         records = records_of_arrow(table, stream.path)
@@ -76,10 +79,9 @@ def _check_size(metadata: Any, stream: LogStream) -> None:
 
 def _check_names(names: list[str], stream: LogStream) -> None:
     for name in names:
-        if name not in FIELDS or names.count(name) > 1:
-            what = "is there twice" if name in FIELDS else "is not a field of a log"
+        if name not in FIELDS:
             hint = f"the fields are {', '.join(FIELDS)}"
-            raise WorkloadError(f"column {name!r} {what}", path=stream.path, hint=hint)
+            raise WorkloadError(f"column {name!r} is not a field of a log", path=stream.path, hint=hint)
     for name in ("submit_time", "run_time"):
         if name not in names:
             raise WorkloadError("there is no such column", path=stream.path, field=name)

@@ -15,6 +15,7 @@ from xml.parsers import expat
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.formats.compression import LogStream
+from gridtune.workload.validity import LARGEST_WIDTH
 from gridtune.workload.workflows.records import Rules, TaskRecord, assemble
 from gridtune.workload.workflows.workflow import Workflow
 
@@ -109,7 +110,7 @@ class _Reader:
             if key == "runtime":
                 self._job.run_time = self._number("".join(text), "runtime", self._job.name)
             elif key in _WIDTHS:
-                self._job.processors = int(self._number("".join(text), key, self._job.name))
+                self._job.processors = self._width("".join(text), key, self._job.name)
 
     def _text(self, text: str) -> None:
         if self._profile is not None:
@@ -143,6 +144,12 @@ class _Reader:
         if not attributes.get(key):
             raise self._fault(f"an element {tag!r} without {key!r}", key)
         return attributes[key]
+
+    def _width(self, text: str, key: str, task: str) -> int:
+        width = self._number(text, key, task)
+        if width > LARGEST_WIDTH:
+            raise self._fault(f"task {task!r}: {text.strip()[:40]} processors are too many", key)
+        return int(width)
 
     def _number(self, text: str, key: str, task: str) -> float:
         try:

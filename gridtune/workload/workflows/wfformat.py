@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -18,12 +19,15 @@ from typing import Any
 from gridtune.errors import WorkloadError
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.json_lines import line_of_path
+from gridtune.workload.validity import LARGEST_WIDTH
 from gridtune.workload.workflows.records import Rules, TaskRecord, assemble
 from gridtune.workload.workflows.workflow import Workflow
 
 __all__ = ["read_wfformat"]
 
 Path = tuple[str | int, ...]
+
+_LARGEST = sys.float_info.max
 
 
 def read_wfformat(stream: LogStream, name: str, rules: Rules) -> Workflow:
@@ -44,7 +48,7 @@ def read_wfformat(stream: LogStream, name: str, rules: Rules) -> Workflow:
         raise WorkloadError(f"is not text in UTF-8 (byte {error.start})", path=stream.path) from error
     except json.JSONDecodeError as error:
         raise WorkloadError(f"is not JSON: {error.msg}", path=stream.path, line=error.lineno) from error
-    except RecursionError as error:
+    except (ValueError, RecursionError) as error:
         raise WorkloadError(f"is not JSON that can be read: {error}", path=stream.path) from error
     reader = _Reader(text, document, stream, rules)
     reader.read()
@@ -94,7 +98,9 @@ class _Reader:
         return value
 
     def _number(self, value: Any, *path: str | int) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        # An integer may be too large for a float, which `abs` and comparisons do not mind.
+        number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+        if not number:
             raise self._fault(f"{json.dumps(value)[:40]} is not a number", *path)
         return float(value)
 
@@ -146,6 +152,8 @@ class _Reader:
         for key in ("coreCount", "cores"):
             if key in task:
                 cores = self._number(task[key], *at, key)
+                if cores > LARGEST_WIDTH:
+                    raise self._fault(f"{cores:.0f} processors are too many", *at, key)
                 record.processors = max(1, math.ceil(cores))
 
     def _execution(self, value: Any) -> None:

@@ -14,10 +14,15 @@ from gridtune.systems.provisioning.search.archive import Archive
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 
-__all__ = ["Evaluator", "Search", "check"]
+__all__ = ["Arrays", "Evaluator", "Search", "check"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+#: Arrays by name.
+Arrays = dict[str, npt.NDArray[Any]]
+
+#: What the names of a search's own arrays begin with.
+_OWN = "own."
 
 
 class Evaluator(Protocol):
@@ -96,26 +101,25 @@ class Search(ABC):
         """Take in the costs of the proposed plans, as far as they were evaluated."""
 
     @abstractmethod
-    def _own_state(self) -> dict[str, Any]:
+    def _own_state(self) -> Arrays:
         """Return what this kind of search keeps besides the archive."""
 
     @abstractmethod
-    def _set_own_state(self, state: dict[str, Any]) -> None:
+    def _set_own_state(self, state: Arrays) -> None:
         """Restore what `_own_state` returned."""
 
-    def state(self) -> dict[str, Any]:
-        """Return everything needed to resume, in plain values and arrays that can be pickled."""
-        return {
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return everything needed to resume: arrays by name, and values of JSON."""
+        own = {f"{_OWN}{name}": array for name, array in self._own_state().items()}
+        arrays = {"costs": self.archive.costs.copy(), "plans": self.archive.plans.copy(), **own}
+        return arrays, {
             "kind": type(self).__name__,
             "rng": self.rng.bit_generator.state,
-            "costs": self.archive.costs.copy(),
-            "plans": self.archive.plans.copy(),
             "evaluations": self.evaluations,
             "iterations": self.iterations,
-            "own": self._own_state(),
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, arrays: Arrays, about: dict[str, Any]) -> None:
         """Restore another search's state.
 
         Raises
@@ -123,15 +127,16 @@ class Search(ABC):
         SimulationError
             If it is of another kind of search, or of a problem with another number of slots.
         """
-        if state["kind"] != type(self).__name__:
-            raise SimulationError(f"the state is of {state['kind']}, not of {type(self).__name__}")
-        slots = state["plans"].shape[1]
+        if about["kind"] != type(self).__name__:
+            raise SimulationError(f"the state is of {about['kind']}, not of {type(self).__name__}")
+        slots = arrays["plans"].shape[1]
         if slots != len(self.problem):
             raise SimulationError(f"the state is of {slots} slots, the problem has {len(self.problem)}")
-        self.rng.bit_generator.state = state["rng"]
-        self.archive.costs, self.archive.plans = state["costs"].copy(), state["plans"].copy()
-        self.evaluations, self.iterations = state["evaluations"], state["iterations"]
-        self._set_own_state(state["own"])
+        self.rng.bit_generator.state = about["rng"]
+        self.archive.costs, self.archive.plans = arrays["costs"].copy(), arrays["plans"].copy()
+        self.evaluations, self.iterations = about["evaluations"], about["iterations"]
+        own = {name: array for name, array in arrays.items() if name.startswith(_OWN)}
+        self._set_own_state({name.removeprefix(_OWN): array for name, array in own.items()})
 
 
 def check(name: str, value: float, valid: bool) -> None:

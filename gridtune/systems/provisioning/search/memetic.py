@@ -10,13 +10,11 @@ search, optimization, genetic algorithms and martial arts: towards memetic algor
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.systems.provisioning.search.archive import crowding_order
-from gridtune.systems.provisioning.search.base import Evaluator, Search, check
+from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search, check
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
 
 __all__ = ["Memetic"]
@@ -135,16 +133,17 @@ class Memetic(Search):
         survivors = first[crowding_order(costs[first])[: self.population]]
         self._plans, self._costs = plans[survivors], costs[survivors]
 
-    def _own_state(self) -> dict[str, Any]:
+    def _own_state(self) -> Arrays:
+        width = -(-len(self.problem) // 8)
         return {
             "population": self._plans.copy(),
             "population_costs": self._costs.copy(),
-            "seen": set(self._evaluated),
+            "seen": np.frombuffer(b"".join(sorted(self._evaluated)), np.uint8).reshape(-1, width),
         }
 
-    def _set_own_state(self, state: dict[str, Any]) -> None:
+    def _set_own_state(self, state: Arrays) -> None:
         self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()
-        self._evaluated = set(state["seen"])
+        self._evaluated = {row.tobytes() for row in state["seen"]}
 
 
 def _keys(plans: Bools) -> list[bytes]:

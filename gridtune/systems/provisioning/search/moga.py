@@ -7,12 +7,10 @@ C. Kesselman, E. Deelman, HPDC 2007, section 3 (the coding, crossover in two poi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.systems.provisioning.search.base import Evaluator, Search, check
+from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search, check
 from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
 from gridtune.systems.provisioning.search.operators import cross, mutate, random_plans, sample_universally
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
@@ -118,8 +116,8 @@ class Moga(Search):
     def _learn(self, costs: Floats, plans: Bools) -> None:
         self._costs, self._plans = costs, plans
 
-    def _own_state(self) -> dict[str, Any]:
+    def _own_state(self) -> Arrays:
         return {"population": self._plans.copy(), "population_costs": self._costs.copy()}
 
-    def _set_own_state(self, state: dict[str, Any]) -> None:
+    def _set_own_state(self, state: Arrays) -> None:
         self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()

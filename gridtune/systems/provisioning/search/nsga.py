@@ -7,14 +7,13 @@ Python", IEEE Access 8, 2020.
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.search.base import Evaluator, Search
+from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search
 from gridtune.systems.provisioning.search.operators import random_plans
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
 
@@ -88,12 +87,12 @@ class Nsga(Search):
             individual.evaluated.update({"F", "G", "H"})
         self._algorithm.tell(infills=offspring)
 
-    def _own_state(self) -> dict[str, Any]:
-        from ray import cloudpickle  # noqa: PLC0415 (ray)
+    def _own_state(self) -> Arrays:
+        from gridtune.systems.provisioning.search.pymoo_algorithms import algorithm_state  # noqa: PLC0415 (pymoo)
 
-        # Pickle cannot save pymoo's decorated functions. The generator is this search's own.
-        self._algorithm.random_state = None
-        return {"algorithm": cloudpickle.dumps(self._algorithm)}
+        return algorithm_state(self._algorithm)
 
-    def _set_own_state(self, state: dict[str, Any]) -> None:
-        self._algorithm = pickle.loads(state["algorithm"])
+    def _set_own_state(self, state: Arrays) -> None:
+        from gridtune.systems.provisioning.search.pymoo_algorithms import restore_algorithm  # noqa: PLC0415 (pymoo)
+
+        restore_algorithm(self._algorithm, state)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.systems.provisioning.search.base import Evaluator, Search, check
+from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search, check
 from gridtune.systems.provisioning.search.operators import random_plans
 
 __all__ = ["RandomSearch"]
@@ -40,8 +38,8 @@ class RandomSearch(Search):
     def _learn(self, costs: Floats, plans: Bools) -> None:
         """Learn nothing."""
 
-    def _own_state(self) -> dict[str, Any]:
+    def _own_state(self) -> Arrays:
         return {}
 
-    def _set_own_state(self, state: dict[str, Any]) -> None:
+    def _set_own_state(self, state: Arrays) -> None:
         """Restore nothing: there is no state besides the archive."""

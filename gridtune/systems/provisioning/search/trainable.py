@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ray.tune import Trainable
 
+from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.metrics import HOUR
 from gridtune.systems.provisioning.search.algorithms import new_search, search_arguments, search_defaults
@@ -18,7 +18,7 @@ from gridtune.systems.provisioning.search.selection import select_plan
 
 __all__ = ["PlanSearch"]
 
-_STATE = "search.pickle"
+_STATE = "search.npz"
 #: With neither `evaluations` nor `iterations`.
 _EVALUATIONS = 2000
 
@@ -77,11 +77,12 @@ class PlanSearch(Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the state of the search."""
-        (Path(checkpoint_dir) / _STATE).write_bytes(pickle.dumps(self._search.state()))
+        write_arrays(Path(checkpoint_dir) / _STATE, *self._search.state())
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Resume from a saved state."""
-        self._search.restore(pickle.loads((Path(checkpoint) / _STATE).read_bytes()))
+        file = Path(checkpoint) / _STATE
+        self._search.restore(*read_arrays(file, "state of a search for plans", error=SimulationError))
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Begin another search in the same process."""

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.factory import new_learner
 from gridtune.systems.responsive.learners.inputs import shared_inputs
 from gridtune.systems.responsive.learners.learning import Learner
-from gridtune.systems.responsive.learners.policy import QPolicy, read_arrays, write_arrays
+from gridtune.systems.responsive.learners.policy import WHAT, QPolicy
 from gridtune.systems.responsive.learners.reservoir import draw_network
 from gridtune.systems.responsive.learners.sampling import Sampler
 from gridtune.systems.responsive.learners.settings import LearnerSettings
@@ -83,7 +84,7 @@ class Trainer:
 
     def restore(self, path: str | Path) -> None:
         """Resume from a checkpoint; one of another training is an error."""
-        arrays, about = read_arrays(path)
+        arrays, about = read_arrays(path, WHAT, error=PolicyError)
         for name, value in self._identity().items():
             if about.get(name) != value:
                 raise PolicyError(

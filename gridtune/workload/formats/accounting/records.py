@@ -106,6 +106,7 @@ def _check_names(names: list[str], path: Path) -> None:
 
 def records_of_arrow(table: Any, path: Path) -> Records:
     """Return the rows of an Arrow table; durations become seconds."""
+    _check_names(table.column_names, path)
     columns = {name: list(_texts(table.column(name))) for name in table.column_names}
     return Records(path, columns, None)
 

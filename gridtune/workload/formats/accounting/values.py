@@ -34,6 +34,8 @@ _DIGITS = 9
 
 _DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?")
 _TIMEDELTA = re.compile(r"(\d+) days? (?:\+?)(\d+:\d+:\d+(?:\.\d+)?)")
+#: Seconds since 1970 up to the last day but one of the year 9999.
+_LAST_MOMENT = 253_402_214_400
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _MEMORY = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGTP]?)i?B?([cn]?)", re.IGNORECASE)
 _KILO = {"": 0, "K": 0, "M": 1, "G": 2, "T": 3, "P": 4}
@@ -74,6 +76,8 @@ def duration_seconds(text: str, unit: int = 1) -> int | None:
         return None
     stripped = text.strip()
     if _NUMBER.fullmatch(stripped):
+        if abs(float(stripped)) > 2**53:
+            raise ValueError("is beyond the largest time, 2**53 seconds")
         return round(float(stripped) * unit)
     spelt = _TIMEDELTA.fullmatch(stripped)
     if spelt:
@@ -109,6 +113,8 @@ def moment_seconds(text: str, zone: tzinfo = UTC) -> int | None:
         return None
     stripped = text.strip()
     if _NUMBER.fullmatch(stripped):
+        if abs(float(stripped)) > _LAST_MOMENT:
+            raise ValueError("is no time: it is beyond the year 9999")
         return int(float(stripped) // 1)
     try:
         moment = datetime.fromisoformat(stripped)

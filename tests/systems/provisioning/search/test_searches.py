@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import SimulationError
 from gridtune.statistics.pareto import Scale, hypervolume, igd_plus
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
@@ -62,7 +63,7 @@ def test_the_memetic_search_finds_the_whole_truth(seed: int) -> None:
 
 @pytest.mark.parametrize("algorithm", SMALL)
 @pytest.mark.parametrize("release", [False, True])
-def test_stopping_and_going_on_changes_nothing(algorithm: str, release: bool) -> None:
+def test_stopping_and_going_on_changes_nothing(algorithm: str, release: bool, tmp_path: Path) -> None:
     problem = small_problem(5, slots=16)
     parameters = {**SMALL[algorithm], "release": release}
     through = new_search(algorithm, problem, np.random.default_rng(9), **parameters)
@@ -70,9 +71,9 @@ def test_stopping_and_going_on_changes_nothing(algorithm: str, release: bool) ->
     for _ in range(3):
         through.step()
         stopped.step()
-    state = pickle.loads(pickle.dumps(stopped.state()))
+    write_arrays(tmp_path / "search.npz", *stopped.state())
     resumed = new_search(algorithm, problem, np.random.default_rng(123), **parameters)
-    resumed.restore(state)
+    resumed.restore(*read_arrays(tmp_path / "search.npz", "search", error=SimulationError))
     for _ in range(3):
         through.step()
         resumed.step()
@@ -120,9 +121,9 @@ def test_states_of_other_searches_are_refused() -> None:
     problem = small_problem(1)
     moga = new_search("moga", problem, np.random.default_rng(1))
     with pytest.raises(SimulationError, match="of Memetic, not of Moga"):
-        moga.restore(new_search("memetic", problem, np.random.default_rng(1)).state())
+        moga.restore(*new_search("memetic", problem, np.random.default_rng(1)).state())
     with pytest.raises(SimulationError, match="of 12 slots, the problem has 10"):
-        moga.restore(new_search("moga", small_problem(1, slots=12), np.random.default_rng(1)).state())
+        moga.restore(*new_search("moga", small_problem(1, slots=12), np.random.default_rng(1)).state())
 
 
 @pytest.mark.parametrize(

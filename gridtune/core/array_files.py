@@ -1,0 +1,82 @@
+"""Arrays by name, with a description, in one file that anyone may have written; nothing in it is executed."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gridtune.errors import GridtuneError
+
+__all__ = ["check_unpacked_size", "read_arrays", "write_arrays"]
+
+_FORMAT = 1
+_ABOUT = "about"
+#: Bytes that a file may hold once decompressed.
+_MOST_BYTES = 1 << 30
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Write arrays by name and a description, which are values of JSON, to one file, atomically."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".partial")
+    with partial.open("wb") as file:
+        np.savez(file, **{**arrays, _ABOUT: np.array(json.dumps({"format": _FORMAT, **about}))})
+    partial.replace(target)
+
+
+def read_arrays(
+    path: str | Path, what: str, *, error: type[GridtuneError]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arrays in a file, and their description.
+
+    Parameters
+    ----------
+    path
+        The file.
+    what
+        What it should hold, for messages.
+    error
+        What is raised if it does not.
+    """
+    file = Path(path)
+    try:
+        check_unpacked_size(file, error=error)
+        with np.load(file, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
+        about = json.loads(str(arrays.pop(_ABOUT)))
+    except OSError as fault:
+        raise error(f"cannot be read: {fault.strerror or fault}", path=file) from fault
+    except (ValueError, KeyError, EOFError, NotImplementedError, MemoryError, RecursionError) as fault:
+        raise error(f"holds no {what}", path=file) from fault
+    except (zipfile.BadZipFile, zlib.error, AttributeError) as fault:
+        raise error(f"holds no {what}", path=file) from fault
+    form = about.get("format") if isinstance(about, dict) else None
+    if form != _FORMAT:
+        raise error(f"must be of format {_FORMAT}, but got {form!r}", path=file)
+    return arrays, about
+
+
+def check_unpacked_size(path: Path, *, error: type[GridtuneError]) -> None:
+    """Refuse a zip file that holds more than a policy or a search can need; others pass.
+
+    Raises
+    ------
+    GridtuneError
+        Of the class given.
+    OSError, zipfile.BadZipFile
+        If it cannot be read, or is a damaged zip file.
+    """
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            return
+        with zipfile.ZipFile(file) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    if size > _MOST_BYTES:
+        raise error(f"holds {size:,} bytes once decompressed, more than {_MOST_BYTES:,}", path=path)
