@@ -14,7 +14,7 @@ AGENTS = all(importlib.util.find_spec(name) for name in ("torch", "tree", "lz4")
 #: and `training` all but the contract of trainings and what fulfils it.)
 _OF_AGENTS = re.compile(
     r"^(?:from|import) (?:torch|ray\.rllib|gridtune\.training\b(?!\.system)"
-    r"|gridtune\.systems\.batch\.learners\b(?!\.ppo)"
+    r"|gridtune\.systems\.(?:batch|dispatch)\.learners\b(?!\.ppo)"
     r"|gridtune\.systems\.shutdown\.learners\b(?!\.ppo)|gridtune\.systems\.responsive\.learners\.(?:rllib|ffnn))\b",
     re.MULTILINE,
 )

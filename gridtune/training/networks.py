@@ -23,12 +23,15 @@ __all__ = [
     "NetworkOutput",
     "PerceptronNetwork",
     "RecurrentNetwork",
+    "RowNetwork",
     "dense_layer",
     "make_network",
 ]
 
 #: The paper's network: LSTM units, units of the dense layer, slope for negative inputs.
 MEMORY_UNITS, DENSE_UNITS, SLOPE = 128, 64, 0.2
+#: Units of the network that scores rows.
+ROW_UNITS = 32
 #: Observations that the paper's network reads at once.
 FRAMES = 20
 
@@ -268,11 +271,77 @@ class RecurrentNetwork(ActorCritic):
         return NetworkOutput(logits.unsqueeze(0), values.view(1, -1), torch.stack(states, 1))
 
 
+class RowNetwork(ActorCritic):
+    """Scores a row of numbers for each action with the same weights, given what the rows are like together.
+
+    So it has as many weights for any number of actions. The mean, least and largest of each number stand for
+    the rows together (the kernel network of RLScheduler, SC 2020, has no view of the others). A subclass may
+    have numbers before the rows (`before`), and rows that hold no choice (`choices`), which are never taken.
+    """
+
+    kind = "rows"
+    before: ClassVar[int] = 0
+
+    def __init__(self, features: int, actions: int) -> None:
+        super().__init__(features, actions)
+        self.width, left = divmod(features - self.before, actions)
+        if left or self.width < 1:
+            raise PolicyError(f"{features} numbers are no rows for {actions} actions")
+        root, shared = math.sqrt(2), self.before + 3 * self.width
+        self.situation = nn.Sequential(
+            dense_layer(shared, ROW_UNITS, root), nn.Tanh(), dense_layer(ROW_UNITS, ROW_UNITS, 1.0)
+        )
+        self.row = nn.Linear(self.width, ROW_UNITS, bias=False)
+        self.score = nn.Sequential(
+            nn.Tanh(), dense_layer(ROW_UNITS, ROW_UNITS, root), nn.Tanh(), dense_layer(ROW_UNITS, 1, 0.01)
+        )
+        self.value = nn.Sequential(
+            dense_layer(shared, ROW_UNITS, root),
+            nn.Tanh(),
+            dense_layer(ROW_UNITS, ROW_UNITS, root),
+            nn.Tanh(),
+            dense_layer(ROW_UNITS, 1, 1.0),
+        )
+        nn.init.orthogonal_(self.row.weight, root)
+
+    def choices(self, rows: Tensor) -> Tensor:
+        """Return which rows hold a choice, shape (…, actions, 1); the others are zeros."""
+        return torch.ones_like(rows[..., :1], dtype=torch.bool)
+
+    def resized(self, actions: int) -> ActorCritic:
+        """Return the network with the same weights for another number of actions."""
+        if actions == self.actions:
+            return self
+        other = type(self)(self.before + actions * self.width, actions).to(self.row.weight.device)
+        other.load_state_dict(self.state_dict())
+        return other.train(self.training)
+
+    def forward(self, observations: Tensor, begins: Tensor, state: Tensor) -> NetworkOutput:  # noqa: D102
+        rows = observations[..., self.before :].unflatten(-1, (self.actions, self.width))
+        there = self.choices(rows)
+        count = there.sum(-2).clamp(min=1)
+        shared = torch.cat(
+            [
+                observations[..., : self.before],
+                rows.sum(-2) / count,
+                torch.where(there, rows, 1.0).amin(-2),
+                rows.amax(-2),
+            ],
+            -1,
+        )
+        # Most rows may be empty, so only those that are filled are scored.
+        filled = torch.nonzero(there.squeeze(-1), as_tuple=True)
+        mixed = self.situation(shared)[filled[:-1]] + self.row(rows[filled])
+        never = torch.full(rows.shape[:-1], -1e9, device=rows.device)
+        logits = never.index_put(filled, self.score(mixed).squeeze(-1))
+        return NetworkOutput(logits, self.value(shared).squeeze(-1), state)
+
+
 #: Networks by name: these, and those that packages announce.
 NETWORKS: Registry[type[ActorCritic]] = Registry(
     "network", "gridtune.networks", PolicyError, convert=lambda loaded: loaded
 )
-for _network in (FrameStackNetwork, RecurrentNetwork, PerceptronNetwork):
+for _network in (FrameStackNetwork, RecurrentNetwork, PerceptronNetwork, RowNetwork):
     NETWORKS.register(_network.kind, _network)
 
 
@@ -291,7 +360,8 @@ def make_network(
     ----------
     kind
         `paper`: an LSTM over the last 20 observations. `recurrent`: an LSTM over the whole episode. `mlp`:
-        the last observation only. Packages may announce others.
+        the last observation only. `rows`: a row of the last observation for each action. Packages may
+        announce others.
     features, actions
         Numbers in an observation; number of actions.
     sequence

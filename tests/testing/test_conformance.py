@@ -82,6 +82,12 @@ class TestDispatch(SystemConformance):
     }
 
 
+@pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
+class TestDispatchPPO(SystemConformance):
+    system = "dispatch/ppo"
+    example: ClassVar = {"batch_jobs": 40, "iterations": 1, "environments": 2, "steps": 48}
+
+
 class TestProvisioning(SystemConformance):
     system = "provisioning"
     example: ClassVar = {"trace": "quickstart", "first": 200, "tasks": 12, "search": "nsga2", "iterations": 3}

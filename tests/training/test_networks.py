@@ -14,7 +14,7 @@ from gridtune.training.networks import FRAMES, NETWORKS, make_network
 FEATURES, ACTIONS, STEPS, EPISODES = 5, 3, 60, 4
 #: Numbers that a network of effects needs to be shown, and one of candidates.
 EFFECTS = EffectNetwork.state_features + ACTIONS * PER_ACTION
-SHOWN = {"effects": EFFECTS, "candidates": STATE + ACTIONS * ROW}
+SHOWN = {"effects": EFFECTS, "candidates": STATE + ACTIONS * ROW, "rows": 2 * ACTIONS}
 
 
 def run_of(network, seed=0, begin_at=0):
@@ -145,7 +145,7 @@ def test_a_seed_draws_the_same_weights_and_leaves_torch_s_own_numbers_alone() ->
 
 
 def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(PolicyError, match="one of candidates, effects, mlp, paper, recurrent"):
+    with pytest.raises(PolicyError, match="one of candidates, effects, mlp, paper, recurrent, rows"):
         make_network("lstm", FEATURES, ACTIONS)
     with pytest.raises(PolicyError, match="cannot learn from 4 decisions"):
         make_network("mlp", FEATURES, ACTIONS, sequence=4)

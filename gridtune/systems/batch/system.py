@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ from cachetools import LRUCache
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
 from gridtune.batch.replay import check_runnable, simulate
+from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.schedule import Schedule, validate_schedule
 from gridtune.core.starter import StarterSpace, has_walltimes
@@ -67,11 +67,7 @@ class BatchSystem(System):
         """Return the checksum of the trained policy."""
         if parameters.checkpoint is None:
             return {}
-        file = find_policy(parameters.checkpoint)
-        try:
-            return {"checkpoint": hashlib.sha256(file.read_bytes()).hexdigest()}
-        except OSError as error:
-            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+        return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
 
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""

@@ -37,7 +37,7 @@ _DEFAULTS: dict[str, Any] = {"batches": 1, "batch_jobs": 500, "offered_load": 1.
 class _Episodes:
     """What episodes are made from: drawn jobs, or stretches of consecutive jobs of a log."""
 
-    def __init__(self, split: float, parameters: dict[str, Any]) -> None:
+    def __init__(self, split: float, log: Workload | None, parameters: dict[str, Any]) -> None:
         agent = {"mode": "direct", "learner": "drain"}
         self.parameters = p = DispatchParameters.model_validate({**_DEFAULTS, **parameters, **agent})
         if p.learning_jobs:
@@ -46,7 +46,9 @@ class _Episodes:
             )
         if not 0 < split <= 1:
             raise SimulationError(f"must be above 0 and at most 1, but got {split}", field="split")
-        self.log = None if p.trace is None else _first_part(p.trace, p.rules, split)
+        if log is not None and p.trace is not None:
+            raise SimulationError("a log and a trace are one too many", field="trace")
+        self.log = log if p.trace is None else _first_part(p.trace, p.rules, split)
         self.jobs = p.batches * p.batch_jobs
         if self.log is not None and len(self.log) < self.jobs:
             raise SimulationError(f"{len(self.log)} jobs are too few for episodes of {self.jobs}")
@@ -100,6 +102,8 @@ class DispatchEnv(gym.Env[Observation, Any]):
     split
         With a trace: the share of it, from its beginning, that episodes are taken from: consecutive jobs from
         a random one on.
+    log
+        Instead of a trace: jobs in order of submission, clean; episodes are taken from all of it.
     parameters
         Of the system `dispatch`, for jobs, machines and the order of the queues. By default a batch of 500
         jobs at load 1.6, the shortest first. Machines do not change.
@@ -107,8 +111,15 @@ class DispatchEnv(gym.Env[Observation, Any]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
 
-    def __init__(self, *, reward: Reward = "tardiness", split: float = 0.5, **parameters: Any) -> None:
-        self._episodes = _Episodes(split, parameters)
+    def __init__(
+        self,
+        *,
+        reward: Reward = "tardiness",
+        split: float = 0.5,
+        log: Workload | None = None,
+        **parameters: Any,
+    ) -> None:
+        self._episodes = _Episodes(split, log, parameters)
         self.brokers = self._episodes.batch(1, reward)
         self.observation_space, self.action_space = _spaces(self._episodes.parameters)
 
@@ -136,7 +147,7 @@ class DispatchVectorEnv(CompiledVectorEnv):
     ----------
     num_envs
         Number of brokers.
-    reward, split, parameters
+    reward, split, log, parameters
         See `DispatchEnv`.
     copy
         Return copies. False returns the environment's own memory, which the next step overwrites.
@@ -148,10 +159,11 @@ class DispatchVectorEnv(CompiledVectorEnv):
         *,
         reward: Reward = "tardiness",
         split: float = 0.5,
+        log: Workload | None = None,
         copy: bool = True,
         **parameters: Any,
     ) -> None:
-        self._episodes = _Episodes(split, parameters)
+        self._episodes = _Episodes(split, log, parameters)
         self.brokers = self._episodes.batch(num_envs, reward)
         super().__init__(num_envs, _spaces(self._episodes.parameters), copy=copy)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -11,7 +11,7 @@ from gridtune.core.log_parameters import Count, LogParameters, Window
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
 from gridtune.workload.references import WorkloadReference
 
-__all__ = ["SIMPLE", "TABLE_1", "DispatchParameters"]
+__all__ = ["SIMPLE", "TABLE_1", "DispatchParameters", "InstanceParameters"]
 
 #: Rules that look at queues only.
 SIMPLE = ("random", "round_robin", "first_available")
@@ -35,12 +35,64 @@ _UNTRAINED = ("none", "drain")
 #: Learners whose settings are selected, and those that get speeds as attributes.
 _SELECTED = ("j48", "naive_bayes", "lwl")
 _INFORMED = ("boosting", "boosted_time", "drain")
+#: What says how rules and learners decide.
+_OF_RULES = (
+    *("mode", "rule", "learner", "set_aside", "order", "lookahead", "speeds", "by_user", "forget"),
+    *("repair_every", "repair_steps", "refresh", "refresh_on", "memory", "reselect", "selection_jobs"),
+)
 Number = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class DispatchParameters(LogParameters):
+class InstanceParameters(LogParameters):
+    """The jobs and the machines."""
+
+    trace: str | None = Field(  # type: ignore[assignment]  # its base needs a log
+        None,
+        description="a log that gives arrivals, run times and requested times; default: drawn jobs",
+        examples=["kth-sp2"],
+    )
+    batch_jobs: Count = Field(1000, description="jobs of each batch")
+    offered_load: Positive = Field(
+        0.8,
+        serialization_alias="load",
+        description="work that arrives in a second over what all machines do, while jobs arrive",
+    )
+    mean_length: Annotated[float, Field(ge=10, le=1e7)] = Field(
+        1000.0,
+        description="mean length of drawn jobs, s; lengths are uniform from a fifth to nine fifths of it",
+    )
+    slack: Annotated[float, Field(ge=0, le=1000)] = Field(
+        1 / 3, description="deadline = submission + estimate + slack × U(0, 1) × estimate"
+    )
+    estimate_error: Annotated[float, Field(ge=0, le=5)] = Field(
+        0.0, description="standard deviation of the logarithm of estimate over length", examples=[0.5]
+    )
+    factors: Factors = Field(TABLE_1, description="speed factor of each machine; above 1 is slower")
+    cpus: Annotated[int, Field(gt=0, le=1024)] = Field(1, description="processors of each machine")
+    forget: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.95, description="learned speeds: weight of a job relative to the next one on its machine"
+    )
+
+    @property
+    def reference(self) -> WorkloadReference:
+        """The log, with its cleaning rules."""
+        return WorkloadReference(str(self.trace), self.rules)
+
+    @model_validator(mode="after")
+    def _check_trace(self) -> Self:
+        if self.trace is not None and "?" in self.trace:
+            raise ValueError("a trace's name has no question mark")
+        return self
+
+
+class DispatchParameters(InstanceParameters):
     """The parameters of one run: jobs, machines, and the dispatcher."""
+
+    renamed_parameters: ClassVar[Mapping[str, str]] = {
+        "load": "offered_load",
+        "learning_load": "learning_offered_load",
+    }
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Common": ("trace", "mode", "rule", "learner", "order", "offered_load", "factors", "batches"),
@@ -53,42 +105,16 @@ class DispatchParameters(LogParameters):
         "Learning": ("refresh", "refresh_on", "memory", "reselect", "selection_jobs", "forget"),
     }
 
-    renamed_parameters: ClassVar[Mapping[str, str]] = {
-        "load": "offered_load",
-        "learning_load": "learning_offered_load",
-    }
-
-    trace: str | None = Field(  # type: ignore[assignment]  # its base needs a log
-        None,
-        description="a log that gives arrivals, run times and requested times; default: drawn jobs",
-        examples=["kth-sp2"],
-    )
     window: Window | None = Field(
         None, description="the i-th of n consecutive windows of the log", examples=["3/10"]
     )
     batches: Count = Field(5, description="batches of jobs")
-    batch_jobs: Count = Field(1000, description="jobs of each batch")
     learning_jobs: Number = Field(0, description="jobs before the first batch, to learn from; not measured")
     first: Count | None = Field(None, description="only the first N jobs of the batches", examples=[500])
-    offered_load: Positive = Field(
-        0.8,
-        serialization_alias="load",
-        description="work that arrives in a second over what all machines do, while jobs arrive",
-    )
     learning_offered_load: Positive | None = Field(
         None,
         serialization_alias="learning_load",
         description="the same for the learning jobs; default: a third of `offered_load`",
-    )
-    mean_length: Annotated[float, Field(ge=10, le=1e7)] = Field(
-        1000.0,
-        description="mean length of drawn jobs, s; lengths are uniform from a fifth to nine fifths of it",
-    )
-    slack: Annotated[float, Field(ge=0, le=1000)] = Field(
-        1 / 3, description="deadline = submission + estimate + slack × U(0, 1) × estimate"
-    )
-    estimate_error: Annotated[float, Field(ge=0, le=5)] = Field(
-        0.0, description="standard deviation of the logarithm of estimate over length", examples=[0.5]
     )
 
     by_user: bool = Field(
@@ -97,8 +123,6 @@ class DispatchParameters(LogParameters):
         "where that is less than the estimate",
     )
 
-    factors: Factors = Field(TABLE_1, description="speed factor of each machine; above 1 is slower")
-    cpus: Annotated[int, Field(gt=0, le=1024)] = Field(1, description="processors of each machine")
     changed_factors: Factors | None = Field(
         None, description="speed factors after a change; needs change_after"
     )
@@ -110,6 +134,16 @@ class DispatchParameters(LogParameters):
     )
     mean_down: Positive | None = Field(None, description="mean seconds from a failure to its repair")
 
+    policy: Literal["rules", "ppo"] = Field(
+        "rules",
+        description="rules: mode, rule and learner decide; ppo: a network of `gridtune train dispatch` binds "
+        "each job to a machine when it comes, and says how queues are ordered",
+    )
+    checkpoint: str | None = Field(
+        None,
+        description="with policy=ppo: the trained policy: the folder of a training, a file, or an MLflow run",
+        examples=["results/train-dispatch-ppo"],
+    )
     mode: Literal["alone", "assist", "direct"] = Field(
         "alone",
         description="alone: the rule decides; assist: a learner may overrule it (Algorithm 2); direct: the "
@@ -170,14 +204,17 @@ class DispatchParameters(LogParameters):
     selection_jobs: Annotated[int, Field(ge=8)] | None = Field(
         1000, description="select them on N random jobs; none for all"
     )
-    forget: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.95, description="learned speeds: weight of a job relative to the next one on its machine"
-    )
 
-    @property
-    def reference(self) -> WorkloadReference:
-        """The log, with its cleaning rules."""
-        return WorkloadReference(str(self.trace), self.rules)
+    @model_validator(mode="after")
+    def _policy_alone(self) -> DispatchParameters:
+        if (self.checkpoint is None) == (self.policy == "ppo"):
+            missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
+            raise ValueError(f"policy={self.policy} {missing}")
+        if self.policy == "ppo":
+            self._refuse_idle([(_OF_RULES, "policy=ppo")])
+            if self.change_after or self.mean_up is not None:
+                raise ValueError("policy=ppo needs machines that neither change nor fail")
+        return self
 
     @model_validator(mode="after")
     def _learner_and_mode(self) -> DispatchParameters:
@@ -296,6 +333,4 @@ class DispatchParameters(LogParameters):
             raise ValueError(
                 "a log has no pauses in which machines could change: set no change_after with a trace"
             )
-        if self.trace is not None and "?" in self.trace:
-            raise ValueError("a trace's name has no question mark")
         return self

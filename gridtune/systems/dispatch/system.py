@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from gridtune.core.checksums import file_checksums
+from gridtune.core.extras import require_module
 from gridtune.core.starter import StarterSpace, starter_windows
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -32,6 +34,7 @@ from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.published import PUBLISHED
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, dispatch
+from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.workload import Workload
 
 __all__ = ["DispatchSystem"]
@@ -54,6 +57,7 @@ class DispatchSystem(System):
     metrics = DISPATCH_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
     published: ClassVar[Mapping[str, PublishedFigure]] = PUBLISHED
+    trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.dispatch.learners.ppo:DispatchPPO"}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
         "Dispatch-v0": EnvironmentSpec(
             "gridtune.systems.dispatch.environment:DispatchEnv",
@@ -64,6 +68,18 @@ class DispatchSystem(System):
     def traces(self, parameters: DispatchParameters) -> Iterable[str]:
         """Return the log, if there is one."""
         return () if parameters.trace is None else (str(parameters.reference),)
+
+    def code(self, parameters: DispatchParameters) -> Mapping[str, str]:
+        """Return the checksum of the trained policy."""
+        if parameters.checkpoint is None:
+            return {}
+        return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
+
+    def preflight(self, parameters: DispatchParameters, load: WorkloadLoader) -> None:
+        """Refuse to play a policy without torch."""
+        super().preflight(parameters, load)
+        if parameters.policy == "ppo":
+            require_module("torch", user="policy=ppo", extra="agents")
 
     def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
         """Propose the rules on five batches of each window; the machines are those of the paper's table 1."""
@@ -120,8 +136,11 @@ class DispatchSystem(System):
 def _reference(p: DispatchParameters) -> DispatchParameters:
     """Return the parameters of a run's reference."""
     alone = {"mode": "alone", "learner": "none", "set_aside": False, "order": None, "by_user": False}
+    alone |= {"policy": "rules", "checkpoint": None}
     # Repairs edit a selector's queues, too.
-    if p.mode == "assist" or (p.mode == "alone" and p.base_rule in SIMPLE and not p.repairs):
+    if p.policy == "rules" and (
+        p.mode == "assist" or (p.mode == "alone" and p.base_rule in SIMPLE and not p.repairs)
+    ):
         return p.model_copy(update=alone)
     return p.model_copy(update={**alone, **_BENCHMARK})
 
@@ -129,6 +148,10 @@ def _reference(p: DispatchParameters) -> DispatchParameters:
 def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Generator]) -> DispatchOutcome:
     failing, selecting, learning = streams
     machines = make_machines(p, jobs, failing)
+    if p.checkpoint is not None:
+        from gridtune.systems.dispatch.learners.playing import play_file  # noqa: PLC0415 (torch)
+
+        return play_file(find_policy(p.checkpoint), jobs, machines)
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}
     common["by_user"] = p.by_user
     assistance: Assistance = "set_aside" if p.set_aside else "assist"

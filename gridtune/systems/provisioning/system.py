@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
+from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
@@ -94,7 +94,7 @@ class ProvisioningSystem(System):
             files["workflow"] = resolve_trace(parameters.workflow)
         if parameters.checkpoint is not None:
             files["checkpoint"] = find_policy(parameters.checkpoint)
-        return {name: _checksum(file) for name, file in files.items()}
+        return file_checksums(files)
 
     def preflight(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> None:
         """Refuse a log or a workflow that cannot be used, and tasks wider than the site."""
@@ -217,13 +217,6 @@ class ProvisioningSystem(System):
         from gridtune.systems.provisioning.report import write  # noqa: PLC0415 (matplotlib)
 
         return write(sweep)
-
-
-def _checksum(file: Path) -> str:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError as error:
-        raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
 
 
 def _small_site() -> Site:

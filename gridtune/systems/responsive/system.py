@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
 
+from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
@@ -103,11 +103,7 @@ class ResponsiveSystem(System):
         """Return the checksum of the learned policy."""
         if parameters.checkpoint is None:
             return {}
-        file = policy_file(parameters)
-        try:
-            return {"checkpoint": hashlib.sha256(file.read_bytes()).hexdigest()}
-        except OSError as error:
-            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+        return file_checksums({"checkpoint": policy_file(parameters)})
 
     def preflight(self, parameters: ResponsiveParameters, load: WorkloadLoader) -> None:
         """Refuse what is missing: the site's size, jobs, torch for a network; and jobs that are parallel."""

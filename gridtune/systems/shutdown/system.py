@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from cachetools import LRUCache
 
+from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.measure import MetricInfo
 from gridtune.core.starter import StarterSpace
@@ -87,10 +87,7 @@ class ShutdownSystem(System):
             files["platform"] = resolve_trace(parameters.platform)
         if parameters.checkpoint is not None:
             files["checkpoint"] = find_policy(parameters.checkpoint)
-        try:
-            return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
-        except OSError as error:
-            raise SimulationError(f"cannot be read: {error.strerror}", path=error.filename) from error
+        return file_checksums(files)
 
     def prepare(self, parameters: Iterable[ShutdownParameters]) -> None:
         """Compile the simulator: run one minute without jobs."""

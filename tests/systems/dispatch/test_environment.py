@@ -28,7 +28,8 @@ def play(env: DispatchEnv, jobs: Any, choose: Callable[[int, np.ndarray], int]) 
         seen, reward, over, _, _ = env.step(choose(job, seen.reshape(-1, FEATURES)))
         total += reward
     assert over
-    return *env.brokers.outcome(), total
+    outcome = env.brokers.outcome()
+    return outcome.machine, outcome.finish, total
 
 
 def earliest_end(job: int, shown: np.ndarray) -> int:

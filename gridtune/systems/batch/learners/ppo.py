@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -177,15 +176,11 @@ class BatchPPO(Training):
             "improved_share": float((improvement > 0).mean()),
         }
 
-    def write_policy(
-        self, parameters: BatchPPOParameters, algorithm: Any, path: Path, notes: Mapping[str, Any]
-    ) -> None:
-        """Write the network with its weights, and what it decides."""
+    def policy_notes(self, parameters: BatchPPOParameters) -> Mapping[str, Any]:
+        """Return what the policy decides."""
         from gridtune.systems.batch.learners.playing import ENVIRONMENT  # noqa: PLC0415 (torch)
-        from gridtune.training.checkpoints import write_checkpoint  # noqa: PLC0415 (torch)
-        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
 
-        write_checkpoint(path, network_of(algorithm), notes={**notes, ENVIRONMENT: parameters.decisions})
+        return {ENVIRONMENT: parameters.decisions}
 
     def _split(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> tuple[Workload, Workload]:
         """Return the jobs to learn on and those held out; the last few selections are cached."""

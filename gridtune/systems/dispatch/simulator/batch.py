@@ -21,6 +21,7 @@ from gridtune.systems.dispatch.simulator.predicting import (
     learn,
     new_broker_state,
 )
+from gridtune.systems.dispatch.simulator.replay import DispatchOutcome, outcome_of
 from gridtune.systems.dispatch.simulator.state import (
     DECIDING,
     FINISHED,
@@ -277,9 +278,11 @@ class BrokerBatch:
             self.observed,
         )
 
-    def outcome(self, index: int = 0) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the machines of a broker's jobs and when they ended."""
-        return self._sites.machine[index].copy(), self._sites.finish[index].copy()
+    def outcome(self, index: int = 0) -> DispatchOutcome:
+        """Return the results of a broker's jobs, once all have ended."""
+        site = Site(*(column[index].copy() for column in self._sites))
+        n = site.machine.size
+        return outcome_of(site, np.full(n, np.nan), np.zeros(n, np.bool_))
 
 
 def _stacked(columns: Iterable[npt.NDArray[Any]], count: int) -> list[Any]:

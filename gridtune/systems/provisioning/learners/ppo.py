@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -163,15 +162,6 @@ class ProvisioningPPO(Training):
             "plans": float(plans.mean()),
             **self._references[key],
         }
-
-    def write_policy(
-        self, parameters: ProvisioningPPOParameters, algorithm: Any, path: Path, notes: Mapping[str, Any]
-    ) -> None:
-        """Write the network with its weights."""
-        from gridtune.training.checkpoints import write_checkpoint  # noqa: PLC0415 (torch)
-        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
-
-        write_checkpoint(path, network_of(algorithm), notes=notes)
 
     def _problems(
         self,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from cachetools import LRUCache
 from pydantic import Field, model_validator
 
+from gridtune.core.checksums import file_checksums
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import SystemParameters, WorkloadLoader
-from gridtune.errors import PolicyError, SimulationError
+from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS
 from gridtune.systems.shutdown.parameters import CLUSTERS
 from gridtune.systems.shutdown.simulator.days import Days, build_days
@@ -130,11 +129,7 @@ class ShutdownPPO(Training):
         """Return the checksum of the initial policy."""
         if parameters.initial is None:
             return {}
-        file = find_policy(parameters.initial)
-        try:
-            return {"initial": hashlib.sha256(file.read_bytes()).hexdigest()}
-        except OSError as error:
-            raise SimulationError(f"cannot be read: {error.strerror}", path=file) from error
+        return file_checksums({"initial": find_policy(parameters.initial)})
 
     def preflight(self, parameters: ShutdownPPOParameters, load: WorkloadLoader) -> None:
         """Refuse to train without torch, or on a log with too few train days."""
@@ -193,15 +188,6 @@ class ShutdownPPO(Training):
             scores = score_days(network, held_out, p.platform, rng=generator, tau=p.tau, variant=p.variant)
             metrics |= {prefix + name: scores[name] for name in _EVALUATED}
         return metrics
-
-    def write_policy(
-        self, parameters: ShutdownPPOParameters, algorithm: Any, path: Path, notes: Mapping[str, Any]
-    ) -> None:
-        """Write the network with its weights."""
-        from gridtune.training.checkpoints import write_checkpoint  # noqa: PLC0415 (torch)
-        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
-
-        write_checkpoint(path, network_of(algorithm), notes=notes)
 
     def _days(self, parameters: ShutdownPPOParameters, load: WorkloadLoader) -> tuple[Days, Days]:
         """Return the days to train on and those held out; the last few selections are cached."""

@@ -1,0 +1,224 @@
+"""`dispatch/ppo`: PPO that sends jobs to machines, judged beside the shared queue and the drain model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gridtune.core.log_parameters import Window
+from gridtune.core.measure import Measure, MetricInfo
+from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.errors import PolicyError
+from gridtune.systems.dispatch.instances import log_part, make_jobs, make_machines
+from gridtune.systems.dispatch.metrics import tardiness
+from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
+from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, dispatch
+from gridtune.training.system import TRAINING_MEASURES, Count, Training, TrainingParameters
+from gridtune.workload.workload import Workload
+
+__all__ = ["DispatchPPO", "DispatchPPOParameters"]
+
+#: Episodes that the agent is evaluated on, and the seed of the first; others follow one by one.
+_EPISODES, _HELD_OUT_SEED = 20, 100_000
+#: Rules it is judged beside, by their settings.
+_RULES: Mapping[str, dict[str, Any]] = {
+    "shared_queue": {"rule": "shared_queue", "speeds": "nominal"},
+    "drain": {"speeds": "learned"},
+}
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class DispatchPPOParameters(TrainingParameters, InstanceParameters):
+    """The parameters of one training; those of jobs and machines are as in `dispatch`."""
+
+    window: Window | None = Field(
+        None, description="with a trace: the part of the log to learn on; default 1/2", examples=["1/2"]
+    )
+    held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.2, description="with a trace: share of that part's jobs, the last, held out for evaluation"
+    )
+    batch_jobs: Count = Field(500, description="jobs of an episode")
+    offered_load: Positive = Field(
+        1.6, description="work that arrives in a second over what all machines do, while jobs arrive"
+    )
+    order: Order = Field("shortest", description="how the machines' queues are ordered")
+    reward: Literal["tardiness", "response"] = Field(
+        "tardiness", description="what is minimised: the mean tardiness, or the mean response time"
+    )
+    network: Literal["rows", "mlp", "recurrent"] = Field(
+        "rows", description="network to train: rows scores each machine with the same weights"
+    )
+    iterations: Count = Field(60, description="iterations of PPO, each an update from new episodes")
+    schedule: Count = Field(60, description="iterations over which learning rate and entropy weight fall")
+    environments: Count = Field(32, description="number of environments, each with an episode of its own")
+    steps: Count = Field(480, description="jobs that each environment dispatches per iteration")
+    runners: Annotated[int, Field(ge=0)] = Field(
+        0, description="processes that step environments; 0: the one that learns"
+    )
+    minibatches: Count = Field(16, description="minibatches per epoch")
+    learning_rate: Positive = Field(1e-3, description="initial learning rate; it falls to a tenth")
+    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.003, description="initial weight of the entropy")
+    entropy_decay: Positive = Field(0.1, description="final share of the entropy weight")
+    gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.99, description="discount of a decision")
+    lam: Annotated[float, Field(ge=0, le=1)] = Field(0.95, description="λ of the advantage estimate")
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> DispatchPPOParameters:
+        if self.trace is None:
+            self._refuse_idle([(("window", "held_out", "first"), "drawn jobs (no trace)")])
+        return self
+
+    @property
+    def episode(self) -> DispatchParameters:
+        """The system's parameters for the jobs and the machines of an episode."""
+        names = ("batch_jobs", "offered_load", "mean_length", "slack", "estimate_error", "factors", "cpus")
+        given = {name: getattr(self, name) for name in names}
+        broker = {"mode": "direct", "learner": "drain", "order": self.order, "forget": self.forget}
+        return DispatchParameters.model_validate({"batches": 1, **given, **broker})
+
+
+class DispatchPPO(Training):
+    """PPO that binds each job to a machine when it comes.
+
+    It is evaluated on episodes that it does not learn from: of drawn jobs other ones, of a log the last jobs
+    of the part that it learns on.
+    """
+
+    name: ClassVar[str] = "dispatch/ppo"
+    version: ClassVar[str] = "1"
+    Parameters: ClassVar[type[SystemParameters]] = DispatchPPOParameters
+    objective: ClassVar[str] = "tardiness_mean"
+    metrics: ClassVar[Mapping[str, MetricInfo]] = {
+        "tardiness_mean": Measure(
+            "s",
+            "min",
+            f"mean of max(0, C − d) over the jobs of {_EPISODES} held-out episodes",
+            source="gridtune",
+        ),
+        **{
+            f"tardiness_mean_{name}": Measure(
+                "s", "none", f"the same under {text}, in the same order of the queues", source="gridtune"
+            )
+            for name, text in (
+                ("shared_queue", "one queue for all machines"),
+                ("drain", "insertion by learned speeds"),
+            )
+        },
+        **TRAINING_MEASURES,
+    }
+
+    def traces(self, parameters: DispatchPPOParameters) -> Iterable[str]:
+        """Return the log, if there is one."""
+        return () if parameters.trace is None else (str(parameters.reference),)
+
+    def preflight(self, parameters: DispatchPPOParameters, load: WorkloadLoader) -> None:
+        """Refuse to train without torch, or on too few jobs."""
+        super().preflight(parameters, load)
+        self._split(parameters, load)
+
+    def config(self, parameters: DispatchPPOParameters, *, seed: int, load: WorkloadLoader) -> Any:
+        """Return PPO over brokers, all environments of a runner stepped in one compiled call."""
+        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
+
+        p = parameters
+        settings = PPOSettings(
+            steps=p.steps,
+            minibatches=p.minibatches,
+            gamma=p.gamma,
+            lam=p.lam,
+            entropy_weight=p.entropy_weight,
+            entropy_decay=p.entropy_decay,
+            learning_rate=p.learning_rate,
+            updates=p.schedule,
+            gradient_norm=0.5,
+            seed=seed,
+        )
+        learned, _ = self._split(p, load)
+        return ppo_config(
+            partial(_make_env, p.episode, learned, p.reward),
+            p.network,
+            settings,
+            environments=p.environments,
+            runners=p.runners,
+            gpus=1 if p.device == "cuda" else 0,
+        )
+
+    def evaluate(
+        self,
+        parameters: DispatchPPOParameters,
+        algorithm: Any,
+        *,
+        rng: np.random.Generator,
+        load: WorkloadLoader,
+    ) -> Mapping[str, float]:
+        """Return the tardiness of held-out jobs with the likeliest actions, and under rules."""
+        from gridtune.systems.dispatch.learners.playing import play  # noqa: PLC0415 (torch)
+        from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
+
+        p = parameters
+        episodes, machines = self._held_out(p, load)
+        network, broker = network_of(algorithm), self.policy_notes(p)["broker"]
+        outcomes = play(network, episodes, machines, **broker)
+        late = [tardiness(*pair).mean() for pair in zip(episodes, outcomes, strict=True)]
+        metrics = {"tardiness_mean": float(np.mean(late))}
+        for name, settings in _RULES.items():
+            rule = {"rule": INSERTING[p.order], "order": p.order, "forget": p.forget, **settings}
+            late = [
+                tardiness(jobs, dispatch(jobs, machines, rng=np.random.default_rng(0), **rule)).mean()
+                for jobs in episodes
+            ]
+            metrics[f"tardiness_mean_{name}"] = float(np.mean(late))
+        return metrics
+
+    def policy_notes(self, parameters: DispatchPPOParameters) -> Mapping[str, Any]:
+        """Return the order of the queues, and how much a job counts for the learned speeds."""
+        from gridtune.systems.dispatch.learners.playing import BROKER  # noqa: PLC0415 (torch)
+
+        return {BROKER: {"order": parameters.order, "forget": parameters.forget}}
+
+    def _held_out(
+        self, parameters: DispatchPPOParameters, load: WorkloadLoader
+    ) -> tuple[list[DispatchJobs], Machines]:
+        """Return the jobs of the episodes that are not learned from, and the machines."""
+        p, (_, log) = parameters.episode, self._split(parameters, load)
+        starts = np.linspace(0, 0 if log is None else len(log) - p.batch_jobs, _EPISODES).astype(int)
+        episodes = []
+        for number, start in enumerate(starts.tolist()):
+            rng = np.random.default_rng(_HELD_OUT_SEED + number)
+            part = None if log is None else log.take(slice(start, start + p.batch_jobs))
+            episodes.append(make_jobs(p, rng.spawn(4), part))
+        return episodes, make_machines(p, episodes[0], np.random.default_rng(0))
+
+    def _split(
+        self, parameters: DispatchPPOParameters, load: WorkloadLoader
+    ) -> tuple[Workload | None, Workload | None]:
+        """Return the jobs of a log to learn on and those held out; None of drawn jobs."""
+        p = parameters
+        if p.trace is None:
+            return None, None
+        whole = {"trace": p.trace, "clean": p.clean, "window": p.window or "1/2"}
+        log = log_part(DispatchParameters.model_validate(whole), load(*self.traces(p)))
+        log = log if p.first is None else log.first(p.first)
+        cut = round(len(log) * (1 - p.held_out))
+        parts = log.take(slice(0, cut)), log.take(slice(cut, None))
+        if min(map(len, parts)) < p.batch_jobs:
+            raise PolicyError(
+                f"{len(log)} jobs are too few to learn and to hold out episodes of {p.batch_jobs}",
+                field="batch_jobs",
+            )
+        return parts
+
+
+def _make_env(episode: DispatchParameters, log: Workload | None, reward: Any, count: int) -> Any:
+    """Return a vector environment of this many brokers; checkpoints have its arguments, and so the jobs."""
+    from gridtune.systems.dispatch.environment import DispatchVectorEnv  # noqa: PLC0415 (gymnasium)
+
+    given = episode.model_dump(exclude={"mode", "learner"}, exclude_unset=True)
+    return DispatchVectorEnv(count, log=log, reward=reward, copy=False, **given)
