@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gridtune.redaction import without_secrets
+
 __all__ = [
     "GridtuneError",
     "GridtuneWarning",
@@ -34,6 +36,10 @@ class GridtuneError(Exception):
         Where: the file, its line (1-based) and the field or key, as far as they are known.
     hint
         What to do about it.
+
+    Notes
+    -----
+    As a text it shows no password and no token of a URI.
     """
 
     def __init__(
@@ -59,7 +65,7 @@ class GridtuneError(Exception):
         if self.field is not None:
             place = f"{place}, field {self.field}" if place else f"field {self.field}"
         text = f"{place}: {self.message}" if place else self.message
-        return f"{text}\n  hint: {self.hint}" if self.hint else text
+        return without_secrets(f"{text}\n  hint: {self.hint}" if self.hint else text)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel between Ray processes; keyword-only arguments need their own way back.

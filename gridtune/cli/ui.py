@@ -38,8 +38,8 @@ def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, n
       gridtune ui --tracking-uri sqlite:////data/project/mlflow.db
       gridtune ui --host 0.0.0.0      (for other computers: no password protects it)
     """
+    from gridtune.redaction import without_secrets
     from gridtune.tracking.store import tracking_uri as resolve
-    from gridtune.tracking.store import without_secrets
 
     uri = resolve(tracking_uri)
     if uri.startswith(("http://", "https://")):

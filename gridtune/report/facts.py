@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from gridtune.core.refusals import metric_hint
 from gridtune.core.system import get_system, system_names
@@ -95,7 +95,7 @@ class SweepFacts:
     description: str
     system: str
     system_version: str
-    objectives: tuple[ObjectiveFacts, ...]
+    objectives: Annotated[tuple[ObjectiveFacts, ...], Field(min_length=1)]
     baseline: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[str, ...] = ()
     replicates: int = 1

@@ -17,6 +17,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from gridtune.errors import GridtuneError
+from gridtune.redaction import without_secrets
 
 __all__ = ["Finding", "examine"]
 
@@ -273,9 +274,9 @@ def _tracking(uri: str | None) -> Iterator[Finding]:
     from gridtune.tracking.store import database_path, is_store, tracking_uri  # noqa: PLC0415
 
     resolved = tracking_uri(uri)
-    database = database_path(resolved)
+    shown, database = without_secrets(resolved), database_path(resolved)
     if database is None and not resolved.startswith(("http://", "https://")):
-        yield Finding("tracking", "ok", f"{resolved}: not tried")
+        yield Finding("tracking", "ok", f"{shown}: not tried")
     elif database is None:
         yield from _server(resolved)
     elif not database.exists():
@@ -296,9 +297,9 @@ def _server(uri: str) -> Iterator[Finding]:
             status = answer.status
     except (URLError, OSError, ValueError) as fault:
         hint = "sweeps run without it, and `gridtune report FOLDER --track` sends them later"
-        yield Finding("tracking", "warn", f"{uri} does not answer: {fault}", hint)
+        yield Finding("tracking", "warn", without_secrets(f"{uri} does not answer: {fault}"), hint)
         return
-    yield Finding("tracking", "ok", f"{uri} answers ({status})")
+    yield Finding("tracking", "ok", without_secrets(f"{uri} answers ({status})"))
 
 
 def _ports() -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from gridtune.core.cells import canonical_json
 from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError
+from gridtune.redaction import without_secrets
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep.outline import space_outline
 from gridtune.sweep.plugins import SweepCode
@@ -70,7 +71,7 @@ def remember_answer(study: Study, space: SearchSpace) -> None:
         "schema": _SCHEMA,
         "inputs": _inputs(space),
         "files": _checksums(study.directory, names),
-        "tracking": None if study.tracking is None else [study.tracking.uri, study.tracking.run_id],
+        "tracking": None if study.tracking is None else [study.tracking.shown_uri, study.tracking.run_id],
         "since": f"{datetime.now():%Y-%m-%d %H:%M}",
         "screen": _screen(study),
         "content": study.as_dict(),
@@ -165,7 +166,7 @@ def _is_tracked(stored: list[str] | None, wanted: str | None) -> bool:
     if wanted is None:
         return True
     database = database_path(wanted)
-    if stored is None or stored[0] != wanted or database is None or not database.is_file():
+    if stored is None or stored[0] != without_secrets(wanted) or database is None or not database.is_file():
         return False
     query = (
         "SELECT count(*) FROM runs WHERE run_uuid = ? AND status = 'FINISHED' AND lifecycle_stage = 'active'"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridtune.errors import SweepError
+from gridtune.redaction import without_secrets
 from gridtune.report.derived import replace_derived
 from gridtune.report.facts import SweepFacts
 from gridtune.report.schedules import write_schedules
@@ -124,7 +125,9 @@ class FactsWriter:
 def _command() -> str:
     """Return the command line of this process if it is gridtune's own, else ""."""
     program, *arguments = sys.argv or [""]
-    return shlex.join(["gridtune", *arguments]) if Path(program).name == "gridtune" else ""
+    return (
+        shlex.join(["gridtune", *map(without_secrets, arguments)]) if Path(program).name == "gridtune" else ""
+    )
 
 
 def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, **options: Any) -> Study:

@@ -22,6 +22,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from gridtune.core.cells import CellResult
+from gridtune.redaction import without_secrets
 from gridtune.sweep.observing import SweepPlan, SweepResult
 
 __all__ = ["STATUS_FILE", "DriverStatus", "LockOwner", "StatusFile", "cells_since", "lock_owner"]
@@ -162,7 +163,7 @@ class StatusFile:
     def close(self, how: str) -> None:
         """Say how the driver ended: "finished", "interrupted" or what went wrong."""
         if self._content:
-            self._content["ended"] = how
+            self._content["ended"] = without_secrets(how)
             self._write()
 
     @contextlib.contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from gridtune.errors import SweepError
 
@@ -33,7 +34,13 @@ def lean_start() -> Iterator[None]:
         return
 
     class LeanNode(usual):  # type: ignore[misc, valid-type]
-        """A node without autoscaler, dashboard and log collector."""
+        """A node without autoscaler, dashboard and log collector, that only this host can reach."""
+
+        def __init__(self, ray_params: Any, *arguments: Any, **options: Any) -> None:
+            # `ray.init` itself turns a loopback address into that of the host, and Ray's processes then
+            # listen to everybody.
+            ray_params.node_ip_address = "127.0.0.1"
+            super().__init__(ray_params, *arguments, **options)
 
         def start_monitor(self) -> None:
             """Start no autoscaler."""

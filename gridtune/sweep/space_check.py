@@ -126,7 +126,16 @@ def _load_plugins(space: SearchSpace) -> None:
             near = [other.name for other in file.parent.glob("*.py")] if file.parent.is_dir() else []
             hint = name_hint(file.name, sorted(near)) if near else "paths are relative to the space's file"
             raise space.fault(f"there is no plug-in file {file}", "plugins", index, hint=hint)
-    load_plugins(read_plugins(space))
+    try:
+        load_plugins(read_plugins(space))
+    except GridtuneError as fault:
+        line = space.source.line(("plugins",))
+        if space.source.path is None or line is None:
+            raise
+        hint = fault.hint or f"it is a plug-in of {space.source.path}:{line}"
+        raise type(fault)(
+            fault.message, path=fault.path, line=fault.line, field=fault.field, hint=hint
+        ) from fault
 
 
 def _check_names(space: SearchSpace, system: System) -> None:

@@ -54,6 +54,14 @@ class LinedYaml:
 class _Loader(yaml.SafeLoader):
     """The safe loader, reading numbers such as 1e-3 as YAML 1.2 and every person does."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Return a node's value; a date that there is not, or a number without end, is marked."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as fault:
+            problem = f"{str(node.value)[:40]!r} cannot be read: {fault}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
 
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
@@ -90,9 +98,6 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
         raise SpaceError("an anchor holds itself, or the nesting has no end", path=path) from None
     except yaml.YAMLError as fault:
         raise SpaceError(f"not YAML: {fault}", path=path) from None
-    except ValueError as fault:
-        # A date that there is not, or a number of thousands of digits.
-        raise SpaceError(f"a value cannot be read: {fault}", path=path) from None
     finally:
         loader.dispose()
     return LinedYaml(content, lines, path)

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from gridtune.errors import PolicyError, TrackingError
-from gridtune.tracking.store import cache_folder, open_store, tracking_uri, without_secrets
+from gridtune.redaction import without_secrets
+from gridtune.tracking.store import cache_folder, open_store, tracking_uri
 
 __all__ = ["CHECKPOINTS", "find_policy", "run_file"]
 

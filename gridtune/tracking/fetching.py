@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 from gridtune.errors import TrackingError
+from gridtune.redaction import without_secrets
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.tracking.runs import KEY_TAG
-from gridtune.tracking.store import connect, database_path, is_store, tracking_uri, without_secrets
+from gridtune.tracking.store import connect, database_path, is_store, tracking_uri
 
 __all__ = ["fetch_sweep"]
 

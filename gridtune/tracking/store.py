@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import re
 import shutil
 import sqlite3
 import tempfile
@@ -35,16 +34,12 @@ __all__ = [
     "make_database",
     "open_store",
     "tracking_uri",
-    "without_secrets",
 ]
 
 DATABASE = "mlflow.db"
 ARTEFACTS = "mlartifacts"
 #: Databases that are written to without MLflow's client.
 _DIRECT = ("sqlite:", "postgresql:", "postgresql+")
-#: A user's password in a URI, and a token among its query's values.
-_PASSWORD = re.compile(r"(\w://[^\s/:@]*:)[^\s/@]+@")
-_SECRET = re.compile(r"(?i)([?&](?:\w*password|\w*token|\w*secret|sslkey)=)[^\s&]+")
 #: What MLflow should not do in a driver: its own retries (ours keep the order and say what happens),
 #: usage reports, and a log line for every migration of a fresh database.
 _SETTINGS = {
@@ -110,12 +105,6 @@ def artifact_root(uri: str) -> Path | None:
     if database is not None:
         return database.parent / ARTEFACTS
     return None if uri.startswith(("http://", "https://")) else Path.cwd() / ARTEFACTS
-
-
-def without_secrets(text: str) -> str:
-    """Return a text with the passwords and tokens in its URIs replaced by stars."""
-    text = _PASSWORD.sub(r"\1***@", text)
-    return _SECRET.sub(r"\1***", text)
 
 
 def is_store(database: Path) -> bool:

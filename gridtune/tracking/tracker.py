@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.core.cells import CellResult
+from gridtune.redaction import without_secrets
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary
 from gridtune.sweep.observing import SweepPlan, SweepResult
@@ -32,7 +33,7 @@ from gridtune.tracking.provenance import code_tags, user_tags
 from gridtune.tracking.records import RunStore, now_milliseconds
 from gridtune.tracking.runs import SweepRuns
 from gridtune.tracking.selection import most_runs, ranked_rows, runs_of_ranking
-from gridtune.tracking.store import artifact_root, open_store, tracking_uri, without_secrets
+from gridtune.tracking.store import artifact_root, open_store, tracking_uri
 from gridtune.tracking.views import ranking_view_tags, runs_address
 
 __all__ = ["Artefact", "MlflowTracker", "TrackingOutcome"]

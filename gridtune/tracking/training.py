@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gridtune.redaction import without_secrets
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.content import clean_name, clean_text
 from gridtune.tracking.outbox import Outbox
@@ -28,7 +29,7 @@ from gridtune.tracking.records import (
     now_milliseconds,
 )
 from gridtune.tracking.runs import open_experiment
-from gridtune.tracking.store import artifact_root, open_store, tracking_uri, without_secrets
+from gridtune.tracking.store import artifact_root, open_store, tracking_uri
 
 __all__ = ["TrainingOutcome", "TrainingTracker"]
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import torch
 from torch import Tensor
 
+from gridtune.core.array_files import check_unpacked_size
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic, make_network
 
@@ -56,19 +55,28 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """Read a checkpoint without executing anything in it."""
     file = Path(path)
     try:
+        check_unpacked_size(file, error=PolicyError)
         content = torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise PolicyError(f"cannot be read: {error.strerror}", path=file) from error
-    except (RuntimeError, EOFError, BadZipFile, pickle.UnpicklingError, ValueError, KeyError) as error:
+    except PolicyError:
+        raise
+    except Exception as error:  # what a damaged file raises depends on where in it torch stumbles
         raise PolicyError("is not a checkpoint of a policy", path=file) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise PolicyError(f"is not a checkpoint of format {FORMAT}", path=file)
-    return Checkpoint(content["network"], content["weights"], content["notes"])
+    parts: list[Any] = [content.get(name) for name in ("network", "weights", "notes")]
+    if not all(isinstance(part, dict) for part in parts):
+        raise PolicyError("is not a checkpoint of a policy", path=file)
+    return Checkpoint(*parts)
 
 
 def load_policy(path: str | Path) -> ActorCritic:
     """Return the network of a checkpoint in evaluation mode."""
     checkpoint = read_checkpoint(path)
-    network = make_network(**checkpoint.network)
-    network.load_state_dict(checkpoint.weights)
+    try:
+        network = make_network(**checkpoint.network)
+        network.load_state_dict(dict(checkpoint.weights))
+    except (TypeError, ValueError, RuntimeError, AttributeError, OverflowError, MemoryError) as error:
+        raise PolicyError("its weights are not those of its network", path=path) from error
     return network.eval()

@@ -14,13 +14,14 @@ from ray import tune
 from ray.tune.result import AUTO_RESULT_KEYS
 
 from gridtune.errors import GridtuneWarning
+from gridtune.redaction import without_secrets
 from gridtune.report.labels import value_text
 from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text
 from gridtune.tracking.outbox import Outbox
 from gridtune.tracking.provenance import user_tags
 from gridtune.tracking.records import now_milliseconds
 from gridtune.tracking.runs import SweepRuns
-from gridtune.tracking.store import artifact_root, open_store, tracking_uri, without_secrets
+from gridtune.tracking.store import artifact_root, open_store, tracking_uri
 
 __all__ = ["MlflowCallback"]
 
@@ -76,7 +77,7 @@ class MlflowCallback(tune.Callback):
 
         def warn(fault: BaseException) -> None:
             warnings.warn(
-                f"the tracking store {without_secrets(uri)} cannot be reached: {fault}",
+                without_secrets(f"the tracking store {uri} cannot be reached: {fault}"),
                 GridtuneWarning,
                 stacklevel=2,
             )

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import TrackingError
+from gridtune.redaction import without_secrets
 from gridtune.tracking.store import (
     artifact_root,
     connect,
     database_path,
     is_store,
     tracking_uri,
-    without_secrets,
 )
 
 

@@ -1,0 +1,1 @@
+"""What strangers may send, and what others may reach: each promise of docs/security.md."""
