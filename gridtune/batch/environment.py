@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.batch.estimates import Kill
 from gridtune.batch.simulator.decisions.batch import DecisionBatch, Mode, Pay
 from gridtune.batch.simulator.decisions.observing import ROW, STATE
 from gridtune.core.vector_environment import CompiledVectorEnv
@@ -144,7 +145,7 @@ class BatchEnv(gym.Env[Observation, np.int64]):
         The sum of an episode's rewards is the share by which the metric is better than with the first
         candidate at every decision (first come, first served), instead of the metric.
     kill
-        Whether jobs are killed at their walltime.
+        Whether jobs are killed at their walltime; "auto": as the log has it.
     flat
         Observations are one row of numbers: `state`, then all of `observations`. The first number of a slot
         says whether it holds a choice.
@@ -168,7 +169,7 @@ class BatchEnv(gym.Env[Observation, np.int64]):
         reward: str = "bounded_slowdown_mean",
         pay: Pay | None = None,
         relative: bool = False,
-        kill: bool = True,
+        kill: Kill = "auto",
         flat: bool = False,
     ) -> None:
         self.machines = _machines(

@@ -1,6 +1,8 @@
-"""Walltimes: the run-time estimates that the scheduler gets."""
+"""Walltimes: the run-time estimates that the scheduler gets, and whether jobs are killed at them."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -8,9 +10,12 @@ import numpy.typing as npt
 from gridtune.errors import SimulationError
 from gridtune.workload.workload import Workload
 
-__all__ = ["WALLTIMES", "estimate_walltimes"]
+__all__ = ["WALLTIMES", "Kill", "estimate_walltimes", "kill_decided", "kills_jobs"]
 
 IntArray = npt.NDArray[np.int64]
+
+#: Whether jobs are killed at their walltime; "auto" decides from the log.
+Kill = bool | Literal["auto"]
 
 #: The kinds of walltimes.
 WALLTIMES = ("log", "exact", "noise")
@@ -59,3 +64,26 @@ def estimate_walltimes(
         factors = np.exp(noise * rng.standard_normal(len(workload)))
         requested = np.maximum(np.rint(np.minimum(requested * factors, 2.0**53)), 1).astype(np.int64)
     return np.ascontiguousarray(requested, dtype=np.int64), count
+
+
+def kills_jobs(workload: Workload, kill: Kill) -> bool:
+    """Return whether jobs are killed at their walltime.
+
+    Parameters
+    ----------
+    workload
+        The jobs: a log or a selection of one, which goes by the whole log.
+    kill
+        True, False or "auto": unless more than 1 % of the log's jobs with a requested time, and five at
+        least, outlived it by more than five minutes (`gridtune.workload.contents`).
+    """
+    if kill == "auto":
+        return workload.contents.kills
+    if not isinstance(kill, bool):
+        raise SimulationError(f"kill must be 'auto', True or False, got {kill!r}", field="kill")
+    return kill
+
+
+def kill_decided(workload: Workload, kill: Kill) -> dict[str, bool | None]:
+    """Return `kill` as ids have it (`System.decided`): left out where jobs are killed, else false."""
+    return {"kill": None if kills_jobs(workload, kill) else False}

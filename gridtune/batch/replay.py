@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.arguments import require, require_number
-from gridtune.batch.estimates import estimate_walltimes
+from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
 from gridtune.batch.policies import (
     Backfilling,
     QueueOrder,
@@ -17,6 +17,7 @@ from gridtune.batch.policies import (
     get_backfilling,
     get_queue_order,
 )
+from gridtune.batch.remarks import schedule_notes
 from gridtune.batch.simulator.accounts import Facts, score_inputs
 from gridtune.batch.simulator.conservative import conservative_schedule
 from gridtune.batch.simulator.ranked import (
@@ -47,7 +48,7 @@ def simulate(
     fill_order: str | QueueOrder | Callable[..., float] | None = None,
     walltime: str = "log",
     noise: float = 0.0,
-    kill: bool = True,
+    kill: Kill = "auto",
     half_life: float | None = None,
     rng: np.random.Generator | None = None,
     extra: bool | None = None,
@@ -79,7 +80,8 @@ def simulate(
         For "noise": the standard deviation of the walltime's logarithm.
     kill
         Whether a job that reaches its walltime is killed. If not, it runs on, and the scheduler expects it to
-        end at any moment.
+        end at any moment. "auto" decides from the whole log that the jobs are from: no if more than 1 % of
+        its jobs with a requested time outlived it by more than five minutes (`kills_jobs`).
     half_life
         Fair share: seconds after which past use counts half; with None it always counts in full.
     rng
@@ -115,7 +117,8 @@ def simulate(
     machine = _machine_size(workload, processors)
     _check_jobs(workload, machine)
     estimates, guessed = estimate_walltimes(workload, walltime, noise, rng)
-    run = np.minimum(workload.run_time, estimates) if kill else np.ascontiguousarray(workload.run_time)
+    killing = kills_jobs(workload, kill)
+    run = np.minimum(workload.run_time, estimates) if killing else np.ascontiguousarray(workload.run_time)
     start = _start_times(
         workload,
         run,
@@ -134,13 +137,15 @@ def simulate(
         "fill_order": None if fill is None else fill.label,
         "walltime": walltime,
         "noise": noise,
-        "kill": kill,
+        "kill": killing,
         "half_life": half_life,
         "guessed_walltimes": guessed,
         "guessed_processors": _unknown_processors(workload),
         **{name: getattr(rule, name) for name in (*switches, "pass_per_event", "compression")},
     }
-    return Schedule(workload, machine, start, start + run, estimates, state, settings)
+    orders = [queue] if fill is None else [queue, fill]
+    notes = schedule_notes(workload, run, kill=kill, orders=orders, walltime=walltime)
+    return Schedule(workload, machine, start, start + run, estimates, state, settings, notes)
 
 
 def _start_times(

@@ -209,14 +209,19 @@ def _print(system: System, done: CellRun) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from gridtune.core.remarks import REMARKS, remark_lines
+
     console = Console()
     parameters = "  ".join(f"{name}={value}" for name, value in done.cell.configuration.items())
     console.print(f"[bold]{system.name}[/]  {parameters}", highlight=False, soft_wrap=True)
     console.print(f"cell {done.cell.cell_id}, {done.seconds:.3f} s", style="dim", highlight=False)
-    for name, note in done.outcome.notes.items():
-        console.print(
-            f"{name}: {_note_text(note)}", style="dim", highlight=False, markup=False, soft_wrap=True
-        )
+    notes = done.outcome.notes
+    plain: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+    for name, note in notes.items():
+        if name not in REMARKS:
+            console.print(f"{name}: {_note_text(note)}", style="dim", **plain)
+    for line in remark_lines(notes):
+        console.print(line, style="yellow", **plain)
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("metric")
     table.add_column("value", justify="right")

@@ -58,10 +58,15 @@ GUESSED = {
     type=click.Choice(["log", "exact", "noise"]),
     default="log",
     show_default=True,
-    help="What the scheduler is told: the log's requests, the run times, or requests with noise.",
+    help="What the scheduler goes by: the log's requests, the run times, or requests with noise.",
 )
 @click.option("--noise", type=float, default=0.0, help="Standard deviation of the walltime's logarithm.")
-@click.option("--kill/--no-kill", default=True, show_default=True, help="Kill jobs at their walltime.")
+@click.option(
+    "--kill/--no-kill",
+    default=None,
+    help="Kill jobs at their walltime. [default: unless more than 1 % of the log's jobs outlived theirs by "
+    "more than five minutes]",
+)
 @click.option(
     "--half-life", type=float, help="Seconds in which use counts half for fair share. [default: never]"
 )
@@ -188,6 +193,7 @@ def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, fl
 
     names = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
     settings = {name: options[name] for name in names}
+    settings["kill"] = "auto" if options["kill"] is None else options["kill"]
 
     def run(jobs: Workload) -> Schedule:
         return replay(jobs, rng=np.random.default_rng(options["seed"]), **settings)
@@ -222,6 +228,7 @@ def _report(
         "checksum": schedule.workload.checksum,
         "settings": dict(schedule.settings),
         "cleaning": cleaning,
+        "notes": dict(schedule.notes),
         "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
         "seconds": seconds,
     }
@@ -234,6 +241,7 @@ def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, floa
 
     from gridtune.batch.metrics import METRICS
     from gridtune.batch.policies import BACKFILLING_WARNINGS
+    from gridtune.core.remarks import remark_lines
 
     settings = schedule.settings
     console = Console()
@@ -250,6 +258,8 @@ def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, floa
     for key, meaning in GUESSED.items():
         if settings[key]:
             console.print(f"  {settings[key]:,} × {meaning}", highlight=False)
+    for line in remark_lines(schedule.notes):
+        console.print(f"  {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("metric")
     table.add_column("value", justify="right")

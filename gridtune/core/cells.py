@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from gridtune.core.refusals import parameter_hint, refusal_hint, refusal_text
-from gridtune.core.system import Streams, System, SystemParameters
+from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoader
 from gridtune.core.user_code import code_of
 from gridtune.errors import SweepError
 
@@ -267,15 +267,21 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
         ) from None
 
 
-def _identity(system: System, parameters: SystemParameters, traces: Mapping[str, str]) -> dict[str, Any]:
+def _identity(
+    system: System, parameters: SystemParameters, traces: Mapping[str, str], load: WorkloadLoader
+) -> dict[str, Any]:
     """Return what determines a result but for the seed.
 
     A parameter at its default is left out: saying it or not saying it is the same run, and a parameter
-    added to a system later does not rename the cells that do without it. Traces count by their content.
+    added to a system later does not rename the cells that do without it. Traces count by their content. What
+    a log decides counts as it is decided.
     """
     set_parameters = parameters.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     if "trace" in set_parameters:
         set_parameters["trace"] = "content"
+    decided = system.decided(parameters, load)
+    set_parameters = {name: value for name, value in set_parameters.items() if name not in decided}
+    set_parameters |= {name: value for name, value in decided.items() if value is not None}
     return {
         "system": system.name,
         "version": system.version,
@@ -285,19 +291,33 @@ def _identity(system: System, parameters: SystemParameters, traces: Mapping[str,
     }
 
 
-def identity_of(system: System, parameters: SystemParameters, seed: int, traces: Mapping[str, str]) -> str:
+def identity_of(
+    system: System,
+    parameters: SystemParameters,
+    seed: int,
+    traces: Mapping[str, str],
+    load: WorkloadLoader,
+) -> str:
     """Return everything that determines the result of a cell, as canonical JSON: its id is a hash of it."""
-    return canonical_json({**_identity(system, parameters, traces), "seed": seed})
+    return canonical_json({**_identity(system, parameters, traces, load), "seed": seed})
 
 
-def cell_id_of(system: System, parameters: SystemParameters, seed: int, traces: Mapping[str, str]) -> str:
+def cell_id_of(
+    system: System,
+    parameters: SystemParameters,
+    seed: int,
+    traces: Mapping[str, str],
+    load: WorkloadLoader,
+) -> str:
     """Return the id of the cell with these parameters, this seed and these traces' checksums."""
-    return id_of_identity(identity_of(system, parameters, seed, traces))
+    return id_of_identity(identity_of(system, parameters, seed, traces, load))
 
 
-def configuration_id_of(system: System, parameters: SystemParameters, traces: Mapping[str, str]) -> str:
+def configuration_id_of(
+    system: System, parameters: SystemParameters, traces: Mapping[str, str], load: WorkloadLoader
+) -> str:
     """Return the id of a configuration: its cells' id without replicate."""
-    return content_id(_identity(system, parameters, traces))
+    return content_id(_identity(system, parameters, traces, load))
 
 
 def replicate_streams(seed: int, traces: Mapping[str, str]) -> Streams:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.arguments import require
+from gridtune.core.remarks import remark_lines
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.workload.workload import Workload
@@ -56,6 +57,9 @@ class Schedule:
         Shape (n,), int8, of `JobState`.
     settings
         Order, backfilling and switches the schedule was made with.
+    notes
+        What a reader must know: facts of the log that were ignored, walltimes that it lacks, work that was
+        lost (`gridtune.core.remarks`).
     """
 
     workload: Workload
@@ -65,6 +69,7 @@ class Schedule:
     walltime: IntArray
     state: npt.NDArray[np.int8]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.start_time)
@@ -149,6 +154,7 @@ class Schedule:
 
     def _repr_html_(self) -> str:
         facts = {**self.settings, "processors": self.processors, "jobs": f"{len(self):,}"}
+        facts |= {"remarks": "; ".join(remark_lines(self.notes))} if self.notes else {}
         rows = "".join(
             f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in facts.items()
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -256,6 +256,22 @@ class System(ABC):
         system if it is a user's (`gridtune.core.user_code`). By default there are no files.
         """
         return {}
+
+    def decided(self, parameters: Any, load: WorkloadLoader) -> Mapping[str, Any]:
+        """Return the parameters that a log decides where they are left open, with their values for ids.
+
+        So two cells have one id if and only if they are the same run, whether a value was set or decided.
+        None leaves a parameter out of the id, as a default is. By default nothing is decided.
+        """
+        return {}
+
+    def models(self, parameters: Any) -> Collection[str]:
+        """Return what a cell with these parameters models of what a log may say.
+
+        Names are those of `gridtune.core.remarks.MODELLED`. What a log says beside is named in each of its
+        results as ignored. By default a cell models nothing of it.
+        """
+        return ()
 
     def preflight(self, parameters: Any, load: WorkloadLoader) -> None:
         """Raise a `GridtuneError` if a cell with these parameters could only fail.

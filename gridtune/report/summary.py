@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from gridtune.core.cells import CellResult
+from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.core.system import get_system, system_names
 from gridtune.errors import SweepError
 from gridtune.report.facts import SweepFacts, has_configuration
@@ -93,12 +95,15 @@ class Summary:
         Objective to the ranking over all strata, where there are several.
     curves
         Objective to the ranking that figures over parameters are drawn from: split by workload alone.
+    remarks
+        What of the logs was ignored, assumed or cut off, a sentence each.
     """
 
     facts: SweepFacts
     rankings: Mapping[str, pa.Table]
     overall: Mapping[str, pa.Table]
     curves: Mapping[str, pa.Table]
+    remarks: Sequence[str] = ()
 
     @cached_property
     def fronts(self) -> list[Front]:
@@ -141,6 +146,8 @@ class Summary:
         parts = [f"# {self.facts.name}\n"]
         if self.facts.description:
             parts.append(f"{self.facts.description.strip()}\n")
+        if self.remarks:
+            parts.append("\n".join(f"- {remark}" for remark in self.remarks) + "\n")
         for objective, ranking in self.rankings.items():
             parts.append(f"## {objective}\n")
             if objective in self.overall:
@@ -152,8 +159,10 @@ class Summary:
         return "\n".join(parts)
 
 
-def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
+def summarise(table: pa.Table, facts: SweepFacts, results: Iterable[CellResult] = ()) -> Summary:
     """Rank a sweep's configurations by each of its objectives.
+
+    Results are those of the table, for their notes: the summary says what these ignored.
 
     A parameter that varies and that the baseline leaves open is a condition (the load, say): each of its
     values is ranked by itself, against the baseline under that same condition.
@@ -193,7 +202,19 @@ def summarise(table: pa.Table, facts: SweepFacts) -> Summary:
             {metric: with_warnings(ranking, warnings) for metric, ranking in tables.items()}
             for tables in (rankings, overall, curves)
         )
-    return Summary(facts, rankings, overall, curves)
+    return Summary(facts, rankings, overall, curves, study_remarks(results))
+
+
+def study_remarks(results: Iterable[CellResult]) -> list[str]:
+    """Return what results ignored, assumed or cut off, a sentence each; of several workloads, by workload."""
+    notes: dict[str, list[Mapping[str, Any]]] = {}
+    for result in results:
+        notes.setdefault(result.workload, []).append(result.notes)
+    return [
+        f"{workload}: {line}" if len(notes) > 1 else line
+        for workload, among in notes.items()
+        for line in remark_lines(merged_remarks(among), most=True)
+    ]
 
 
 def _baseline(table: pa.Table, facts: SweepFacts) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def exported_configuration(
         If there is no such workload, metric or rank.
     """
     facts = sweep.facts.for_report(sweep.table, objective=objective)
-    summary = summarise(sweep.table, facts)
+    summary = summarise(sweep.table, facts, sweep.results)
     goal = facts.objectives[0]
     if goal.metric not in summary.rankings:
         raise SweepError("no cell has a result", path=sweep.directory)
@@ -74,6 +74,7 @@ def exported_configuration(
         "parameters": parameters,
         "objective": _objective(goal, row),
         "baseline": _against_baseline(facts.baseline, row),
+        "remarks": list(summary.remarks),
         "provenance": _provenance(sweep, row),
     }
     return dict(finite_json(content))

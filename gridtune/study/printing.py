@@ -31,6 +31,8 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30, ranki
     summary = study.summary
     for note in study.notes:
         console.print(note, style="yellow", markup=False, soft_wrap=True)
+    for remark in summary.remarks:
+        console.print(remark, style="yellow", markup=False, soft_wrap=True)
     if not summary.rankings:
         console.print("no cell has a result to rank", style="red")
     for objective, ranking in summary.rankings.items() if rankings else ():
@@ -58,6 +60,7 @@ def print_errors(study: Study) -> None:
     lines = [
         *([study.renaming] if study.renaming else []),
         *([other.message] if other else []),
+        *study.summary.remarks,
         *study.errors,
     ]
     if study.tracking is not None and not study.tracking.complete:

@@ -93,13 +93,13 @@ def report_study(
         "other_code": other_code,
     }
     if other:
-        summary = summarise(table, facts)
+        summary = summarise(table, facts, cells)
         files = write_report(summary, folder / other)
         study = Study(folder, facts, cells, table, summary, files, report=folder / other)
         study = with_page(replace(study, **found), ())
         add_derived(folder, study.files)
         return study
-    study = write_study(folder, summarise(table, facts), cells, table)
+    study = write_study(folder, summarise(table, facts, cells), cells, table)
     schedules = read_schedules(folder / SCHEDULES)
     study = with_page(replace(study, **found), schedules)
     add_derived(folder, [*study.files, *schedule_paths(schedules, folder)])

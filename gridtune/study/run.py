@@ -146,7 +146,7 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
             if writer.facts is None:
                 raise SweepError("the sweep has not said what it is about")
             stage("writing the report", 0)
-            summary = summarise(sweep.table, writer.facts)
+            summary = summarise(sweep.table, writer.facts, sweep.results)
             if tracker:
                 # The runs are sent while the figures are drawn.
                 tracker.publish(summary, seconds=sweep.seconds)

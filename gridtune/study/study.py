@@ -285,6 +285,7 @@ class Study:
             "page": None if self.page is None else self.page.resolve().as_uri(),
             "results": str(self.directory / RESULTS_NAME),
             "files": [str(path) for path in self.files],
+            "remarks": list(self.summary.remarks),
             "renaming": self.renaming,
             "other_code": None if self.other_code is None else self.other_code.message,
             "report_error": self.report_error,

@@ -310,7 +310,7 @@ class Planner:
         self._check_windows(traces, stratum)
         understood = parameters.model_dump(mode="json")
         return Configuration(
-            configuration_id_of(self.system, parameters, traces),
+            configuration_id_of(self.system, parameters, traces, self.workloads.load),
             stratum,
             configured,
             parameters,
@@ -325,7 +325,7 @@ class Planner:
             full = {**configuration.configured, **replicate.parameters}
             parameters = check_configuration(self.space, self.system, full)
         traces = configuration.traces
-        identity = identity_of(self.system, parameters, replicate.seed, traces)
+        identity = identity_of(self.system, parameters, replicate.seed, traces, self.workloads.load)
         return Cell(
             id_of_identity(identity),
             configuration.configuration_id,

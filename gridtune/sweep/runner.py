@@ -8,7 +8,7 @@ import socket
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from gridtune.core.cells import (
     replicate_streams,
     validated,
 )
-from gridtune.core.system import Outcome, System, WorkloadLoader, get_system
+from gridtune.core.remarks import log_remarks
+from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.cluster import ray_session
@@ -96,10 +97,10 @@ def run_cell(
     workloads = Workloads(base) if workloads is None else workloads
     traces = workloads.checksums(simulated.traces(checked))
     simulated.prepare([checked])
-    identity = identity_of(simulated, checked, seed, traces)
+    identity = identity_of(simulated, checked, seed, traces, workloads.load)
     cell = Cell(
         cell_id=id_of_identity(identity),
-        configuration_id=configuration_id_of(simulated, checked, traces),
+        configuration_id=configuration_id_of(simulated, checked, traces, workloads.load),
         workload=", ".join(traces),
         configuration=dict(parameters),
         replicate=Replicate(f"seed {seed}", seed),
@@ -109,7 +110,7 @@ def run_cell(
     with ray_session(None, workers=1, cpus=1) if simulated.needs_ray else contextlib.nullcontext():
         began = time.perf_counter()
         streams = replicate_streams(seed, traces)
-        outcome = simulated.run(checked, streams=streams, load=workloads.load, tables=tables)
+        outcome = _run(simulated, checked, streams, workloads.load, tables=tables)
         return CellRun(cell, outcome, time.perf_counter() - began)
 
 
@@ -119,7 +120,7 @@ def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
     try:
         streams = replicate_streams(cell.seed, cell.traces)
         parameters = validated(system, cell.parameters)
-        outcome = system.run(parameters, streams=streams, load=load, tables=False)
+        outcome = _run(system, parameters, streams, load, tables=False)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
         notes = dict(outcome.notes)
     except Exception as fault:
@@ -127,6 +128,17 @@ def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
         return CellResult.of(cell, "failed", error=error_text(fault), seconds=seconds, worker=worker_name())
     seconds = time.perf_counter() - began
     return CellResult.of(cell, "done", metrics=metrics, notes=notes, seconds=seconds, worker=worker_name())
+
+
+def _run(
+    system: System, parameters: SystemParameters, streams: Streams, load: WorkloadLoader, *, tables: bool
+) -> Outcome:
+    """Run a cell; its notes also say what of its logs the system does not model."""
+    outcome = system.run(parameters, streams=streams, load=load, tables=tables)
+    remarks: dict[str, Any] = {}
+    for reference in system.traces(parameters):
+        remarks |= log_remarks(load(reference).contents, system.models(parameters))
+    return replace(outcome, notes={**outcome.notes, **remarks}) if remarks else outcome
 
 
 def error_text(fault: BaseException) -> str:

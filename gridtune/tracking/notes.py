@@ -73,6 +73,8 @@ def description(summary: Summary, runs: str = "", *, experiment: str | None = No
     parts = [summary.facts.description.strip()] if summary.facts.description else []
     if experiment is not None:
         parts.append(f"\n[Ranking of the latest sweep]({ranking_link(experiment)})\n")
+    if summary.remarks:
+        parts.append("\n" + "\n".join(f"- {remark}" for remark in summary.remarks) + "\n")
     if runs:
         parts.append(f"\n{runs}\n")
     for objective, ranking in list(summary.rankings.items())[:1]:

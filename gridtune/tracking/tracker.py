@@ -242,6 +242,8 @@ class MlflowTracker:
         note = runs_text(len(chosen), len(self._results), [name for name, _ in summary.tables])
         tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
         tags |= {"cells": self._cells(), "mlflow.note.content": description(summary, note)}
+        if summary.remarks:
+            tags["remarks"] = "\n".join(summary.remarks)
         if seconds is not None:
             tags["seconds"] = f"{seconds:.1f}"
         self._outbox.put("the sweep's totals", lambda store: runs.update_parent(store, tags))

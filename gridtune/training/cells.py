@@ -115,8 +115,7 @@ def _folder(
     training: TrainingContract, parameters: TrainingParameters, seed: int, load: WorkloadLoader
 ) -> Path:
     """Return the folder of the training's checkpoints: the same for every number of iterations."""
-    checksums = [load(reference).checksum for reference in training.traces(parameters)]
-    name = content_id(training_identity(training, parameters, seed, checksums))
+    name = content_id(training_identity(training, parameters, seed, load))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     trainings = Path(os.environ.get(TRAININGS_VARIABLE) or cache / "gridtune" / "trainings")
     return trainings / name

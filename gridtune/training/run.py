@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +112,7 @@ class TrainingRun:
     @property
     def identity(self) -> dict[str, Any]:
         """What must be the same for a training that goes on, as JSON has it."""
-        traces = self._training.traces(self._parameters)
-        return training_identity(
-            self._training, self._parameters, self._seed, [self._load(trace).checksum for trace in traces]
-        )
+        return training_identity(self._training, self._parameters, self._seed, self._load)
 
     def save(self, folder: str | Path) -> None:
         """Write a checkpoint into a folder."""
@@ -151,25 +148,21 @@ class TrainingRun:
 
 
 def training_identity(
-    training: TrainingContract, parameters: TrainingParameters, seed: int, checksums: Iterable[str]
+    training: TrainingContract, parameters: TrainingParameters, seed: int, load: WorkloadLoader
 ) -> dict[str, Any]:
-    """Return what identifies a training, whatever its number of iterations, as JSON has it.
-
-    Parameters
-    ----------
-    checksums
-        Of the logs.
-    """
+    """Return what identifies a training, whatever its number of iterations, as JSON has it."""
     determining = parameters.model_dump(mode="json", exclude={"iterations"}, exclude_defaults=True)
     if "trace" in determining:
         determining["trace"] = "content"
+    decided = training.decided(parameters, load)
+    determining |= {name: value for name, value in decided.items() if value is not None}
     return {
         "training": training.name,
         "version": training.version,
         "code": code_of(training, parameters),
         "parameters": determining,
         "seed": seed,
-        "traces": sorted(checksums),
+        "traces": sorted(load(reference).checksum for reference in training.traces(parameters)),
     }
 
 

@@ -194,7 +194,7 @@ def train(
     own = {seed: training.seed(replicate_streams(seed, traces)) for seed in seeds}
     for seed, folder in folders.items():
         folder.settle()
-        folder.check(training_identity(training, checked, own[seed], traces.values()))
+        folder.check(training_identity(training, checked, own[seed], workloads.load))
     shutil.rmtree(root / _TUNE, ignore_errors=True)
     began = {seed: folder.iteration for seed, folder in folders.items()}
     most = None if seconds is not None and "iterations" not in parameters else checked.iterations

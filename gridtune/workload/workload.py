@@ -18,6 +18,7 @@ from gridtune.arguments import require_number
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
 from gridtune.workload import selection
+from gridtune.workload.contents import LogContents, log_contents
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
 from gridtune.workload.validity import find_fault
 
@@ -51,6 +52,8 @@ class Workload:
         For fields whose numbers stand for names (users, accounts, partitions, …): name by number.
     cleaning
         Cleaning rules applied since the source was read, with the number of jobs each touched.
+    whole_log
+        What the log says that the jobs are from (see `contents`); by default, that these are all its jobs.
     """
 
     columns: Mapping[str, npt.NDArray[Any]]
@@ -60,6 +63,7 @@ class Workload:
     header: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     cleaning: Mapping[str, int] = field(default_factory=dict)
+    whole_log: LogContents | None = None
 
     def __post_init__(self) -> None:
         unknown = set(self.columns) - set(FIELDS)
@@ -78,6 +82,8 @@ class Workload:
         }
         object.__setattr__(self, "columns", MappingProxyType(columns))
         self._check()
+        if self.whole_log is None:
+            object.__setattr__(self, "whole_log", log_contents(self.columns))
 
     def _check(self) -> None:
         size = self.machine_processors
@@ -102,6 +108,7 @@ class Workload:
             dict(self.header),
             {name: dict(names) for name, names in self.names.items()},
             dict(self.cleaning),
+            self.whole_log,
         )
         return (Workload, arguments)
 
@@ -126,6 +133,12 @@ class Workload:
             return self.columns[name]
         dtype = np.float64 if name in FLOAT_FIELDS else np.int64
         return np.broadcast_to(np.asarray(UNKNOWN, dtype=dtype), len(self))
+
+    @property
+    def contents(self) -> LogContents:
+        """What the whole log says that these jobs are from, also where they are a selection of it."""
+        assert self.whole_log is not None
+        return self.whole_log
 
     @property
     def partition_names(self) -> Mapping[int, str]:
@@ -249,6 +262,8 @@ class Workload:
         """
         number = self._partition_number(partition) if isinstance(partition, str) else partition
         jobs = self._having("partition", number)
+        facts = {name: count for name, count in self.contents.facts.items() if name != "partitions"}
+        jobs = replace(jobs, whole_log=replace(self.contents, facts=facts, partitions=1))
         sizes = dict(size.split() for size in self.header.get("PartitionProcs", ()))
         if str(number) in sizes:
             return replace(jobs, machine_processors=int(sizes[str(number)]))

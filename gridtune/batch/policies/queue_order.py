@@ -22,6 +22,7 @@ from gridtune.registry import Registry
 
 __all__ = [
     "QueueOrder",
+    "fields_read",
     "get_queue_order",
     "order_of_function",
     "queue_order",
@@ -157,6 +158,15 @@ def get_queue_order(
     if not rest:
         return order
     return replace(order, parameters={**order.parameters, **_parse_parameters(order, text, rest)})
+
+
+def fields_read(order: QueueOrder) -> frozenset[str]:
+    """Return the fields of a job that an order names in its source; none for one without source."""
+    if isinstance(order.score, Expression):
+        return order.score.names & {*JobView._fields}
+    tree, _ = _source_tree(order.score)
+    named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} if tree else set()
+    return frozenset(named & {*JobView._fields})
 
 
 def queue_order_names() -> list[str]:

@@ -140,7 +140,8 @@ def _verdict(sentences: Sequence[Sentence], material: PageMaterial) -> Iterator[
         yield f"<details><summary>{len(items) - _OPEN_SENTENCES} more</summary>"
         yield from items[_OPEN_SENTENCES:]
         yield "</details>"
-    yield from (f'<p class="note">{html.escape(note)}</p>' for note in material.notes)
+    notes = (*material.notes, *material.summary.remarks)
+    yield from (f'<p class="note">{html.escape(note)}</p>' for note in notes)
     yield "</section>"
 
 

@@ -93,7 +93,11 @@ class BatchParameters(LogParameters):
     compression: bool | None = Field(
         None, description="conservative: do reservations move up when a job ends early?"
     )
-    kill: bool = Field(True, description="end jobs at their walltime")
+    kill: Literal["auto"] | bool = Field(
+        "auto",
+        description="end jobs at their walltime? auto: unless more than 1 % of the whole log's jobs outlived "
+        "theirs by more than five minutes",
+    )
     walltime: Literal["log", "exact", "noise"] = Field(
         "log",
         description="estimates the scheduler gets: the log's, the exact run times, or the log's × noise",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from cachetools import LRUCache
 
+from gridtune.batch.estimates import kill_decided
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
+from gridtune.batch.remarks import MODELS
 from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
@@ -69,6 +71,14 @@ class BatchSystem(System):
             return {}
         return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
 
+    def decided(self, parameters: BatchParameters, load: WorkloadLoader) -> Mapping[str, Any]:
+        """Return whether jobs are killed: ids leave it out where they are, as they always did."""
+        return kill_decided(load(str(parameters.reference)), parameters.kill)
+
+    def models(self, parameters: BatchParameters) -> Collection[str]:
+        """Return what a replay models; of a single partition, the partition."""
+        return (*MODELS, "partitions") if parameters.partition is not None else MODELS
+
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
         if parameters.policy == "ppo":
@@ -121,6 +131,7 @@ class BatchSystem(System):
             "jobs": len(workload),
             "processors": schedule.processors,
             "cleaning": dict(workload.cleaning),
+            **schedule.notes,
         }
         return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {})
 

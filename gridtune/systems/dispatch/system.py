@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
+from gridtune.core.remarks import WALLTIMES
 from gridtune.core.starter import StarterSpace, starter_windows
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -80,6 +81,10 @@ class DispatchSystem(System):
         super().preflight(parameters, load)
         if parameters.policy == "ppo":
             require_module("torch", user="policy=ppo", extra="agents")
+
+    def models(self, parameters: DispatchParameters) -> Collection[str]:
+        """Return what the simulator models of a log: requested times, as estimates of the lengths."""
+        return (WALLTIMES,)
 
     def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
         """Propose the rules on five batches of each window; the machines are those of the paper's table 1."""

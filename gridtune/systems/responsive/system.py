@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -98,6 +98,10 @@ class ResponsiveSystem(System):
     def traces(self, parameters: ResponsiveParameters) -> Iterable[str]:
         """Return the reference of the log, with its cleaning rules where some are named."""
         return (str(replace(parameters.reference, days=parameters.weeks)),)
+
+    def models(self, parameters: ResponsiveParameters) -> Collection[str]:
+        """Return what the simulator models: a chosen partition; weeks stand as partitions, too."""
+        return ("partitions",) if parameters.weeks or parameters.partition is not None else ()
 
     def code(self, parameters: ResponsiveParameters) -> Mapping[str, str]:
         """Return the checksum of the learned policy."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +12,7 @@ from cachetools import LRUCache
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.measure import MetricInfo
+from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
 from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -89,6 +90,10 @@ class ShutdownSystem(System):
             files["checkpoint"] = find_policy(parameters.checkpoint)
         return file_checksums(files)
 
+    def models(self, parameters: ShutdownParameters) -> Collection[str]:
+        """Return what the simulator models: walltimes; where logs are days, they stand as partitions."""
+        return (WALLTIMES, "partitions")
+
     def prepare(self, parameters: Iterable[ShutdownParameters]) -> None:
         """Compile the simulator: run one minute without jobs."""
         no_jobs = np.zeros(0, np.int64)
@@ -128,7 +133,7 @@ class ShutdownSystem(System):
     ) -> Outcome:
         """Simulate the days and measure them; `tables` adds those of `day_tables`."""
         platform = parameters.cluster_model()
-        days = self._days(parameters, load)
+        days, log = self._days(parameters, load), load(*self.traces(parameters))
         whole = parameters.cut == "whole"
         outcome, record = replay(
             days,
@@ -148,7 +153,9 @@ class ShutdownSystem(System):
         notes = {
             "days": len(days),
             "cluster": f"{platform.nodes} × {platform.cores_per_node}",
-            "cleaning": dict(load(*self.traces(parameters)).cleaning),
+            "cleaning": dict(log.cleaning),
+            **kill_remarks(log.contents, killing=True),
+            **lost_work(days.run, np.minimum(days.run, days.walltime), days.cores),
         }
         return Outcome(metrics, notes, day_tables(days, measures, outcome, record) if tables else {})
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.cleaning import CleaningReport, Jobs, apply_rules
+from gridtune.workload.contents import log_contents
 from gridtune.workload.fields import FLOAT_FIELDS
 from gridtune.workload.validity import find_fault
 from gridtune.workload.workload import Workload
@@ -111,7 +112,8 @@ def build_workload(raw: RawLog, path: Path, name: str, rules: Iterable[str] = ()
     done = dict(raw.cleaning)
     for rule, touched in report.counts.items():
         done[rule] = done.get(rule, 0) + touched
-    return Workload(typed, name, path, raw.machine_processors, dict(raw.header), raw.names, done)
+    header, contents = dict(raw.header), log_contents(raw.columns)
+    return Workload(typed, name, path, raw.machine_processors, header, raw.names, done, contents)
 
 
 def _cleaned(jobs: Jobs, rules: Iterable[str], path: Path) -> tuple[Jobs, CleaningReport]:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.arguments import require_number
-from gridtune.batch.estimates import estimate_walltimes
+from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
 from gridtune.batch.metrics import JobColumns, get_metric
 from gridtune.batch.policies import QueueOrder, get_queue_order
+from gridtune.batch.remarks import schedule_notes
 from gridtune.batch.replay import check_runnable
 from gridtune.batch.simulator.accounts import Facts
 from gridtune.batch.simulator.decisions.costs import STEPWISE, job_costs
@@ -145,7 +146,7 @@ class DecisionBatch:
     reward, pay, relative
         See `gridtune.batch.environment.BatchEnv`.
     kill
-        Whether jobs are killed at their walltime.
+        Whether jobs are killed at their walltime; "auto": as the log has it (`kills_jobs`).
 
     Attributes
     ----------
@@ -172,7 +173,7 @@ class DecisionBatch:
         reward: str = "bounded_slowdown_mean",
         pay: Pay | None = None,
         relative: bool = False,
-        kill: bool = True,
+        kill: Kill = "auto",
     ) -> None:
         _check_choices(mode, backfill, order, protect, reward, pay)
         for name, number in {"count": count, "jobs": jobs, "candidates": candidates}.items():
@@ -188,7 +189,8 @@ class DecisionBatch:
         self._order = _static_order(order)
         self._stepwise = reward in STEPWISE
         self._walltime, _ = estimate_walltimes(workload, "log", 0.0, None)
-        self._run = np.minimum(workload.run_time, self._walltime) if kill else workload.run_time.copy()
+        self._kill, killing = kill, kills_jobs(workload, kill)
+        self._run = np.minimum(workload.run_time, self._walltime) if killing else workload.run_time.copy()
         width = np.array(workload.processors)
         flags = _flags(mode, backfill, protect) | (BY_SUBMISSION if self._order.name == "fcfs" else 0)
         room = min(size, self.jobs) + 1
@@ -262,7 +264,9 @@ class DecisionBatch:
         start = self._column(index, 0) + int(self.workload.submit_time[0])
         window, run = self.workload.take(rows), self._run[rows]
         state = np.where(run < window.run_time, JobState.KILLED, JobState.COMPLETED).astype(np.int8)
-        return Schedule(window, self._settings.processors, start, start + run, self._walltime[rows], state)
+        notes = schedule_notes(window, run, kill=self._kill)
+        walltime = self._walltime[rows]
+        return Schedule(window, self._settings.processors, start, start + run, walltime, state, notes=notes)
 
     def _column(self, index: int, number: int) -> Int64s:
         """Return a machine's starts (0) or ranks (1), by job of the window."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gridtune.batch.estimates import Kill
 from gridtune.batch.simulator.decisions.batch import DecisionBatch
 from gridtune.core.schedule import Schedule
 from gridtune.errors import PolicyError
@@ -42,7 +43,7 @@ def play_windows(
     return returns
 
 
-def play_log(file: Path, workload: Workload, processors: int | None, *, kill: bool = True) -> Schedule:
+def play_log(file: Path, workload: Workload, processors: int | None, *, kill: Kill = "auto") -> Schedule:
     """Return the schedule of a whole log under the policy in a file.
 
     Raises

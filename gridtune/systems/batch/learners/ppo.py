@@ -10,6 +10,7 @@ import numpy as np
 from cachetools import LRUCache
 from pydantic import Field, model_validator
 
+from gridtune.batch.estimates import kill_decided
 from gridtune.core.log_parameters import LogParameters, Window
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import SystemParameters, WorkloadLoader
@@ -118,6 +119,10 @@ class BatchPPO(Training):
     def traces(self, parameters: BatchPPOParameters) -> Iterable[str]:
         """Return the one reference: the log."""
         return (str(parameters.reference),)
+
+    def decided(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> Mapping[str, Any]:
+        """Return whether jobs are killed, which the log decides."""
+        return kill_decided(load(str(parameters.reference)), "auto")
 
     def preflight(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> None:
         """Refuse to train without torch, on too few jobs, or where there is nothing to decide."""

@@ -1,0 +1,51 @@
+"""The remarks of a schedule: what its log says and the simulation ignores, assumes or cuts off."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.batch.estimates import Kill, kills_jobs
+from gridtune.batch.policies.queue_order import QueueOrder, fields_read
+from gridtune.core.remarks import WALLTIMES, kill_remarks, log_remarks, lost_work
+from gridtune.workload.workload import Workload
+
+__all__ = ["MODELS", "schedule_notes"]
+
+#: What a replay models of what a log may say.
+MODELS: Collection[str] = (WALLTIMES,)
+
+
+def schedule_notes(
+    workload: Workload,
+    run: npt.NDArray[np.int64],
+    *,
+    kill: Kill,
+    orders: Iterable[QueueOrder] = (),
+    walltime: str = "log",
+) -> dict[str, Any]:
+    """Return the notes of a schedule.
+
+    Parameters
+    ----------
+    workload
+        The jobs.
+    run
+        Shape (n,), seconds that each runs in the schedule.
+    kill
+        As it was asked for.
+    orders
+        Queue orders that were used.
+    walltime
+        The kind of walltimes that the scheduler got.
+    """
+    contents = workload.contents
+    notes: dict[str, Any] = dict(log_remarks(contents, MODELS))
+    if walltime == "log" and contents.equal_requests and contents.jobs:
+        blind = [order.label for order in orders if "walltime" in fields_read(order)]
+        notes |= {"orders": blind} if blind else {}
+    notes |= kill_remarks(contents, killing=kills_jobs(workload, kill))
+    return notes | lost_work(workload.run_time, run, workload.processors)

@@ -1,0 +1,133 @@
+"""What a reader of a result must know: what of the log is ignored, what had to be assumed, what was cut off.
+
+Systems and `simulate` put remarks among the notes of each result; here they are made and put into words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.workload.contents import FACTS, GRACE, LogContents
+
+__all__ = [
+    "MODELLED",
+    "REMARKS",
+    "WALLTIMES",
+    "kill_remarks",
+    "log_remarks",
+    "lost_work",
+    "merged_remarks",
+    "remark_lines",
+]
+
+Int64s = npt.NDArray[np.int64]
+
+#: For `System.models`: jobs are scheduled by their requested times.
+WALLTIMES = "walltimes"
+#: What `System.models` may name: facts of a log, and its requested times.
+MODELLED = (*FACTS, WALLTIMES)
+
+#: The remarks among a result's notes. `killed` holds `jobs` and `work_lost`, a share; `orders` is a list of
+#: queue orders that would go by walltimes where these are all the same; the others are texts.
+REMARKS = _IGNORED, _MISSING, _ORDERS, _KILL, _KILLED = "ignored", "walltimes", "orders", "kill", "killed"
+
+
+def log_remarks(contents: LogContents, models: Collection[str]) -> dict[str, str]:
+    """Return remarks on what a log says and is not modelled, and on walltimes that it lacks.
+
+    Parameters
+    ----------
+    contents
+        What the whole log says.
+    models
+        What is modelled of it, see `MODELLED`.
+    """
+    remarks = {}
+    if ignored := _ignored_text(contents, models):
+        remarks[_IGNORED] = ignored
+    missing = contents.without_request
+    if WALLTIMES in models and missing:
+        remarks[_MISSING] = f"missing in {missing:,} of the log's {contents.jobs:,} jobs"
+    return remarks
+
+
+def _ignored_text(contents: LogContents, models: Collection[str]) -> str:
+    parts = []
+    for name, words in FACTS.items():
+        count = contents.facts.get(name, 0)
+        if count and name not in models:
+            pooled = f" ({contents.partitions:,}, pooled)" if name == "partitions" else ""
+            parts.append(f"{words}{pooled}, in {count:,} jobs")
+    if parts:
+        parts[-1] += f" (of the log's {contents.jobs:,})"
+    if contents.downtime and "downtime" not in models:
+        hours = contents.downtime / 3600
+        parts.append(f"time the machine was down: for {hours:,.0f} h no job ran while some waited")
+    return "; ".join(parts)
+
+
+def kill_remarks(contents: LogContents, *, killing: bool) -> dict[str, str]:
+    """Return a remark on a log whose machine did not kill, and on what is done with its jobs."""
+    if contents.kills:
+        return {}
+    done = "yes, although" if killing else "no:"
+    return {
+        _KILL: f"{done} {contents.outlived:,} of the log's {contents.requests:,} jobs with a requested time "
+        f"outlived it by more than {GRACE // 60} min: its machine did not kill"
+    }
+
+
+def lost_work(run: Int64s, kept: Int64s, processors: Int64s) -> dict[str, dict[str, float]]:
+    """Return a remark on jobs that are cut short, if any are.
+
+    Parameters
+    ----------
+    run, kept
+        Shape (n,): run times as recorded and as simulated, in one unit.
+    processors
+        Shape (n,).
+    """
+    cut = run > kept
+    if not cut.any():
+        return {}
+    width = processors.astype(np.float64)
+    share = ((run - kept) * width).sum() / (run * width).sum()
+    return {_KILLED: {"jobs": int(cut.sum()), "work_lost": float(share)}}
+
+
+def merged_remarks(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the remarks of many results on one log as those of one: all orders, the most jobs killed."""
+    merged: dict[str, Any] = {}
+    orders: dict[str, None] = {}
+    for note in notes:
+        for name in (_IGNORED, _MISSING, _KILL):
+            if name in note:
+                merged.setdefault(name, note[name])
+        orders |= dict.fromkeys(note.get(_ORDERS, ()))
+        killed, most = note.get(_KILLED), merged.get(_KILLED)
+        if killed and (most is None or killed["work_lost"] > most["work_lost"]):
+            merged[_KILLED] = killed
+    return merged | ({_ORDERS: list(orders)} if orders else {})
+
+
+def remark_lines(notes: Mapping[str, Any], *, most: bool = False) -> list[str]:
+    """Return the remarks among a result's notes as sentences; with `most`, of many results together."""
+    lines = []
+    if _IGNORED in notes:
+        lines.append(f"ignored: {notes[_IGNORED]}")
+    if _MISSING in notes:
+        lines.append(f"walltimes: {notes[_MISSING]}; each of these gets the log's longest")
+    if _ORDERS in notes:
+        names = ", ".join(notes[_ORDERS])
+        lines.append(f"warning: {names} cannot order jobs by walltime: all walltimes are the same")
+    if _KILL in notes:
+        lines.append(f"kill: {notes[_KILL]}")
+    if _KILLED in notes:
+        killed = notes[_KILLED]
+        jobs = f"{'up to ' if most else ''}{killed['jobs']:,} jobs were cut at their walltime"
+        lines.append(f"killed: {jobs}, {killed['work_lost']:.2%} of the work")
+    return lines

@@ -1,0 +1,112 @@
+"""Schedules say what of the log was ignored, assumed or cut off; and whether jobs are killed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gridtune as gt
+from gridtune.core.remarks import merged_remarks, remark_lines
+from gridtune.errors import SimulationError
+from gridtune.sweep import run_cell, space_cells
+
+
+def overrunning(jobs: int = 200, share: float = 0.3, **columns: object) -> gt.Workload:
+    rng = np.random.default_rng(3)
+    run = rng.integers(2000, 5000, jobs)
+    requested = np.where(np.arange(jobs) < share * jobs, run // 2, run + 600)
+    plain = {
+        "job_id": np.arange(1, jobs + 1),
+        "submit_time": np.arange(jobs) * 60,
+        "run_time": run,
+        "requested_time": requested,
+        "requested_processors": rng.integers(1, 5, jobs),
+    }
+    return gt.Workload({**plain, **columns}, machine_processors=16)
+
+
+def test_auto_kills_only_where_the_machine_did():
+    log = overrunning()
+    kept, killed = gt.simulate(log), gt.simulate(log, kill=True)
+    assert (kept.run_time == log.run_time).all()
+    assert kept.notes["kill"].startswith("no: 60 of the log's 200 jobs")
+    assert (killed.run_time[:60] == log.requested_time[:60]).all()
+    lost = (log.run_time - killed.run_time) * log.processors
+    share = lost.sum() / (log.run_time * log.processors).sum()
+    assert killed.notes["killed"] == {"jobs": 60, "work_lost": pytest.approx(share)}
+    few = gt.simulate(overrunning(share=0.02))
+    assert (few.settings["kill"], few.notes["killed"]["jobs"]) == (True, 4)
+    assert "kill" not in few.notes
+
+
+def test_all_windows_agree():
+    windows = overrunning().windows(4)
+    assert [gt.simulate(window).settings["kill"] for window in windows] == [False] * 4
+
+
+def test_a_kill_that_is_no_choice_is_refused():
+    with pytest.raises(SimulationError, match="'auto', True or False"):
+        gt.simulate(overrunning(), kill="yes")
+
+
+def test_ids_tell_kills_apart(tmp_path):
+    for name, share in (("kills", 0.0), ("lets", 0.3)):
+        gt.write_workload(overrunning(share=share), tmp_path / f"{name}.swf")
+
+    def cell_id(trace: str, **parameters: object) -> str:
+        space = {
+            "name": "ids",
+            "fixed": {"trace": str(tmp_path / trace), **parameters},
+            "objective": "wait_mean",
+        }
+        (cell,) = space_cells({**space, "dimensions": {"order": ["fcfs"]}})
+        assert run_cell("batch", {**cell.parameters}).cell.cell_id == cell.cell_id
+        return cell.cell_id
+
+    # What was run before, and is right, keeps its id; the same run has one id, asked for or decided.
+    assert cell_id("kills.swf") == cell_id("kills.swf", kill=True) == cell_id("kills.swf", kill="auto")
+    assert cell_id("kills.swf") != cell_id("kills.swf", kill=False)
+    assert cell_id("lets.swf") == cell_id("lets.swf", kill=False) != cell_id("lets.swf", kill=True)
+
+
+def test_results_say_what_is_ignored(tmp_path):
+    log = overrunning(
+        share=0, partition=np.arange(200) % 4, requested_memory=np.where(np.arange(200) < 9, 1, -1)
+    )
+    ignored = "partitions (4, pooled), in 200 jobs; memory, in 9 jobs (of the log's 200)"
+    assert gt.simulate(log).notes == {"ignored": ignored}
+    gt.write_workload(log, path := tmp_path / "log.swf")
+    notes = run_cell("batch", {"trace": str(path), "window": "2/4"}).outcome.notes
+    assert notes["ignored"] == ignored
+    single = run_cell("batch", {"trace": str(path), "partition": 1, "processors": 16}).outcome.notes
+    assert single["ignored"] == "memory, in 9 jobs (of the log's 200)"
+    assert not gt.simulate(overrunning(share=0)).notes
+
+
+def test_orders_that_cannot_work_without_walltimes_are_named():
+    log = overrunning(requested_time=np.full(200, -1))
+    # Its scores are those of plain queueing.
+    assert (gt.simulate(log, order="sjf").start_time == gt.simulate(log).start_time).all()
+    for order in ("sjf", "saf", "wfp3", "log(walltime) + processors"):
+        assert gt.simulate(log, order=order).notes["orders"] == [
+            gt.simulate(log, order=order).settings["order"]
+        ]
+    for order in ("fcfs", "narrowest", "-processors"):
+        assert "orders" not in gt.simulate(log, order=order).notes
+    assert "orders" not in gt.simulate(log, order="sjf", walltime="exact").notes
+    assert gt.simulate(log, backfill="easy", fill_order="sjf").notes["orders"] == ["sjf"]
+    assert "missing in 200 of the log's 200 jobs" in gt.simulate(log).notes["walltimes"]
+
+
+def test_many_results_are_summed_up():
+    notes = [
+        {"ignored": "memory, in 9 jobs", "orders": ["sjf"], "killed": {"jobs": 2, "work_lost": 0.01}},
+        {"orders": ["saf", "sjf"], "killed": {"jobs": 5, "work_lost": 0.25}},
+        {"jobs": 4},
+    ]
+    assert remark_lines(merged_remarks(notes), most=True) == [
+        "ignored: memory, in 9 jobs",
+        "warning: sjf, saf cannot order jobs by walltime: all walltimes are the same",
+        "killed: up to 5 jobs were cut at their walltime, 25.00% of the work",
+    ]
+    assert remark_lines({"jobs": 4}) == []
