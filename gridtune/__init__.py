@@ -31,6 +31,7 @@ _PUBLIC = {
     "report_study": "gridtune.study",
     "run_cell": "gridtune.sweep",
     "register_system": "gridtune.core.system",
+    "shaken_metrics": "gridtune.batch.shaking",
     "simulate": "gridtune.batch.replay",
     "run_sweep": "gridtune.study",
     "validate_schedule": "gridtune.core.schedule",

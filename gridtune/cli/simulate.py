@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from gridtune.batch.shaking import Spread
     from gridtune.core.schedule import Schedule
     from gridtune.workload.workload import Workload
 
@@ -21,6 +22,9 @@ __all__ = ["simulate"]
 
 #: Seconds of silence after which a person wants to know what is going on.
 _MOMENT_SECONDS = 1.5
+
+#: Characters of a line that intervals need.
+_WIDE = 120
 
 #: What the table shows; `--json` gives every metric.
 SHOWN = (
@@ -82,6 +86,18 @@ GUESSED = {
     show_default=True,
     help="Seed of random orders and noise.",
 )
+@click.option(
+    "--shake",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Repeat the run N times with submissions moved at random, and print each metric's interval.",
+)
+@click.option(
+    "--shake-by",
+    type=click.IntRange(min=1),
+    metavar="SECONDS",
+    help="With --shake: move submissions by up to this much either way. [default: 60]",
+)
 @click.option("--plugin", "plugins", multiple=True, help="Python file with queue orders of your own.")
 @click.option(
     "--out",
@@ -108,6 +124,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
       gridtune simulate traces/quickstart.swf.gz
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
       gridtune simulate kth-sp2 --first 200 --gantt kth.png --out perfetto.json
+      gridtune simulate kth-sp2 --shake 10
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
       gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
@@ -121,11 +138,14 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
         _check_schedule_file(options["out"])
     for plugin in plugins:
         load_plugin(plugin)
+    if options["shake"] is None and options["shake_by"] is not None:
+        raise click.BadParameter("has no effect without --shake", param_hint="--shake-by")
     workload, cleaning = _workload(log, options)
     schedule, seconds = _schedule(workload, options)
     from gridtune.batch.metrics import evaluate
 
     metrics = evaluate(schedule)
+    spreads = {} if options["shake"] is None else _shaken(workload, options)
     if options["out"] is not None:
         schedule.save(options["out"])
     if options["plot"] is not None:
@@ -138,9 +158,9 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
 
         plot_gantt(schedule.to_table(), schedule.processors, options["gantt"], title=workload.name)
     if as_json:
-        click.echo(json.dumps(_report(schedule, cleaning, metrics, seconds), indent=2))
+        click.echo(json.dumps(_report(schedule, cleaning, metrics, spreads, seconds), indent=2))
         return
-    _print(schedule, cleaning, metrics, seconds)
+    _print(schedule, cleaning, metrics, spreads, seconds)
 
 
 def _check_figure(option: str, path: Path) -> None:
@@ -191,9 +211,7 @@ def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, fl
 
     from gridtune.batch.replay import simulate as replay
 
-    names = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
-    settings = {name: options[name] for name in names}
-    settings["kill"] = "auto" if options["kill"] is None else options["kill"]
+    settings = _settings(options)
 
     def run(jobs: Workload) -> Schedule:
         return replay(jobs, rng=np.random.default_rng(options["seed"]), **settings)
@@ -204,6 +222,21 @@ def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, fl
     began = time.perf_counter()
     schedule = run(workload)
     return schedule, time.perf_counter() - began
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    names = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
+    settings = {name: options[name] for name in names}
+    settings["kill"] = "auto" if options["kill"] is None else options["kill"]
+    return settings
+
+
+def _shaken(workload: Workload, options: dict[str, Any]) -> dict[str, Spread]:
+    from gridtune.batch.shaking import SHAKE_SECONDS, shaken_metrics
+
+    amount = options["shake_by"] or SHAKE_SECONDS
+    repeats = {"replicates": options["shake"], "amount": amount, "seed": options["seed"]}
+    return shaken_metrics(workload, **repeats, **_settings(options))
 
 
 @contextlib.contextmanager
@@ -219,8 +252,20 @@ def _notice_after_wait(text: str) -> Iterator[None]:
 
 
 def _report(
-    schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, float], seconds: float
+    schedule: Schedule,
+    cleaning: dict[str, int],
+    metrics: dict[str, float],
+    spreads: dict[str, Spread],
+    seconds: float,
 ) -> dict[str, Any]:
+    shaken = {
+        name: {
+            "mean": _finite(spread.mean),
+            "interval": [_finite(spread.low), _finite(spread.high)],
+            "range": [_finite(value) for value in spread.range],
+        }
+        for name, spread in spreads.items()
+    }
     return {
         "workload": schedule.workload.name,
         "jobs": len(schedule),
@@ -229,12 +274,23 @@ def _report(
         "settings": dict(schedule.settings),
         "cleaning": cleaning,
         "notes": dict(schedule.notes),
-        "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
+        "metrics": {name: _finite(value) for name, value in metrics.items()},
+        **({"shaken": shaken} if shaken else {}),
         "seconds": seconds,
     }
 
 
-def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, float], seconds: float) -> None:
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _print(
+    schedule: Schedule,
+    cleaning: dict[str, int],
+    metrics: dict[str, float],
+    spreads: dict[str, Spread],
+    seconds: float,
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -245,6 +301,8 @@ def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, floa
 
     settings = schedule.settings
     console = Console()
+    if spreads:
+        console.width = max(console.width, _WIDE)
     rate = f"{len(schedule):,} jobs in {seconds:.2f} s"
     console.print(
         f"[bold]{schedule.workload.name}[/] on {schedule.processors:,} processors, "
@@ -261,13 +319,21 @@ def _print(schedule: Schedule, cleaning: dict[str, int], metrics: dict[str, floa
     for line in remark_lines(schedule.notes):
         console.print(f"  {line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("metric")
-    table.add_column("value", justify="right")
-    table.add_column("unit")
-    for name in SHOWN:
-        if name in metrics:
-            value = metrics[name]
-            table.add_row(
-                name, f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}", METRICS[name].unit
-            )
+    shaken = ("mean when shaken", "95 % of the mean", "range") if spreads else ()
+    for column in ("metric", "value", *shaken, "unit"):
+        table.add_column(column, justify="left" if column in {"metric", "unit"} else "right")
+    for name in (name for name in SHOWN if name in metrics):
+        table.add_row(name, _number(metrics[name]), *_spread_texts(spreads.get(name)), METRICS[name].unit)
     console.print(table)
+
+
+def _spread_texts(spread: Spread | None) -> tuple[str, ...]:
+    if spread is None:
+        return ()
+    least, most = spread.range
+    interval = f"{_number(spread.low)} … {_number(spread.high)}"
+    return _number(spread.mean), interval, f"{_number(least)} … {_number(most)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"

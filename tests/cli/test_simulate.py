@@ -138,3 +138,33 @@ def test_compiling_is_announced_and_not_counted(quickstart, monkeypatch):
     monkeypatch.setattr(replay, "simulate", compiling_at_first)
     assert run(quickstart).exit_code == 0
     assert sizes == [1, 5000]
+
+
+def test_intervals_of_shaken_runs(quickstart):
+    printed = run(quickstart, "--first", 300, "--shake", 3)
+    assert printed.exit_code == 0
+    for heading in ("mean when shaken", "95 % of the mean", "range"):
+        assert heading in printed.output
+    shaken = json.loads(run(quickstart, "--first", 300, "--shake", 3, "--json").stdout)["shaken"]["wait_mean"]
+    least, most = shaken["range"]
+    assert least <= shaken["mean"] <= most
+    assert shaken["interval"][0] < shaken["mean"] < shaken["interval"][1]
+    other = json.loads(run(quickstart, "--first", 300, "--shake", 3, "--shake-by", 9, "--json").stdout)
+    assert other["shaken"]["wait_mean"] != shaken
+    assert "no effect without --shake" in run(quickstart, "--shake-by", 9).output
+
+
+def test_what_the_log_says_and_is_ignored_is_said(tmp_path):
+    log = tmp_path / "dependent.swf"
+    first, second = (
+        "1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1",
+        "2 5 -1 9 1 -1 -1 1 20 512 1 1 1 1 1 2 1 3",
+    )
+    log.write_text(f"; MaxProcs: 4\n{first}\n{second}\n")
+    ignored = (
+        "dependencies, in 1 jobs; think times, in 1 jobs; partitions (2, pooled), in 2 jobs; "
+        "memory, in 1 jobs (of the log's 2)"
+    )
+    assert f"ignored: {ignored}" in run(log).output
+    assert json.loads(run(log, "--json").stdout)["notes"] == {"ignored": ignored}
+    assert "warning: sjf cannot order jobs by walltime" in run(log, "--order", "sjf").output

@@ -1,0 +1,105 @@
+"""`shaken_metrics`: how far the metrics of one run are an accident of its log's exact submissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.arguments import require, require_number
+from gridtune.batch.metrics import evaluate
+from gridtune.batch.replay import simulate
+from gridtune.errors import SimulationError
+from gridtune.statistics import mean_interval
+from gridtune.workload.workload import Workload
+
+__all__ = ["SHAKE_SECONDS", "Spread", "shaken_metrics"]
+
+#: By how many seconds submissions are moved by default: nobody submits to the minute.
+SHAKE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A metric over shaken replicates of a log.
+
+    Attributes
+    ----------
+    values
+        Shape (replicates,); NaN where the metric is not defined.
+    low, high
+        Ends of the 95 % interval of the mean (`gridtune.statistics.mean_interval`).
+    """
+
+    values: npt.NDArray[np.float64]
+    low: float
+    high: float
+
+    @property
+    def mean(self) -> float:
+        """Their mean; NaN where one is not defined."""
+        return float(self.values.mean())
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest: what a single run may give."""
+        return float(self.values.min()), float(self.values.max())
+
+
+def shaken_metrics(
+    workload: Workload,
+    *,
+    replicates: int = 10,
+    amount: int = SHAKE_SECONDS,
+    seed: int = 0,
+    only: Iterable[str] | None = None,
+    **options: Any,
+) -> dict[str, Spread]:
+    """Repeat a run with its submissions shaken, and return each metric's spread.
+
+    The same seed gives the same replicates to every policy.
+
+    Parameters
+    ----------
+    workload
+        The jobs, as for `simulate`.
+    replicates
+        The number of runs, 2 or more.
+    amount
+        Submissions are moved by up to this many whole seconds either way (`Workload.shake`).
+    seed
+        Of the moves, and of random orders and noise.
+    only
+        Names of metrics; by default all.
+    options
+        Those of `simulate`, but for `rng`.
+
+    Raises
+    ------
+    SimulationError
+        As `simulate`, and for fewer than two replicates.
+
+    References
+    ----------
+    Tsafrir, Ouaknine, Feitelson, "Reducing performance evaluation sensitivity and variability by input
+    shaking", MASCOTS 2007.
+    """
+    require(workload, Workload, "workload", error=SimulationError)
+    require_number(replicates, "replicates", whole=True, least=2, error=SimulationError)
+    require_number(amount, "amount", whole=True, least=1, error=SimulationError)
+    chosen = None if only is None else list(only)
+    runs = []
+    for number in range(replicates):
+        moves, draws = (np.random.default_rng([seed, number, purpose]) for purpose in (0, 1))
+        schedule = simulate(workload.shake(amount, moves), rng=draws, **options)
+        runs.append(evaluate(schedule, only=chosen))
+    spreads = {}
+    for name in runs[0]:
+        values = np.array([run[name] for run in runs])
+        interval = mean_interval(values) if np.isfinite(values).all() else None
+        low, high = (np.nan, np.nan) if interval is None else (interval.low, interval.high)
+        spreads[name] = Spread(values, float(low), float(high))
+    return spreads
