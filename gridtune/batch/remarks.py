@@ -13,10 +13,12 @@ from gridtune.batch.policies.queue_order import QueueOrder, fields_read
 from gridtune.core.remarks import WALLTIMES, kill_remarks, log_remarks, lost_work
 from gridtune.workload.workload import Workload
 
-__all__ = ["MODELS", "schedule_notes"]
+__all__ = ["models_of", "schedule_notes"]
 
-#: What a replay models of what a log may say.
-MODELS: Collection[str] = (WALLTIMES,)
+
+def models_of(partitions: str) -> Collection[str]:
+    """Return what a replay models of what a log may say."""
+    return (WALLTIMES, "partitions") if partitions == "separate" else (WALLTIMES,)
 
 
 def schedule_notes(
@@ -26,6 +28,7 @@ def schedule_notes(
     kill: Kill,
     orders: Iterable[QueueOrder] = (),
     walltime: str = "log",
+    partitions: str = "pooled",
 ) -> dict[str, Any]:
     """Return the notes of a schedule.
 
@@ -41,9 +44,11 @@ def schedule_notes(
         Queue orders that were used.
     walltime
         The kind of walltimes that the scheduler got.
+    partitions
+        Whether they are pooled or separate.
     """
     contents = workload.contents
-    notes: dict[str, Any] = dict(log_remarks(contents, MODELS))
+    notes: dict[str, Any] = dict(log_remarks(contents, models_of(partitions)))
     if walltime == "log" and contents.equal_requests and contents.jobs:
         blind = [order.label for order in orders if "walltime" in fields_read(order)]
         notes |= {"orders": blind} if blind else {}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.arguments import require, require_number
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
+from gridtune.batch.partitions import Partitions, partition_sizes, partitions_remark, separate_starts
 from gridtune.batch.policies import (
     Backfilling,
     QueueOrder,
@@ -56,6 +57,8 @@ def simulate(
     frozen: bool | None = None,
     pass_per_event: bool | None = None,
     compression: bool | None = None,
+    partitions: Partitions = "pooled",
+    partition_processors: Mapping[str, int] | None = None,
 ) -> Schedule:
     """Replay a workload on a pool of identical processors.
 
@@ -88,6 +91,11 @@ def simulate(
         The run's stream of random numbers; needed for `"random"` and for noise.
     extra, strict, frozen, pass_per_event, compression
         Switches that override those of the backfilling variant (see `Backfilling`).
+    partitions
+        "pooled": all jobs on one machine. "separate": each partition is a machine of its own, with its own
+        queue; the schedule is of all of them together.
+    partition_processors
+        With separate partitions: their sizes by name (or number); see `partition_sizes` for the others.
 
     Raises
     ------
@@ -114,22 +122,21 @@ def simulate(
     fill = None if fill_order is None else get_queue_order(fill_order)
     if fill is not None and rule.kind != "easy":
         raise SimulationError(f"fill_order goes with EASY backfilling, not with {rule.kind!r}")
-    machine = _machine_size(workload, processors)
-    _check_jobs(workload, machine)
+    orders = [queue] if fill is None else [queue, fill]
+    sizes = _machines(workload, processors, partitions, partition_processors)
     estimates, guessed = estimate_walltimes(workload, walltime, noise, rng)
     killing = kills_jobs(workload, kill)
     run = np.minimum(workload.run_time, estimates) if killing else np.ascontiguousarray(workload.run_time)
-    start = _start_times(
-        workload,
-        run,
-        estimates,
-        queue,
-        fill,
-        rule,
-        machine,
-        half_life or 0.0,
-        _draw_lots(workload, queue, fill, rng),
-    )
+    lots = _draw_lots(workload, queue, fill, rng)
+
+    def starts(rows: IntArray | slice, size: int) -> IntArray:
+        jobs, policy = workload.take(rows), (queue, fill, rule, size, half_life or 0.0)
+        return _start_times(jobs, run[rows], estimates[rows], *policy, lots[rows])
+
+    if isinstance(sizes, int):
+        start = starts(slice(None), sizes)
+    else:
+        start = separate_starts(workload, sizes, orders, starts)
     state = np.where(run < workload.run_time, JobState.KILLED, JobState.COMPLETED).astype(np.int8)
     settings: dict[str, Any] = {
         "order": queue.label,
@@ -143,8 +150,11 @@ def simulate(
         "guessed_processors": _unknown_processors(workload),
         **{name: getattr(rule, name) for name in (*switches, "pass_per_event", "compression")},
     }
-    orders = [queue] if fill is None else [queue, fill]
-    notes = schedule_notes(workload, run, kill=kill, orders=orders, walltime=walltime)
+    notes = schedule_notes(workload, run, kill=kill, orders=orders, walltime=walltime, partitions=partitions)
+    machine = sizes if isinstance(sizes, int) else sum(sizes.values())
+    if not isinstance(sizes, int):
+        settings["partitions"] = {workload.partition_names.get(n, str(n)): size for n, size in sizes.items()}
+        notes |= partitions_remark(workload, sizes)
     return Schedule(workload, machine, start, start + run, estimates, state, settings, notes)
 
 
@@ -202,6 +212,27 @@ def _conservative(
     return conservative_schedule(*jobs, arrivals, machine, compress, compile_score(queue), inputs)[0]
 
 
+def _machines(
+    workload: Workload, processors: int | None, partitions: Partitions, given: Mapping[str, int] | None
+) -> int | dict[int, int]:
+    """Return the machine's size, or that of each partition; refuse jobs that cannot be run on it."""
+    if partitions not in get_args(Partitions):
+        raise SimulationError(f"partitions must be 'pooled' or 'separate', got {partitions!r}")
+    if partitions == "pooled":
+        if given is not None:
+            raise SimulationError("partition_processors has no effect with partitions='pooled'")
+        machine = _machine_size(workload, processors)
+        _check_jobs(workload, machine)
+        return machine
+    if processors is not None:
+        hint = "partition_processors= gives the sizes"
+        raise SimulationError("processors has no effect with partitions='separate'", hint=hint)
+    sizes = partition_sizes(workload, given, selection=True)
+    for number, size in sizes.items():
+        _check_jobs(workload.take(workload.partition == number), size)
+    return sizes
+
+
 def _flags(rule: Backfilling) -> int:
     flags = (
         (rule.kind == "easy", BACKFILL),
@@ -225,7 +256,12 @@ def _draw_lots(
     return np.zeros(len(workload))
 
 
-def check_runnable(workload: Workload, processors: int | None = None) -> None:
+def check_runnable(
+    workload: Workload,
+    processors: int | None = None,
+    partitions: Partitions = "pooled",
+    partition_processors: Mapping[str, int] | None = None,
+) -> None:
     """Raise an error if `simulate` would refuse the workload on this machine; nothing is simulated.
 
     Parameters
@@ -234,13 +270,15 @@ def check_runnable(workload: Workload, processors: int | None = None) -> None:
         The jobs, cleaned and selected.
     processors
         The machine's size; by default the workload's own.
+    partitions, partition_processors
+        As for `simulate`.
 
     Raises
     ------
     SimulationError
         If the machine's size is unknown, or a job cannot be run on it.
     """
-    _check_jobs(workload, _machine_size(workload, processors))
+    _machines(workload, processors, partitions, partition_processors)
 
 
 def _machine_size(workload: Workload, processors: int | None) -> int:

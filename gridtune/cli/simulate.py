@@ -74,6 +74,18 @@ GUESSED = {
 @click.option(
     "--half-life", type=float, help="Seconds in which use counts half for fair share. [default: never]"
 )
+@click.option(
+    "--partitions",
+    type=click.Choice(["pooled", "separate"]),
+    default="pooled",
+    show_default=True,
+    help="One machine, or one for each partition.",
+)
+@click.option(
+    "--partition-processors",
+    metavar="NAME=N,…",
+    help="With separate partitions: their sizes. [default: as in slurm.conf, else the most in use at once]",
+)
 @click.option("--first", type=int, help="Only the first N jobs.")
 @click.option("--load", type=float, help="Divide the times between submissions by this factor.")
 @click.option(
@@ -199,11 +211,30 @@ def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, in
     workload, _ = clean(
         workload, [rule for rule in rules if rule not in lenient], processors=options["processors"]
     )
+    _set_sizes(workload, options)
     if options["first"] is not None:
         workload = workload.first(options["first"])
     if options["load"] is not None:
         workload = workload.scale_load(options["load"])
     return workload, {rule: count for rule, count in workload.cleaning.items() if count}
+
+
+def _set_sizes(workload: Workload, options: dict[str, Any]) -> None:
+    """Replace the sizes of partitions, as they were given, by those of all partitions of the whole log."""
+    from gridtune.batch.partitions import partition_sizes, read_sizes
+
+    given = options["partition_processors"]
+    if options["partitions"] == "pooled":
+        if given is not None:
+            message = "has no effect without --partitions separate"
+            raise click.BadParameter(message, param_hint="--partition-processors")
+        return
+    try:
+        sizes = None if given is None else read_sizes(given)
+    except ValueError as fault:
+        raise click.BadParameter(str(fault), param_hint="--partition-processors") from None
+    whole = partition_sizes(workload, sizes)
+    options["partition_processors"] = {str(number): size for number, size in whole.items()}
 
 
 def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, float]:
@@ -225,10 +256,12 @@ def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, fl
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
-    names = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
-    settings = {name: options[name] for name in names}
-    settings["kill"] = "auto" if options["kill"] is None else options["kill"]
-    return settings
+    names = (
+        *("processors", "order", "backfill", "fill_order", "walltime", "noise", "half_life"),
+        *("partitions", "partition_processors"),
+    )
+    kill = "auto" if options["kill"] is None else options["kill"]
+    return {**{name: options[name] for name in names}, "kill": kill}
 
 
 def _shaken(workload: Workload, options: dict[str, Any]) -> dict[str, Spread]:

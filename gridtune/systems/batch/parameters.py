@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
@@ -32,7 +33,7 @@ class BatchParameters(LogParameters):
         "Common": ("trace", "processors", "order", "backfill", "kill", "walltime", "window", "load"),
         "Jobs": (
             *("clean", "first", "partition", "user", "group", "part", "run_scale", "copy_probability"),
-            *("copy_shift", "shake"),
+            *("copy_shift", "shake", "partitions", "partition_processors"),
         ),
         "Policy": (
             *("policy", "checkpoint", "fill_order", "w1", "w2", "w3", "w4", "w5", "w6", "half_life"),
@@ -109,6 +110,17 @@ class BatchParameters(LogParameters):
         None, description="fair-share orders: seconds after which past use counts half", examples=[86400]
     )
 
+    partitions: Partitions = Field(
+        "pooled",
+        description="pooled: all jobs on one machine; separate: each partition is a machine of its own, with "
+        "its own queue",
+    )
+    partition_processors: str | None = Field(
+        None,
+        description="with partitions=separate: processors of partitions by name or number; default: as "
+        "imported from slurm.conf, else the most in use at once as recorded",
+        examples=["batch=512,gpu=64"],
+    )
     partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
     user: int | None = Field(None, description="only jobs of this user")
     group: int | None = Field(None, description="only jobs of this group")
@@ -193,6 +205,21 @@ class BatchParameters(LogParameters):
         """The numbers that names in expressions stand for."""
         values = {name: getattr(self, name) for name in COEFFICIENTS}
         return {name: value for name, value in values.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _check_partitions(self) -> BatchParameters:
+        if self.partitions == "separate":
+            alone = ("processors", "partition", "policy")
+            self._refuse_idle([(alone, "partitions=separate")])
+        else:
+            self._refuse_idle([(("partition_processors",), "partitions=pooled")])
+        _ = self.partition_sizes
+        return self
+
+    @property
+    def partition_sizes(self) -> dict[str, int] | None:
+        """The sizes of partitions that are given."""
+        return None if self.partition_processors is None else read_sizes(self.partition_processors)
 
     @model_validator(mode="after")
     def _check_combinations(self) -> BatchParameters:

@@ -10,8 +10,9 @@ from cachetools import LRUCache
 
 from gridtune.batch.estimates import kill_decided
 from gridtune.batch.metrics import METRICS, evaluate
+from gridtune.batch.partitions import partition_sizes
 from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
-from gridtune.batch.remarks import MODELS
+from gridtune.batch.remarks import models_of
 from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
@@ -27,7 +28,17 @@ from gridtune.workload.workload import Workload
 __all__ = ["BatchSystem"]
 
 #: Parameters that `simulate` takes under the same name.
-_SIMULATED = ("processors", "order", "backfill", "fill_order", "walltime", "noise", "kill", "half_life")
+_SIMULATED = (
+    "processors",
+    "order",
+    "backfill",
+    "fill_order",
+    "walltime",
+    "noise",
+    "kill",
+    "half_life",
+    "partitions",
+)
 
 
 class BatchSystem(System):
@@ -72,18 +83,26 @@ class BatchSystem(System):
         return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
 
     def decided(self, parameters: BatchParameters, load: WorkloadLoader) -> Mapping[str, Any]:
-        """Return whether jobs are killed: ids leave it out where they are, as they always did."""
-        return kill_decided(load(str(parameters.reference)), parameters.kill)
+        """Return whether jobs are killed, left out where they are as it always was, and partitions' sizes."""
+        log = load(str(parameters.reference))
+        decided: dict[str, Any] = dict(kill_decided(log, parameters.kill))
+        if parameters.partitions == "separate":
+            # A header may say the sizes, which is no part of a log's checksum.
+            sizes = partition_sizes(log, parameters.partition_sizes)
+            decided["partition_processors"] = ",".join(f"{name}={size}" for name, size in sizes.items())
+        return decided
 
     def models(self, parameters: BatchParameters) -> Collection[str]:
         """Return what a replay models; of a single partition, the partition."""
-        return (*MODELS, "partitions") if parameters.partition is not None else MODELS
+        alone = parameters.partition is not None
+        return models_of("separate" if alone else parameters.partitions)
 
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
         if parameters.policy == "ppo":
             require_module("torch", user="policy=ppo", extra="agents")
-        check_runnable(self._selected(parameters, load), parameters.processors)
+        selected, p = self._selected(parameters, load), parameters
+        check_runnable(selected, p.processors, p.partitions, self._sizes(p, load))
 
     def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
         """Propose queue orders and backfilling; without walltimes only orders that do not use them."""
@@ -117,14 +136,14 @@ class BatchSystem(System):
         rng = np.random.default_rng(0)
         played = [cell for cell in parameters if cell.policy == "order"]
         for rules in {tuple(_rules(cell).items()) for cell in played}:
-            simulate(jobs, rng=rng, **{**dict(rules), "processors": 2})
+            simulate(jobs, rng=rng, **{**dict(rules), "processors": 2, "partitions": "pooled"})
 
     def run(
         self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Replay the log and measure the schedule; `tables` adds the schedule itself."""
         workload = _scaled(self._selected(parameters, load), parameters, streams)
-        schedule = _replay(workload, parameters, streams)
+        schedule = _replay(workload, parameters, streams, self._sizes(parameters, load))
         validate_schedule(schedule)
         metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
         notes = {
@@ -134,6 +153,13 @@ class BatchSystem(System):
             **schedule.notes,
         }
         return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {})
+
+    def _sizes(self, parameters: BatchParameters, load: WorkloadLoader) -> dict[str, int] | None:
+        """Return the size of each partition by the whole log: a window has seen less of it."""
+        if parameters.partitions == "pooled":
+            return None
+        sizes = partition_sizes(load(str(parameters.reference)), parameters.partition_sizes)
+        return {str(number): size for number, size in sizes.items()}
 
     def _selected(self, parameters: BatchParameters, load: WorkloadLoader) -> Workload:
         """Return the cleaned selection of the log. The last eight are cached: cells of a block share them."""
@@ -179,13 +205,16 @@ def _scaled(workload: Workload, parameters: BatchParameters, streams: Streams) -
     return workload
 
 
-def _replay(workload: Workload, parameters: BatchParameters, streams: Streams) -> Schedule:
+def _replay(
+    workload: Workload, parameters: BatchParameters, streams: Streams, sizes: Mapping[str, int] | None
+) -> Schedule:
     if parameters.policy == "ppo":
         from gridtune.systems.batch.learners.playing import play_log  # noqa: PLC0415 (torch)
 
         file = find_policy(str(parameters.checkpoint))
         return play_log(file, workload, parameters.processors, kill=parameters.kill)
-    return simulate(workload, rng=streams("simulation"), **_rules(parameters))
+    options = {**_rules(parameters), "partition_processors": sizes}
+    return simulate(workload, rng=streams("simulation"), **options)
 
 
 def _rules(parameters: BatchParameters) -> dict[str, Any]:
