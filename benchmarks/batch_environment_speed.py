@@ -9,77 +9,40 @@ machines RLScheduler's environment makes 3,300 to 4,900 steps per CPU second, Sc
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from functools import partial
 
-import numpy as np
-
-from benchmarks.measure import arguments, interleave, print_machine, print_table, rate
+from benchmarks.measure import arguments, print_machine
+from benchmarks.stepping import Contestant, race, single, vectorised
 from gridtune.environments import BatchEnv, BatchVectorEnv
 
 FASTEST_OTHER = 42_000
-STEPS = 500_000
+STEPS, CHOICES = 500_000, 8
 
 
-def timed(run: Callable[[], object]) -> float:
-    began = time.thread_time()
-    run()
-    return time.thread_time() - began
-
-
-def vectorised(log: str, count: int, **options: object) -> tuple[int, Callable[[], float]]:
-    env = BatchVectorEnv(count, log, **options)
-    env.reset(seed=0)
-    steps = max(500, STEPS // count)
-    actions = np.random.default_rng(1).integers(0, 8, (64, count))
-
-    def run() -> None:
-        for step in range(steps):
-            env.step(actions[step % 64])
-
-    return steps * count, lambda: timed(run)
-
-
-def single(log: str) -> tuple[int, Callable[[], float]]:
-    env = BatchEnv(log)
-    env.reset(seed=0)
-    actions = np.random.default_rng(1).integers(0, 8, 20_000).tolist()
-
-    def run() -> None:
-        for action in actions:
-            if env.step(action)[2]:
-                env.reset()
-
-    return len(actions), lambda: timed(run)
+def stepped(log: str, count: int, **options: object) -> Contestant:
+    return vectorised(BatchVectorEnv(count, log, **options), CHOICES, max(500, STEPS // count))
 
 
 def main() -> None:
     parser = arguments(__doc__.partition("\n")[0])
     parser.add_argument("log", nargs="?", default="quickstart", help="log (the bundled quickstart)")
     options = parser.parse_args()
-    log = options.log
     print_machine()
+    many = partial(stepped, options.log)
     contestants = {
-        "VectorEnv, 256": vectorised(log, 256),
-        "VectorEnv, 256, nothing copied": vectorised(log, 256, copy=False),
-        "VectorEnv, 64, nothing copied": vectorised(log, 64, copy=False),
-        "VectorEnv, 1024, nothing copied": vectorised(log, 1024, copy=False),
-        "VectorEnv, 256, 32 candidates": vectorised(log, 256, candidates=32),
-        "VectorEnv, 256, 32 candidates, nothing copied": vectorised(log, 256, candidates=32, copy=False),
-        "VectorEnv, 256, no backfilling, nothing copied": vectorised(log, 256, backfill="none", copy=False),
-        "VectorEnv, 256, mode backfill, nothing copied": vectorised(log, 256, mode="backfill", copy=False),
-        "VectorEnv, 256, relative reward, nothing copied": vectorised(log, 256, relative=True, copy=False),
-        "Env": single(log),
+        "VectorEnv, 256": many(256),
+        "VectorEnv, 256, nothing copied": many(256, copy=False),
+        "VectorEnv, 64, nothing copied": many(64, copy=False),
+        "VectorEnv, 1024, nothing copied": many(1024, copy=False),
+        "VectorEnv, 256, 32 candidates": many(256, candidates=32),
+        "VectorEnv, 256, 32 candidates, nothing copied": many(256, candidates=32, copy=False),
+        "VectorEnv, 256, no backfilling, nothing copied": many(256, backfill="none", copy=False),
+        "VectorEnv, 256, mode backfill, nothing copied": many(256, mode="backfill", copy=False),
+        "VectorEnv, 256, relative reward, nothing copied": many(256, relative=True, copy=False),
+        "Env": single(BatchEnv(options.log), CHOICES),
     }
-    runs = {name: run for name, (_, run) in contestants.items()}
-    for run in runs.values():
-        run()
-    seconds = interleave(runs, options.rounds)
-    rows = []
-    for name, (steps, _) in contestants.items():
-        median = float(np.median(seconds[name]))
-        rows.append([name, rate(steps, seconds[name]), f"{steps / median / FASTEST_OTHER:,.1f}"])
-    print_table(f"Decisions per CPU second, {log}", ["", "steps/s", "× the fastest other's 42,000"], rows)
+    title = f"Decisions per CPU second, {options.log}"
+    race(title, contestants, options.rounds, ("the fastest other's", FASTEST_OTHER))
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def test_an_unknown_argument_is_refused(clone: Clone) -> None:
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", ".venv/pyvenv.cfg"])
-def test_what_decides_the_environment_makes_it_anew(clone: Clone, name: str) -> None:
+def test_what_decides_the_environment_makes_it_again(clone: Clone, name: str) -> None:
     clone.setup()
     with (clone.root / name).open("a", encoding="utf-8") as file:
         file.write("# changed\n")

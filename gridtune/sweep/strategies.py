@@ -102,7 +102,7 @@ class Population(Stopping):
     quantile
         Share of configurations that are replaced, and share that are copied.
     resample
-        Chance that a parameter is drawn anew; otherwise it is multiplied by 0.8 or 1.2.
+        Chance that a parameter is drawn again; otherwise it is multiplied by 0.8 or 1.2.
     """
 
     quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25

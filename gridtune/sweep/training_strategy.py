@@ -36,7 +36,7 @@ class TrainingSearch(SpacePart):
     reduction
         With asha: the best 1/reduction go on.
     quantile, resample
-        With pbt: the share of agents that are copied, and the chance that a parameter is drawn anew instead
+        With pbt: the share of agents that are copied, and the chance that a parameter is drawn again instead
         of multiplied by 0.8 or 1.2.
     sampler, seed
         How configurations are chosen, as in other strategies.

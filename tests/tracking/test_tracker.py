@@ -160,7 +160,7 @@ def test_a_driver_killed_outright_leaves_runs_that_the_next_one_takes_over(
     assert {run.info.status for run in [*parents, *children]} == {"FINISHED"}
 
 
-def test_an_extended_sweep_ranks_anew(store_uri: str, tmp_path: Path) -> None:
+def test_an_extended_sweep_ranks_again(store_uri: str, tmp_path: Path) -> None:
     better = [
         CellResult(
             **{

@@ -27,24 +27,13 @@ from gridtune.systems.responsive.learners.settings import (
     Regressor,
 )
 from gridtune.systems.responsive.pool_parameters import PoolParameters
+from gridtune.systems.responsive.simulator.replay import Rule
 from gridtune.systems.responsive.simulator.site import LinearWeights
 
 __all__ = ["LEARNED", "LEARNING", "LINEAR_WEIGHTS", "ResponsiveParameters"]
 
 Policy = Literal[
-    "fcfs",
-    "sjf",
-    "interactive_first",
-    "edf",
-    "longest_ratio",
-    "fair_share",
-    "random",
-    "lifo",
-    "youngest_interactive",
-    "fair_index",
-    "gittins",
-    "linear",
-    "capped_fcfs",
+    Rule,
     "recorded",
     "esn-sarsa",
     "esn-fq",

@@ -174,7 +174,7 @@ def test_what_makes_no_sense_is_refused(wrong, words):
         run(**wrong)
 
 
-def test_a_feed_forward_network_is_not_fitted_anew_at_every_decision():
+def test_a_feed_forward_network_is_not_fitted_again_at_every_decision():
     pytest.importorskip("torch")
     cells = {"esn-sarsa": {}, "ffnn-sarsa": {}, "given": {"policy": "ffnn-sarsa", "relearn": 40}}
     relearn = {

@@ -194,7 +194,7 @@ class ClusterBatch:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Addresses are valid in this process only: a copy is created anew with the same memory.
+        # Addresses are valid in this process only: a copy makes its own arrays, with the same content.
         options = {"days": self.days, "platform": self.platform, **self._options}
         return {
             "options": options,

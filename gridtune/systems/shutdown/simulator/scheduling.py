@@ -67,7 +67,7 @@ def dequeue(cluster, jobs, job):
 
 @kernel()
 def refresh_candidates(cluster):
-    """List the candidates anew after the queue has changed."""
+    """List the candidates again after the queue has changed."""
     memory, queue, candidates = cluster.memory, cluster.queue, cluster.candidates
     memory[CANDIDATES] = 0
     if memory[WAITING] == 0:

@@ -108,7 +108,7 @@ def test_equally_good_machines_are_all_used():
     assert np.bincount(outcome.machine, minlength=4).min() > 30
 
 
-def test_repair_sends_the_most_tardy_job_anew():
+def test_repair_sends_the_most_tardy_job_again():
     """All go to machine 0 by preference until they wait there too long; a repair takes them where it says."""
     jobs = some_jobs(1.0)
     crowded = lambda rows: np.where(rows[:, LEFT] > 0, rows[:, MACHINE] == 0, rows[:, MACHINE] == 3)  # noqa: E731
@@ -148,8 +148,8 @@ def test_examples_are_rows_as_of_placing_and_what_became_of_the_jobs():
     learner = constant(0.9)
     broker = Broker(learner, rule="random", refreshing=Refreshing(50, "finished", 80, 1.5))
     outcome = run(broker, jobs)
-    first, anew = learner.calls[0]
-    assert anew
+    first, reselect = learner.calls[0]
+    assert reselect
     assert len(first.in_time) == 80
     for examples, _ in learner.calls:
         assert len(examples.in_time) <= 80
@@ -159,7 +159,7 @@ def test_examples_are_rows_as_of_placing_and_what_became_of_the_jobs():
     for row, good in zip(first.rows, first.in_time, strict=True):
         assert late[(int(row[0]), int(row[LEFT]))] == good
     assert 5 <= len(learner.calls) <= 8
-    assert [anew for _, anew in learner.calls].count(True) < len(learner.calls)
+    assert [reselect for _, reselect in learner.calls].count(True) < len(learner.calls)
     arrivals = constant(0.9)
     run(Broker(arrivals, rule="random", refreshing=Refreshing(10, "arrivals")), jobs)
     assert len(arrivals.calls) == 300 // 10
