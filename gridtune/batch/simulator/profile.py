@@ -10,6 +10,9 @@ what is reserved, not on how long the machine has run.
     profile = with_room(profile, now)
     reserve(profile, begin, begin + length, width)
 
+A kernel that changes one profile often has it as bare columns (`bare_profile`), with room for all that may be
+reserved (`rows_for`), and calls `pack` where this calls `with_room`.
+
 Times are int64 seconds and intervals half-open.
 """
 
@@ -20,19 +23,24 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import bare, kernel
 
 __all__ = [
     "NEVER",
-    "Gains",
     "Profile",
+    "Spare",
+    "bare_profile",
     "earliest_fit",
+    "earliest_fit_after",
+    "empty_profile",
+    "locate",
     "lowest_free",
     "new_profile",
-    "no_gains",
-    "note_gain",
+    "pack",
+    "refill",
     "release",
     "reserve",
+    "rows_for",
     "with_room",
 ]
 
@@ -41,28 +49,28 @@ SmallArray = npt.NDArray[np.int32]
 
 #: A time after all others.
 NEVER = int(np.iinfo(np.int64).max)
-_BLOCK = 32
-_HALF = _BLOCK // 2
+BLOCK = 32
+HALF = BLOCK // 2
 
 
 class Profile(NamedTuple):
-    """Processors free from now on: blocks (rows) of breakpoints, and their directory in time order.
+    """Processors free from now on: blocks of breakpoints, and their directory in time order.
 
     Attributes
     ----------
     time, free
-        Shape (rows, 32): `free[r, i]` processors are free from second `time[r, i]` to the next breakpoint,
-        and after the last one for ever.
-    row, first, size, lowest, highest
-        Shape (rows,): for the k-th block its row, first breakpoint, number of breakpoints, and its smallest
-        and largest value.
+        Shape (32 rows,): `free[j]` processors are free from second `time[j]` to the next breakpoint, and
+        after the last one for ever.
+    base, first, size, lowest, highest
+        Shape (rows,): for the k-th block where it begins in `time` and `free`, its first breakpoint, number
+        of breakpoints, and its smallest and largest value.
     blocks
-        Shape (1,): the number of blocks.
+        Shape (2,): the number of blocks, and how many there may be before the profile is packed.
     """
 
     time: IntArray
     free: SmallArray
-    row: SmallArray
+    base: IntArray
     first: IntArray
     size: SmallArray
     lowest: SmallArray
@@ -70,45 +78,55 @@ class Profile(NamedTuple):
     blocks: IntArray
 
 
-class Gains(NamedTuple):
-    """The times from which waiting jobs may find room that they did not find at the last compression.
+class Spare(NamedTuple):
+    """Scratch of as many breakpoints as a profile has room for, to pack it in."""
 
-    A waiting job can move only if its width has become free at some second before its reserved start. Widths
-    are distinguished up to `width >> shift`.
-
-    Attributes
-    ----------
-    soonest, before
-        Shape (widths,), int64 seconds: the first such second or an earlier one, by what has been freed since
-        the last pass, and by what was freed before or in it (when some jobs had been looked at already).
-    shift
-        Keeps the columns short on wide machines.
-    """
-
-    soonest: IntArray
-    before: IntArray
-    shift: int
+    time: IntArray
+    free: SmallArray
 
 
 @kernel()
-def _empty_profile(rows: int) -> Profile:
-    times, free = np.empty((rows, _BLOCK), np.int64), np.empty((rows, _BLOCK), np.int32)
-    row, first = np.empty(rows, np.int32), np.empty(rows, np.int64)
+def rows_for(intervals: int) -> int:
+    """Return for how many blocks there must be room so that a profile of so many intervals can be packed."""
+    return max(16, 2 * ((2 * intervals + 2) // HALF + 1) + 4)
+
+
+@kernel()
+def empty_profile(rows: int) -> Profile:
+    """Return a profile without a breakpoint, with room for so many blocks."""
+    times, free = np.empty(rows * BLOCK, np.int64), np.empty(rows * BLOCK, np.int32)
+    base, first = np.empty(rows, np.int64), np.empty(rows, np.int64)
     size, lowest, highest = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows, np.int32)
-    return Profile(times, free, row, first, size, lowest, highest, np.zeros(1, np.int64))
+    return Profile(times, free, base, first, size, lowest, highest, np.array([0, rows]))
+
+
+@kernel()
+def bare_profile(profile: Profile) -> Profile:
+    """Return the profile as bare columns."""
+    return Profile(
+        bare(profile.time),
+        bare(profile.free),
+        bare(profile.base),
+        bare(profile.first),
+        bare(profile.size),
+        bare(profile.lowest),
+        bare(profile.highest),
+        bare(profile.blocks),
+    )
 
 
 @kernel()
 def _append(profile: Profile, t: int, free: int) -> None:
     """Add a breakpoint after all others, leaving room in each block for those to come."""
     k = profile.blocks[0] - 1
-    if k < 0 or profile.size[k] == _HALF:
+    if k < 0 or profile.size[k] == HALF:
         k += 1
         profile.blocks[0] = k + 1
-        profile.row[k], profile.first[k], profile.size[k] = k, t, 0
+        profile.base[k], profile.first[k], profile.size[k] = k * BLOCK, t, 0
         profile.lowest[k] = profile.highest[k] = free
-    row, i = profile.row[k], profile.size[k]
-    profile.time[row, i], profile.free[row, i], profile.size[k] = t, free, i + 1
+    j = profile.base[k] + profile.size[k]
+    profile.time[j], profile.free[j] = t, free
+    profile.size[k] += 1
     profile.lowest[k] = min(profile.lowest[k], free)
     profile.highest[k] = max(profile.highest[k], free)
 
@@ -116,9 +134,35 @@ def _append(profile: Profile, t: int, free: int) -> None:
 @kernel()
 def new_profile(machine: int, now: int) -> Profile:
     """Return the profile of a machine with every processor free from `now` on."""
-    profile = _empty_profile(16)
+    profile = empty_profile(16)
     _append(profile, now, machine)
     return profile
+
+
+@kernel()
+def refill(profile: Profile, machine: int, now: int) -> None:
+    """Make every processor free from `now` on."""
+    profile.blocks[0], profile.blocks[1] = 0, 16
+    _append(profile, now, machine)
+
+
+@kernel()
+def _live(profile: Profile, now: int, times: IntArray, free: SmallArray) -> int:
+    """Copy the breakpoints from `now` on at which something changes; return their number."""
+    head, i = locate(profile, now)
+    count = 0
+    for k in range(head, profile.blocks[0]):
+        base = profile.base[k]
+        for j in range(base + (i if k == head else 0), base + profile.size[k]):
+            if count == 0 or profile.free[j] != free[count - 1]:
+                times[count], free[count] = profile.time[j], profile.free[j]
+                count += 1
+    return count
+
+
+@kernel()
+def _rows_after_packing(count: int) -> int:
+    return max(16, 2 * (count // HALF + 1) + 4)
 
 
 @kernel()
@@ -128,25 +172,30 @@ def with_room(profile: Profile, now: int) -> Profile:
     Call it before changing a profile, and use what it returns: where blocks have run out, that is a new
     profile without the past and without breakpoints at which nothing changes.
     """
-    if profile.blocks[0] + 4 <= len(profile.row):  # each end of an interval may split a block
+    if profile.blocks[0] + 4 <= len(profile.size):  # each end of an interval may split a block
         return profile
-    head, i = _locate(profile, now)
-    most = profile.size[head : profile.blocks[0]].sum()
-    times, free, count = np.empty(most, np.int64), np.empty(most, np.int32), 0
-    for k in range(head, profile.blocks[0]):
-        row = profile.row[k]
-        for m in range(i if k == head else 0, profile.size[k]):
-            if count == 0 or profile.free[row, m] != free[count - 1]:
-                times[count], free[count] = profile.time[row, m], profile.free[row, m]
-                count += 1
-    packed = _empty_profile(max(16, 2 * (count // _HALF + 1) + 4))
-    for m in range(count):
-        _append(packed, times[m], free[m])
+    most = profile.size[: profile.blocks[0]].sum()
+    times, free = np.empty(most, np.int64), np.empty(most, np.int32)
+    count = _live(profile, now, times, free)
+    packed = empty_profile(_rows_after_packing(count))
+    for j in range(count):
+        _append(packed, times[j], free[j])
     return packed
 
 
 @kernel()
-def _locate(profile: Profile, t: int) -> tuple[int, int]:
+def pack(profile: Profile, spare: Spare, now: int) -> None:
+    """Make room for two changes in place, as `with_room` does; the profile has `rows_for` all intervals."""
+    if profile.blocks[0] + 4 <= profile.blocks[1]:
+        return
+    count = _live(profile, now, spare.time, spare.free)
+    profile.blocks[0], profile.blocks[1] = 0, _rows_after_packing(count)
+    for j in range(count):
+        _append(profile, spare.time[j], spare.free[j])
+
+
+@kernel()
+def locate(profile: Profile, t: int) -> tuple[int, int]:
     """Return block and entry of the last breakpoint not after t."""
     first, times = profile.first, profile.time
     k, beyond = 0, profile.blocks[0]
@@ -156,11 +205,11 @@ def _locate(profile: Profile, t: int) -> tuple[int, int]:
             k = middle
         else:
             beyond = middle
-    row = profile.row[k]
+    base = profile.base[k]
     i, beyond = 0, profile.size[k]
     while beyond - i > 1:
         middle = (i + beyond) >> 1
-        if times[row, middle] <= t:
+        if times[base + middle] <= t:
             i = middle
         else:
             beyond = middle
@@ -169,28 +218,28 @@ def _locate(profile: Profile, t: int) -> tuple[int, int]:
 
 @kernel()
 def _summarise(profile: Profile, k: int) -> None:
-    free, row = profile.free, profile.row[k]
-    low = high = free[row, 0]
-    for i in range(1, profile.size[k]):
-        low = min(low, free[row, i])
-        high = max(high, free[row, i])
+    free, base = profile.free, profile.base[k]
+    low = high = free[base]
+    for j in range(base + 1, base + profile.size[k]):
+        low = min(low, free[j])
+        high = max(high, free[j])
     profile.lowest[k], profile.highest[k] = low, high
 
 
 @kernel()
 def _split(profile: Profile, k: int) -> None:
     """Move the upper half of a full block to a new one after it."""
-    new = profile.blocks[0]
-    for b in range(new - 1, k, -1):
-        profile.row[b + 1], profile.first[b + 1] = profile.row[b], profile.first[b]
+    blocks = profile.blocks[0]
+    for b in range(blocks - 1, k, -1):
+        profile.base[b + 1], profile.first[b + 1] = profile.base[b], profile.first[b]
         profile.size[b + 1] = profile.size[b]
         profile.lowest[b + 1], profile.highest[b + 1] = profile.lowest[b], profile.highest[b]
-    old = profile.row[k]
-    profile.time[new, :_HALF] = profile.time[old, _HALF:]
-    profile.free[new, :_HALF] = profile.free[old, _HALF:]
-    profile.row[k + 1], profile.first[k + 1] = new, profile.time[new, 0]
-    profile.size[k] = profile.size[k + 1] = _HALF
-    profile.blocks[0] = new + 1
+    old, new = profile.base[k] + HALF, blocks * BLOCK
+    for j in range(HALF):
+        profile.time[new + j], profile.free[new + j] = profile.time[old + j], profile.free[old + j]
+    profile.base[k + 1], profile.first[k + 1] = new, profile.time[new]
+    profile.size[k] = profile.size[k + 1] = HALF
+    profile.blocks[0] = blocks + 1
     _summarise(profile, k)
     _summarise(profile, k + 1)
 
@@ -198,18 +247,18 @@ def _split(profile: Profile, k: int) -> None:
 @kernel()
 def _cut(profile: Profile, t: int) -> tuple[int, int]:
     """Make t a breakpoint; return its block and entry."""
-    k, i = _locate(profile, t)
+    k, i = locate(profile, t)
     times, free = profile.time, profile.free
-    if times[profile.row[k], i] == t:
+    if times[profile.base[k] + i] == t:
         return k, i
-    if profile.size[k] == _BLOCK:
+    if profile.size[k] == BLOCK:
         _split(profile, k)
-        if i >= _HALF:
-            k, i = k + 1, i - _HALF
-    row = profile.row[k]
-    for m in range(profile.size[k], i + 1, -1):
-        times[row, m], free[row, m] = times[row, m - 1], free[row, m - 1]
-    times[row, i + 1], free[row, i + 1] = t, free[row, i]
+        if i >= HALF:
+            k, i = k + 1, i - HALF
+    base = profile.base[k]
+    for j in range(base + profile.size[k], base + i + 1, -1):
+        times[j], free[j] = times[j - 1], free[j - 1]
+    times[base + i + 1], free[base + i + 1] = t, free[base + i]
     profile.size[k] += 1
     return k, i + 1
 
@@ -223,13 +272,18 @@ def release(profile: Profile, begin: int, end: int, width: int) -> None:
     blocks = profile.blocks[0]
     last, stop = _cut(profile, end)
     if profile.blocks[0] != blocks:
-        k, i = _locate(profile, begin)
+        k, i = locate(profile, begin)
     free = profile.free
     for b in range(k, last + 1):
-        row = profile.row[b]
-        for m in range(i if b == k else 0, stop if b == last else profile.size[b]):
-            free[row, m] += width
-        _summarise(profile, b)
+        base, size = profile.base[b], profile.size[b]
+        if k < b < last:
+            profile.lowest[b] += width
+            profile.highest[b] += width
+        for j in range(base + (i if b == k else 0), base + (stop if b == last else size)):
+            free[j] += width
+    _summarise(profile, k)
+    if last > k:
+        _summarise(profile, last)
 
 
 @kernel()
@@ -241,15 +295,15 @@ def reserve(profile: Profile, begin: int, end: int, width: int) -> None:
 @kernel()
 def lowest_free(profile: Profile, begin: int, end: int) -> int:
     """Return the least number of processors free at any time in [begin, end); end > begin."""
-    k, i = _locate(profile, begin)
+    k, i = locate(profile, begin)
     times, free = profile.time, profile.free
-    low = free[profile.row[k], i]
+    low = free[profile.base[k] + i]
     for b in range(k, profile.blocks[0]):
-        row = profile.row[b]
-        for m in range(i if b == k else 0, profile.size[b]):
-            if times[row, m] >= end:
+        base = profile.base[b]
+        for j in range(base + (i if b == k else 0), base + profile.size[b]):
+            if times[j] >= end:
                 return low
-            low = min(low, free[row, m])
+            low = min(low, free[j])
     return low
 
 
@@ -260,58 +314,59 @@ def earliest_fit(profile: Profile, width: int, length: int, since: int, latest: 
     If there is none, `latest` (or `NEVER`) is returned. Nothing at or after `latest` is considered, so a job
     that is reserved there need not be removed to look for something earlier: it may use its own processors.
     """
-    # Each access to the tuple costs a reference count.
+    k, i = locate(profile, since)
+    return _fit_from(profile, k, i, width, length, since, latest)
+
+
+@kernel()
+def earliest_fit_after(profile: Profile, width: int, length: int, now: int, gained: int, latest: int) -> int:
+    """Return the same with `since` = `now`, where the interval must contain a second from `gained` on.
+
+    So it begins after the last second before `gained` at which the width is not free.
+    """
+    since = max(now, gained)
+    k, i = locate(profile, since)
+    head, first = k, i
+    while since > now and profile.free[profile.base[head] + first] >= width:
+        k, i = head, first
+        since = max(now, profile.time[profile.base[k] + i])
+        if first > 0:
+            first -= 1
+        elif head > 0:
+            head -= 1
+            first = profile.size[head] - 1
+        else:
+            break
+    return _fit_from(profile, k, i, width, length, since, latest)
+
+
+@kernel()
+def _fit_from(profile: Profile, k: int, i: int, width: int, length: int, since: int, latest: int) -> int:
+    """Search from the i-th breakpoint of block k on, the last one not after `since`."""
     times, first, lowest, highest = profile.time, profile.first, profile.lowest, profile.highest
-    free, rows, sizes, blocks = profile.free, profile.row, profile.size, profile.blocks[0]
-    k, i = _locate(profile, since)
+    free, bases, sizes, blocks = profile.free, profile.base, profile.size, profile.blocks[0]
     while True:
         while True:  # to the next breakpoint with room
             if highest[k] >= width:
-                row, size = rows[k], sizes[k]
-                while i < size and free[row, i] < width:
+                base, size = bases[k], sizes[k]
+                while i < size and free[base + i] < width:
                     i += 1
                 if i < size:
                     break
             k, i = k + 1, 0
-            if k == blocks:
+            if k == blocks or first[k] >= latest:
                 return latest
-        begin = min(max(since, times[rows[k], i]), latest)
+        begin = min(max(since, times[bases[k] + i]), latest)
         until = min(begin + length, latest)
         while True:  # to the next one without
             if lowest[k] < width:
-                row, size = rows[k], sizes[k]
-                while i < size and free[row, i] >= width:
+                base, size = bases[k], sizes[k]
+                while i < size and free[base + i] >= width:
                     i += 1
                 if i < size:
                     break
             k, i = k + 1, 0
             if k == blocks or first[k] >= until:
                 return begin
-        if times[rows[k], i] >= until:
+        if times[bases[k] + i] >= until:
             return begin
-
-
-@kernel()
-def no_gains(machine: int) -> Gains:
-    """Return empty gains for widths up to `machine`."""
-    shift = 0
-    while machine >> shift >= 512:
-        shift += 1
-    widths = (machine >> shift) + 1
-    return Gains(np.full(widths, NEVER), np.full(widths, NEVER), shift)
-
-
-@kernel()
-def note_gain(profile: Profile, gains: Gains, begin: int, end: int, width: int) -> None:
-    """Record the changes that `release(profile, begin, end, width)` is about to make."""
-    k, i = _locate(profile, begin)
-    times, free, soonest, shift = profile.time, profile.free, gains.soonest, gains.shift
-    for b in range(k, profile.blocks[0]):
-        row = profile.row[b]
-        for m in range(i if b == k else 0, profile.size[b]):
-            t = max(begin, times[row, m])
-            if t >= end:
-                return
-            before = max(free[row, m], 0)
-            for bucket in range((before + 1) >> shift, ((before + width) >> shift) + 1):
-                soonest[bucket] = min(soonest[bucket], t)

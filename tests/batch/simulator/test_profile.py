@@ -70,7 +70,7 @@ def test_memory_does_not_grow_with_the_past():
     for now in range(20_000):
         profile = with_room(profile, now)
         reserve(profile, now + 3, now + 5, 1 + now % 2)
-    assert len(profile.row) <= 32
+    assert len(profile.size) <= 32
 
 
 def test_a_reservation_given_back_leaves_no_trace():
@@ -81,4 +81,4 @@ def test_a_reservation_given_back_leaves_no_trace():
         reserve(profile, begin, begin + 50, 2)
         release(profile, begin, begin + 50, 2)
     assert earliest_fit(profile, 4, 10_000, 0, NEVER) == 0
-    assert len(profile.row) <= 32
+    assert len(profile.size) <= 32

@@ -151,11 +151,11 @@ def last_reserved(profile: Profile, machine: int, now: int) -> int:
     """Return when the last reservation ends; `now` if there is none."""
     last, before = now, machine
     for k in range(profile.blocks[0]):
-        row = profile.row[k]
-        for i in range(profile.size[k]):
+        base = profile.base[k]
+        for j in range(base, base + profile.size[k]):
             if before != machine:
-                last = max(last, profile.time[row, i])
-            before = profile.free[row, i]
+                last = max(last, profile.time[j])
+            before = profile.free[j]
     return last
 
 
@@ -173,12 +173,12 @@ def free_windows(profile: Profile, now: int, horizon: int) -> tuple[IntArray, In
     opened, many = np.empty(most, np.int64), np.empty(most, np.int64)  # a stack: the last opened on top
     windows = depth = free = 0
     for k in range(profile.blocks[0]):
-        row = profile.row[k]
-        for i in range(profile.size[k]):
-            t = max(profile.time[row, i], now)
+        base = profile.base[k]
+        for j in range(base, base + profile.size[k]):
+            t = max(profile.time[j], now)
             if t >= horizon:
                 break
-            change = profile.free[row, i] - free
+            change = profile.free[j] - free
             free += change
             if depth > 0 and opened[depth - 1] == t and change > 0:  # breakpoints of the past count as now
                 many[depth - 1] += change
