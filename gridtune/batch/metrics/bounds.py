@@ -37,5 +37,5 @@ def area_weighted_response_bound(jobs: JobColumns) -> float:
     columns = (
         np.ascontiguousarray(column) for column in (jobs.submit - jobs.submit[0], jobs.run, jobs.processors)
     )
-    backlog = float(least_backlog(*columns, jobs.schedule.processors))
+    backlog = least_backlog(*columns, jobs.schedule.processors)
     return (backlog + float((jobs.area * (jobs.run / 2.0)).sum())) / total

@@ -1,4 +1,6 @@
-"""`JobColumns`: the columns that metrics are computed from, each computed once.
+"""`JobColumns`: the columns that metrics are computed from.
+
+A column that several metrics read is computed once; one that is summarised and then hardly used is not kept.
 
 Warm-up and cool-down are applied here. The jobs are in the order of their submission (equal times in the
 order of the workload); all but the first `warmup` and the last `cooldown` of them are *kept*. Metrics of jobs
@@ -176,7 +178,7 @@ class JobColumns:
         """Processor-seconds used: aᵢ = pᵢ rᵢ."""
         return self.all_area[self.first : self.last]
 
-    @cached_property
+    @property
     def wait(self) -> IntArray:
         """Seconds from submission to start: wᵢ."""
         return self.start - self.submit
@@ -211,31 +213,31 @@ class JobColumns:
         """Selects the jobs with a run time above zero, which plain slowdowns need."""
         return slice(None) if len(self) and self.run.min() > 0 else self.run > 0
 
-    @cached_property
+    @property
     def slowdown(self) -> FloatArray:
         """Response over run time, of the jobs in `ran`."""
         return self.response[self.ran] / self.run[self.ran]
 
-    @cached_property
+    @property
     def processor_slowdown(self) -> FloatArray:
         """Slowdown over processors, of the jobs in `ran`."""
         return self.slowdown / self.processors[self.ran]
 
-    @cached_property
+    @property
     def _bounded_ratio(self) -> FloatArray:
         return self.response / np.maximum(self.run, TAU)
 
-    @cached_property
+    @property
     def bounded_slowdown(self) -> FloatArray:
         """Response over run time, counted as `TAU` at least; not below 1."""
         return np.maximum(self._bounded_ratio, 1.0)
 
-    @cached_property
+    @property
     def processor_bounded_slowdown(self) -> FloatArray:
         """Response over processors and bounded run time, not below 1."""
         return np.maximum(self._bounded_ratio / self.processors, 1.0)
 
-    @cached_property
+    @property
     def stretch(self) -> FloatArray:
         """Wait over requested walltime, of the jobs that have one."""
         stated = self.requested > 0

@@ -7,8 +7,6 @@ kept or not.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -117,26 +115,18 @@ def queue_length_mean(jobs: JobColumns) -> float:
     return int(_within(jobs.window, jobs.all_submit, jobs.all_start).sum()) / (closes - opens)
 
 
-class _Waiting(NamedTuple):
-    """Waiting jobs and the processor-seconds they will use, after each submission in the window."""
+def _most_waiting(jobs: JobColumns) -> tuple[int, int]:
+    """Return the most jobs and processor-seconds that wait at the instant of a submission in the window.
 
-    length: IntArray
-    work: IntArray
-
-
-def _waiting(jobs: JobColumns) -> _Waiting:
-    """Return what waits at the instants of submissions, the only ones at which a queue grows.
-
-    A job that starts in the second of its submission never waits.
+    A queue grows at no other instant, and a job that starts in the second of its submission never waits.
     """
+    # Here, because importing metrics imports no compiler.
+    from gridtune.batch.metrics.waiting import most_waiting  # noqa: PLC0415
+
     first, last = np.searchsorted(jobs.all_submit, jobs.window)
-    instants = jobs.all_submit[first:last]
-    order = np.argsort(jobs.all_start)
-    came = np.searchsorted(jobs.all_submit, instants, side="right")
-    left = np.searchsorted(jobs.all_start[order], instants, side="right")
-    came_work = np.concatenate([[0], np.cumsum(jobs.all_area)])
-    left_work = np.concatenate([[0], np.cumsum(jobs.all_area[order])])
-    return _Waiting(came - left, came_work[came] - left_work[left])
+    columns = (np.ascontiguousarray(column) for column in (jobs.all_submit, jobs.all_start, jobs.all_area))
+    length, work = most_waiting(*columns, first, last)
+    return int(length), int(work)
 
 
 @metric(
@@ -150,7 +140,7 @@ def _waiting(jobs: JobColumns) -> _Waiting:
 def queue_length_max(jobs: JobColumns) -> float:
     """Most jobs waiting at any time of the window."""
     opens, closes = jobs.window
-    return float(jobs.once(_waiting).length.max()) if closes > opens else math.nan
+    return float(jobs.once(_most_waiting)[0]) if closes > opens else math.nan
 
 
 @metric(
@@ -183,7 +173,7 @@ def backlog_mean(jobs: JobColumns) -> float:
 def backlog_max(jobs: JobColumns) -> float:
     """Most work that waits at any time of the window, as the time the whole machine needs for it."""
     opens, closes = jobs.window
-    return float(jobs.once(_waiting).work.max()) / jobs.schedule.processors if closes > opens else math.nan
+    return float(jobs.once(_most_waiting)[1]) / jobs.schedule.processors if closes > opens else math.nan
 
 
 @metric(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import bare, kernel
 
 __all__ = ["least_backlog"]
 
@@ -37,6 +37,11 @@ class Groups(NamedTuple):
     keys: Float64s
     widths: Float64s
     n: Int64s
+
+
+@kernel()
+def _bare_groups(groups):
+    return Groups(bare(groups.keys), bare(groups.widths), bare(groups.n))
 
 
 @kernel()
@@ -121,21 +126,9 @@ def _regroup(running, waiting, state, met):
 
 
 @kernel()
-def least_backlog(submit, run, processors, machine):
-    """Return the least work left, integrated over time, in processor-seconds × seconds.
-
-    Parameters
-    ----------
-    submit, run, processors
-        Shape (n,), int64, in order of submission; times in seconds.
-    machine
-        The number of processors.
-    """
-    jobs = submit.size
-    # Running groups by the second at which they would end; waiting groups by their remaining time, negated.
-    running = Groups(np.empty(jobs), np.empty(jobs), np.zeros(1, np.int64))
-    waiting = Groups(np.empty(jobs), np.empty(jobs), np.zeros(1, np.int64))
-    state, arrived = np.zeros(STATE), 0
+def _integrate(submit, run, processors, machine, running, waiting, state):
+    jobs, arrived = submit.size, 0
+    running, waiting, state = _bare_groups(running), _bare_groups(waiting), bare(state)
     while arrived < jobs or running.n[0] > 0 or state[WIDTH] > 0.0:
         rate = (machine - state[FULL]) / state[WIDTH] if state[WIDTH] > 0.0 else 0.0
         meets, drains = _next_event(running, waiting, state, rate)
@@ -154,3 +147,20 @@ def least_backlog(submit, run, processors, machine):
         else:
             _regroup(running, waiting, state, meets <= drains)
     return state[BACKLOG]
+
+
+def least_backlog(submit: Int64s, run: Int64s, processors: Int64s, machine: int) -> float:
+    """Return the least work left, integrated over time, in processor-seconds × seconds.
+
+    Parameters
+    ----------
+    submit, run, processors
+        Shape (n,), int64, in order of submission; times in seconds.
+    machine
+        The number of processors.
+    """
+    # Running groups by the second at which they would end; waiting groups by their remaining time, negated.
+    running, waiting = (
+        Groups(np.empty(len(submit)), np.empty(len(submit)), np.zeros(1, np.int64)) for _ in range(2)
+    )
+    return float(_integrate(submit, run, processors, machine, running, waiting, np.zeros(STATE)))
