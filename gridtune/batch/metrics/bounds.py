@@ -34,8 +34,8 @@ def area_weighted_response_bound(jobs: JobColumns) -> float:
     # Here, because importing metrics imports no compiler.
     from gridtune.batch.simulator.relaxed import least_backlog  # noqa: PLC0415
 
-    columns = (
+    submit, run, processors = (
         np.ascontiguousarray(column) for column in (jobs.submit - jobs.submit[0], jobs.run, jobs.processors)
     )
-    backlog = least_backlog(*columns, jobs.schedule.processors)
+    backlog = least_backlog(submit, run, processors, jobs.schedule.processors)
     return (backlog + float((jobs.area * (jobs.run / 2.0)).sum())) / total

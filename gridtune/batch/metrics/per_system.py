@@ -7,6 +7,7 @@ kept or not.
 from __future__ import annotations
 
 import math
+
 import numpy as np
 import numpy.typing as npt
 

@@ -1,4 +1,4 @@
-"""What waits at the instants of submissions, compiled. Imported where it is used: metrics import no compiler."""
+"""What waits when jobs are submitted, compiled. Imported where it is used: metrics import no compiler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 @kernel()
-def _first_not_before(submit, job, instant):
+def _first_not_before(submit: Int64s, job: int, instant: int) -> int:
     """Return the number of submissions before an instant, looked for from a job's own on."""
     if submit[job] >= instant:
         while job > 0 and submit[job - 1] >= instant:
