@@ -18,6 +18,7 @@ __all__ = [
     "ScheduleError",
     "SimulationError",
     "SpaceError",
+    "StorageError",
     "SweepError",
     "TraceError",
     "TrackingError",
@@ -113,6 +114,10 @@ class SpaceError(GridtuneError):
 
 class SweepError(GridtuneError):
     """A sweep cannot start or go on."""
+
+
+class StorageError(GridtuneError):
+    """A place at a URL cannot be read or written."""
 
 
 class TrackingError(GridtuneError):

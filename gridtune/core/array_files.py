@@ -53,9 +53,9 @@ def read_arrays(
         about = json.loads(str(arrays.pop(_ABOUT)))
     except OSError as fault:
         raise error(f"cannot be read: {fault.strerror or fault}", path=file) from fault
-    except (ValueError, KeyError, EOFError, NotImplementedError, MemoryError, RecursionError) as fault:
+    except (ValueError, KeyError, EOFError, MemoryError) as fault:
         raise error(f"holds no {what}", path=file) from fault
-    except (zipfile.BadZipFile, zlib.error, AttributeError) as fault:
+    except (zipfile.BadZipFile, zlib.error, AttributeError, RuntimeError) as fault:
         raise error(f"holds no {what}", path=file) from fault
     form = about.get("format") if isinstance(about, dict) else None
     if form != _FORMAT:

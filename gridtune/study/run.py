@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from gridtune.errors import SweepError
+from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.redaction import without_secrets
 from gridtune.report.derived import replace_derived
 from gridtune.report.facts import SweepFacts
 from gridtune.report.schedules import write_schedules
 from gridtune.report.summary import summarise
 from gridtune.report.tables import report_console
+from gridtune.storage import as_local, is_url
 from gridtune.study.finished import remember_answer
 from gridtune.study.printing import print_errors, print_study
 from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, with_page, write_study
@@ -24,6 +27,7 @@ from gridtune.sweep.driver_status import StatusFile
 from gridtune.sweep.objects import SpaceObjects
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
+from gridtune.sweep.remote import RemoteResults
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space_check import as_space
 
@@ -62,7 +66,10 @@ def run_sweep(
     space
         As in `gridtune.sweep.run_space`. In a mapping, values of parameters may also be `Workload` objects,
         and functions where a queue order is wanted.
-    address, workers, directory, retry_failed, shuffle, executor
+    directory
+        As in `gridtune.sweep.run_space`; or a URL such as `s3://bucket/run`, where the journal is stored as
+        the sweep goes on, and tables and figures at its end.
+    address, workers, retry_failed, shuffle, executor
         As in `gridtune.sweep.run_space`.
     tracking
         Whether to track in MLflow.
@@ -85,23 +92,30 @@ def run_sweep(
     """
     if output not in get_args(Output):
         raise SweepError(f"output must be one of {', '.join(get_args(Output))}, but got {output!r}")
-    if isinstance(space, Mapping):
-        objects = SpaceObjects(Path(directory or Path("results") / str(space.get("name"))))
-        checked = as_space(objects.replaced(space))
-        objects.write()
-    else:
-        checked = as_space(space)
-    console = report_console() if output == "screen" else None
-    tracker = make_tracker(tracking_uri, console) if tracking else None
-    with Progress(console) as progress:
-        options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
-        options |= {"directory": directory, "retry_failed": retry_failed, "shuffle": shuffle}
-        study = _run(checked, tracker, progress, **options)
-    if console is not None:
-        print_study(study, console)
-    else:
-        print_errors(study)
-    remember_answer(study, checked)
+    with contextlib.ExitStack() as stack:
+        remote = None
+        if isinstance(directory, str) and is_url(directory):
+            remote = None if as_local(directory) else stack.enter_context(RemoteResults(directory, _warn))
+            directory = as_local(directory) if remote is None else remote.folder
+        if isinstance(space, Mapping):
+            objects = SpaceObjects(Path(directory or Path("results") / str(space.get("name"))))
+            checked = as_space(objects.replaced(space))
+            objects.write()
+        else:
+            checked = as_space(space)
+        console = report_console() if output == "screen" else None
+        tracker = make_tracker(tracking_uri, console) if tracking else None
+        with Progress(console) as progress:
+            options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
+            options |= {"directory": directory, "retry_failed": retry_failed, "shuffle": shuffle}
+            study = _run(checked, tracker, progress, remote, **options)
+        if console is not None:
+            print_study(study, console)
+            if remote is not None:
+                console.print(f"stored at {remote}", markup=False, soft_wrap=True)
+        else:
+            print_errors(study)
+        remember_answer(study, checked)
     return study
 
 
@@ -130,10 +144,23 @@ def _command() -> str:
     )
 
 
-def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, **options: Any) -> Study:
+def _warn(message: str) -> None:
+    warnings.warn(message, GridtuneWarning, stacklevel=3)
+
+
+def _run(
+    space: SearchSpace,
+    tracker: MlflowTracker | None,
+    progress: Progress,
+    remote: RemoteResults | None,
+    **options: Any,
+) -> Study:
     writer = FactsWriter()
     said = StatusFile()
     observers: list[SweepObserver] = [writer, said, *([tracker] if tracker else []), progress]
+    if remote is not None:
+        observers.append(remote)
+        options["mirror"] = remote.append
 
     def stage(what: str, busy: int) -> None:
         said.stage(what, busy)
@@ -159,6 +186,9 @@ def _run(space: SearchSpace, tracker: MlflowTracker | None, progress: Progress, 
             files = [*study.files, *schedule_paths(schedules, study.directory)]
             # What an earlier space of the same name left would pass for this one's.
             replace_derived(study.directory, files)
+            if remote is not None:
+                stage("storing the report", 0)
+                remote.publish()
             if tracker:
                 stage("tracking", 0)
                 tracker.store(artefacts(study, schedules))

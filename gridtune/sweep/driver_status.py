@@ -25,7 +25,16 @@ from gridtune.core.cells import CellResult
 from gridtune.redaction import without_secrets
 from gridtune.sweep.observing import SweepPlan, SweepResult
 
-__all__ = ["STATUS_FILE", "DriverStatus", "LockOwner", "StatusFile", "cells_since", "lock_owner"]
+__all__ = [
+    "STATUS_FILE",
+    "DriverStatus",
+    "LockOwner",
+    "StatusFile",
+    "cells_since",
+    "lock_owner",
+    "process_clock",
+    "process_exists",
+]
 
 STATUS_FILE = "status.json"
 _JOURNAL, _LOCK = "journal.jsonl", "journal.lock"
@@ -95,8 +104,8 @@ class DriverStatus:
     @property
     def alive(self) -> bool:
         """Whether the driver is a process of this host that still runs."""
-        here = self.host == socket.gethostname() and _exists(self.process)
-        return here and _clock(self.process) == self.clock
+        here = self.host == socket.gethostname() and process_exists(self.process)
+        return here and process_clock(self.process) == self.clock
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -142,7 +151,7 @@ class StatusFile:
             "name": plan.space.name,
             "process": os.getpid(),
             "host": socket.gethostname(),
-            "clock": _clock(os.getpid()),
+            "clock": process_clock(os.getpid()),
             "began": self._began,
             "total": plan.total,
             "at_most": plan.at_most,
@@ -248,7 +257,8 @@ def lock_owner(folder: Path) -> LockOwner | None:
         return LockOwner(process, host, alive=False if host == socket.gethostname() else None)
 
 
-def _exists(process: int) -> bool:
+def process_exists(process: int) -> bool:
+    """Return whether this host has a process of that number."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -258,7 +268,7 @@ def _exists(process: int) -> bool:
     return True
 
 
-def _clock(process: int) -> int | None:
+def process_clock(process: int) -> int | None:
     """Return when a process was started, in clock ticks since the machine was; None without /proc."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -16,7 +16,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import IO, Any, Self
@@ -136,6 +136,8 @@ class Journal:
         The file; made with its folder if it is missing. A lock file is beside it.
     on_full
         Is called with a sentence when the disk is full; writing waits until there is room.
+    mirror
+        Takes each piece of whole lines once it is in the file; they count as written when it returns.
 
     Raises
     ------
@@ -143,8 +145,10 @@ class Journal:
         If another live process has it open. A dead one's lock is gone with it.
     """
 
-    def __init__(self, path: Path, on_full: OnFull | None = None) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, on_full: OnFull | None = None, mirror: Callable[[bytes], None] | None = None
+    ) -> None:
+        self.path, self._mirror = path, mirror
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_suffix(".lock"))
         try:
@@ -186,7 +190,10 @@ class Journal:
 
     def _write(self, lines: Iterable[bytes]) -> None:
         # One write to the operating system for all of them: what it has taken survives our death.
-        self._file.append(b"".join(lines))
+        content = b"".join(lines)
+        self._file.append(content)
+        if self._mirror is not None and content:
+            self._mirror(content)
 
     def _sync(self) -> None:
         self._file.sync()

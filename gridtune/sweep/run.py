@@ -7,7 +7,7 @@ import math
 import random
 import time
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,7 @@ def run_space(
     shuffle: int | None = None,
     executor: Executor | None = None,
     shard: Shard | None = None,
+    mirror: Callable[[bytes], None] | None = None,
 ) -> SweepResult:
     """Run what is left to run of a search space; write `results.parquet`.
 
@@ -102,6 +103,8 @@ def run_space(
         it.
     shard
         Run only this part of the cells, by default in a folder of its own: `results/NAME/shards/3-of-16`.
+    mirror
+        Takes what is appended to the journal; see `Journal`.
 
     Returns
     -------
@@ -142,7 +145,7 @@ def run_space(
         if runner.executor == "ray" and not (folder / JOURNAL_NAME).exists():
             # It starts while the traces are read; a sweep that goes on may have nothing left to run.
             runner.start_ray()
-        return _run(checked, system, code, runner, observers, retry_failed, shuffle, began, shard)
+        return _run(checked, system, code, runner, observers, retry_failed, shuffle, began, shard, mirror)
 
 
 def _run(
@@ -155,6 +158,7 @@ def _run(
     shuffle: int | None,
     began: float,
     shard: Shard | None,
+    mirror: Callable[[bytes], None] | None,
 ) -> SweepResult:
     runner.stage("reading traces", 0)
     folder = runner.folder
@@ -170,7 +174,7 @@ def _run(
         warnings.warn(message, GridtuneWarning, stacklevel=2)
         runner.stage(message, 0)
 
-    with Journal(folder / JOURNAL_NAME, on_full) as journal:
+    with Journal(folder / JOURNAL_NAME, on_full, mirror) as journal:
         renaming = Renaming(system)
         stored = {cell_id: renaming.result(result) for cell_id, result in journal.results.items()}
         finished = {

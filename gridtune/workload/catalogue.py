@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 from gridtune.errors import TraceError
+from gridtune.storage import Storage, as_local, is_url
 from gridtune.workload.shipped import shipped_folder
 
 __all__ = [
@@ -226,8 +229,9 @@ def file_checksum(path: Path) -> str:
 def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     """Return the file (or folder) that a name or path stands for.
 
-    Tried in this order: the path itself; the path in `base`; in the bundled `traces/`; in
-    `$GRIDTUNE_TRACE_DIR`; in the cache of downloaded logs; the name of a bundled trace; the name (or file
+    A URL (`s3://bucket/log.swf.gz`) is downloaded into the cache, again if its size or time has changed.
+    Otherwise these are tried in this order: the path itself; the path in `base`; in the bundled `traces/`;
+    in `$GRIDTUNE_TRACE_DIR`; in the cache of downloaded logs; the name of a bundled trace; the name (or file
     name) of a catalogued log in `$GRIDTUNE_TRACE_DIR` with its subfolders, or in the cache; the name of any
     other file in a subfolder of `$GRIDTUNE_TRACE_DIR`.
 
@@ -243,6 +247,8 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
     TraceError
         If there is no such file, if there are several, or if a catalogued log is not as published.
     """
+    if isinstance(reference, str) and is_url(reference):
+        return as_local(reference) or _cached(reference)
     try:
         path = Path(reference).expanduser()
     except RuntimeError:
@@ -282,6 +288,26 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
         + (" --mirror FOLDER (it has no public address)" if entry.url is None else "")
         + f", or set GRIDTUNE_TRACE_DIR to a folder that holds {entry.file_name}",
     )
+
+
+def _cached(url: str) -> Path:
+    """Return the copy of a file at a URL, downloaded if there is none or it is not that file any more."""
+    storage = Storage(url)
+    facts = storage.facts()
+    if facts is None:
+        raise TraceError(f"no file is at {url}", hint="a folder of logs is read from a tar archive of it")
+    folder = cache_folder() / "urls" / hashlib.sha256(storage.url.encode()).hexdigest()[:16]
+    path, about = folder / PurePosixPath(urlsplit(storage.url).path).name, folder / "about.json"
+    written = json.dumps({"url": storage.url, **asdict(facts)})
+    if path.is_file() and about.is_file() and about.read_text(encoding="utf-8") == written:
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{path.name}.{os.getpid()}"
+    draft.write_bytes(storage.read())
+    about.unlink(missing_ok=True)
+    draft.replace(path)
+    about.write_text(written, encoding="utf-8")
+    return path
 
 
 def _copies(entry: CatalogueEntry) -> Iterator[Path]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gridtune.arguments import require, require_path
 from gridtune.errors import GridtuneWarning, WorkloadError
+from gridtune.storage import is_url
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.formats import DEFAULT_MAX_BYTES, Format, find_format, format_names, get_format
 from gridtune.workload.formats.archive import is_archive, logs_in_archive, logs_in_folder, natural_order
@@ -35,8 +36,8 @@ def read_workload(
     Parameters
     ----------
     path
-        The file; `.gz` and `.xz` are decompressed while reading. Or the name of a bundled log, or of one that
-        has been fetched (`gridtune traces list`).
+        The file or its URL (`s3://…`); `.gz` and `.xz` are decompressed while reading. Or the name of a
+        bundled log, or of one that has been fetched (`gridtune traces list`).
     format
         The name of the format (see `format_names`); by default, the file's suffix decides.
     max_bytes
@@ -60,7 +61,7 @@ def read_workload(
     """
     require_path(path, "path", error=WorkloadError)
     file = Path(path)
-    if not file.suffix and not file.exists():
+    if is_url(str(path)) or (not file.suffix and not file.exists()):
         file = resolve_trace(str(path))
     if is_archive(file):
         raise WorkloadError("is an archive of logs", path=file, hint="read_workloads reads it")
@@ -83,7 +84,7 @@ def read_workloads(
     folder that all logs share. Parameters are those of `read_workload`; a single log gives a list of one.
     `by_format` holds options for files of some formats only, by the format's name.
     """
-    place = Path(path)
+    place = resolve_trace(str(path)) if is_url(str(path)) else Path(path)
     rules = (clean,) if isinstance(clean, str) else tuple(clean)
     read: list[tuple[str, Workload]] = []
 

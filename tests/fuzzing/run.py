@@ -173,7 +173,11 @@ def _child(reader: Reader, seed: int, most: int, at: mmap.mmap, writing: int) ->
     while done < most and time.monotonic() - began < _TURN:
         at[:8] = struct.pack("q", seed + done)
         signal.setitimer(signal.ITIMER_PROF, _MOST_SECONDS)
-        outcome = try_input(reader, seed + done)
+        try:
+            outcome = try_input(reader, seed + done)
+        except HangError as late:
+            # The time ran out while the outcome was made.
+            outcome = Finding(reader.name, seed + done, f"HangError at run.py:0: {late}", "")
         signal.setitimer(signal.ITIMER_PROF, 0)
         done += 1
         if isinstance(outcome, Finding):

@@ -17,7 +17,7 @@ Header = Mapping[str, tuple[str, ...]]
 
 _KEY = re.compile(r"\s{0,3}([A-Za-z][\w ./()#-]{0,39}?)\s*:(?:\s+|$)(.*)", re.ASCII | re.DOTALL)
 _CONTINUED = re.compile(r"\s{4,}\S")
-_NUMBERED = re.compile(r"(\d+)\s+(\S.*)")
+_NUMBERED = re.compile(r"(\d{1,18})\s+(\S.*)")
 #: The key of comment lines that have none.
 _FREE = "Comment"
 

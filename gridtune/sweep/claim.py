@@ -1,0 +1,145 @@
+"""The claim on results at a URL: one driver at a time writes them, on whatever host.
+
+Storage such as S3 has no locks. So each driver writes a file of its own and looks, after that, whether there
+are others. Of two drivers at least one sees the other, since a listing has every file that was written before
+it, and whoever sees a living one gives way. A driver lives while its file changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from gridtune.errors import StorageError, SweepError
+from gridtune.storage import Storage
+from gridtune.sweep.driver_status import process_clock, process_exists
+
+__all__ = ["Claim"]
+
+_FOLDER = "drivers"
+#: Seconds between two signs of life; after how many of silence a driver counts as dead; between two looks.
+_BEAT_SECONDS, _SILENCE_SECONDS, _LOOK_SECONDS = 10.0, 60.0, 2.0
+
+
+class Claim:
+    """A driver's claim; it is given up by `close`, or when the process has ended for a minute.
+
+    Parameters
+    ----------
+    storage
+        Where the results are.
+    say
+        Is called with a sentence while a driver that may have died is waited for.
+
+    Raises
+    ------
+    SweepError
+        If another driver lives.
+    StorageError
+        If the storage cannot be read or written.
+
+    Attributes
+    ----------
+    lost
+        Whether the claim is gone: this process was silent for so long that another took over.
+    """
+
+    def __init__(self, storage: Storage, say: Callable[[str], None]) -> None:
+        self.lost = False
+        self._storage, self._name, self._beats = storage, f"{uuid.uuid4().hex}.json", 0
+        self._over = threading.Event()
+        try:
+            self._outlive_others(say)
+        except BaseException:
+            self._storage.delete(f"{_FOLDER}/{self._name}")
+            raise
+        self._thread = threading.Thread(target=self._live, name="claim", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give the claim up."""
+        if not self._over.is_set():
+            self._over.set()
+            self._thread.join()
+            self._storage.delete(f"{_FOLDER}/{self._name}")
+
+    def _beat(self) -> None:
+        self._beats += 1
+        sign = {"process": os.getpid(), "host": socket.gethostname(), "clock": process_clock(os.getpid())}
+        content = json.dumps({**sign, "beats": self._beats})
+        self._storage.write(f"{_FOLDER}/{self._name}", content.encode())
+
+    def _live(self) -> None:
+        while not self._over.wait(_BEAT_SECONDS):
+            try:
+                if self._storage.facts(f"{_FOLDER}/{self._name}") is None:
+                    self.lost = True
+                    return
+                self._beat()
+            except StorageError:
+                # It is away for all; who waits for us waits for it, too.
+                continue
+
+    def _outlive_others(self, say: Callable[[str], None]) -> None:
+        """Wait until no other driver lives, or raise if one does."""
+        first: dict[str, bytes] = {}
+        while True:
+            self._beat()
+            there = self._storage.files(_FOLDER)
+            now = there[self._name].written
+            waiting = ""
+            for name in there.keys() - {self._name}:
+                try:
+                    content = self._storage.read(f"{_FOLDER}/{name}")
+                except StorageError:
+                    # It has just been given up.
+                    continue
+                sign = _sign(content)
+                silence = (now - there[name].written) / 1e9
+                if silence > _SILENCE_SECONDS or _is_dead(sign):
+                    self._storage.delete(f"{_FOLDER}/{name}")
+                elif _is_here(sign) or content != first.setdefault(name, content):
+                    raise self._refusal(sign)
+                else:
+                    waiting = (
+                        f"waiting for {_shown(sign)} to give a sign: silent for {max(0.0, silence):.0f} s"
+                    )
+            if not waiting:
+                return
+            say(waiting)
+            time.sleep(_LOOK_SECONDS)
+
+    def _refusal(self, sign: dict[str, Any]) -> SweepError:
+        return SweepError(
+            f"{_shown(sign)} is writing these results: {self._storage}",
+            hint="wait for it to end, end it, or give this sweep another --out",
+        )
+
+
+def _sign(content: bytes) -> dict[str, Any]:
+    try:
+        sign = json.loads(content)
+    except (ValueError, RecursionError):
+        sign = None
+    return sign if isinstance(sign, dict) else {}
+
+
+def _shown(sign: dict[str, Any]) -> str:
+    return f"process {sign.get('process')} on {sign.get('host')}"
+
+
+def _is_here(sign: dict[str, Any]) -> bool:
+    return sign.get("host") == socket.gethostname() and isinstance(sign.get("process"), int)
+
+
+def _is_dead(sign: dict[str, Any]) -> bool:
+    """Return whether a driver was a process of this host that has ended."""
+    if not _is_here(sign):
+        return False
+    return not process_exists(sign["process"]) or process_clock(sign["process"]) != sign.get("clock")

@@ -1,0 +1,231 @@
+"""Sweeps whose results lie at a URL: nothing stored is lost, and one driver writes at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import gridtune as gt
+from gridtune.cli.main import main
+from gridtune.errors import StorageError, SweepError
+from gridtune.storage import Storage
+from gridtune.sweep import claim as claims
+from gridtune.sweep import read_journal
+from gridtune.sweep.claim import Claim
+from gridtune.sweep.remote import RemoteResults
+from gridtune.workload.catalogue import cache_folder
+from tests.cli.folders import quickstart
+from tests.sweep.spaces import content
+
+pytestmark = pytest.mark.integration
+
+SPACE = quickstart(dimensions={"order": ["fcfs", "sjf", "saf"]}, replicates={"windows": 2})
+CELLS = 6
+
+
+def _say(message: str) -> None:
+    raise AssertionError(message)
+
+
+def _forget_here() -> None:
+    """Take the working copies away: another machine has none."""
+    shutil.rmtree(cache_folder().parent / "results")
+
+
+def _sweep(url: str, **changes: object) -> gt.Study:
+    options = {"executor": "inline", "tracking": False, "output": "quiet"}
+    return gt.run_sweep(SPACE, directory=url, **{**options, **changes})  # type: ignore[arg-type]
+
+
+def test_another_machine_goes_on(bucket: str, storage: Storage, tmp_path: Path) -> None:
+    usual = gt.run_sweep(SPACE, directory=tmp_path, executor="inline", tracking=False, output="quiet")
+    study = _sweep(bucket)
+    assert study.sweep is not None
+    assert study.sweep.ran == CELLS
+    assert storage.files("drivers") == {}
+    # All of the report is there, and the same table.
+    there = set(json.loads(storage.read("files.json")))
+    here = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    left_out = {"journal.jsonl", "journal.lock", "finished.json"}
+    assert there - left_out == here - left_out
+    (tmp_path / "theirs.parquet").write_bytes(storage.read("results.parquet"))
+    assert usual.sweep is not None
+    assert content(pq.read_table(tmp_path / "theirs.parquet")) == content(usual.sweep.table)
+    _forget_here()
+    again = _sweep(bucket)
+    assert again.sweep is not None
+    assert again.sweep.ran == 0
+    assert content(again.sweep.table) == content(usual.sweep.table)
+
+
+DRIVER = """
+import os, signal, sys
+import gridtune as gt
+from gridtune.sweep.remote import RemoteResults
+stored, most = RemoteResults.append, int(sys.argv[2])
+def append(self, content):
+    stored(self, content)
+    with open(sys.argv[3], "ab") as file:
+        file.write(content)
+    if os.path.getsize(sys.argv[3]) and open(sys.argv[3], "rb").read().count(b"cell_id") >= most:
+        os.kill(os.getpid(), signal.SIGKILL)
+RemoteResults.append = append
+gt.run_sweep({space!r}, directory=sys.argv[1], executor="inline", tracking=False, output="quiet")
+"""
+
+
+def test_a_kill_loses_nothing_that_was_stored(bucket: str, storage: Storage, tmp_path: Path) -> None:
+    acknowledged = tmp_path / "acknowledged.jsonl"
+    script = DRIVER.replace("{space!r}", repr(SPACE))
+    done = subprocess.run([sys.executable, "-c", script, bucket, "3", acknowledged], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(storage.files("drivers")) == 1
+    before = read_journal(acknowledged)
+    assert before
+    _forget_here()
+    with RemoteResults(bucket, _say) as remote:
+        assert read_journal(remote.folder / "journal.jsonl").keys() == before.keys()
+    _forget_here()
+    study = _sweep(bucket)
+    assert study.sweep is not None
+    assert study.sweep.ran == CELLS - len(before)
+    assert study.complete
+
+
+def test_lines_that_were_not_stored_yet_are_stored_at_the_next_start(bucket: str, storage: Storage) -> None:
+    with RemoteResults(bucket, _say) as remote:
+        journal = remote.folder / "journal.jsonl"
+        remote.append(b"one\n")
+    journal.write_bytes(b"one\ntwo\nthr")
+    with RemoteResults(bucket, _say):
+        assert journal.read_bytes() == b"one\ntwo\n"
+    assert [storage.read(f"journal/{name}") for name in storage.files("journal")] == [b"one\n", b"two\n"]
+    # Another machine has gone on meanwhile, without what this one had not stored.
+    *_, last = storage.files("journal")
+    storage.delete(f"journal/{last}")
+    _forget_here()
+    with RemoteResults(bucket, _say) as remote:
+        remote.append(b"three\n")
+    journal.write_bytes(b"one\ntwo\n")
+    with RemoteResults(bucket, _say):
+        assert journal.read_bytes() == b"one\nthree\ntwo\n"
+    assert (
+        b"".join(storage.read(f"journal/{name}") for name in storage.files("journal")) == journal.read_bytes()
+    )
+
+
+def test_an_altered_segment_is_named(bucket: str, storage: Storage) -> None:
+    with RemoteResults(bucket, _say) as remote:
+        remote.append(b"one\n")
+    (name,) = storage.files("journal")
+    storage.write(f"journal/{name}", b"two\n")
+    with pytest.raises(SweepError, match=f"{name} has been altered"):
+        RemoteResults(bucket, _say)
+    assert storage.files("drivers") == {}
+
+
+def test_a_second_driver_is_refused(bucket: str, storage: Storage) -> None:
+    with RemoteResults(bucket, _say):
+        with pytest.raises(SweepError, match=f"process {os.getpid()} on .* is writing these results: s3://"):
+            RemoteResults(bucket, _say)
+        assert len(storage.files("drivers")) == 1
+    with RemoteResults(bucket, _say):
+        pass
+
+
+def test_a_driver_of_another_host_that_gives_signs_is_refused(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = {"process": 1, "host": "elsewhere", "clock": 1, "beats": 1}
+    storage.write("drivers/other.json", json.dumps(sign).encode())
+    said = []
+
+    def other_beats(seconds: float) -> None:
+        storage.write("drivers/other.json", json.dumps({**sign, "beats": 2}).encode())
+
+    monkeypatch.setattr(claims.time, "sleep", other_beats)
+    with pytest.raises(SweepError, match="process 1 on elsewhere is writing"):
+        Claim(storage, said.append)
+    assert "waiting for process 1 on elsewhere to give a sign" in said[0]
+    assert list(storage.files("drivers")) == ["other.json"]
+
+
+def test_a_driver_of_another_host_that_was_silent_for_long_is_followed(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.write("drivers/other.json", b'{"process": 1, "host": "elsewhere"}')
+    monkeypatch.setattr(claims, "_SILENCE_SECONDS", -1.0)
+    claim = Claim(storage, _say)
+    assert len(storage.files("drivers")) == 1
+    claim.close()
+    assert storage.files("drivers") == {}
+
+
+def test_who_was_taken_for_dead_writes_nothing_more(
+    bucket: str, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "_BEAT_SECONDS", 0.01)
+    with RemoteResults(bucket, _say) as remote:
+        (name,) = storage.files("drivers")
+        while not remote._claim.lost:
+            storage.delete(f"drivers/{name}")
+        with pytest.raises(SweepError, match="another driver has taken over"):
+            remote.append(b"line\n")
+    assert storage.files("journal") == {}
+
+
+def test_a_storage_that_is_away_is_waited_for(
+    bucket: str, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    whole = Storage.write
+
+    def away(self: Storage, name: str, content: bytes) -> None:
+        if name.startswith("journal/") and len(tries) < 3:
+            tries.append(name)
+            raise StorageError("cannot write: it is away")
+        whole(self, name, content)
+
+    tries: list[str] = []
+    with RemoteResults(bucket, said.append) as remote:
+        monkeypatch.setattr(Storage, "write", away)
+        monkeypatch.setattr("gridtune.sweep.remote._RETRY_SECONDS", 0.0)
+        remote.append(b"line\n")
+    assert len(tries) == 3
+    assert said == ["cannot write: it is away: waiting; the sweep goes on when it answers, nothing is lost"]
+    assert len(storage.files("journal")) == 1
+
+
+def test_a_bucket_that_is_not_there_ends_it_before_anything_runs(bucket: str) -> None:
+    with pytest.raises(StorageError, match=r"cannot (write|list|read) s3://nowhere/run"):
+        _sweep("s3://nowhere/run")
+
+
+def test_the_command_stores_and_says_where(
+    bucket: str,
+    storage: Storage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(json.dumps(SPACE))
+    command = ["sweep", "small.yaml", "--no-tracking", "--executor", "inline", "--out", bucket]
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    assert end.value.code == 0
+    assert f"stored at {bucket}" in capsys.readouterr().out
+    assert storage.facts("results.parquet") is not None
+    for option in (["--dry-run"], ["--shard", "1/2"]):
+        with pytest.raises(SystemExit) as end:
+            main([*command, *option])
+        assert end.value.code == 2
+    assert not (tmp_path / "s3:").exists()
