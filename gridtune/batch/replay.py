@@ -186,8 +186,7 @@ def _start_times(
         fill_ranks = None if fill is None else static_ranks(fill, submit, walltime, width, facts)
         start = ranked_schedule(*jobs, ranks, fill_ranks, machine, _flags(rule))
     else:
-        scores = compile_score(queue), None if fill is None else compile_score(fill)
-        start = scored_schedule(*jobs, facts, *scores, machine, _flags(rule), half_life)
+        start = scored_schedule(*jobs, facts, queue, fill, machine, _flags(rule), half_life)
     start += origin
     return start
 

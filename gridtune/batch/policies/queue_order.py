@@ -164,7 +164,7 @@ def fields_read(order: QueueOrder) -> frozenset[str]:
     """Return the fields of a job that an order names in its source; none for one without source."""
     if isinstance(order.score, Expression):
         return order.score.names & {*JobView._fields}
-    tree, _ = _source_tree(order.score)
+    tree, _ = source_tree(order.score)
     named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} if tree else set()
     return frozenset(named & {*JobView._fields})
 
@@ -215,7 +215,7 @@ def _check_fields(function: Callable[..., float]) -> None:
 
     Without the source, this is left to the compiler, whose message is about types and its own files.
     """
-    tree, first_line = _source_tree(function)
+    tree, first_line = source_tree(function)
     job = next(iter(inspect.signature(function).parameters), None)
     for node in () if tree is None else ast.walk(tree):
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
@@ -230,7 +230,7 @@ def _check_fields(function: Callable[..., float]) -> None:
         )
 
 
-def _source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
+def source_tree(function: Callable[..., Any]) -> tuple[ast.AST | None, int]:
     """Return a function's parsed source, or None without source, and the line of the file it begins on."""
     try:
         lines, first_line = inspect.getsourcelines(function)
@@ -245,7 +245,7 @@ def _is_static(function: Callable[..., float]) -> bool:
     It does if every use of the job in its source is `job.FIELD` with an unchanging field. Without source, or
     if the job is passed on, the order counts as changing, which is only slower.
     """
-    tree, _ = _source_tree(function)
+    tree, _ = source_tree(function)
     if tree is None:
         return False
     job = next(iter(inspect.signature(function).parameters))

@@ -10,7 +10,17 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
 
-__all__ = ["Facts", "ScoreInputs", "Usage", "bare_inputs", "charge", "note_end", "score_inputs", "score_job"]
+__all__ = [
+    "Facts",
+    "ScoreInputs",
+    "Usage",
+    "bare_inputs",
+    "charge",
+    "note_end",
+    "score_inputs",
+    "score_job",
+    "used",
+]
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -95,7 +105,7 @@ def bare_inputs(inputs):
 
 
 @kernel()
-def _used(usage, account, now, half_life):
+def used(usage, account, now, half_life):
     """Return an account's use until now; with a half-life, older use counts less."""
     seconds = now - usage.since[account]
     if half_life <= 0.0:
@@ -108,7 +118,7 @@ def _used(usage, account, now, half_life):
 @kernel()
 def _charge(usage, job, width, now, half_life):
     account = usage.account[job]
-    usage.used[account] = _used(usage, account, now, half_life)
+    usage.used[account] = used(usage, account, now, half_life)
     usage.since[account] = now
     usage.rate[account] += width
 
@@ -145,7 +155,7 @@ def score_job(score, inputs, job, now):
     return score.function(
         inputs.submit[job], inputs.walltime[job], inputs.processors[job], facts.user[job], facts.group[job],
         facts.queue[job], facts.partition[job], now - inputs.submit[job], now,
-        _used(users, users.account[job], now, inputs.half_life),
-        _used(groups, groups.account[job], now, inputs.half_life), facts.lot[job],
+        used(users, users.account[job], now, inputs.half_life),
+        used(groups, groups.account[job], now, inputs.half_life), facts.lot[job],
         _prediction(inputs, job), score.program,
     )  # fmt: skip

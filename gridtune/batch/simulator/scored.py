@@ -1,16 +1,17 @@
-"""The batch kernel for orders that change while jobs wait: WFP3, fair share, most users' own.
+"""The batch kernel for orders that change while jobs wait: WFP3, fair share, users' own.
 
-Such an order cannot be indexed: whenever a pass may start a job, all waiting jobs are scored again, in
-compiled code. The rules are those of `ranked`, and on static orders both kernels agree to the second.
+The waiting jobs are in a tournament (`tournament`), which keeps the result of a comparison for as long as it
+is sure to hold. The rules are those of `ranked`, and on static orders both kernels agree to the second.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.batch.policies import QueueOrder
 from gridtune.batch.simulator.accounts import (
     Facts,
     ScoreInputs,
@@ -18,8 +19,9 @@ from gridtune.batch.simulator.accounts import (
     charge,
     note_end,
     score_inputs,
-    score_job,
 )
+from gridtune.batch.simulator.classes import Classes, bare_classes
+from gridtune.batch.simulator.grouping import group_jobs
 from gridtune.batch.simulator.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.running import (
     Running,
@@ -27,161 +29,193 @@ from gridtune.batch.simulator.running import (
     bare_running,
     drop_request,
     empty_running,
+    overstayed,
     pop_ended,
     reservation,
 )
+from gridtune.batch.simulator.scores import compile_score
+from gridtune.batch.simulator.shapes import (
+    Shapes,
+    add_shape,
+    bare_shapes,
+    can_start,
+    drop_shape,
+    something_fits,
+)
+from gridtune.batch.simulator.tournament import (
+    Tournament,
+    best_fit,
+    foremost,
+    make_tournament,
+    refresh,
+    replay_account,
+    replay_class,
+    within_bounds,
+)
+from gridtune.batch.simulator.waiting import NEVER
 from gridtune.core.compiled import bare, kernel
 
 __all__ = ["scored_schedule"]
 
-#: As in `ranked`, but `HEAD` is a job, not a rank.
-FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, MEMORY = range(9)
-
-NEVER = np.int64(2**62)
+#: As in `ranked`, but `HEAD` is a job, not a rank; and whether a score has been out of its bounds.
+FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, ASTRAY, MEMORY = range(10)
 
 Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Float64s = npt.NDArray[np.float64]
 
 
 class Replay(NamedTuple):
-    """The data of a run, as bare columns.
-
-    `queue[:memory[WAITING]]` are the waiting jobs in no particular order, `key` and `fill_key` their
-    scores in the queue's and in the backfilling's order, valid within one pass.
-    """
+    """The data of a run, as bare columns. `fill` is the same tournament as `queue` where `shared`."""
 
     jobs: int
     flags: int
     shared: bool
-    submit: Int64s
     run: Int64s
-    walltime: Int64s
-    processors: Int64s
     inputs: ScoreInputs
     start: Int64s
-    queue: Int32s
-    key: Float64s
-    fill_key: Float64s
+    classes: Classes
+    shapes: Shapes
+    queue: Tournament
+    fill: Tournament
     running: Running
     memory: Int64s
 
 
 @kernel()
-def _launch(replay, place, now):
-    """Start the waiting job at a place of the queue; the last one takes its place."""
-    memory, job = replay.memory, replay.queue[place]
-    memory[WAITING] -= 1
-    last = memory[WAITING]
-    replay.queue[place] = replay.queue[last]
-    replay.key[place] = replay.key[last]
-    replay.fill_key[place] = replay.fill_key[last]
-    width = replay.processors[job]
+def _front_changes(replay, place, now):
+    replay_class(replay.queue, place, now)
+    if not replay.shared:
+        replay_class(replay.fill, place, now)
+
+
+@kernel()
+def _charge(replay, job, width, now):
+    charge(replay.inputs, job, width, now)
+    replay_account(replay.queue, job, now)
+    if not replay.shared:
+        replay_account(replay.fill, job, now)
+
+
+@kernel()
+def _enqueue(replay, job, now):
+    classes = replay.classes
+    place = classes.of[job]
+    replay.memory[WAITING] += 1
+    add_shape(replay.shapes, classes.shape[place])
+    if classes.front[place] >= 0:
+        classes.behind[classes.last[place]] = job
+        classes.last[place] = job
+        return
+    classes.front[place] = classes.last[place] = job
+    _front_changes(replay, place, now)
+
+
+@kernel()
+def _launch(replay, job, now):
+    """Start a job, which waits no more."""
+    memory, width = replay.memory, replay.inputs.processors[job]
     replay.start[job] = now
     memory[FREE] -= width
     memory[TURN] += 1
-    requested_end = now + replay.walltime[job]
+    requested_end = now + replay.inputs.walltime[job]
     add_running(replay.running, now + replay.run[job], memory[TURN], requested_end, job, width)
-    charge(replay.inputs, job, width, now)
+    _charge(replay, job, width, now)
 
 
 @kernel()
-def _foremost(replay):
-    """Return the place of the queue's head: the smallest key, ties by submission."""
-    best = 0
-    for place in range(1, replay.memory[WAITING]):
-        key, least = replay.key[place], replay.key[best]
-        if key < least or (key == least and replay.queue[place] < replay.queue[best]):
-            best = place
-    return best
+def _start(replay, job, now):
+    """Start the front job of a class."""
+    classes = replay.classes
+    place = classes.of[job]
+    if not (within_bounds(replay.queue, job, now) and within_bounds(replay.fill, job, now)):
+        replay.memory[ASTRAY] = 1
+    replay.memory[WAITING] -= 1
+    drop_shape(replay.shapes, classes.shape[place])
+    classes.front[place] = classes.behind[job]
+    _front_changes(replay, place, now)
+    _launch(replay, job, now)
 
 
 @kernel()
-def _fitting(replay, window):
-    """Return the place of the first job, in backfilling order, that may be backfilled, or -1."""
-    memory, best = replay.memory, -1
-    for place in range(memory[WAITING]):
-        job = replay.queue[place]
-        width = replay.processors[job]
-        if width > memory[FREE] or (width > memory[SPARE] and replay.walltime[job] > window):
-            continue
-        key = replay.fill_key[place]
-        if (
-            best < 0
-            or key < replay.fill_key[best]
-            or (key == replay.fill_key[best] and job < replay.queue[best])
-        ):
-            best = place
-    return best
+def _pass(replay, newest, now):
+    """One scheduling pass: start the queue's head while it fits, then backfill behind it.
 
-
-@kernel()
-def _rank_waiting(replay, score, fill_score, now):
-    for place in range(replay.memory[WAITING]):
-        job = replay.queue[place]
-        key = score_job(score, replay.inputs, job, now)
-        replay.key[place] = key
-        replay.fill_key[place] = key if replay.shared else score_job(fill_score, replay.inputs, job, now)
-
-
-@kernel()
-def _something_fits(replay):
-    for place in range(replay.memory[WAITING]):
-        if replay.processors[replay.queue[place]] <= replay.memory[FREE]:
-            return True
-    return False
-
-
-@kernel()
-def _pass(replay, score, fill_score, now):
-    """One scheduling pass: start the queue's head while it fits, then backfill behind it."""
-    memory, flags = replay.memory, replay.flags
+    If nothing but the arrival of a job has happened since the last pass, `newest` is that job, else -1: while
+    the head's reservation holds, no other job can be backfilled.
+    """
+    memory, flags, width = replay.memory, replay.flags, replay.inputs.processors
     frozen = flags & FROZEN != 0
-    if memory[WAITING] == 0 or (not frozen and not _something_fits(replay)):
+    if memory[WAITING] == 0 or (not frozen and not something_fits(replay.shapes, memory[FREE])):
         return
-    _rank_waiting(replay, score, fill_score, now)
-    head = -1
-    while memory[WAITING] > 0:
-        place = _foremost(replay)
-        head = replay.queue[place]
-        if replay.processors[head] > memory[FREE]:
-            break
-        _launch(replay, place, now)
-    if memory[WAITING] == 0 or not flags & BACKFILL:
+    refresh(replay.queue, now)
+    head = foremost(replay.queue)
+    while head >= 0 and width[head] <= memory[FREE]:
+        _start(replay, head, now)
+        newest = -1
+        if not frozen:  # the job just started may use processors that the reservation counts on
+            memory[HEAD] = -1
+        head = foremost(replay.queue)
+    if head < 0 or not flags & BACKFILL:
         return
-    if not frozen or head != memory[HEAD]:
-        shadow, spare = reservation(replay.running, now, memory[FREE], replay.processors[head])
+    if not frozen and not something_fits(replay.shapes, memory[FREE]):
+        return
+    if head != memory[HEAD] or (not frozen and overstayed(replay.running, now)):
+        shadow, spare = reservation(replay.running, now, memory[FREE], width[head])
         memory[HEAD], memory[SHADOW] = head, shadow
         memory[SPARE] = spare if flags & EXTRA else 0
-    window = memory[SHADOW] - now - (1 if flags & STRICT else 0)
-    place = _fitting(replay, window)
-    while place >= 0:
-        job = replay.queue[place]
-        if replay.walltime[job] > window:
-            memory[SPARE] -= replay.processors[job]
-        _launch(replay, place, now)
-        place = _fitting(replay, window)
+    elif newest >= 0:
+        _backfill_newest(replay, newest, now)
+        return
+    _backfill(replay, now)
+
+
+@kernel()
+def _window(replay, now):
+    return replay.memory[SHADOW] - now - (1 if replay.flags & STRICT else 0)
+
+
+@kernel()
+def _backfill_newest(replay, job, now):
+    memory, width, window = replay.memory, replay.inputs.processors[job], _window(replay, now)
+    short = replay.inputs.walltime[job] <= window
+    if width <= memory[FREE] and (short or width <= memory[SPARE]):
+        if not short:
+            memory[SPARE] -= width
+        _start(replay, job, now)
+
+
+@kernel()
+def _backfill(replay, now):
+    memory, window = replay.memory, _window(replay, now)
+    if not can_start(replay.shapes, memory[FREE], memory[SPARE], window):
+        return
+    if not replay.shared:
+        refresh(replay.fill, now)
+    while can_start(replay.shapes, memory[FREE], memory[SPARE], window):
+        job = best_fit(replay.fill, now, memory[FREE], memory[SPARE], window)
+        if replay.inputs.walltime[job] > window:
+            memory[SPARE] -= replay.inputs.processors[job]
+        _start(replay, job, now)
 
 
 @kernel()
 def _release(replay, job, now):
-    drop_request(replay.running, replay.start[job] + replay.walltime[job], job)
-    width = replay.processors[job]
+    drop_request(replay.running, replay.start[job] + replay.inputs.walltime[job], job)
+    width = replay.inputs.processors[job]
     replay.memory[FREE] += width
-    charge(replay.inputs, job, -width, now)
+    _charge(replay, job, -width, now)
     note_end(replay.inputs, job, replay.run[job])
 
 
 @kernel()
 def _release_expected(replay, now):
-    """Let the jobs that end now, exactly when requested, release their processors, as there."""
+    """Let the jobs that end now, exactly when requested, release their processors, as in `ranked`."""
     running, memory = replay.running, replay.memory
     if memory[RELEASED] == now or running.n[0] == 0 or running.end[0] != now:
         return
-    memory[RELEASED] = now
+    memory[RELEASED], memory[HEAD] = now, -1
     for place in range(running.n[0]):
         job = running.job[place]
-        if running.end[place] == now and replay.run[job] == replay.walltime[job]:
+        if running.end[place] == now and replay.run[job] == replay.inputs.walltime[job]:
             _release(replay, job, now)
 
 
@@ -189,6 +223,8 @@ def _release_expected(replay, now):
 def _complete(replay, now):
     """Take the completions of an instant, as `ranked._complete` does."""
     running = replay.running
+    if not replay.flags & FROZEN:
+        replay.memory[HEAD] = -1
     if not replay.flags & PASS_PER_EVENT:
         while running.n[0] > 0 and running.end[0] == now:
             _release(replay, pop_ended(running), now)
@@ -198,47 +234,62 @@ def _complete(replay, now):
         return
     _release_expected(replay, now)
     job = pop_ended(running)
-    if replay.run[job] != replay.walltime[job] or replay.start[job] == now:
+    if replay.run[job] != replay.inputs.walltime[job] or replay.start[job] == now:
         _release(replay, job, now)
 
 
 @kernel()
-def _advance(replay, score, fill_score):
-    """Run the whole log: the events of an instant as in `ranked`."""
-    submit, running, memory = replay.submit, replay.running, replay.memory
-    per_event = replay.flags & PASS_PER_EVENT != 0
-    submits_first = per_event and replay.flags & FROZEN == 0
-    while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
-        arrival = submit[memory[ARRIVED]] if memory[ARRIVED] < replay.jobs else NEVER
-        now = arrival
-        completes = running.n[0] > 0 and running.end[0] <= arrival - submits_first
-        if completes:
-            now = running.end[0]
-            _complete(replay, now)
-        elif submits_first:
-            _release_expected(replay, now)
-        if not (completes and per_event):
-            while memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
-                replay.queue[memory[WAITING]] = memory[ARRIVED]
-                memory[WAITING] += 1
-                memory[ARRIVED] += 1
-                if per_event:
-                    break
-        _pass(replay, score, fill_score, now)
+def _arrive(replay, job, now):
+    """Let one job arrive at an instant of its own."""
+    memory = replay.memory
+    if memory[WAITING] == 0 and replay.inputs.processors[job] <= memory[FREE]:
+        _launch(replay, job, now)
+        return
+    _enqueue(replay, job, now)
+    _pass(replay, job, now)
 
 
 @kernel()
-def _run(score, fill_score, run, start, inputs, slots, scratch, memory, flags, shared):
+def _advance(replay):
+    """Run the whole log: the events of an instant as in `ranked`."""
+    submit, running, memory = replay.inputs.submit, replay.running, replay.memory
+    per_event = replay.flags & PASS_PER_EVENT != 0
+    submits_first = per_event and replay.flags & FROZEN == 0
+    while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
+        following = memory[ARRIVED]
+        arrival = submit[following] if following < replay.jobs else NEVER
+        if running.n[0] > 0 and running.end[0] <= arrival - submits_first:
+            now = running.end[0]
+            _complete(replay, now)
+            if per_event or arrival != now:
+                _pass(replay, -1, now)
+                continue
+        else:
+            now = arrival
+            if submits_first:
+                _release_expected(replay, now)
+            if per_event or following + 1 == replay.jobs or submit[following + 1] != now:
+                memory[ARRIVED] += 1
+                _arrive(replay, following, now)
+                continue
+        while memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
+            _enqueue(replay, memory[ARRIVED], now)
+            memory[ARRIVED] += 1
+        _pass(replay, -1, now)
+
+
+@kernel()
+def _run(flags, run, start, inputs, classes, shapes, scores, bases, roots, columns, slots, memory):
     """Wrap the caller's arrays into bare columns and replay the log."""
-    queue, key, fill_key = scratch
-    jobs, read = inputs.submit.size, bare_inputs(inputs)
+    read, groups = bare_inputs(inputs), bare_classes(classes)
+    queue = make_tournament(memory[FREE], bases[0], roots[0], scores[0], read, groups, columns[0])
+    fill = make_tournament(memory[FREE], bases[1], roots[1], scores[1], read, groups, columns[1])
+    shared = columns[0].nodes.ctypes.data == columns[1].nodes.ctypes.data
     replay = Replay(
-        jobs, flags, shared, read.submit, bare(run), read.walltime, read.processors, read,
-        bare(start), bare(queue), bare(key), bare(fill_key),
-        bare_running(slots),
-        bare(memory),
+        inputs.submit.size, flags, shared, bare(run), read, bare(start), groups, bare_shapes(shapes), queue,
+        fill, bare_running(slots), bare(memory),
     )  # fmt: skip
-    _advance(replay, score, fill_score)
+    _advance(replay)
 
 
 def scored_schedule(
@@ -247,8 +298,8 @@ def scored_schedule(
     walltime: Int64s,
     processors: Int64s,
     facts: Facts,
-    score: Any,
-    fill_score: Any,
+    order: QueueOrder,
+    fill_order: QueueOrder | None,
     machine: int,
     flags: int,
     half_life: float,
@@ -261,18 +312,25 @@ def scored_schedule(
         As for `ranked_schedule`; submit times count from the log's first.
     facts
         The other columns that orders may read.
-    score, fill_score
-        Compiled scores of the queue's and of the backfilling's order (None: the same).
+    order, fill_order
+        The queue's and the backfilling's order (None: the same).
     half_life
         Seconds in which past use counts half for fair share; 0: use never fades.
     """
-    n = len(submit)
-    start = np.empty(n, np.int64)
-    memory = np.zeros(MEMORY, np.int64)
-    memory[[FREE, HEAD, RELEASED]] = machine, -1, -1
-    scratch = (np.empty(n, np.int32), np.empty(n), np.empty(n))
-    inputs = score_inputs(submit, walltime, processors, facts, half_life)
-    slots = empty_running(min(machine, n) + 1)
-    shared = fill_score is None
-    _run(score, score if shared else fill_score, run, start, inputs, slots, scratch, memory, flags, shared)
+    orders = [order] if fill_order is None else [order, fill_order]
+    scores = [compile_score(one) for one in orders]
+    start = np.empty(len(submit), np.int64)
+    for bounded in (True, False):
+        memory = np.zeros(MEMORY, np.int64)
+        memory[[FREE, HEAD, RELEASED]] = machine, -1, -1
+        inputs = score_inputs(submit, walltime, processors, facts, half_life)
+        classes, shapes, rules = group_jobs(orders, inputs, bounded)
+        bases, roots, columns = zip(rules[0], rules[-1], strict=True)
+        slots = empty_running(min(machine, len(submit)) + 1)
+        _run(
+            flags, run, start, inputs, classes, shapes, (scores[0], scores[-1]), bases, roots, columns, slots,
+            memory,
+        )  # fmt: skip
+        if not memory[ASTRAY]:
+            break
     return start

@@ -20,9 +20,11 @@ from gridtune.core.compiled import bare, kernel
 
 __all__ = [
     "Index",
+    "bit",
     "first",
     "index_words",
     "insert",
+    "lowest",
     "make_index",
     "next_fit",
     "remove",
@@ -61,7 +63,7 @@ class Index(NamedTuple):
 
 
 @intrinsic
-def _lowest(typing_context: Any, word: Any) -> Any:
+def lowest(typing_context: Any, word: Any) -> Any:
     """Return the position of the lowest set bit of a non-zero word."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -71,7 +73,8 @@ def _lowest(typing_context: Any, word: Any) -> Any:
 
 
 @kernel(inline="always")
-def _bit(position):
+def bit(position):
+    """Return the word in which only the bit of a position is set."""
     return np.uint64(1) << np.uint64(position & 63)
 
 
@@ -128,9 +131,9 @@ def make_index(narrowest, jobs, bits, least, tally):
 def insert(index, rank, size, walltime):
     """Add the job of a rank."""
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
-    index.bits0[block0] |= _bit(rank)
-    index.bits1[block1] |= _bit(block0)
-    index.bits2[block2] |= _bit(block1)
+    index.bits0[block0] |= bit(rank)
+    index.bits1[block1] |= bit(block0)
+    index.bits2[block2] |= bit(block1)
     index.tally[size] += 1
     cell = block0 * index.classes + size
     if index.least0[cell] <= walltime:
@@ -149,18 +152,18 @@ def remove(index, rank, size, walltime, sizes, walltimes):
     """Remove the job of a rank."""
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
     index.tally[size] -= 1
-    word = index.bits0[block0] & ~_bit(rank)
+    word = index.bits0[block0] & ~bit(rank)
     index.bits0[block0] = word
     if word == 0:
-        index.bits1[block1] &= ~_bit(block0)
+        index.bits1[block1] &= ~bit(block0)
         if index.bits1[block1] == 0:
-            index.bits2[block2] &= ~_bit(block1)
+            index.bits2[block2] &= ~bit(block1)
     cell = block0 * index.classes + size
     if index.least0[cell] < walltime:
         return
     least = NEVER
     while word != 0:
-        job = index.jobs[(block0 << 6) + _lowest(word)]
+        job = index.jobs[(block0 << 6) + lowest(word)]
         word &= word - np.uint64(1)
         if sizes[job] == size:
             least = min(least, walltimes[job])
@@ -183,7 +186,7 @@ def _least_of(below, word, block, classes, size, floor):
     """Return the least of a block's children in one class; `floor` is the least it can be."""
     least = NEVER
     while word != 0:
-        least = min(least, below[((block << 6) + _lowest(word)) * classes + size])
+        least = min(least, below[((block << 6) + lowest(word)) * classes + size])
         if least == floor:
             break
         word &= word - np.uint64(1)
@@ -196,9 +199,9 @@ def first(index):
     block2 = 0
     while index.bits2[block2] == 0:
         block2 += 1
-    block1 = (block2 << 6) + _lowest(index.bits2[block2])
-    block0 = (block1 << 6) + _lowest(index.bits1[block1])
-    return (block0 << 6) + _lowest(index.bits0[block0])
+    block1 = (block2 << 6) + lowest(index.bits2[block2])
+    block0 = (block1 << 6) + lowest(index.bits1[block1])
+    return (block0 << 6) + lowest(index.bits0[block0])
 
 
 @kernel(inline="always")
@@ -251,7 +254,7 @@ def next_fit(index, start, free, extra, window, longest, processors, walltimes):
         if word2 == 0 or not _possible(index.least2, block2, classes, longest):
             continue
         while word2 != 0:
-            block1 = (block2 << 6) + _lowest(word2)
+            block1 = (block2 << 6) + lowest(word2)
             word2 &= word2 - np.uint64(1)
             word1 = index.bits1[block1]
             if block1 == start >> 12:
@@ -259,7 +262,7 @@ def next_fit(index, start, free, extra, window, longest, processors, walltimes):
             if word1 == 0 or not _possible(index.least1, block1, classes, longest):
                 continue
             while word1 != 0:
-                block0 = (block1 << 6) + _lowest(word1)
+                block0 = (block1 << 6) + lowest(word1)
                 word1 &= word1 - np.uint64(1)
                 word0 = index.bits0[block0]
                 if block0 == start >> 6:
@@ -267,7 +270,7 @@ def next_fit(index, start, free, extra, window, longest, processors, walltimes):
                 if word0 == 0 or not _possible(index.least0, block0, classes, longest):
                     continue
                 while word0 != 0:
-                    rank = (block0 << 6) + _lowest(word0)
+                    rank = (block0 << 6) + lowest(word0)
                     word0 &= word0 - np.uint64(1)
                     job = index.jobs[rank]
                     width = processors[job]

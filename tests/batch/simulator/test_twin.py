@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import config
+from numba import config, njit
 
 import gridtune as gt
-from gridtune.batch.policies import backfilling_names, get_backfilling, get_queue_order, queue_order_names
+from gridtune.batch.policies import (
+    QueueOrder,
+    backfilling_names,
+    get_backfilling,
+    get_queue_order,
+    queue_order_names,
+)
 from tests.batch.logs import logs, make_log, reference_starts
 
 EASY = [name for name in backfilling_names() if get_backfilling(name).kind != "conservative"]
@@ -160,3 +166,78 @@ def test_expressions_equal_their_twin(backfill, fill_order, workload, kill):
     schedule = gt.simulate(workload, **settings_, fill_order=fill_order)
     twin = reference_starts(workload, **settings_, fill_order=fill_order)
     np.testing.assert_array_equal(schedule.start_time, twin)
+
+
+#: Orders of each kind: by wait, gaining or losing; with levels, powers, ties; by use; without bounds.
+KINDS = [
+    "processors - wait / 3",
+    "-wait",
+    "wait",
+    "wait * processors",
+    "-processors * (wait + walltime) ** 0.5",
+    "-(wait + 5) ** 3 / walltime",
+    "walltime - now + submit_time / 2",
+    "-wait * min(processors, 2) / 7",
+    "user_usage / 7 - wait",
+    "wait * processors - group_usage",
+    "-(user_usage + 3) ** 2",
+    "user_usage * processors",
+    "-wait * wait + 5 * walltime",
+    "-log(wait + 1) * processors",
+    "min(user_usage, group_usage)",
+]
+
+
+@pytest.mark.parametrize("order", KINDS)
+@settings(max_examples=20, deadline=None)
+@given(
+    workload=logs(jobs=30),
+    backfill=st.sampled_from(EASY),
+    fill_order=st.sampled_from([None, "sjf", "unicef", "fair-group", "wait * wait"]),
+    half_life=st.sampled_from([0.0, 4.0, 1e6]),
+    kill=st.booleans(),
+)
+def test_changing_orders_of_all_kinds(order, workload, backfill, fill_order, half_life, kill):
+    fill_order = None if backfill == "none" else fill_order
+    settings_ = {"order": order, "backfill": backfill, "fill_order": fill_order, "kill": kill}
+    schedule = gt.simulate(workload, **settings_, half_life=half_life)
+    np.testing.assert_array_equal(
+        schedule.start_time, reference_starts(workload, **settings_, half_life=half_life)
+    )
+
+
+def opaque(order):
+    """Return the same order with a score that is no formula, so that it has no bounds."""
+    score, parameters = njit(order.score), tuple(order.parameters.values())
+
+    def scanned(job):
+        return score(job, *parameters)
+
+    return QueueOrder(f"opaque {order.label}", scanned, "")
+
+
+@pytest.mark.parametrize("order", ["wfp3", "unicef", "xfactor", "fair-user"])
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+def test_bounds_change_nothing_in_a_long_queue(order, backfill):
+    workload = gt.generate_workload("lublin", jobs=2500, seed=2, processors=64, load=1.3)
+    order = get_queue_order(order)
+    bounded = gt.simulate(workload, order=order, backfill=backfill)
+    scanned = gt.simulate(workload, order=opaque(order), backfill=backfill)
+    assert bounded.queue_length.values.max() > 100
+    np.testing.assert_array_equal(bounded.start_time, scanned.start_time)
+
+
+def test_a_score_that_leaves_its_bounds_is_computed_in_every_pass():
+    # Whole numbers of 64 bits overflow here, so the formula is not what is computed.
+    @gt.queue_order("test-overflow")
+    def overflow(job):
+        """Oldest first, until numbers overflow."""
+        return -job.processors * job.wait**6
+
+    workload = gt.generate_workload("lublin", jobs=2500, seed=2, processors=64, load=1.3)
+    order = get_queue_order("test-overflow")
+    plain = gt.simulate(workload, order="-processors * wait ** 6", backfill="easy")
+    schedule = gt.simulate(workload, order=order, backfill="easy")
+    scanned = gt.simulate(workload, order=opaque(order), backfill="easy")
+    np.testing.assert_array_equal(schedule.start_time, scanned.start_time)
+    assert (schedule.start_time != plain.start_time).any()

@@ -1,0 +1,111 @@
+"""Classes of jobs in each of which the job submitted first is the first to start.
+
+The jobs of a class are alike in processors, walltime and all else that the orders read, but for the
+submission; and the orders put the one submitted earlier first, for ever. So only the fronts are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import bare, kernel
+
+__all__ = ["Classes", "bare_classes", "new_classes", "number_rows"]
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+
+
+class Classes(NamedTuple):
+    """The classes, numbered by account, processors and walltime, and who of them waits.
+
+    `of[job]` is a job's class, `behind[job]` the job that waits behind it there. `front[c]` and `last[c]` are
+    the ends of a class's queue; `front[c]` is -1 if it is empty. `shape[c]` is its shape (see `Shapes`).
+    """
+
+    of: Int32s
+    behind: Int32s
+    front: Int32s
+    last: Int32s
+    processors: Int64s
+    walltime: Int64s
+    shape: Int32s
+
+
+@kernel()
+def bare_classes(classes):
+    """Return the same as bare columns."""
+    return Classes(
+        bare(classes.of), bare(classes.behind), bare(classes.front), bare(classes.last),
+        bare(classes.processors), bare(classes.walltime), bare(classes.shape),
+    )  # fmt: skip
+
+
+@kernel()
+def _number(table, numbers, firsts, slots):
+    """Give equal rows of a table the same number, by hashing; return how many numbers there are."""
+    count, mask = 0, slots.size - 1
+    for row in range(table.shape[0]):
+        mixed = np.uint64(0)
+        for value in table[row]:
+            mixed = (mixed ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+        slot = np.int64(mixed) & mask
+        while slots[slot] >= 0:
+            first, same = firsts[slots[slot]], True
+            for column in range(table.shape[1]):
+                same &= table[first, column] == table[row, column]
+            if same:
+                break
+            slot = (slot + 1) & mask
+        if slots[slot] < 0:
+            slots[slot] = count
+            firsts[count] = row
+            count += 1
+        numbers[row] = slots[slot]
+    return count
+
+
+def number_rows(columns: Sequence[npt.NDArray[np.integer]]) -> tuple[Int32s, Int32s]:
+    """Return a number for each row, equal for equal rows, and the first row of each number."""
+    table = np.stack(columns, axis=1).astype(np.int64)
+    rows = len(table)
+    numbers, firsts = np.empty(rows, np.int32), np.empty(rows, np.int32)
+    slots = np.full(1 << (2 * rows).bit_length(), -1, np.int32)
+    count = _number(table, numbers, firsts, slots)
+    return numbers, firsts[:count].copy()
+
+
+def new_classes(
+    columns: Sequence[Int64s], account: Int32s, processors: Int64s, walltime: Int64s
+) -> tuple[Classes, Int32s, Int64s, Int64s]:
+    """Group jobs that are equal in some columns, the processors and the walltime.
+
+    Returns
+    -------
+    classes
+        None of which has a job that waits.
+    firsts
+        The first job of each class.
+    shape_processors, shape_walltime
+        Of each shape, in their order.
+    """
+    numbers, firsts = number_rows([*columns, processors, walltime])
+    order = np.lexsort((walltime[firsts], processors[firsts], account[firsts]))
+    place = np.empty(len(firsts), np.int32)
+    place[order] = np.arange(len(firsts), dtype=np.int32)
+    firsts = firsts[order]
+    width, length = processors[firsts], walltime[firsts]
+    by_shape = np.lexsort((length, width))
+    opens = np.ones(len(firsts), np.bool_)
+    opens[1:] = (np.diff(width[by_shape]) != 0) | (np.diff(length[by_shape]) != 0)
+    shape = np.empty(len(firsts), np.int32)
+    shape[by_shape] = np.cumsum(opens) - 1
+    empty = np.full(len(firsts), -1, np.int32)
+    behind = np.full(len(numbers), -1, np.int32)
+    classes = Classes(place[numbers], behind, empty, empty.copy(), width, length, shape)
+    return classes, firsts, width[by_shape][opens], length[by_shape][opens]

@@ -1,0 +1,346 @@
+"""A tournament of waiting jobs under an order that changes while they wait, compiled.
+
+A binary tree stands over the classes of jobs (`classes`). A leaf has its class's front job; every other node
+has the better of its two children's jobs, so that the root has the queue's head. A node also has the time
+until which the result of its comparison holds: for ever between jobs that are alike to the order; until their
+bounds meet where scores have bounds (`bounds`); otherwise until the next pass. A pass only repeats
+comparisons that may have changed. (A *kinetic tournament*: Basch, Guibas and Hershberger 1999,
+doi:10.1006/jagm.1998.0988.)
+
+Each node has the shortest walltime and the fewest processors that wait below it, too: the search for the best
+job that may be backfilled leaves out what cannot have one, and what has no better one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.batch.simulator.accounts import ScoreInputs, score_job, used
+from gridtune.batch.simulator.classes import Classes
+from gridtune.batch.simulator.waiting import NEVER
+from gridtune.core.compiled import bare, kernel
+
+__all__ = [
+    "GROUPS",
+    "SCORES",
+    "USERS",
+    "WAIT",
+    "Columns",
+    "Tournament",
+    "best_fit",
+    "foremost",
+    "make_tournament",
+    "new_columns",
+    "refresh",
+    "replay_account",
+    "replay_class",
+    "within_bounds",
+]
+
+#: What the bounds of a score depend on: no bounds; the wait; also the use by the user, by the group.
+SCORES, WAIT, USERS, GROUPS = range(4)
+#: What a node has: its job, the job that this was compared with (-1: none), until when the comparison holds,
+#: until when all below do, and the shortest walltime and fewest processors below. A row is a cache line.
+_BEST, _OTHER, _UNTIL, _SOONEST, _SHORTEST, _NARROWEST, _ROW = 0, 1, 2, 3, 4, 5, 8
+
+#: The rounding error of a use that fades, for each second of its half-life and processor in use.
+_NOISE = 1e-14
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Float64s = npt.NDArray[np.float64]
+
+
+class Columns(NamedTuple):
+    """The arrays of a tournament.
+
+    Jobs of classes of one `kind[c]` are alike to the order: the one submitted first is first. Six `lines` of
+    a class bound its score (`Bounds`). `reach[2 * account]` and the one after it are an account's ends among
+    them. `key[job]` is a score, computed at time `keyed[job]`. `pass_number[0]` counts the passes.
+    """
+
+    kind: Int32s
+    lines: Float64s
+    reach: Int32s
+    nodes: Int64s
+    key: Float64s
+    keyed: Int64s
+    pass_number: Int64s
+    stack: Int64s
+
+
+class Tournament(NamedTuple):
+    """A tournament over `leaves` classes, a power of two; `basis` says what the bounds depend on."""
+
+    leaves: int
+    machine: int
+    basis: int
+    root: float
+    score: Any
+    inputs: ScoreInputs
+    classes: Classes
+    columns: Columns
+
+
+def new_columns(kind: Int32s, lines: Float64s, reach: Int32s, jobs: int) -> Columns:
+    """Return the arrays of a tournament in which nobody waits."""
+    leaves = _leaves(len(kind))
+    nodes = np.full((2 * leaves, _ROW), NEVER)
+    nodes[:, [_BEST, _OTHER]] = -1
+    keyed = np.full(jobs, -1, np.int64)
+    stack = np.empty(2 * leaves.bit_length() + 2, np.int64)
+    return Columns(kind, lines, reach, nodes.ravel(), np.empty(jobs), keyed, np.zeros(1, np.int64), stack)
+
+
+def _leaves(classes: int) -> int:
+    return 1 << max(1, (classes - 1).bit_length())
+
+
+@kernel()
+def make_tournament(machine, basis, root, score, inputs, classes, columns):
+    """Return a tournament over the caller's arrays, as bare columns."""
+    kind, lines, reach, nodes, key, keyed, pass_number, stack = columns
+    fields = Columns(
+        bare(kind), bare(lines), bare(reach), bare(nodes), bare(key), bare(keyed), bare(pass_number),
+        bare(stack),
+    )  # fmt: skip
+    return Tournament(nodes.size // (2 * _ROW), machine, basis, root, score, inputs, classes, fields)
+
+
+@kernel(inline="always")
+def _usage(tree):
+    return tree.inputs.users if tree.basis == USERS else tree.inputs.groups
+
+
+@kernel(inline="always")
+def _clock(tree, now):
+    """Return the time that comparisons are dated by: passes where there are no bounds."""
+    return now if tree.basis != SCORES else tree.columns.pass_number[0]
+
+
+@kernel(inline="always")
+def _wait(tree, job, now):
+    return float(now - tree.inputs.submit[job])
+
+
+@kernel()
+def _key(tree, job, now):
+    """Return a job's score now, computed once a pass."""
+    columns, clock = tree.columns, _clock(tree, now)
+    if columns.keyed[job] != clock:
+        columns.keyed[job] = clock
+        columns.key[job] = score_job(tree.score, tree.inputs, job, now)
+    return columns.key[job]
+
+
+@kernel()
+def _lead(tree, one, other, now):
+    """Return how far one job's upper line is below another's lower line."""
+    lines, line, other_line = tree.columns.lines, 6 * tree.classes.of[one], 6 * tree.classes.of[other]
+    lead = lines[other_line] * _wait(tree, other, now) + lines[other_line + 2]
+    lead -= lines[line + 3] * _wait(tree, one, now) + lines[line + 5]
+    if tree.basis >= USERS:
+        usage, half_life = _usage(tree), tree.inputs.half_life
+        account, other_account = usage.account[one], usage.account[other]
+        use = used(usage, account, now, half_life)
+        if account == other_account:
+            return lead - (lines[line + 4] - lines[line + 1]) * use
+        lead += lines[other_line + 1] * used(usage, other_account, now, half_life) - lines[line + 4] * use
+        noise = _NOISE * half_life * abs(lines[line + 4])
+        lead -= noise * (usage.rate[account] + usage.rate[other_account])
+    return lead
+
+
+@kernel()
+def _until(tree, first, second, lead, now):
+    """Return until when a job that leads another stays before it for sure."""
+    lines, line, other_line = tree.columns.lines, 6 * tree.classes.of[first], 6 * tree.classes.of[second]
+    speed = lines[line + 3] - lines[other_line]
+    if tree.basis >= USERS:
+        usage = _usage(tree)
+        account, other_account = usage.account[first], usage.account[second]
+        if account == other_account:
+            speed += (lines[line + 4] - lines[line + 1]) * tree.machine
+        else:
+            rise = lines[line + 4] * _growth(tree, account, now)
+            other_rise = lines[other_line + 1] * _growth(tree, other_account, now)
+            if tree.inputs.half_life > 0.0:  # both fade away
+                rise, other_rise = max(rise, 0.0), min(other_rise, 0.0)
+            speed += rise - other_rise
+    if speed <= 0.0:
+        return NEVER
+    seconds = lead / speed
+    return now + np.int64(seconds) if seconds < 1e18 else NEVER
+
+
+@kernel()
+def _growth(tree, account, now):
+    """Return by how much an account's use grows in a second, now."""
+    usage, half_life = _usage(tree), tree.inputs.half_life
+    if half_life <= 0.0:
+        return float(usage.rate[account])
+    return usage.rate[account] - math.log(2.0) / half_life * used(usage, account, now, half_life)
+
+
+@kernel()
+def _before(tree, one, other, now):
+    """Tell whether one of two jobs is before the other now."""
+    kind, of = tree.columns.kind, tree.classes.of
+    if kind[of[one]] == kind[of[other]]:
+        return one < other
+    if tree.basis != SCORES:
+        if _lead(tree, one, other, now) > 0.0:
+            return True
+        if _lead(tree, other, one, now) > 0.0:
+            return False
+    key, other_key = _key(tree, one, now), _key(tree, other, now)
+    return key < other_key or (key == other_key and one < other)
+
+
+@kernel()
+def _compare(tree, one, other, now):
+    """Return which of two jobs is first now, and until when it is."""
+    kind, of = tree.columns.kind, tree.classes.of
+    if kind[of[one]] == kind[of[other]]:
+        return min(one, other), NEVER
+    if tree.basis != SCORES:
+        lead = _lead(tree, one, other, now)
+        if lead > 0.0:
+            return one, _until(tree, one, other, lead, now)
+        lead = _lead(tree, other, one, now)
+        if lead > 0.0:
+            return other, _until(tree, other, one, lead, now)
+    first = one if _before(tree, one, other, now) else other
+    return first, _clock(tree, now)
+
+
+@kernel()
+def _replay_node(tree, node, now, again):
+    """Compare a node's children where that does not stand any more; return whether the node changed."""
+    nodes = tree.columns.nodes
+    row, left, right = _ROW * node, 2 * _ROW * node, 2 * _ROW * node + _ROW
+    best, one, other = nodes[row + _BEST], nodes[left + _BEST], nodes[right + _BEST]
+    loser = nodes[row + _OTHER]
+    changed = False
+    if one < 0 or other < 0:
+        first = max(one, other)
+        changed = first != best
+        nodes[row + _BEST], nodes[row + _OTHER], nodes[row + _UNTIL] = first, -1, NEVER
+    elif (
+        again
+        or nodes[row + _UNTIL] < _clock(tree, now)
+        or not ((best == one and loser == other) or (best == other and loser == one))
+    ):
+        first, until = _compare(tree, one, other, now)
+        changed = first != best
+        nodes[row + _BEST], nodes[row + _OTHER], nodes[row + _UNTIL] = first, one + other - first, until
+    soonest = min(nodes[row + _UNTIL], nodes[left + _SOONEST], nodes[right + _SOONEST])
+    shortest = min(nodes[left + _SHORTEST], nodes[right + _SHORTEST])
+    narrowest = min(nodes[left + _NARROWEST], nodes[right + _NARROWEST])
+    changed |= (
+        soonest != nodes[row + _SOONEST]
+        or shortest != nodes[row + _SHORTEST]
+        or narrowest != nodes[row + _NARROWEST]
+    )
+    nodes[row + _SOONEST], nodes[row + _SHORTEST], nodes[row + _NARROWEST] = soonest, shortest, narrowest
+    return changed
+
+
+@kernel()
+def replay_class(tree, place, now):
+    """Take note that a class has another front job."""
+    classes, nodes = tree.classes, tree.columns.nodes
+    node = tree.leaves + place
+    row, front = _ROW * node, classes.front[place]
+    nodes[row + _BEST] = front
+    nodes[row + _SHORTEST] = classes.walltime[place] if front >= 0 else NEVER
+    nodes[row + _NARROWEST] = classes.processors[place] if front >= 0 else NEVER
+    node >>= 1
+    while node > 0 and _replay_node(tree, node, now, False):
+        node >>= 1
+
+
+@kernel()
+def replay_account(tree, job, now):
+    """Take note that the use by a job's accounts grows at another rate from now on."""
+    if tree.basis < USERS:
+        return
+    account = _usage(tree).account[job]
+    left = (tree.leaves + tree.columns.reach[2 * account]) >> 1
+    right = (tree.leaves + tree.columns.reach[2 * account + 1]) >> 1
+    while left > 0:
+        _replay_node(tree, left, now, True)
+        if right != left:
+            _replay_node(tree, right, now, True)
+        left >>= 1
+        right >>= 1
+
+
+@kernel()
+def refresh(tree, now):
+    """Begin a pass: repeat the comparisons that may have changed."""
+    nodes = tree.columns.nodes
+    if tree.basis == SCORES:
+        tree.columns.pass_number[0] += 1
+    clock, node = _clock(tree, now), 1
+    while nodes[_ROW + _SOONEST] < clock:
+        if nodes[2 * _ROW * node + _SOONEST] < clock:
+            node = 2 * node
+        elif nodes[2 * _ROW * node + _ROW + _SOONEST] < clock:
+            node = 2 * node + 1
+        else:
+            _replay_node(tree, node, now, False)
+            node = max(1, node >> 1)
+
+
+@kernel(inline="always")
+def foremost(tree):
+    """Return the head of the queue, -1 if nobody waits."""
+    return tree.columns.nodes[_ROW + _BEST]
+
+
+@kernel()
+def best_fit(tree, now, free, extra, window):
+    """Return the first job, in the order, that may be backfilled, or -1.
+
+    A job may if it needs at most `free` processors, and at most `extra` or at most `window` seconds.
+    """
+    nodes, classes, stack = tree.columns.nodes, tree.classes, tree.columns.stack
+    best, size = np.int64(-1), 1
+    stack[0] = 1
+    while size > 0:
+        size -= 1
+        node = stack[size]
+        row = _ROW * node
+        job, narrowest = nodes[row + _BEST], nodes[row + _NARROWEST]
+        if narrowest > free or (narrowest > extra and nodes[row + _SHORTEST] > window):
+            continue
+        if best >= 0 and not _before(tree, job, best, now):
+            continue
+        place = classes.of[job]
+        width = classes.processors[place]
+        if width <= free and (width <= extra or classes.walltime[place] <= window):
+            best = job
+        elif node < tree.leaves:
+            better = 2 * node if nodes[2 * row + _BEST] == job else 2 * node + 1
+            stack[size], stack[size + 1] = 4 * node + 1 - better, better
+            size += 2
+    return best
+
+
+@kernel()
+def within_bounds(tree, job, now):
+    """Tell whether a job's score is within its bounds now."""
+    if tree.basis == SCORES:
+        return True
+    score = score_job(tree.score, tree.inputs, job, now)
+    y = score if tree.root == 1.0 else math.copysign(math.pow(abs(score), tree.root), score)
+    lines, line, wait, use = tree.columns.lines, 6 * tree.classes.of[job], _wait(tree, job, now), 0.0
+    if tree.basis >= USERS:
+        use = used(_usage(tree), _usage(tree).account[job], now, tree.inputs.half_life)
+    least = lines[line] * wait + lines[line + 1] * use + lines[line + 2]
+    return least <= y <= lines[line + 3] * wait + lines[line + 4] * use + lines[line + 5]
