@@ -1,0 +1,133 @@
+"""The pages of reference, made from what they describe."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+
+import click
+
+import gridtune
+from gridtune.batch.policies import backfilling_names, get_backfilling, get_queue_order, queue_order_names
+from gridtune.cli.main import cli
+from gridtune.cli.system_help import system_help
+from gridtune.core.system import SYSTEMS
+from gridtune.tune.training import training_of
+from gridtune.workload.formats import format_names, get_format
+
+__all__ = ["pages"]
+
+
+def pages() -> dict[str, str]:
+    """Return the Markdown of each generated page, by its path in the site."""
+    made = {
+        "api": _api(),
+        "commands": _commands(),
+        "parameters": _parameters(),
+        "policies": _policies(),
+        "environments": _environments(),
+        "formats": _formats(),
+    }
+    return {f"reference/{name}.md": text for name, text in made.items()}
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    lines += [f"| {' | '.join(_cell(value) for value in row)} |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _api() -> str:
+
+    public = [getattr(gridtune, name) for name in gridtune.__all__]
+    functions = [value for value in public if inspect.isfunction(value)]
+    classes = [value for value in public if inspect.isclass(value)]
+    parts = ["# Python API", "`import gridtune as gt` gives these names.", "## Functions"]
+    parts += [f"::: {value.__module__}.{value.__qualname__}" for value in functions]
+    parts += ["## Classes", *(f"::: {value.__module__}.{value.__qualname__}" for value in classes)]
+    parts += ["## gridtune.tune", "::: gridtune.tune\n    options:\n      show_root_heading: false"]
+    return "\n\n".join(parts)
+
+
+def _commands() -> str:
+
+    parts = ["# Command line", "The help of every command. [Commands](../commands.md) says what each is for."]
+    parts += _help_of(click.Context(cli, info_name="gridtune"), level=2)
+    return "\n\n".join(parts)
+
+
+def _help_of(context: click.Context, level: int) -> list[str]:
+    group = context.command
+    parts = [f"{'#' * level} {context.command_path}", f"```text\n{context.get_help()}\n```"]
+    if isinstance(group, click.Group):
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            if command is not None:
+                below = click.Context(command, info_name=name, parent=context)
+                parts += _help_of(below, min(level + 1, 4))
+    return parts
+
+
+def _parameters() -> str:
+    parts = ["# Parameters", "What each system takes, as `gridtune run SYSTEM --help --all` prints it."]
+    for name, system in sorted(SYSTEMS.items()):
+        usage = f"gridtune run {name} [KEY=VALUE]... [--seed N] [--json] [--out PATH]"
+        parts += [f"## {name}", f"```text\n{system_help(system, usage, everything=True)}\n```"]
+        for algorithm in system.trainings:
+            training = training_of(name, algorithm)
+            usage = f"gridtune train {name} [KEY=VALUE]... [--seconds S] [--seed N] [--out DIR] [--json]"
+            text = system_help(training, usage, everything=True)
+            parts += [f"## Training {training.name}", f"```text\n{text}\n```"]
+    return "\n\n".join(parts)
+
+
+def _policies() -> str:
+
+    orders = map(get_queue_order, queue_order_names())
+    rows = [
+        (
+            f"`{order.name}`",
+            order.description,
+            ", ".join(f"{name}={value:g}" for name, value in order.parameters.items()),
+        )
+        for order in orders
+    ]
+    rules = [(f"`{name}`", get_backfilling(name).description) for name in backfilling_names()]
+    return "\n\n".join(
+        [
+            "# Policies",
+            "Of the other systems, [parameters](parameters.md) lists the policies and rules.",
+            "## Queue orders of batch",
+            _table(("order", "the smallest comes first", "parameters"), rows),
+            "## Backfilling of batch",
+            _table(("name", "rule"), rules),
+        ]
+    )
+
+
+def _environments() -> str:
+
+    parts = [
+        "# Environments",
+        "`gymnasium.make(NAME, …)` makes one, `gymnasium.make_vec(NAME, num_envs=…, …)` many that one call "
+        "steps together.",
+    ]
+    for _, system in sorted(SYSTEMS.items()):
+        for name, spec in system.environments.items():
+            place = spec.entry_point.replace(":", ".")
+            parts += [f"## gridtune/{name}", f"::: {place}\n    options:\n      show_root_heading: false"]
+    return "\n\n".join(parts)
+
+
+def _formats() -> str:
+    formats = map(get_format, format_names())
+    rows = [
+        (f"`{trace.name}`", f"`{trace.suffix}`", trace.summary, "yes" if trace.write else "no")
+        for trace in sorted(formats, key=lambda trace: trace.name)
+    ]
+    about = "Files may be packed with gzip (`.gz`) or xz (`.xz`). [Workloads](../workloads.md) has details."
+    return "\n\n".join(["# Trace formats", about, _table(("name", "suffix", "holds", "written"), rows)])
