@@ -35,6 +35,7 @@ from gridtune.workload.joining import read_days
 from gridtune.workload.references import WorkloadReference
 from gridtune.workload.slurm_conf import read_slurm_conf
 from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
+from tests.extras import AGENTS
 
 from . import samples
 from .mutations import WILD, mutated, mutated_values, wild_value
@@ -132,7 +133,19 @@ def readers(folder: Path) -> dict[str, Reader]:
         *(_state_of_sweep(swept, name) for name in ("sweep.json", "status.json", "journal.lock")),
         Reader("command line", samples.COMMANDS, _command, _vary_command),
     ]
+    if AGENTS:
+        made.append(_policies(folder))
     return {reader.name: reader for reader in made}
+
+
+def _policies(folder: Path) -> Reader:
+    """Return the reader of trained policies."""
+    from gridtune.training.checkpoints import load_policy as load_network  # noqa: PLC0415 (torch)
+    from gridtune.training.checkpoints import write_checkpoint  # noqa: PLC0415
+    from gridtune.training.networks import make_network  # noqa: PLC0415
+
+    write_checkpoint(folder / "policy.pt", make_network("mlp", features=2, actions=2))
+    return Reader("policy", [(folder / "policy.pt").read_bytes()], _reads("r.pt", load_network))
 
 
 def _reads(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
@@ -326,8 +339,9 @@ def _command(content: bytes) -> None:
     arguments = content.replace(b"\0", b"").decode("utf-8", "replace").split("\n")
     if _NOT_RUN & set(arguments) or any(one.startswith(("/", "..")) for one in arguments):
         return
-    if arguments[:1] == ["sweep"] and "--dry-run" not in arguments:
-        arguments.append("--dry-run")
+    if arguments[:1] == ["sweep"]:
+        # First, where no option can take it for its value.
+        arguments.insert(1, "--dry-run")
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
