@@ -101,6 +101,7 @@ def sweep(
       gridtune sweep my_space.yaml --dry-run
       gridtune sweep my_space.yaml --workers 8 --out results/tuesday
       gridtune sweep my_space.yaml --address head:6379 --tracking-uri http://mlflow:5000
+      gridtune sweep my_space.yaml --out s3://bucket/my_space
       gridtune sweep my_space.yaml --retry failed --retry lost
       gridtune sweep my_space.yaml --set order=sjf --set order=saf --set replicates.windows=5
       gridtune sweep my_space.yaml --shard 3/16

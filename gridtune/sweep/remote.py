@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -32,6 +33,8 @@ __all__ = ["RemoteResults"]
 
 _SEGMENTS, _MANIFEST = "journal", "files.json"
 _JOURNAL, _FACTS = "journal.jsonl", "sweep.json"
+#: Files that are stored otherwise, or say something of this machine alone.
+_LOCAL = re.compile(r"\..*|.*\.draft|journal\..*|status\.json|finished\.json")
 #: Digits of a segment's checksum in its name.
 _DIGITS = 16
 #: Seconds between two tries to write to a storage that is away.
@@ -64,7 +67,7 @@ class RemoteResults:
     def __init__(self, url: str, say: Callable[[str], None]) -> None:
         self._storage, self._say = Storage(url), say
         name = hashlib.sha256(self._storage.url.encode()).hexdigest()[:16]
-        self.folder = cache_folder().parent / "results" / name
+        self.folder = cache_folder() / "results" / name
         self._claim = Claim(self._storage, say)
         try:
             self._manifest = self._read_manifest()
@@ -103,7 +106,7 @@ class RemoteResults:
         there = {
             path.relative_to(self.folder).as_posix(): path
             for path in self.folder.glob(pattern)
-            if path.is_file() and not path.name.startswith((".", "journal.")) and path.suffix != ".draft"
+            if path.is_file() and not _LOCAL.fullmatch(path.name)
         }
         for name, path in there.items():
             content = path.read_bytes()
