@@ -39,7 +39,7 @@ def test_shards_together_are_the_undivided_sweep(space: Path, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["done"] == 12
     tables = [pq.read_table(f"{folder}/results.parquet") for folder in ("whole", "results/toys")]
     assert content(tables[0]) == content(tables[1])
-    rankings = [sorted(Path(folder).glob("*.csv")) for folder in ("whole", "results/toys")]
+    rankings = [sorted(Path(folder).glob("ranking*.csv")) for folder in ("whole", "results/toys")]
     assert [path.name for path in rankings[0]] == [path.name for path in rankings[1]] != []
     assert [path.read_text() for path in rankings[0]] == [path.read_text() for path in rankings[1]]
     # Once more changes nothing.
