@@ -119,7 +119,9 @@ def _progress(
         workload = next((one.stratum.label for one in outline.configurations.values()), "")
         seconds = estimate_seconds({(workload, ""): left}, own.values())
     states = Counter(result.state for result in own.values())
-    at_once = workers or space.resources.workers or max(1, int((os.cpu_count() or 1) / space.resources.cpus))
+    at_once = (
+        workers or space.resources.workers or max(1, int((os.cpu_count() or 1) / (space.resources.cpus or 1)))
+    )
     at_once = max(1, min(at_once, left))
     return {
         "done": states["done"],

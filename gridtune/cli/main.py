@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,6 +113,7 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None, **extra: Any) -> None:
     """Run the command line; gridtune's own errors are printed without a traceback."""
+    _end_at_sigterm()
     try:
         code = cli.main(args=args, prog_name="gridtune", standalone_mode=False, **extra)
     except GridtuneError as fault:
@@ -130,6 +133,13 @@ def main(args: Sequence[str] | None = None, **extra: Any) -> None:
         click.echo(f"error: {_reason(fault)}", err=True)
         code = EXIT_BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end_at_sigterm() -> None:
+    """Let SIGTERM, which batch systems and `kill` send, end a command as Ctrl-C does: cleanly."""
+    ours = threading.current_thread() is threading.main_thread()
+    if ours and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _reason(fault: OSError) -> str:

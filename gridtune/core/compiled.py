@@ -20,7 +20,9 @@ Three things numba does not do by itself:
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
+import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -96,13 +98,30 @@ class _PluginLocator(UserWideCacheLocator):
 CacheImpl._locator_classes.insert(0, _PluginLocator)
 
 
+def _caches(dispatcher: Any) -> bool:
+    """Let a function cache its machine code; where no usual folder can be written, in one in /tmp.
+
+    Return whether it does: a machine without either compiles in every process.
+    """
+    try:
+        dispatcher.enable_caching()
+    except RuntimeError:
+        folder = Path(tempfile.gettempdir()) / f"gridtune-{os.getuid()}" / "kernels"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            config.CACHE_DIR = str(folder)
+            dispatcher.enable_caching()
+        except (OSError, RuntimeError):
+            return False
+    return True
+
+
 def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function without the interpreter; cache its machine code until its sources change."""
 
     def compile_with_cache(function: Callable[..., Any]) -> Any:
         dispatcher = njit(**options)(function)
-        dispatcher.enable_caching()
-        if module_source(function.__module__) is not None:
+        if _caches(dispatcher) and module_source(function.__module__) is not None:
             stamp = (_FORMAT, source_stamp(function.__module__))
             index = dispatcher._cache._cache_file
             index._source_stamp = stamp

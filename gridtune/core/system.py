@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gridtune.arguments import require
 from gridtune.core.measure import MetricInfo
+from gridtune.core.needs import CellNeeds
 from gridtune.core.starter import StarterSpace
 from gridtune.errors import SweepError
 from gridtune.registry import Registry
@@ -285,6 +286,10 @@ class System(ABC):
     def prepare(self, parameters: Iterable[Any]) -> None:
         """Compile what cells with these parameters need, so that the first of them starts warm."""
         return
+
+    def needs(self, parameters: Any) -> CellNeeds:
+        """Return what a cell with these parameters occupies while it runs: by default one processor."""
+        return CellNeeds()
 
     def starter(self, workload: Workload, processors: int | None) -> StarterSpace | None:
         """Return what to search first on a log, for `gridtune init`; None to propose nothing, the default.

@@ -5,6 +5,7 @@ Imported only where Ray is.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import time
@@ -20,6 +21,8 @@ from ray import tune
 from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import System
 from gridtune.sweep.blocks import Block
+from gridtune.sweep.inline import single_threaded
+from gridtune.sweep.memory import limited_memory
 from gridtune.sweep.plugins import SentCode
 from gridtune.sweep.runner import error_text, run_one, worker_name
 from gridtune.sweep.warm import prepare_worker
@@ -31,6 +34,8 @@ __all__ = ["ActorSettings", "SimulatorActor"]
 _STEP_SECONDS = 0.5
 #: Seconds between two questions of a worker that has nothing to do.
 _IDLE_SECONDS = 0.02
+#: Seconds between two reports of a worker that cannot run cells, and after which it tries once more.
+_UNFIT_SECONDS, _AGAIN_SECONDS = 0.5, 30.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class ActorSettings:
         Reference to the workload in the object store.
     timeout
         Seconds a cell may take, or None.
+    memory
+        Bytes a cell may take beside what the worker has when it starts; 0 for no limit.
     configurations
         What kernels are loaded for before the first cell.
     """
@@ -52,30 +59,44 @@ class ActorSettings:
     code: SentCode
     workloads: Mapping[str, Any]
     timeout: float | None
+    memory: float
     configurations: Sequence[Mapping[str, Any]]
 
 
 class SimulatorActor(tune.Trainable):
     """Hosts one system; Tune gives it block after block, each a trial.
 
+    A worker that cannot be made ready runs nothing: it says so and keeps its place, so that its cells go to
+    others and nothing is started where it would fail again.
+
     The actor is kept from one block to the next (`reset_config`), and with it the workloads it has taken
     from the object store, what it has selected from them and the compiled kernels.
     """
 
     def setup(self, config: dict[str, Any], settings: ActorSettings | None = None) -> None:
-        """Get ready to run cells; a fault here becomes the error of each cell, not a dead actor."""
+        """Get ready to run cells."""
+        assert settings is not None
         self._settings = settings
         self._workloads: dict[str, Workload] = {}
         self._silence: IO[str] | None = None
         self._system: System | None = None
-        self._fault: Exception | None = None
-        try:
-            if settings is not None:
-                self._system = settings.code.load()
-                prepare_worker(self._system, settings.configurations, settings.code.checksum)
-        except Exception as fault:
-            self._fault = fault
+        #: Why this worker cannot run cells, and when it tries again.
+        self._unfit, self._again = "", 0.0
+        self._threads = contextlib.ExitStack()
+        self._threads.enter_context(single_threaded())
+        self._get_ready()
         self.reset_config(config)
+
+    def _get_ready(self) -> None:
+        """Load the system and its kernels; what goes wrong here is the machine's fault, and no cell's."""
+        settings = self._settings
+        try:
+            self._system = settings.code.load()
+            prepare_worker(self._system, settings.configurations, settings.code.checksum)
+            self._unfit = ""
+        except Exception as fault:
+            self._unfit = f"{worker_name()}: {error_text(fault)}"
+            self._again = time.monotonic() + _AGAIN_SECONDS
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next block."""
@@ -92,6 +113,12 @@ class SimulatorActor(tune.Trainable):
 
         It is the driver that ends a trial: a worker without cells idles until then.
         """
+        if self._unfit:
+            time.sleep(_UNFIT_SECONDS)
+            if time.monotonic() > self._again:
+                self._get_ready()
+            # Once it is ready it says so, and is given other cells: these have been taken back.
+            return {"results": [], "left": len(self._cells), "unfit": self._unfit}
         if self._careful and not self._began:
             # A sign of life before the first cell: from here on, the driver's clock times that cell.
             self._began = True
@@ -107,24 +134,23 @@ class SimulatorActor(tune.Trainable):
         return {"results": results, "left": len(self._cells)}
 
     def _run(self, cell: Cell) -> CellResult:
-        if self._fault is not None or self._system is None:
-            error = error_text(self._fault or RuntimeError("the actor has no settings"))
-            return CellResult.of(cell, "failed", error=error, worker=worker_name())
-        timeout = None if self._settings is None else self._settings.timeout
+        timeout, memory = self._settings.timeout, self._settings.memory
+        assert self._system is not None
         if timeout is None:
-            return run_one(cell, self._system, self._load)
+            with limited_memory(memory):
+                return run_one(cell, self._system, self._load)
         # A compiled kernel cannot be interrupted from Python. This watchdog is a thread of C, which ends
         # the process even while a kernel runs; the driver sees the death and knows the cell.
         if self._silence is None:
             self._silence = Path(os.devnull).open("w")  # noqa: SIM115 (the watchdog keeps it)
         faulthandler.dump_traceback_later(timeout, exit=True, file=self._silence)
         try:
-            return run_one(cell, self._system, self._load)
+            with limited_memory(memory):
+                return run_one(cell, self._system, self._load)
         finally:
             faulthandler.cancel_dump_traceback_later()
 
     def _load(self, reference: str) -> Workload:
         if reference not in self._workloads:
-            assert self._settings is not None
             self._workloads[reference] = ray.get(self._settings.workloads[reference])
         return self._workloads[reference]

@@ -12,7 +12,9 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
+from gridtune.core.needs import CellNeeds
 from gridtune.errors import SweepError
+from gridtune.sweep.placement import check_room_for, nodes_now
 
 __all__ = [
     "ONE_THREAD",
@@ -22,8 +24,6 @@ __all__ = [
     "local_processors",
     "processors_here",
     "ray_session",
-    "room_for",
-    "waiting_text",
     "warn_after_wait",
 ]
 
@@ -86,17 +86,17 @@ class RaySession:
     workers
         Workers wanted at once; 0 means as many as there is room for. A local cluster makes room for those
         wanted, be they more than there are processors.
-    cpus, gpus
-        Processors and GPUs for each.
+    needs
+        What each occupies.
 
     Notes
     -----
     The thread lives as long as the session: Linux ends Ray's processes with the thread that started them.
     """
 
-    def __init__(self, address: str | None, *, workers: int, cpus: float, gpus: float = 0.0) -> None:
+    def __init__(self, address: str | None, *, workers: int, needs: CellNeeds) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
-        self._workers, self._cpus, self._gpus = workers, cpus, gpus
+        self._workers, self._needs = workers, needs
         self._answered, self._over = threading.Event(), threading.Event()
         self._size: tuple[int, int] | None = None
         self._fault: Exception | None = None
@@ -147,10 +147,11 @@ class RaySession:
                 threading.Thread(target=_import_tune, name="import of Tune", daemon=True).start()
                 ours = not ray.is_initialized()
                 if ours:
-                    _connect(self._address, local_processors(self._workers, self._cpus))
+                    cpus = self._needs.cpus + self._needs.helpers
+                    _connect(self._address, local_processors(self._workers, cpus))
                 try:
                     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-                    room = room_for(ray.cluster_resources(), self._cpus, self._gpus)
+                    room = check_room_for(nodes_now(), self._needs)
                     self._size = (min(self._workers, room) if self._workers else room), room
                     self._answered.set()
                     self._over.wait()
@@ -168,7 +169,7 @@ def ray_session(
     address: str | None, *, workers: int, cpus: float, gpus: float = 0.0
 ) -> Iterator[tuple[int, int]]:
     """Connect to Ray as `RaySession` does; give what its `wait` returns, and end what was started here."""
-    session = RaySession(address, workers=workers, cpus=cpus, gpus=gpus)
+    session = RaySession(address, workers=workers, needs=CellNeeds(cpus, gpus))
     try:
         yield session.wait()
     finally:
@@ -178,59 +179,6 @@ def ray_session(
 def local_processors(workers: int, cpus: float) -> int:
     """Return a local cluster's processors: as many as the workers wanted need, else all there are."""
     return max(1, math.ceil(workers * cpus)) if workers else processors_here()
-
-
-def room_for(resources: Mapping[str, float], cpus: float, gpus: float = 0.0) -> int:
-    """Return how many workers there is room for.
-
-    Parameters
-    ----------
-    resources
-        What the cluster has, by Ray's names.
-    cpus, gpus
-        Processors and GPUs of a worker.
-
-    Raises
-    ------
-    SweepError
-        If there is none for a single one.
-    """
-    rooms = []
-    for ray_name, each, name, words in (
-        ("CPU", cpus, "cpus", "processors"),
-        ("GPU", gpus, "gpus", "GPUs"),
-    ):
-        if each:
-            total = resources.get(ray_name, 0.0)
-            # 0.5 processors have room for five workers of 0.1, whatever the rounding.
-            rooms.append(int(total / each + 1e-9))
-            if rooms[-1] < 1:
-                raise SweepError(
-                    f"the cluster has no room for a worker of {each:g} {words}: it has {total:g}",
-                    hint=f"lower `resources: {{{name}: …}}` or join a larger cluster with --address",
-                )
-    return min(rooms)
-
-
-def waiting_text(
-    where: str, total: Mapping[str, float], free: Mapping[str, float], cpus: float
-) -> str | None:
-    """Return the message about a cluster that has no room for a worker now; None where there is room.
-
-    Parameters
-    ----------
-    where
-        The cluster's address.
-    total, free
-        Its resources, and those that are not in use, by Ray's names.
-    cpus
-        Processors a worker needs.
-    """
-    # Ray leaves out what is used up.
-    every, left = total.get("CPU", 0.0), free.get("CPU", 0.0)
-    if left >= cpus:
-        return None
-    return f"waiting for free processors at {where} ({every - left:g} of {every:g} in use)"
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from gridtune.sweep.actors import ActorSettings, SimulatorActor
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.driver import Busy, Sink, SweepDriver
+from gridtune.sweep.placement import Crew
 from gridtune.sweep.tuner import run_tuner
 from gridtune.sweep.tuning.execution import execute_search
 
@@ -74,6 +75,9 @@ class _Stop(Stopper):
         self._driver = driver
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        unfit = result.get("unfit")
+        if unfit is not None and not self._driver.unfit(trial_id, unfit):
+            return self._driver.over
         return self._driver.should_end(trial_id, int(result["left"]))
 
     def stop_all(self) -> bool:
@@ -86,10 +90,7 @@ def execute(
     *,
     sink: Sink,
     busy: Busy,
-    workers: int,
-    room: int,
-    cpus: float,
-    gpus: float = 0.0,
+    crew: Crew,
     scratch: Path,
 ) -> None:
     """Run everything a queue deals out, on the Ray that is connected.
@@ -104,12 +105,8 @@ def execute(
         Called with results in the order they come, in this thread.
     busy
         Called with the number of busy workers when it changes.
-    workers
-        Actors at once.
-    room
-        Actors that the cluster has room for.
-    cpus, gpus
-        Processors and GPUs for each.
+    crew
+        How many actors there are to be at once, and what each occupies.
     scratch
         Folder for what Tune writes; emptied before and removed afterwards.
 
@@ -119,12 +116,11 @@ def execute(
         If workers keep dying.
     """
     if isinstance(queue, AdaptiveQueue):
-        options: dict[str, Any] = {"sink": sink, "busy": busy, "workers": workers, "room": room}
-        execute_search(queue, settings, **options, cpus=cpus, gpus=gpus, scratch=scratch)
+        execute_search(queue, settings, sink=sink, busy=busy, crew=crew, scratch=scratch)
         return
-    driver = SweepDriver(queue, sink=sink, busy=busy, workers=workers, room=room, timeout=settings.timeout)
+    driver = SweepDriver(queue, sink=sink, busy=busy, crew=crew, timeout=settings.timeout)
     actor = tune.with_parameters(SimulatorActor, settings=settings)
-    trainable = tune.with_resources(actor, {"cpu": cpus, "gpu": gpus})
+    trainable = tune.with_resources(actor, tune.PlacementGroupFactory(crew.needs.bundles))
     config = tune.TuneConfig(search_alg=_Search(driver), num_samples=-1, reuse_actors=True)
     run_tuner(
         driver, trainable, config, hooks=_Hooks(driver), stop=_Stop(driver), name="blocks", scratch=scratch

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gridtune.core.needs import CellNeeds
 from gridtune.core.system import System
 from gridtune.errors import SweepError
 from gridtune.sweep.blocks import BlockQueue
-from gridtune.sweep.cluster import RaySession, processors_here, waiting_text, warn_after_wait
+from gridtune.sweep.cluster import RaySession, processors_here, warn_after_wait
 from gridtune.sweep.driver import Sink
 from gridtune.sweep.inline import run_inline, single_threaded
+from gridtune.sweep.placement import Crew, nodes_now, room_for, waiting_text
 from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.runner import run_one
 from gridtune.sweep.space import SearchSpace
@@ -130,6 +132,8 @@ class SweepExecutor:
         A running Ray cluster to join, or None.
     workers
         Cells at once; 0 for as many as there are processors.
+    needs
+        What each cell occupies.
     folder
         The sweep's.
     stage
@@ -140,6 +144,7 @@ class SweepExecutor:
     executor: Executor
     address: str | None
     workers: int
+    needs: CellNeeds
     folder: Path
     stage: Stage
     _session: RaySession | None = field(default=None, init=False)
@@ -147,12 +152,7 @@ class SweepExecutor:
     def start_ray(self) -> None:
         """Start Ray, and import what drives it, while this thread goes on."""
         if self._session is None:
-            self._session = RaySession(
-                self.address,
-                workers=self.workers,
-                cpus=self.space.resources.cpus,
-                gpus=self.space.resources.gpus,
-            )
+            self._session = RaySession(self.address, workers=self.workers, needs=self.needs)
 
     def close(self) -> None:
         """End what was started."""
@@ -228,6 +228,7 @@ class SweepExecutor:
             code=code,
             workloads={name: ray.put(workload) for name, workload in work.workloads.loaded.items()},
             timeout=self.space.timeout,
+            memory=self.needs.memory,
             configurations=work.configurations,
         )
         compiling = "" if self._is_prepared(work) else ", which compile kernels: once, it can take a minute"
@@ -235,19 +236,22 @@ class SweepExecutor:
         queue.workers = count
         # Asked before our own workers take what is free.
         where = self.address or os.environ.get("RAY_ADDRESS") or "this machine"
-        cpus = self.space.resources.cpus
-        text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), cpus)
+        text = waiting_text(where, ray.cluster_resources(), ray.available_resources(), self.needs.cpus)
         with warn_after_wait(text, lambda message: self.stage(message, 0)) as started:
 
             def busy(number: int) -> None:
                 started()
-                self.stage("running", min(number, count))
+                self.stage("running", number)
 
             scratch = self.folder / ".tune"
-            options: dict[str, Any] = {"sink": sink, "busy": busy, "workers": count, "room": room}
-            options |= {"cpus": cpus, "gpus": self.space.resources.gpus, "scratch": scratch}
-            execute(queue, settings, **options)
+            crew = Crew(count, room, self.needs, self._crew_now)
+            execute(queue, settings, sink=sink, busy=busy, crew=crew, scratch=scratch)
         self.stage("ending Ray", 0)
+
+    def _crew_now(self) -> tuple[int, int]:
+        """Return the workers to use and those there is room for, as the cluster is now."""
+        room = room_for(nodes_now(), self.needs)
+        return min(self.workers, room) if self.workers else room, room
 
 
 @contextlib.contextmanager

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from gridtune.core.needs import CellNeeds
 from gridtune.core.system import SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.sweep.plan import Planner, Stratum
 
-__all__ = ["check_address", "check_room", "preflight"]
+__all__ = ["cell_needs", "check_address", "check_room", "preflight"]
 
 #: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
 _LEAST_FREE = 50 * 2**20
@@ -29,14 +32,33 @@ def preflight(planner: Planner) -> None:
     SpaceError
         If it cannot, at the place of the space that is to blame.
     """
+    for stratum, parameters in _corners(planner):
+        _ask(planner, stratum, parameters)
+
+
+def cell_needs(planner: Planner) -> CellNeeds:
+    """Return what a worker needs that runs any of the space's cells.
+
+    The system says what its cells need, and the space's `resources` what they get instead.
+    """
+    system, resources = planner.system, planner.space.resources
+    needs = CellNeeds.largest(system.needs(parameters) for _, parameters in _corners(planner))
+    return replace(
+        needs,
+        cpus=needs.cpus if resources.cpus is None else resources.cpus,
+        gpus=needs.gpus if resources.gpus is None else resources.gpus,
+        memory=needs.memory if resources.memory is None else resources.memory * 2**30,
+    )
+
+
+def _corners(planner: Planner) -> Iterator[tuple[Stratum, SystemParameters]]:
     for stratum in planner.strata:
         for point in planner.corners() or [{}]:
             stated = {**planner.space.fixed, **stratum.parameters, **point}
             try:
-                parameters = planner.system.Parameters.model_validate(stated)
+                yield stratum, planner.system.Parameters.model_validate(stated)
             except ValidationError:
                 continue  # the cells are checked one by one, with better words
-            _ask(planner, stratum, parameters)
 
 
 def _ask(planner: Planner, stratum: Stratum, parameters: SystemParameters) -> None:

@@ -25,7 +25,7 @@ from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, Work
 from gridtune.sweep.other_code import OtherCode, find_other_code
 from gridtune.sweep.plan import Planner, most_cells
 from gridtune.sweep.plugins import SweepCode
-from gridtune.sweep.preflight import check_address, check_room, preflight
+from gridtune.sweep.preflight import cell_needs, check_address, check_room, preflight
 from gridtune.sweep.racing import RaceQueue
 from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.results import results_table, write_table
@@ -134,6 +134,7 @@ def run_space(
         check_executor(checked, executor, address=address, workers=workers, system=system),
         address=address,
         workers=workers or checked.resources.workers or 0,
+        needs=cell_needs(Planner(checked, system, Workloads(checked.base))),
         folder=folder,
         stage=stage or (lambda what, busy: None),
     )

@@ -180,7 +180,10 @@ class Resources(SpacePart):
     workers
         Cells at once; by default as many as there are processors.
     cpus, gpus
-        Processors and GPUs for each.
+        Processors and GPUs for each; by default what the system says that its cells need.
+    memory
+        GiB that a cell may take, beside what its worker has when it starts: one that needs more fails, and no
+        other with it. A node runs no more workers than it has memory for. By default there is no limit.
     executor
         Where cells run: `inline` in this process, `ray` in workers, `auto` in this process while all of them
         are a few seconds of work.
@@ -188,8 +191,9 @@ class Resources(SpacePart):
 
     executor: Literal["auto", "inline", "ray"] = "auto"
     workers: Annotated[int, Field(gt=0)] | None = None
-    cpus: Annotated[float, Field(gt=0)] = 1.0
-    gpus: Annotated[float, Field(ge=0)] = 0.0
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    gpus: Annotated[float, Field(ge=0)] | None = None
+    memory: Annotated[float, Field(gt=0)] | None = None
 
 
 class SearchSpace(SpacePart):

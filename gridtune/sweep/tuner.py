@@ -15,16 +15,33 @@ from gridtune.sweep.cluster import environment
 __all__ = ["TuneDriver", "run_tuner"]
 
 
+#: More trials than any cluster runs at once.
+_MOST_TRIALS = 100_000
+
+
 class TuneDriver(Protocol):
     """What decides on trials, and how its run ends."""
 
     fault: BaseException | None
-    most_trials: int
+
+    def follow(self) -> None:
+        """Take notice of nodes that have joined or left."""
+        ...
 
     @property
     def queue(self) -> Any:
         """The queue of cells."""
         ...
+
+
+class _Follow(tune.Callback):
+    """Lets the driver look at the cluster, in Tune's own thread."""
+
+    def __init__(self, driver: TuneDriver) -> None:
+        self._driver = driver
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        self._driver.follow()
 
 
 def run_tuner(
@@ -56,14 +73,15 @@ def run_tuner(
         If Tune ends with cells left to run; or whatever the driver has met.
     """
     shutil.rmtree(scratch, ignore_errors=True)
-    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(driver.most_trials)}):
+    # The driver limits the trials; Tune by itself would have one waiting.
+    with environment({"TUNE_MAX_PENDING_TRIALS_PG": str(_MOST_TRIALS)}):
         tuner = tune.Tuner(
             trainable,
             tune_config=config,
             run_config=tune.RunConfig(
                 name=name,
                 storage_path=str(scratch.resolve()),
-                callbacks=[hooks],
+                callbacks=[hooks, _Follow(driver)],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=0, checkpoint_at_end=False),
                 stop=stop,
                 verbose=0,

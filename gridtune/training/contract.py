@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from gridtune.core.extras import require_module
 from gridtune.core.measure import Measure
+from gridtune.core.needs import CellNeeds
 from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoader
 from gridtune.training.history import segments_of
 
@@ -96,6 +97,11 @@ class TrainingContract(System):
     policy_file: ClassVar[str] = "best.pt"
     changeable: ClassVar[tuple[str, ...]] = ()
     needs_ray: ClassVar[bool] = True
+
+    def needs(self, parameters: Any) -> CellNeeds:
+        """Return a processor for the learner, its GPU, and the runners: one placement group."""
+        gpus = 1.0 if parameters.device == "cuda" else 0.0
+        return CellNeeds(gpus=gpus, helpers=getattr(parameters, "runners", 0))
 
     @abstractmethod
     def config(self, parameters: Any, *, seed: int, load: WorkloadLoader) -> Any:

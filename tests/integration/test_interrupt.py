@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from gridtune.sweep import read_journal
-from tests.integration.test_kill import command, wait_for
+from tests.integration.processes import wait_for
+from tests.integration.test_kill import command
 from tests.sweep.spaces import toy_space
 
 pytestmark = pytest.mark.integration

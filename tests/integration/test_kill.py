@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,13 +17,12 @@ import pytest
 import yaml
 
 from gridtune.sweep import read_journal, space_cells
+from tests.integration.processes import alive, descendants, end, is_agent, started, wait_for
 from tests.sweep.spaces import runs_in, toy_space
 
 pytestmark = pytest.mark.integration
 
 CELLS, NAP = 160, 0.05
-#: Longest wait for anything: only a failure takes it.
-PATIENCE_S = 600
 #: Cells that may be under way, or done and not yet sent, when the driver dies: two workers' half seconds.
 UNSENT = int(2 * (0.5 + NAP) / NAP) + 2
 
@@ -33,60 +30,6 @@ UNSENT = int(2 * (0.5 + NAP) / NAP) + 2
 def command(space: Path, out: Path) -> list[str]:
     options = ["--out", str(out), "--workers", "2", "--no-tracking"]
     return [sys.executable, "-m", "gridtune", "sweep", str(space), *options]
-
-
-def descendants(pid: int) -> set[int]:
-    """Return the process ids below one, from /proc."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    result: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        result.update(below)
-        waiting += below
-    return result
-
-
-def started(pid: int) -> str | None:
-    """Return when a process was started, which tells it from a later one of the same number."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else fields[19]
-
-
-def alive(processes: dict[int, str | None]) -> set[int]:
-    """Return those that still run."""
-    return {pid for pid, start in processes.items() if start is not None and started(pid) == start}
-
-
-def is_agent(pid: int) -> bool:
-    """Whether it is one of Ray's two helpers that take a minute to notice that their cluster is gone."""
-    try:
-        return b"Agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def wait_for(what: str, done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline, f"{what} took longer than {PATIENCE_S} s"
-        time.sleep(0.02)
-
-
-def end(processes: dict[int, str | None]) -> None:
-    """Kill those that still run, by their numbers."""
-    for pid in alive(processes):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 #: Bounds of the share of cells that are done when the driver is killed; 0 is while Ray starts. None is near

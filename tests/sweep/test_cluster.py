@@ -8,9 +8,11 @@ import threading
 
 import pytest
 
+from gridtune.core.needs import CellNeeds
 from gridtune.errors import SweepError
 from gridtune.sweep import cluster
-from gridtune.sweep.cluster import local_processors, ray_session, room_for, waiting_text, warn_after_wait
+from gridtune.sweep.cluster import local_processors, ray_session, warn_after_wait
+from gridtune.sweep.placement import room_for, waiting_text
 
 
 @pytest.mark.parametrize(
@@ -32,13 +34,7 @@ def test_a_local_cluster_has_the_processors_there_are_or_those_its_workers_need(
 ) -> None:
     monkeypatch.setattr(cluster, "processors_here", lambda: 16)
     assert local_processors(workers, cpus) == processors
-    assert room_for({"CPU": processors}, cpus) == room
-
-
-def test_a_worker_larger_than_the_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "processors_here", lambda: 16)
-    with pytest.raises(SweepError, match="no room for a worker of 20 processors: it has 16"):
-        room_for({"CPU": local_processors(0, 20.0)}, 20.0)
+    assert room_for([{"CPU": processors}], CellNeeds(cpus)) == room
 
 
 def test_a_full_cluster_is_told_with_its_processors() -> None:
@@ -111,9 +107,3 @@ def test_ray_ends_while_another_thread_collects_garbage() -> None:
         [sys.executable, "-c", _COLLECTING_THREAD], capture_output=True, text=True, timeout=300, check=False
     )
     assert (run.returncode, run.stdout) == (0, "busy True\n"), run.stderr
-
-
-def test_gpus_count_where_they_are_needed() -> None:
-    assert room_for({"CPU": 16, "GPU": 1}, 1.0, 0.25) == 4
-    with pytest.raises(SweepError, match="no room for a worker of 1 GPUs: it has 0"):
-        room_for({"CPU": 16}, 1.0, 1.0)

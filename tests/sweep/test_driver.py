@@ -10,6 +10,7 @@ from gridtune.errors import SweepError
 from gridtune.sweep import Cell, CellResult, space_cells
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.driver import SweepDriver
+from gridtune.sweep.placement import Crew
 from tests.sweep.spaces import toy_space
 
 
@@ -31,8 +32,7 @@ class Stage:
             self.queue,
             sink=self.results.extend,
             busy=self.set_busy,
-            workers=workers,
-            room=room,
+            crew=Crew(workers, room),
             timeout=timeout,
         )
 
@@ -190,3 +190,46 @@ def test_a_fault_of_the_sink_ends_the_sweep(cells: list[Cell]) -> None:
     stage.send("one", one.cells[:1], left=49)
     assert stage.driver.over
     assert isinstance(stage.driver.fault, OSError)
+
+
+def test_a_worker_that_cannot_be_made_ready_keeps_its_place_and_no_cells(cells: list[Cell]) -> None:
+    stage = Stage(cells[:8], workers=2, room=2)
+    one, two = stage.driver.suggest("one"), stage.driver.suggest("two")
+    assert one is not None
+    assert two is not None
+    stage.driver.started("one")
+    stage.driver.started("two")
+    assert not stage.driver.unfit("one", "host:1: no room for kernels")
+    assert not stage.driver.over
+    # Its cells go to the other worker, and it is not ended: Ray would start another in its place.
+    assert stage.send("two", two.cells, left=0)
+    rest = stage.driver.suggest("three")
+    assert rest is not None
+    assert all(cell in one.cells for cell in rest.cells)
+    # Made ready after all, it ends with its trial and takes the next.
+    assert stage.driver.unfit("one", "")
+    assert stage.driver.should_end("one", left=4)
+    stage.driver.received("one", [], ended=True)
+    assert stage.queue.left == 4
+
+
+def test_a_sweep_without_a_worker_that_is_ready_ends_and_blames_no_cell(cells: list[Cell]) -> None:
+    stage = Stage(cells[:8], workers=2, room=2)
+    for trial in ("one", "two"):
+        stage.driver.suggest(trial)
+        stage.driver.started(trial)
+        stage.driver.unfit(trial, f"host of {trial}: no room for kernels")
+    assert stage.driver.over
+    assert "no worker can run cells; host of one: no room for kernels" in str(stage.driver.fault)
+    assert stage.results == []
+    assert stage.queue.left == 8
+
+
+def test_a_node_that_dies_again_and_again_is_no_cells_fault(cells: list[Cell]) -> None:
+    stage = Stage(cells[:1], workers=1, room=1, timeout=60.0)
+    for death in range(5):
+        stage.driver.suggest(str(death))
+        stage.driver.started(str(death))
+        stage.driver.died(str(death), RuntimeError("The actor died because its node has died."))
+    assert stage.results == []
+    assert stage.queue.left == 1

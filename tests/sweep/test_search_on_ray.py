@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gridtune.core.needs import CellNeeds
 from gridtune.sweep import CellResult, as_space, read_journal, run_space
 from gridtune.sweep.actors import ActorSettings
 from gridtune.sweep.adaptive import AdaptiveQueue
+from gridtune.sweep.placement import Crew
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.space_check import check_space
@@ -62,15 +64,13 @@ def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, 
     planner = Planner(space, check_space(space), Workloads())
     queue = AdaptiveQueue(planner, {}, workers=2)
     received: list[CellResult] = []
-    settings = ActorSettings(SweepCode(space, planner.system).sent, {}, None, [])
+    settings = ActorSettings(SweepCode(space, planner.system).sent, {}, None, 0.0, [])
     grid = execute_search(
         queue,
         settings,
         sink=received.extend,
         busy=lambda number: None,
-        workers=2,
-        room=4,
-        cpus=0.5,
+        crew=Crew(2, 4, CellNeeds(0.5)),
         scratch=tmp_path / "tune",
     )
     assert len(grid) == len(queue.search.trials)

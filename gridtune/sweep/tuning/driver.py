@@ -16,7 +16,8 @@ from typing import Any, Literal, Self
 from gridtune.core.cells import Cell, CellResult
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import Block
-from gridtune.sweep.driver import Busy, Sink, death_text, too_many_deaths, trials_at_once
+from gridtune.sweep.driver import Busy, Sink, death_text, is_of_node, no_worker_is_fit, too_many_deaths
+from gridtune.sweep.placement import Crew
 from gridtune.sweep.tuning.trials import SearchTrial
 
 __all__ = ["Action", "Assignment", "SearchDriver"]
@@ -82,10 +83,8 @@ class SearchDriver:
         Takes results; what it raises ends the sweep.
     busy
         Called with the number of busy workers when it changes.
-    workers
-        How many there are to be.
-    room
-        How many the cluster has room for.
+    crew
+        How many workers there are to be; no more are used than the search has configurations at once.
     timeout
         Seconds a cell may take, or None.
     """
@@ -97,15 +96,14 @@ class SearchDriver:
         metrics: Sequence[str],
         sink: Sink,
         busy: Busy,
-        workers: int,
-        room: int,
+        crew: Crew,
         timeout: float | None,
     ) -> None:
         self.queue = queue
         self.fault: BaseException | None = None
-        self.most_trials = trials_at_once(workers, room)
+        self.crew = crew
         self._metrics, self._sink, self._busy = tuple(metrics), sink, busy
-        self._workers, self._timeout = workers, timeout
+        self._timeout = timeout
         self._runs: dict[str, _Run] = {}
         self._paused: dict[SearchTrial, Any] = {}
         #: The block that runs next; it goes to a paused trial or a new one.
@@ -114,10 +112,20 @@ class SearchDriver:
         self._free = 0
         self._complete = False
         self._waiting_since: float | None = None
+        #: Trials of Tune whose worker cannot run cells, and why.
+        self._unfit: dict[str, str] = {}
 
     def __reduce__(self) -> tuple[type[object], tuple[()]]:
         # Tune pickles itself with all its hooks, for a restart that the journal makes needless.
         return (object, ())
+
+    @property
+    def _workers(self) -> int:
+        return max(1, min(self.crew.workers - len(self._unfit), self.queue.search.parallel))
+
+    def follow(self) -> None:
+        """Take notice of nodes that have joined or left."""
+        self.crew.follow()
 
     @property
     def over(self) -> bool:
@@ -147,7 +155,7 @@ class SearchDriver:
         return [self._paused.pop(trial) for trial in ended]
 
     def _peek(self) -> Block | None:
-        most = self.most_trials if self._complete else self._workers
+        most = self.crew.trials(self._workers) if self._complete else self._workers
         if self._next is None and not self.over and len(self._runs) < most:
             self._next = self.queue.take(without=self._live)
         return self._next
@@ -207,6 +215,19 @@ class SearchDriver:
         self._paused[search_trial] = trial
         return "PAUSE"
 
+    def unfit(self, trial_id: str, reason: str) -> bool:
+        """Take a worker's reason for not being able to run cells; see `SweepDriver.unfit`."""
+        if not reason:
+            self._unfit.pop(trial_id, None)
+            return True
+        if trial_id in self._runs:
+            self.queue.recall(self._runs[trial_id].block.number)
+            self._forget(trial_id)
+        self._unfit[trial_id] = reason
+        if len(self._unfit) >= self.crew.workers:
+            self.fault = self.fault or no_worker_is_fit(self._unfit.values())
+        return False
+
     def _goes_on(self, trial: Any, search_trial: SearchTrial) -> bool:
         """Give a trial's worker the next step, if it has come to that; return whether it has."""
         block = self.queue.take_of(search_trial)
@@ -241,15 +262,18 @@ class SearchDriver:
 
     def died(self, trial_id: str, error: BaseException | None) -> None:
         """Take notice of a worker's death."""
+        self._unfit.pop(trial_id, None)
+        if trial_id not in self._runs:
+            return
         run, now = self._runs[trial_id], time.monotonic()
         text = death_text(error)
         self._forget(trial_id)
-        if run.heard is None:
+        if run.heard is None or is_of_node(error):
             self.queue.lose_start(run.block.number)
         else:
             elapsed = now - run.heard
             self._pass_on(self.queue.worker_died(run.block.number, elapsed=elapsed, error=text))
-        self.fault = self.fault or too_many_deaths(self.queue.deaths_in_a_row, self._workers, text)
+        self.fault = self.fault or too_many_deaths(self.queue.deaths_in_a_row, self.crew.most, text)
 
     def _forget(self, trial_id: str) -> None:
         self._runs.pop(trial_id, None)

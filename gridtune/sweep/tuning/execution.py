@@ -18,6 +18,7 @@ from gridtune.core.cells import CellResult
 from gridtune.sweep.actors import ActorSettings, SimulatorActor
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.driver import Busy, Sink
+from gridtune.sweep.placement import Crew
 from gridtune.sweep.tuner import run_tuner
 from gridtune.sweep.tuning.driver import Assignment, SearchDriver
 from gridtune.sweep.tuning.lockstep import objective_means
@@ -99,6 +100,9 @@ class LockstepScheduler(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """Take results; return what becomes of the trial."""
+        unfit = result.get("unfit")
+        if unfit is not None and not self._driver.unfit(trial.trial_id, unfit):
+            return str(self.STOP if self._driver.over else self.CONTINUE)
         action = self._driver.received(trial, result.get("results", ()), int(result["left"]))
         if action == "PAUSE":
             # There is nothing to save: the trial's next configuration says what is left.
@@ -150,10 +154,7 @@ def execute_search(
     *,
     sink: Sink,
     busy: Busy,
-    workers: int,
-    room: int,
-    cpus: float,
-    gpus: float = 0.0,
+    crew: Crew,
     scratch: Path,
 ) -> tune.ResultGrid:
     """Run an adaptive search to its end, on the Ray that is connected.
@@ -172,18 +173,17 @@ def execute_search(
         If workers keep dying.
     """
     objectives, directions = queue.search.metrics, queue.search.directions
-    workers = min(workers, queue.search.parallel)
     driver = SearchDriver(
         queue,
         metrics=objectives,
         sink=sink,
         busy=busy,
-        workers=workers,
-        room=room,
+        crew=crew,
         timeout=settings.timeout,
     )
     trainable = tune.with_resources(
-        tune.with_parameters(ConfigurationActor, settings=settings), {"cpu": cpus, "gpu": gpus}
+        tune.with_parameters(ConfigurationActor, settings=settings),
+        tune.PlacementGroupFactory(crew.needs.bundles),
     )
     config = tune.TuneConfig(
         metric=objectives[0],
