@@ -189,7 +189,10 @@ def _state_text(one: SweepStatus) -> str:
         busy = f", {one.busy} worker{'s' if one.busy > 1 else ''} busy" if one.busy else ""
         since = "" if one.began is None else f" for {_clock(time.time() - one.began)}"
         doing = "" if one.stage == "running" else f": {one.stage or 'starting'}"
-        return f"running{since}{doing}{busy} ({who})"
+        text = f"running{since}{doing}{busy} ({who})"
+        if one.silent is not None:
+            text += f", but without a sign of life for {_clock(one.silent)}: is it suspended?"
+        return text
     if one.state == "died":
         doing = f" while {one.stage}" if one.stage else ""
         sign = "" if one.last_sign is None else f"; last sign of life {_when(one.last_sign)}"

@@ -20,9 +20,10 @@ from gridtune.sweep.space import parse_space
 
 __all__ = ["SweepState", "SweepStatus", "sweep_status"]
 
-#: running: a driver lives. finished: every cell has a result and the driver has ended. interrupted: it was
-#: told to end. stopped: it ended with an error. died: it was killed. unknown: it is on a host that cannot be
-#: seen from here.
+#: running: a driver lives, or has had a heartbeat within a minute. finished: every cell has a result and the
+#: driver has ended. interrupted: it was told to end. stopped: it ended with an error. died: it was killed, or
+#: has no heartbeat any more. unknown: it is on a host that cannot be seen from here, and has no heartbeat,
+#: being of an earlier gridtune.
 SweepState = Literal["running", "finished", "interrupted", "stopped", "died", "unknown"]
 
 #: Seconds of results that a guess at the time left needs.
@@ -65,6 +66,8 @@ class SweepStatus:
         What the driver ended with.
     at_most
         Whether `total` is the most there can be, as the strategy may stop configurations.
+    silent
+        Seconds for which a driver that should have a heartbeat had none; None if it has one.
     """
 
     folder: Path
@@ -83,6 +86,7 @@ class SweepStatus:
     best: tuple[str, ...] = ()
     error: str | None = None
     at_most: bool = False
+    silent: float | None = None
 
     @property
     def left(self) -> int | None:
@@ -147,7 +151,8 @@ def sweep_status(folder: Path, *, best: bool = True) -> SweepStatus:
         busy=0 if driver is None or driver.ended is not None else driver.busy,
         began=None if driver is None else driver.began,
         last_result=written,
-        last_sign=None if driver is None else max(driver.updated, written or 0.0),
+        last_sign=None if driver is None else max(driver.updated, driver.heartbeat, written or 0.0),
+        silent=None if driver is None else driver.silent,
         at_most=driver is not None and driver.at_most,
         error=None if driver is None or driver.ended in {"finished", "interrupted"} else driver.ended,
     )
@@ -178,7 +183,9 @@ def _state(
         words: dict[str, SweepState] = {"finished": "finished", "interrupted": "interrupted"}
         return words.get(driver.ended, "stopped")
     if owner is not None and owner.alive is None:
-        return "unknown"
+        if driver is None or not driver.beats:
+            return "unknown"
+        return "running" if driver.silent is None else "died"
     # Without a word from its driver: one of an earlier gridtune, or of Python's `run_space`.
     return "finished" if driver is None and total is not None and finished >= total else "died"
 

@@ -3,6 +3,7 @@
 The journal says which cells have results, and the lock whether a driver lives. This file adds what neither
 has: how many cells there are to be, which of the journal's are of this sweep, what the driver is busy with,
 and how it ended. It is replaced in one step and only ever holds what stays true when the driver is killed.
+Its time of change is the driver's heartbeat: a lock does not reach another machine, a file's time does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import re
 import socket
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +43,9 @@ _JOURNAL, _LOCK = "journal.jsonl", "journal.lock"
 _SCHEMA = 1
 #: Seconds between two writings of the file while nothing but the number of busy workers changes.
 _REST_SECONDS = 2.0
+#: Seconds between two heartbeats, and after which a driver without one is taken for gone. The clocks of two
+#: machines may differ by half of it.
+_BEAT_SECONDS, _STALE_SECONDS = 5.0, 60.0
 _CELL_ID = re.compile(rb'^\{"cell_id":"([^"]+)"')
 _OWNER = re.compile(r"process (\d{1,18}) on (\S+)")
 
@@ -82,6 +87,10 @@ class DriverStatus:
         "finished", "interrupted" or what went wrong; None while the driver runs, and if it was killed.
     at_most
         Whether `total` is the most there can be, as the strategy may stop configurations.
+    beats
+        Whether the driver has a heartbeat; those of an earlier gridtune have none.
+    heartbeat
+        When its last one was.
     """
 
     name: str
@@ -100,6 +109,14 @@ class DriverStatus:
     counts: dict[str, int] = field(default_factory=dict)
     ended: str | None = None
     at_most: bool = False
+    beats: bool = False
+    heartbeat: float = 0.0
+
+    @property
+    def silent(self) -> float | None:
+        """Seconds since the last heartbeat; None if it is not late, or there is none."""
+        since = time.time() - self.heartbeat
+        return since if self.beats and self.ended is None and since > _STALE_SECONDS else None
 
     @property
     def alive(self) -> bool:
@@ -112,12 +129,13 @@ class DriverStatus:
         """Return what a sweep's driver has said; None if there is nothing, or not in this form."""
         try:
             content = json.loads((folder / STATUS_FILE).read_text(encoding="utf-8"))
+            heartbeat = (folder / STATUS_FILE).stat().st_mtime
         except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(content, dict) or content.pop("schema", None) != _SCHEMA:
             return None
         try:
-            return TypeAdapter(cls).validate_python(content)
+            return TypeAdapter(cls).validate_python({**content, "heartbeat": heartbeat})
         except ValidationError:
             return None
 
@@ -132,6 +150,7 @@ class StatusFile:
         self._running_since: float | None = None
         self._began = time.time()
         self._written = 0.0
+        self._lock, self._over = threading.Lock(), threading.Event()
 
     def stage(self, what: str, busy: int) -> None:
         """Take what the sweep is busy with, and with how many workers."""
@@ -158,8 +177,15 @@ class StatusFile:
             "journal_bytes": journal.stat().st_size if journal.exists() else 0,
             "ignored": sorted(cells_since(journal, 0) - finished),
             "before": len(finished),
+            "beats": True,
         }
         self._write()
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def _beat(self) -> None:
+        while not self._over.wait(_BEAT_SECONDS):
+            with contextlib.suppress(OSError):
+                os.utime(self._folder / STATUS_FILE)
 
     def finished(self, results: Sequence[CellResult]) -> None:
         """Do nothing: the journal has them."""
@@ -171,6 +197,7 @@ class StatusFile:
 
     def close(self, how: str) -> None:
         """Say how the driver ended: "finished", "interrupted" or what went wrong."""
+        self._over.set()
         if self._content:
             self._content["ended"] = without_secrets(how)
             self._write()
@@ -196,7 +223,7 @@ class StatusFile:
         content = {"schema": _SCHEMA, **self._content, **state, "updated": self._written}
         draft = self._folder / f".{STATUS_FILE}.draft"
         # A full disk must not end a sweep for the sake of this file.
-        with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
             draft.write_text(json.dumps(content), encoding="utf-8")
             draft.replace(self._folder / STATUS_FILE)
 

@@ -17,7 +17,15 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
-from gridtune.sweep import Journal, SearchSpace, SweepObserver, SweepPlan, SweepResult, read_journal
+from gridtune.sweep import (
+    Journal,
+    SearchSpace,
+    SweepObserver,
+    SweepPlan,
+    SweepResult,
+    driver_status,
+    read_journal,
+)
 from gridtune.sweep.driver_status import STATUS_FILE, DriverStatus, StatusFile
 from gridtune.sweep.space import parse_space
 from tests.sweep.spaces import toy_space
@@ -149,6 +157,67 @@ def test_the_number_of_a_dead_driver_that_another_process_has_now(
     assert DriverStatus.read(folder).alive  # type: ignore[union-attr]
     path.write_text(json.dumps(content | {"clock": (content["clock"] or 0) - 1}))
     assert report_of(capsys, folder)["state"] == "died"
+
+
+def elsewhere(folder: Path, driver: Driver, seconds: float) -> None:
+    """Make a running driver one of another machine, whose lock does not reach us; last heard of then."""
+    driver.journal.close()
+    path = folder / STATUS_FILE
+    before = time.time() - seconds
+    changes = {"process": 7, "host": "elsewhere", "updated": before}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    (folder / "journal.lock").write_text("process 7 on elsewhere")
+    os.utime(path, (before, before))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "state", "said"),
+    [
+        (5, "running", "running for"),
+        (
+            300,
+            "died",
+            "not running: its driver (process 7 on elsewhere) died while running; last sign of life 5:0",
+        ),
+    ],
+)
+def test_another_machines_driver_is_judged_by_its_heartbeat(
+    seconds: float,
+    state: str,
+    said: str,
+    folder: Path,
+    driver: Driver,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    driver.start()
+    elsewhere(folder, driver, seconds)
+    assert report_of(capsys, folder)["state"] == state
+    assert said in status(capsys, folder)[1]
+
+
+def test_a_driver_that_lives_and_is_silent_is_said_to_be(
+    folder: Path, driver: Driver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver.start()
+    os.utime(folder / STATUS_FILE, (time.time() - 300,) * 2)
+    code, text = status(capsys, folder)
+    assert code == 0
+    assert "without a sign of life for 5:0" in text
+    assert "is it suspended?" in text
+
+
+def test_a_running_driver_has_a_heartbeat(
+    folder: Path, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_status, "_BEAT_SECONDS", 0.01)
+    driver.start()
+    path = folder / STATUS_FILE
+    os.utime(path, (0, 0))
+    deadline = time.monotonic() + 60
+    while path.stat().st_mtime == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    driver.said.close("finished")
 
 
 def test_a_driver_that_writes_the_report_still_runs(

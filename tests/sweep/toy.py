@@ -20,6 +20,13 @@ from gridtune.core.system import (
     register_system,
 )
 
+#: Cells of this x and above wait until the file `gate` is there.
+GATED = 10
+
+# A machine on which this plug-in cannot be loaded.
+if os.environ.get("TOY_UNFIT"):
+    raise OSError("the folder of kernels cannot be written")
+
 
 class ToyParameters(SystemParameters):
     renamed_parameters: ClassVar[Mapping[str, str]] = {"sleep_time": "nap"}
@@ -29,9 +36,10 @@ class ToyParameters(SystemParameters):
     word: str = "a"
     depth: int | None = None
     rate: float | None = None
-    kind: Literal["good", "raises", "dies", "dies-once", "hangs"] = "good"
+    kind: Literal["good", "raises", "dies", "dies-once", "hangs", "hungry"] = "good"
     nap: float = 0.0
     notebook: str | None = None
+    gate: str | None = None
     part: str | None = None
     shake: int = 0
     trace: str | None = None
@@ -60,6 +68,8 @@ class ToySystem(System):
         if parameters.notebook is not None:
             runs_before = note_run(Path(parameters.notebook), parameters)
         time.sleep(parameters.nap)
+        while parameters.gate is not None and parameters.x >= GATED and not Path(parameters.gate).exists():
+            time.sleep(0.01)
         misbehave(parameters, runs_before)
         noise = float(streams("noise").standard_normal())
         size = float(len(load(parameters.trace))) if parameters.trace else float("nan")
@@ -85,6 +95,8 @@ def misbehave(parameters: ToyParameters, runs_before: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if parameters.kind == "hangs":
         time.sleep(600)
+    if parameters.kind == "hungry":
+        bytearray(4 * 2**30)
 
 
 register_system(ToySystem())

@@ -1,0 +1,97 @@
+"""Sweeps on clusters of several real nodes, which join, die, differ, or cannot be used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from gridtune.sweep import read_journal, run_space
+from tests.integration.nodes import Nodes, own_nodes
+from tests.integration.processes import wait_for
+from tests.sweep.spaces import content, runs_in, toy_space
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+
+CELLS = 40
+
+
+class Sweep:
+    """`gridtune sweep` as a process, on a cluster."""
+
+    def __init__(self, nodes: Nodes, folder: Path, **changes: object) -> None:
+        self.out, self.gate, notebook = folder / "out", folder / "gate", folder / "notebook"
+        notebook.mkdir()
+        # Slow enough for a report before the first cell that waits at the gate.
+        fixed = {"nap": 0.1, "notebook": str(notebook), "gate": str(self.gate), **changes.pop("fixed", {})}  # type: ignore[dict-item]
+        dimensions = {"x": list(range(CELLS))}
+        self.space = toy_space(
+            fixed=fixed, **{"dimensions": dimensions, "replicates": {"seeds": 1}, **changes}
+        )
+        self.notebook = notebook
+        path = folder / "toys.yaml"
+        path.write_text(yaml.safe_dump(self.space))
+        command = [sys.executable, "-m", "gridtune", "sweep", str(path), "--out", str(self.out)]
+        self.process = subprocess.Popen(
+            [*command, "--no-tracking", "--json", "--address", nodes.address],
+            env=nodes.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def busy(self) -> int:
+        """Return how many workers run cells, as `gridtune status` says it."""
+        try:
+            return int(json.loads((self.out / "status.json").read_text())["busy"])
+        except (OSError, ValueError):
+            return 0
+
+    def done(self) -> int:
+        return len(read_journal(self.out / "journal.jsonl"))
+
+    def finish(self) -> dict[str, int]:
+        """Open the gate; wait for the end, and check that the table is that of an undisturbed run."""
+        self.gate.touch()
+        output, errors = self.process.communicate(timeout=900)
+        assert self.process.returncode == 0, errors
+        undisturbed = run_space(self.space, directory=self.out.parent / "undisturbed", executor="inline")
+        assert content(pq.read_table(self.out / "results.parquet")) == content(undisturbed.table)
+        report: dict[str, int] = json.loads(output)
+        return report
+
+    def workers(self) -> set[str]:
+        """Return the workers that have results."""
+        return {result.worker for result in read_journal(self.out / "journal.jsonl").values()}
+
+
+def test_nodes_that_join_are_used_and_one_that_dies_loses_nothing(tmp_path: Path) -> None:
+    with own_nodes() as nodes:
+        nodes.add(1)
+        sweep = Sweep(nodes, tmp_path)
+        wait_for("the first cells", lambda: sweep.done() >= 5)
+        second = nodes.add(1, ready=False)
+        nodes.add(1)
+        # Cells wait at the gate on all three, so each has a worker.
+        wait_for("workers on the new nodes", lambda: sweep.busy() == 3)
+        nodes.kill(second)
+        report = sweep.finish()
+        assert report["done"] == CELLS
+        # What ran on the node that died ran once more, and nothing else but the report's best.
+        again = {name for name, count in runs_in(sweep.notebook).items() if count > 1}
+        assert len(again) <= 5
+
+
+def test_a_node_whose_workers_cannot_be_made_ready_fails_no_cell(tmp_path: Path) -> None:
+    with own_nodes() as nodes:
+        nodes.add(1)
+        nodes.add(1, TOY_UNFIT="1")
+        sweep = Sweep(nodes, tmp_path)
+        report = sweep.finish()
+        assert report["done"] == CELLS
+        assert len(sweep.workers()) == 1
