@@ -18,7 +18,8 @@ from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
-CELLS = 40
+#: Enough for blocks of two seconds on three workers.
+CELLS = 120
 
 
 class Sweep:
@@ -84,7 +85,7 @@ def test_nodes_that_join_are_used_and_one_that_dies_loses_nothing(tmp_path: Path
         assert report["done"] == CELLS
         # What ran on the node that died ran once more, and nothing else but the report's best.
         again = {name for name, count in runs_in(sweep.notebook).items() if count > 1}
-        assert len(again) <= 5
+        assert len(again) <= 25
 
 
 def test_a_node_whose_workers_cannot_be_made_ready_fails_no_cell(tmp_path: Path) -> None:
