@@ -149,7 +149,7 @@ class StatusFile:
         self._stage, self._busy = "", 0
         self._running_since: float | None = None
         self._began = time.time()
-        self._written = 0.0
+        self._written, self._stale = 0.0, False
         self._lock, self._over = threading.Lock(), threading.Event()
 
     def stage(self, what: str, busy: int) -> None:
@@ -160,6 +160,8 @@ class StatusFile:
             self._running_since = time.time()
         if changed or time.time() - self._written > _REST_SECONDS:
             self._write()
+        else:
+            self._stale = True
 
     def started(self, plan: SweepPlan) -> None:
         """Take the plan."""
@@ -184,6 +186,10 @@ class StatusFile:
 
     def _beat(self) -> None:
         while not self._over.wait(_BEAT_SECONDS):
+            if self._stale:
+                # What changed too soon after the last writing.
+                self._write()
+                continue
             with contextlib.suppress(OSError):
                 os.utime(self._folder / STATUS_FILE)
 
@@ -218,7 +224,7 @@ class StatusFile:
     def _write(self) -> None:
         if not self._content:
             return
-        self._written = time.time()
+        self._written, self._stale = time.time(), False
         state = {"stage": self._stage, "busy": self._busy, "running_since": self._running_since}
         content = {"schema": _SCHEMA, **self._content, **state, "updated": self._written}
         draft = self._folder / f".{STATUS_FILE}.draft"

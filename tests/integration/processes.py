@@ -5,42 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-HERE = "127.0.0.1"
 #: Longest wait for anything: only a failure takes it.
 PATIENCE_S = 600
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on; held open together, so that they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for bound in sockets:
-            bound.bind((HERE, 0))
-        return [bound.getsockname()[1] for bound in sockets]
-    finally:
-        for bound in sockets:
-            bound.close()
-
-
-def processes_of(folder: Path) -> dict[int, str]:
-    """Return the processes whose command line or environment names a folder: process number to command."""
-    processes = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes()
-            named = command + (entry / "environ").read_bytes()
-        except OSError:
-            continue  # it ended, or is not ours
-        if os.fsencode(folder) in named:
-            processes[int(entry.name)] = os.fsdecode(command.replace(b"\0", b" ")).strip()
-    return processes
 
 
 def descendants(pid: int) -> set[int]:

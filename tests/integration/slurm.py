@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.processes import HERE, free_ports, processes_of, wait_for
+from benchmarks.ray_nodes import HERE, free_ports, processes_of
+from tests.integration.processes import wait_for
 
 NODES = ("n1", "n2", "n3")
 _DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")

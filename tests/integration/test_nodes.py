@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from benchmarks.ray_nodes import Nodes, own_nodes
 from gridtune.sweep import read_journal, run_space
-from tests.integration.nodes import Nodes, own_nodes
 from tests.integration.processes import wait_for
 from tests.sweep.spaces import content, runs_in, toy_space
 

@@ -18,8 +18,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
-from tests.integration.processes import HERE, PATIENCE_S, free_ports, processes_of
+from benchmarks.ray_nodes import HERE, PATIENCE_S, free_ports, processes_of
+from gridtune.workload import read_workload
+from gridtune.workload.files import write_workload
+from tests.sweep.spaces import TOY, toy_space
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
@@ -126,9 +130,16 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_a_study_runs_on_the_cluster_and_a_job_that_fails_fails_here(
-    cluster: Cluster, repository: Path
+    cluster: Cluster, repository: Path, tmp_path: Path
 ) -> None:
-    space = str(repository / "search_spaces" / "quickstart.yaml")
+    # A study that lies anywhere, with a plug-in and a log beside it.
+    shutil.copy(TOY, tmp_path / "toy.py")
+    (tmp_path / "logs").mkdir()
+    log = read_workload("quickstart")
+    write_workload(log, tmp_path / "logs" / "mine.swf")
+    content = toy_space(plugins=["toy.py"], workloads=[{"trace": "logs/mine.swf"}])
+    space = str(tmp_path / "mine.yaml")
+    Path(space).write_text(yaml.safe_dump(content))
     with (
         cluster.submit(repository, space, "--workers", "1") as study,
         cluster.submit(repository, space, "--no-such-option") as mistake,
@@ -140,7 +151,9 @@ def test_a_study_runs_on_the_cluster_and_a_job_that_fails_fails_here(
     home = cluster.folder / "home"
     tables = list((home / "results").rglob("results.parquet"))
     assert len(tables) == 1, f"results under {home}: {sorted(home.rglob('*'))}"
-    assert set(pq.read_table(tables[0])["state"].to_pylist()) == {"done"}
+    table = pq.read_table(tables[0])
+    assert set(table["state"].to_pylist()) == {"done"}
+    assert set(table["metric.size"].to_pylist()) == {float(len(log))}
     assert (home / "mlflow.db").exists()
     assert mistake.returncode != 0
     assert "No such option" in refusal
@@ -175,10 +188,12 @@ def test_bad_arguments_are_told_without_a_cluster(
     assert expected in refused.stderr
 
 
-def test_a_space_elsewhere_is_refused(repository: Path, tmp_path: Path) -> None:
-    space = tmp_path / "space.yaml"
-    space.touch()
+def test_a_file_beside_the_spaces_folder_is_refused(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    space = tmp_path / "mine" / "space.yaml"
+    (tmp_path / "plugin.py").touch()
+    space.write_text("name: mine\nplugins: [../plugin.py]\n")
     command = [str(repository / "scripts" / "submit"), str(space)]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "search_spaces/" in refused.stderr
+    assert refused.returncode == 1
+    assert "names ../plugin.py, outside its folder: move it there" in refused.stderr

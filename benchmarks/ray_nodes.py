@@ -1,4 +1,7 @@
-"""A Ray cluster of the tests' own, of several nodes on this machine, each a process of `ray start`."""
+"""A Ray cluster of several nodes on this machine, each a process of `ray start`: for tests and chaos.
+
+Only its own processes are ended, by their numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,60 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
-from tests.integration.processes import HERE, free_ports, processes_of, wait_for
+HERE = "127.0.0.1"
+#: Longest wait for anything: only a failure takes it.
+PATIENCE_S = 600
 
 #: A node that is gone is noticed within two seconds.
 _QUICK = '{"health_check_initial_delay_ms":0,"health_check_period_ms":500,"health_check_failure_threshold":4}'
 _PORTS = ("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "metrics-export-port")
 _PORTS += ("runtime-env-agent-port",)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on; held open together, so that they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for bound in sockets:
+            bound.bind((HERE, 0))
+        return [bound.getsockname()[1] for bound in sockets]
+    finally:
+        for bound in sockets:
+            bound.close()
+
+
+def wait_for(what: str, done: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
+    """Wait until something is done; fail if that takes too long."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} took longer than {seconds:g} s")
+        time.sleep(0.05)
+
+
+def processes_of(folder: Path) -> dict[int, str]:
+    """Return the processes whose command line or environment names a folder: process number to command."""
+    processes = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            named = command + (entry / "environ").read_bytes()
+        except OSError:
+            continue  # it ended, or is not ours
+        if os.fsencode(folder) in named:
+            processes[int(entry.name)] = os.fsdecode(command.replace(b"\0", b" ")).strip()
+    return processes
 
 
 @dataclass
@@ -46,7 +88,7 @@ class Node:
     def workers(self) -> list[int]:
         """The numbers of the processes that run its cells."""
         commands = processes_of(self.folder).items()
-        return [number for number, command in commands if command.startswith("ray::Simulator")]
+        return [number for number, command in commands if command.startswith("ray::ResourceTrainable")]
 
 
 @dataclass
@@ -57,6 +99,7 @@ class Nodes:
     address: str = ""
     nodes: list[Node] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    started: int = 0
 
     def add(
         self, cpus: int, *, inside: Sequence[str] = (), host: str = HERE, ready: bool = True, **extra: str
@@ -76,7 +119,8 @@ class Nodes:
         extra
             Variables of its environment.
         """
-        name = f"n{len(self.nodes)}"
+        self.started += 1
+        name = f"n{self.started}"
         folder = self.folder / name
         folder.mkdir()
         ports = free_ports(len(_PORTS) + 2)
@@ -90,9 +134,8 @@ class Nodes:
             command += ["--head", f"--port={ports[-1]}", "--include-dashboard=false"]
             command += [f"--ray-client-server-port={ports[-2]}", f"--system-config={_QUICK}"]
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command, env={**self.environment, **extra}, stdout=log, stderr=subprocess.STDOUT
-            )
+            own = {**self.environment, "NODE": str(folder), **extra}
+            process = subprocess.Popen(command, env=own, stdout=log, stderr=subprocess.STDOUT)
         node = Node(name, folder, process)
         self.nodes.append(node)
         if ready:
@@ -102,7 +145,8 @@ class Nodes:
     @staticmethod
     def _started(node: Node) -> bool:
         output = (node.folder / "log").read_text(errors="replace")
-        assert node.process.poll() is None, output
+        if node.process.poll() is not None:
+            raise RuntimeError(f"node {node.name} did not start:\n{output}")
         return "Ray runtime started" in output
 
     def kill(self, node: Node) -> None:
@@ -124,17 +168,14 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def own_nodes(monkeypatch: pytest.MonkeyPatch | None = None) -> Iterator[Nodes]:
-    """Give a cluster without nodes; with `monkeypatch`, this process has its token, too."""
+def own_nodes() -> Iterator[Nodes]:
+    """Give a cluster without nodes, and end those it has got."""
     # Ray's sockets need a short path, shorter than pytest's own folders.
     folder = Path(tempfile.mkdtemp(prefix="gt-"))
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     own = {**inherited, **token, "PATH": path, "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
-    if monkeypatch is not None:
-        for name, value in token.items():
-            monkeypatch.setenv(name, value)
     nodes = Nodes(folder, environment=own)
     try:
         yield nodes
