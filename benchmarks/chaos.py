@@ -36,7 +36,7 @@ from statistics import median
 import pyarrow.parquet as pq
 
 from benchmarks.measure import arguments, print_machine, print_table
-from benchmarks.ray_nodes import HERE, Node, Nodes, free_ports, own_nodes, processes_of
+from benchmarks.ray_nodes import HERE, Nodes, free_ports, own_nodes, processes_of
 from gridtune.sweep import TIMING_COLUMNS, read_journal
 
 #: How often each kind comes, beside the others: those that take long to mend are rarer.
@@ -133,7 +133,7 @@ class Chaos:
         elif kind == "node":
             if not others:
                 return False
-            self.end_node(self.moment.choice(others))
+            self.nodes.end(self.moment.choice(others))
             self.nodes.add(1, ready=False)
         elif kind == "driver":
             self.driver.kill()
@@ -141,10 +141,9 @@ class Chaos:
             self.start_driver()
         elif kind == "head":
             for node in list(self.nodes.nodes):
-                self.end_node(node)
+                self.nodes.end(node)
             # Without its head the command ends, after the minute that Ray tries to reach it.
             self.driver.wait()
-            self.nodes.nodes.clear()
             for _ in range(NODES):
                 self.nodes.add(1)
             self.start_driver()
@@ -155,11 +154,6 @@ class Chaos:
             self.server.wait()
             self.start_server()
         return True
-
-    def end_node(self, node: Node) -> None:
-        """Kill a node with all its processes, as the machine's end would."""
-        _end_all(node.folder)
-        node.process.wait()
 
     def check(self, expected: bytes) -> None:
         """Compare what the sweep that has ended left behind with the undisturbed one."""

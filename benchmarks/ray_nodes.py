@@ -153,6 +153,14 @@ class Nodes:
         """Kill a node's raylet, as the machine's end would."""
         os.kill(node.raylet, signal.SIGKILL)
 
+    def end(self, node: Node) -> None:
+        """Kill a node with all its processes; the next one is the head if it was."""
+        for number in processes_of(node.folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        node.process.wait()
+        self.nodes.remove(node)
+
     def close(self) -> None:
         """End everything, by the processes' numbers."""
         for node in reversed(self.nodes):

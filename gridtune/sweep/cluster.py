@@ -51,6 +51,8 @@ RAY_ENVIRONMENT = ONE_THREAD | {
 }
 #: Seconds within which a running cluster must answer.
 _ANSWER_SECONDS = 10.0
+#: Seconds between two looks at its head.
+_WATCH_SECONDS = 5.0
 #: Seconds after which the user hears that Ray is still starting.
 _SLOW_SECONDS = 10.0
 #: Seconds without a worker after which the user hears that the cluster is full.
@@ -88,15 +90,25 @@ class RaySession:
         wanted, be they more than there are processors.
     needs
         What each occupies.
+    silent
+        Called when the head of a running cluster does not answer, with its address, and with "" when it does
+        again.
 
     Notes
     -----
     The thread lives as long as the session: Linux ends Ray's processes with the thread that started them.
     """
 
-    def __init__(self, address: str | None, *, workers: int, needs: CellNeeds) -> None:
+    def __init__(
+        self,
+        address: str | None,
+        *,
+        workers: int,
+        needs: CellNeeds,
+        silent: Callable[[str], None] = lambda address: None,
+    ) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
-        self._workers, self._needs = workers, needs
+        self._workers, self._needs, self._silent = workers, needs, silent
         self._answered, self._over = threading.Event(), threading.Event()
         self._size: tuple[int, int] | None = None
         self._fault: Exception | None = None
@@ -154,7 +166,7 @@ class RaySession:
                     room = check_room_for(nodes_now(), self._needs)
                     self._size = (min(self._workers, room) if self._workers else room), room
                     self._answered.set()
-                    self._over.wait()
+                    self._watch(ray.get_runtime_context().gcs_address)
                 finally:
                     if ours:
                         _disconnect()
@@ -162,6 +174,14 @@ class RaySession:
             self._fault = fault
         finally:
             self._answered.set()
+
+    def _watch(self, head: str) -> None:
+        """Look at the head until the session is over: one that is gone ends this process after a minute."""
+        answers = True
+        while not self._over.wait(_WATCH_SECONDS):
+            before, answers = answers, _is_listening(head)
+            if answers != before:
+                self._silent("" if answers else head)
 
 
 @contextlib.contextmanager
@@ -252,3 +272,11 @@ def _check_listening(address: str) -> None:
         return  # "auto", "ray://…": Ray's own to resolve
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS):
         pass
+
+
+def _is_listening(address: str) -> bool:
+    try:
+        _check_listening(address)
+    except OSError:
+        return False
+    return True

@@ -146,11 +146,14 @@ class SweepDriver:
             self._complete = True
         self._busy(len(self._heard))
 
-    def should_end(self, trial_id: str, left: int) -> bool:
-        """Return whether a trial whose worker has `left` cells should end now."""
+    def should_end(self, trial_id: str, left: int, ran: int = 1) -> bool:
+        """Return whether a trial should end now whose worker has run `ran` cells and has `left`."""
         if self.over or trial_id not in self._block_of:
             return True
         waiting_for_worker = len(self._heard) < min(self._workers, len(self._block_of))
+        if left and not ran:
+            # Only a sign of life. Ended now, it would be dealt out as it is, and end again, for ever.
+            return False
         if left:
             # A share of everything, dealt out before all workers were there.
             return self._complete and not waiting_for_worker and left > self.queue.fair_size(left)

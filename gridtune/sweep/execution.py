@@ -78,7 +78,7 @@ class _Stop(Stopper):
         unfit = result.get("unfit")
         if unfit is not None and not self._driver.unfit(trial_id, unfit):
             return self._driver.over
-        return self._driver.should_end(trial_id, int(result["left"]))
+        return self._driver.should_end(trial_id, int(result["left"]), len(result["results"]))
 
     def stop_all(self) -> bool:
         return self._driver.fault is not None

@@ -148,11 +148,15 @@ class SweepExecutor:
     folder: Path
     stage: Stage
     _session: RaySession | None = field(default=None, init=False)
+    #: Workers that run cells.
+    _busy: int = field(default=0, init=False)
 
     def start_ray(self) -> None:
         """Start Ray, and import what drives it, while this thread goes on."""
         if self._session is None:
-            self._session = RaySession(self.address, workers=self.workers, needs=self.needs)
+            self._session = RaySession(
+                self.address, workers=self.workers, needs=self.needs, silent=self._head_is_silent
+            )
 
     def close(self) -> None:
         """End what was started."""
@@ -241,12 +245,17 @@ class SweepExecutor:
 
             def busy(number: int) -> None:
                 started()
+                self._busy = number
                 self.stage("running", number)
 
             scratch = self.folder / ".tune"
             crew = Crew(count, room, self.needs, self._crew_now)
             execute(queue, settings, sink=sink, busy=busy, crew=crew, scratch=scratch)
         self.stage("ending Ray", 0)
+
+    def _head_is_silent(self, address: str) -> None:
+        what = f"waiting for the cluster's head at {address}, which does not answer" if address else "running"
+        self.stage(what, 0 if address else self._busy)
 
     def _crew_now(self) -> tuple[int, int]:
         """Return the workers to use and those there is room for, as the cluster is now."""

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from benchmarks.ray_nodes import Nodes, own_nodes
+from gridtune.study.status import sweep_status
 from gridtune.sweep import read_journal, run_space
 from tests.integration.processes import wait_for
 from tests.sweep.spaces import content, runs_in, toy_space
@@ -35,12 +36,17 @@ class Sweep:
             fixed=fixed, **{"dimensions": dimensions, "replicates": {"seeds": 1}, **changes}
         )
         self.notebook = notebook
-        path = folder / "toys.yaml"
-        path.write_text(yaml.safe_dump(self.space))
-        command = [sys.executable, "-m", "gridtune", "sweep", str(path), "--out", str(self.out)]
+        self.path = folder / "toys.yaml"
+        self.path.write_text(yaml.safe_dump(self.space))
+        self.start(nodes)
+
+    def start(self, nodes: Nodes) -> None:
+        """Run the command."""
+        command = [sys.executable, "-m", "gridtune", "sweep", str(self.path), "--out", str(self.out)]
         self.process = subprocess.Popen(
             [*command, "--no-tracking", "--json", "--address", nodes.address],
-            env=nodes.environment,
+            # A head that is gone ends its drivers after a minute, otherwise.
+            env={**nodes.environment, "RAY_gcs_rpc_server_reconnect_timeout_s": "10"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -96,3 +102,20 @@ def test_a_node_whose_workers_cannot_be_made_ready_fails_no_cell(tmp_path: Path)
         report = sweep.finish()
         assert report["done"] == CELLS
         assert len(sweep.workers()) == 1
+
+
+@pytest.mark.slow
+def test_a_head_that_dies_ends_the_driver_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    with own_nodes() as nodes:
+        head = nodes.add(1)
+        sweep = Sweep(nodes, tmp_path)
+        wait_for("the first cells", lambda: sweep.done() >= 5)
+        kept = sweep.done()
+        nodes.end(head)
+        sweep.process.wait(600)
+        status = sweep_status(sweep.out)
+        assert status.state in {"died", "stopped"}
+        assert sweep.done() >= kept
+        nodes.add(1)
+        sweep.start(nodes)
+        assert sweep.finish()["done"] == CELLS

@@ -233,3 +233,22 @@ def test_a_node_that_dies_again_and_again_is_no_cells_fault(cells: list[Cell]) -
         stage.driver.died(str(death), RuntimeError("The actor died because its node has died."))
     assert stage.results == []
     assert stage.queue.left == 1
+
+
+def test_a_worker_that_has_run_nothing_yet_keeps_its_block(cells: list[Cell]) -> None:
+    stage = Stage(cells[:20], workers=2, room=2)
+    one, two = stage.driver.suggest("one"), stage.driver.suggest("two")
+    assert one is not None
+    assert two is not None
+    stage.driver.started("one")
+    stage.driver.started("two")
+    stage.send("two", two.cells, left=0, seconds=0.1)
+    stage.driver.died("one", RuntimeError("killed"))
+    # They run where each cell is reported, beginning with a sign of life: more of them than a fair share.
+    careful = stage.driver.suggest("three")
+    assert careful is not None
+    assert careful.careful
+    assert len(careful.cells) > stage.queue.fair_size(len(careful.cells))
+    stage.driver.started("three")
+    assert not stage.driver.should_end("three", len(careful.cells), 0)
+    assert stage.send("three", careful.cells[:1], left=len(careful.cells) - 1, seconds=0.1)
