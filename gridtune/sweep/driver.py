@@ -35,14 +35,14 @@ Sink = Callable[[Sequence[CellResult]], None]
 Busy = Callable[[int], None]
 
 
-def death_text(error: BaseException | None) -> str:
+def death_text(error: str | None) -> str:
     """Return what Ray says about a worker's death, in one line."""
-    return " ".join(str(error).split())[:_ERROR_CHARACTERS] if error else "no reason known"
+    return " ".join(error.split())[:_ERROR_CHARACTERS] if error else "no reason known"
 
 
-def is_of_node(error: BaseException | None) -> bool:
+def is_of_node(error: str | None) -> bool:
     """Return whether a worker died because its node did, which says nothing about the cell that it ran."""
-    return error is not None and _NODE_GONE.search(str(error)) is not None
+    return error is not None and _NODE_GONE.search(error) is not None
 
 
 def too_many_deaths(in_a_row: int, workers: int, text: str) -> SweepError | None:
@@ -195,7 +195,7 @@ class SweepDriver:
             self.queue.recall(self._block_of[trial_id].number)
             self._forget(trial_id)
 
-    def died(self, trial_id: str, error: BaseException | None) -> None:
+    def died(self, trial_id: str, error: str | None) -> None:
         """Take notice of a worker's death."""
         self._unfit.pop(trial_id, None)
         if trial_id not in self._block_of:

@@ -18,7 +18,7 @@ from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.driver import Busy, Sink, SweepDriver
 from gridtune.sweep.placement import Crew
-from gridtune.sweep.tuner import run_tuner
+from gridtune.sweep.tuner import death_of, run_tuner
 from gridtune.sweep.tuning.execution import execute_search
 
 __all__ = ["execute"]
@@ -65,7 +65,7 @@ class _Hooks(tune.Callback):
         self._driver.received(trial.trial_id, results, ended=bool(result.get("done")))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._driver.died(trial.trial_id, trial.get_pickled_error() or trial.get_error())
+        self._driver.died(trial.trial_id, death_of(trial))
 
 
 class _Stop(Stopper):

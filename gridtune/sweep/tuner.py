@@ -12,7 +12,7 @@ from ray.tune import Stopper
 from gridtune.errors import SweepError
 from gridtune.sweep.cluster import environment
 
-__all__ = ["TuneDriver", "run_tuner"]
+__all__ = ["TuneDriver", "death_of", "run_tuner"]
 
 
 #: More trials than any cluster runs at once.
@@ -32,6 +32,18 @@ class TuneDriver(Protocol):
     def queue(self) -> Any:
         """The queue of cells."""
         ...
+
+
+def death_of(trial: Any) -> str | None:
+    """Return what Ray says about the death of a trial's worker; None if it says nothing.
+
+    Tune writes it into a file for the trial before anybody hears of it; its own accessors look for the file
+    where it is copied to later.
+    """
+    try:
+        return Path(trial.error_file).read_text(encoding="utf-8").rpartition("Failure #")[2]
+    except (OSError, TypeError):
+        return None
 
 
 class _Follow(tune.Callback):

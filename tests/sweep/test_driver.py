@@ -131,7 +131,7 @@ def test_deaths_without_end_end_the_sweep(cells: list[Cell]) -> None:
         if stage.driver.suggest(str(number)) is None:
             break
         stage.driver.started(str(number))
-        stage.driver.died(str(number), RuntimeError("out of\nmemory"))
+        stage.driver.died(str(number), "out of\nmemory")
     assert isinstance(stage.driver.fault, SweepError)
     assert "out of memory" in str(stage.driver.fault)
     assert stage.driver.over
@@ -145,7 +145,7 @@ def test_a_worker_that_dies_before_it_begins_is_no_cells_fault(
     deaths = 0
     while not stage.driver.over:
         assert stage.driver.suggest(str(deaths)) is not None
-        stage.driver.died(str(deaths), RuntimeError("no room for a worker"))
+        stage.driver.died(str(deaths), "no room for a worker")
         deaths += 1
         assert deaths < 100
     assert deaths == 8 + 2 * 4 + 1
@@ -230,7 +230,7 @@ def test_a_node_that_dies_again_and_again_is_no_cells_fault(cells: list[Cell]) -
     for death in range(5):
         stage.driver.suggest(str(death))
         stage.driver.started(str(death))
-        stage.driver.died(str(death), RuntimeError("The actor died because its node has died."))
+        stage.driver.died(str(death), "The actor died because its node has died.")
     assert stage.results == []
     assert stage.queue.left == 1
 
@@ -243,7 +243,7 @@ def test_a_worker_that_has_run_nothing_yet_keeps_its_block(cells: list[Cell]) ->
     stage.driver.started("one")
     stage.driver.started("two")
     stage.send("two", two.cells, left=0, seconds=0.1)
-    stage.driver.died("one", RuntimeError("killed"))
+    stage.driver.died("one", "killed")
     # They run where each cell is reported, beginning with a sign of life: more of them than a fair share.
     careful = stage.driver.suggest("three")
     assert careful is not None

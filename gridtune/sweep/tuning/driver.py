@@ -260,7 +260,7 @@ class SearchDriver:
             return False
         return True
 
-    def died(self, trial_id: str, error: BaseException | None) -> None:
+    def died(self, trial_id: str, error: str | None) -> None:
         """Take notice of a worker's death."""
         self._unfit.pop(trial_id, None)
         if trial_id not in self._runs:

@@ -19,7 +19,7 @@ from gridtune.sweep.actors import ActorSettings, SimulatorActor
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.driver import Busy, Sink
 from gridtune.sweep.placement import Crew
-from gridtune.sweep.tuner import run_tuner
+from gridtune.sweep.tuner import death_of, run_tuner
 from gridtune.sweep.tuning.driver import Assignment, SearchDriver
 from gridtune.sweep.tuning.lockstep import objective_means
 
@@ -132,7 +132,7 @@ class _Hooks(tune.Callback):
         result.pop("results", None)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._driver.died(trial.trial_id, trial.get_pickled_error() or trial.get_error())
+        self._driver.died(trial.trial_id, death_of(trial))
 
 
 class _Stop(Stopper):
