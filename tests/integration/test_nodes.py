@@ -67,7 +67,7 @@ class Sweep:
         self.gate.touch()
         output, errors = self.process.communicate(timeout=900)
         assert self.process.returncode == 0, errors
-        undisturbed = run_space(self.space, directory=self.out.parent / "undisturbed", executor="inline")
+        undisturbed = run_space(self.path, directory=self.out.parent / "undisturbed", executor="inline")
         timings = list(TIMING_COLUMNS)
         rows = pq.read_table(self.out / "results.parquet").drop_columns(timings).to_pylist()
         assert list(map(repr, rows)) == list(map(repr, undisturbed.table.drop_columns(timings).to_pylist()))
