@@ -96,6 +96,19 @@ def test_every_way_to_fail_is_a_row_and_stops_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
+def test_a_cell_that_takes_all_memory_fails_alone(tmp_path: Path) -> None:
+    dimensions = {"x": [0, 1, 2], "kind": {"grid": ["good", "hungry"], "when": {"x": [1]}}}
+    space = toy_space(dimensions=dimensions, replicates={"seeds": 1}, resources={"memory": 0.5})
+    result = run_space(space, directory=tmp_path / "out")
+    assert result.counts == {"done": 3, "failed": 1, "timed_out": 0, "lost": 0}
+    (failed,) = [cell for cell in result.results if cell.state == "failed"]
+    assert failed.parameters["kind"] == "hungry"
+    assert "MemoryError" in str(failed.error)
+    # Its worker lived on.
+    assert len({cell.worker for cell in result.results}) <= 2
+
+
+@pytest.mark.usefixtures("cluster")
 def test_a_cell_that_hangs_is_ended_and_the_others_are_done(tmp_path: Path) -> None:
     notebook = tmp_path / "notebook"
     notebook.mkdir()
