@@ -1,4 +1,4 @@
-"""The tutorials, done as a reader would: files saved, commands typed, and what they print compared.
+"""The README and the tutorials, followed as a reader would: files saved, commands typed, output compared.
 
 A block of Python or YAML whose first line is `# NAME` is saved as that file. A block of `bash` is run, and
 the block of `text` after it is what it prints: `…` stands for anything, on a line by itself for any number of
@@ -17,8 +17,9 @@ import pytest
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
-BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+REPOSITORY = Path(__file__).parents[1]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "tutorials").glob("*.md"))]
+BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def environment() -> dict[str, str]:
@@ -43,8 +44,8 @@ def visible(output: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in output.splitlines() if line.strip())
 
 
-@pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: page.stem)
-def test_a_tutorial_can_be_done(page: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
     output, command = "", ""
     for left_out, language, content in BLOCK.findall(page.read_text(encoding="utf-8")):
         if left_out:
@@ -64,7 +65,7 @@ def test_a_tutorial_can_be_done(page: Path, tmp_path: Path) -> None:
         elif language == "text":
             wanted = pattern_of(content)
             assert wanted.fullmatch(visible(output)), f"{command}\nprints\n{output}\nand not\n{content}"
-        else:
+        elif language:
             name = re.match(r"# (\S+)\n", content)
             assert name is not None, f"a block of {language} names no file: {content[:60]}"
             (tmp_path / name[1]).write_text(content, encoding="utf-8")
