@@ -274,3 +274,8 @@ def test_the_shared_queue_stands_beside_each_selector_and_the_bound_beside_each_
     rows = {row[0]: row for row in rows_of(tmp_path / "comparison.md")}
     assert [rows[name][-1] for name in ("ERD + tabu", "shared queue")] == ["+25 %", "+25 %"]
     assert rows["shared queue, by due date, speeds known"][-1] == "–"
+
+
+def test_an_agent_is_named() -> None:
+    player = {"policy": "ppo", "checkpoint": "results/train-dispatch-ppo"}
+    assert [method.label for method in gather([cell(0, player, 1.0, 10.0)])] == ["agent trained by PPO"]

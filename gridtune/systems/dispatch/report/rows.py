@@ -103,6 +103,8 @@ class Method:
     @property
     def label(self) -> str:
         """The method in words, without its base rule where a learner assists."""
+        if self.of("policy", "rules") == "ppo":
+            return "agent trained by PPO"
         name = _NAMES.get(self.learner, self.learner)
         if self.learner == "none":
             return self._rule
