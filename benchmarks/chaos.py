@@ -19,6 +19,7 @@ with the undisturbed one. Prints how often what happened, and how long no result
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -35,7 +36,7 @@ from statistics import median
 
 import pyarrow.parquet as pq
 
-from benchmarks.measure import arguments, print_machine, print_table
+from benchmarks.measure import print_machine, print_table
 from benchmarks.ray_nodes import HERE, Nodes, free_ports, own_nodes, processes_of
 from gridtune.sweep import TIMING_COLUMNS, read_journal
 
@@ -220,7 +221,7 @@ def disturb(chaos: Chaos, kinds: dict[str, int], expected: bytes, seconds: float
 
 
 def main() -> int:
-    parser = arguments(__doc__.partition("\n")[0], prog="scripts/chaos")
+    parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__.partition("\n")[0])
     parser.add_argument("space", type=Path, help="a search space whose cells take some tenths of a second")
     parser.add_argument("--seconds", type=float, required=True, help="for which faults come")
     parser.add_argument("--faults", default=",".join(WEIGHTS), help=f"kinds ({','.join(WEIGHTS)})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -26,7 +27,8 @@ CELLS = 120
 class Sweep:
     """`gridtune sweep` as a process, on a cluster."""
 
-    def __init__(self, nodes: Nodes, folder: Path, **changes: object) -> None:
+    def __init__(self, nodes: Nodes, folder: Path, *, inside: Sequence[str] = (), **changes: object) -> None:
+        self.inside = inside
         self.out, self.gate, notebook = folder / "out", folder / "gate", folder / "notebook"
         notebook.mkdir()
         # Slow enough for a report before the first cell that waits at the gate.
@@ -44,7 +46,7 @@ class Sweep:
         """Run the command."""
         command = [sys.executable, "-m", "gridtune", "sweep", str(self.path), "--out", str(self.out)]
         self.process = subprocess.Popen(
-            [*command, "--no-tracking", "--json", "--address", nodes.address],
+            [*self.inside, *command, "--no-tracking", "--json", "--address", nodes.address],
             # A head that is gone ends its drivers after a minute, otherwise.
             env={**nodes.environment, "RAY_gcs_rpc_server_reconnect_timeout_s": "10"},
             stdout=subprocess.PIPE,
