@@ -16,9 +16,11 @@ from gridtune.workload.workload import Workload
 __all__ = ["models_of", "schedule_notes"]
 
 
-def models_of(partitions: str) -> Collection[str]:
+def models_of(partitions: str = "pooled", dependencies: str = "ignore") -> Collection[str]:
     """Return what a replay models of what a log may say."""
-    return (WALLTIMES, "partitions") if partitions == "separate" else (WALLTIMES,)
+    parts = ("partitions",) if partitions == "separate" else ()
+    after = ("dependencies", "think_times") if dependencies == "log" else ()
+    return (WALLTIMES, *parts, *after)
 
 
 def schedule_notes(
@@ -28,7 +30,7 @@ def schedule_notes(
     kill: Kill,
     orders: Iterable[QueueOrder] = (),
     walltime: str = "log",
-    partitions: str = "pooled",
+    models: Collection[str] = (WALLTIMES,),
 ) -> dict[str, Any]:
     """Return the notes of a schedule.
 
@@ -44,11 +46,11 @@ def schedule_notes(
         Queue orders that were used.
     walltime
         The kind of walltimes that the scheduler got.
-    partitions
-        Whether they are pooled or separate.
+    models
+        What was modelled of what the log says.
     """
     contents = workload.contents
-    notes: dict[str, Any] = dict(log_remarks(contents, models_of(partitions)))
+    notes: dict[str, Any] = dict(log_remarks(contents, models))
     if walltime == "log" and contents.equal_requests and contents.jobs:
         blind = [order.label for order in orders if "walltime" in fields_read(order)]
         notes |= {"orders": blind} if blind else {}

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.arguments import require, require_number
+from gridtune.batch.dependencies import Dependencies, closed_loop, dependencies_remark
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
 from gridtune.batch.partitions import Partitions, partition_sizes, partitions_remark, separate_starts
 from gridtune.batch.policies import (
@@ -18,7 +19,7 @@ from gridtune.batch.policies import (
     get_backfilling,
     get_queue_order,
 )
-from gridtune.batch.remarks import schedule_notes
+from gridtune.batch.remarks import models_of, schedule_notes
 from gridtune.batch.simulator.accounts import Facts, score_inputs
 from gridtune.batch.simulator.conservative import conservative_schedule
 from gridtune.batch.simulator.ranked import (
@@ -59,6 +60,7 @@ def simulate(
     compression: bool | None = None,
     partitions: Partitions = "pooled",
     partition_processors: Mapping[str, int] | None = None,
+    dependencies: Dependencies = "ignore",
 ) -> Schedule:
     """Replay a workload on a pool of identical processors.
 
@@ -96,6 +98,9 @@ def simulate(
         queue; the schedule is of all of them together.
     partition_processors
         With separate partitions: their sizes by name (or number); see `partition_sizes` for the others.
+    dependencies
+        "ignore": jobs are submitted as the log has it. "log": jobs that depend on another are submitted after
+        its end in the simulation (`closed_loop`); the schedule's workload has these submissions, in order.
 
     Raises
     ------
@@ -122,6 +127,8 @@ def simulate(
     fill = None if fill_order is None else get_queue_order(fill_order)
     if fill is not None and rule.kind != "easy":
         raise SimulationError(f"fill_order goes with EASY backfilling, not with {rule.kind!r}")
+    if dependencies not in get_args(Dependencies):
+        raise SimulationError(f"dependencies must be 'ignore' or 'log', got {dependencies!r}")
     orders = [queue] if fill is None else [queue, fill]
     sizes = _machines(workload, processors, partitions, partition_processors)
     estimates, guessed = estimate_walltimes(workload, walltime, noise, rng)
@@ -129,14 +136,27 @@ def simulate(
     run = np.minimum(workload.run_time, estimates) if killing else np.ascontiguousarray(workload.run_time)
     lots = _draw_lots(workload, queue, fill, rng)
 
-    def starts(rows: IntArray | slice, size: int) -> IntArray:
-        jobs, policy = workload.take(rows), (queue, fill, rule, size, half_life or 0.0)
-        return _start_times(jobs, run[rows], estimates[rows], *policy, lots[rows])
+    def starts(jobs: Workload, index: IntArray | slice) -> IntArray:
+        """Return the starts of these jobs, whose rows in the workload are `index`."""
 
-    if isinstance(sizes, int):
-        start = starts(slice(None), sizes)
+        def alone(part: Workload, rows: IntArray | slice, size: int) -> IntArray:
+            policy = (queue, fill, rule, size, half_life or 0.0)
+            return _start_times(part, run[rows], estimates[rows], *policy, lots[rows])
+
+        if isinstance(sizes, int):
+            return alone(jobs, index, sizes)
+        row = np.arange(len(workload))[index]
+        return separate_starts(
+            jobs, sizes, orders, lambda rows, size: alone(jobs.take(rows), row[rows], size)
+        )
+
+    left_out: dict[str, str] = {}
+    if dependencies == "ignore":
+        start = starts(workload, slice(None))
     else:
-        start = separate_starts(workload, sizes, orders, starts)
+        left_out = dependencies_remark(workload)
+        workload, start, index = closed_loop(workload, run, starts)
+        run, estimates = run[index], estimates[index]
     state = np.where(run < workload.run_time, JobState.KILLED, JobState.COMPLETED).astype(np.int8)
     settings: dict[str, Any] = {
         "order": queue.label,
@@ -150,7 +170,11 @@ def simulate(
         "guessed_processors": _unknown_processors(workload),
         **{name: getattr(rule, name) for name in (*switches, "pass_per_event", "compression")},
     }
-    notes = schedule_notes(workload, run, kill=kill, orders=orders, walltime=walltime, partitions=partitions)
+    models = models_of(partitions, dependencies)
+    notes = schedule_notes(workload, run, kill=kill, orders=orders, walltime=walltime, models=models)
+    if dependencies == "log":
+        settings["dependencies"] = dependencies
+        notes |= left_out
     machine = sizes if isinstance(sizes, int) else sum(sizes.values())
     if not isinstance(sizes, int):
         settings["partitions"] = {workload.partition_names.get(n, str(n)): size for n, size in sizes.items()}

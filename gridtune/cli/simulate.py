@@ -86,6 +86,13 @@ GUESSED = {
     metavar="NAME=N,…",
     help="With separate partitions: their sizes. [default: as in slurm.conf, else the most in use at once]",
 )
+@click.option(
+    "--dependencies",
+    type=click.Choice(["ignore", "log"]),
+    default="ignore",
+    show_default=True,
+    help="Submit jobs that depend on another after its end in the simulation.",
+)
 @click.option("--first", type=int, help="Only the first N jobs.")
 @click.option("--load", type=float, help="Divide the times between submissions by this factor.")
 @click.option(
@@ -258,7 +265,7 @@ def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, fl
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
     names = (
         *("processors", "order", "backfill", "fill_order", "walltime", "noise", "half_life"),
-        *("partitions", "partition_processors"),
+        *("partitions", "partition_processors", "dependencies"),
     )
     kill = "auto" if options["kill"] is None else options["kill"]
     return {**{name: options[name] for name in names}, "kill": kill}

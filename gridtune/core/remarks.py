@@ -33,9 +33,10 @@ MODELLED = (*FACTS, WALLTIMES)
 
 #: The remarks among a result's notes. `killed` holds `jobs` and `work_lost`, a share; `orders` is a list of
 #: queue orders that would go by walltimes where these are all the same; the others are texts.
-_IGNORED, _PARTITIONS, _MISSING, _ORDERS = "ignored", "partitions", "walltimes", "orders"
+_IGNORED, _PARTITIONS, _DEPENDENCIES = "ignored", "partitions", "dependencies"
+_MISSING, _ORDERS = "walltimes", "orders"
 _KILL, _KILLED = "kill", "killed"
-REMARKS = (_IGNORED, _PARTITIONS, _MISSING, _ORDERS, _KILL, _KILLED)
+REMARKS = (_IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _ORDERS, _KILL, _KILLED)
 
 
 def log_remarks(contents: LogContents, models: Collection[str]) -> dict[str, str]:
@@ -106,7 +107,7 @@ def merged_remarks(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     orders: dict[str, None] = {}
     for note in notes:
-        for name in (_IGNORED, _PARTITIONS, _MISSING, _KILL):
+        for name in (_IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _KILL):
             if name in note:
                 merged.setdefault(name, note[name])
         orders |= dict.fromkeys(note.get(_ORDERS, ()))
@@ -121,8 +122,9 @@ def remark_lines(notes: Mapping[str, Any], *, most: bool = False) -> list[str]:
     lines = []
     if _IGNORED in notes:
         lines.append(f"ignored: {notes[_IGNORED]}")
-    if _PARTITIONS in notes:
-        lines.append(f"partitions: {notes[_PARTITIONS]}")
+    for name in (_PARTITIONS, _DEPENDENCIES):
+        if name in notes:
+            lines.append(f"{name}: {notes[name]}")
     if _MISSING in notes:
         lines.append(f"walltimes: {notes[_MISSING]}; each of these gets the log's longest")
     if _ORDERS in notes:

@@ -296,6 +296,10 @@ class Workload:
     def _with(self, **columns: npt.NDArray[Any]) -> Workload:
         return replace(self, columns={**self.columns, **columns})
 
+    def submitted(self, submit_time: IntArray) -> Workload:
+        """Return the jobs with other submissions, in the order they are in."""
+        return self._with(submit_time=submit_time)
+
     def _sorted(self) -> Workload:
         if self.is_sorted:
             return self

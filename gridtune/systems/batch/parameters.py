@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from gridtune.batch.dependencies import Dependencies
 from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
@@ -33,7 +34,7 @@ class BatchParameters(LogParameters):
         "Common": ("trace", "processors", "order", "backfill", "kill", "walltime", "window", "load"),
         "Jobs": (
             *("clean", "first", "partition", "user", "group", "part", "run_scale", "copy_probability"),
-            *("copy_shift", "shake", "partitions", "partition_processors"),
+            *("copy_shift", "shake", "partitions", "partition_processors", "dependencies"),
         ),
         "Policy": (
             *("policy", "checkpoint", "fill_order", "w1", "w2", "w3", "w4", "w5", "w6", "half_life"),
@@ -121,6 +122,11 @@ class BatchParameters(LogParameters):
         "imported from slurm.conf, else the most in use at once as recorded",
         examples=["batch=512,gpu=64"],
     )
+    dependencies: Dependencies = Field(
+        "ignore",
+        description="log: a job that depends on another is submitted its think time after that has ended in "
+        "the simulation; ignore: when the log has it",
+    )
     partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
     user: int | None = Field(None, description="only jobs of this user")
     group: int | None = Field(None, description="only jobs of this group")
@@ -186,7 +192,7 @@ class BatchParameters(LogParameters):
             missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
             raise ValueError(f"policy={self.policy} {missing}")
         if self.policy == "ppo":
-            decided = ("order", "backfill", "fill_order", "walltime", "half_life", *SWITCHES)
+            decided = ("dependencies", "order", "backfill", "fill_order", "walltime", "half_life", *SWITCHES)
             self._refuse_idle([(decided, "policy=ppo")])
         return self
 

@@ -38,6 +38,7 @@ _SIMULATED = (
     "kill",
     "half_life",
     "partitions",
+    "dependencies",
 )
 
 
@@ -95,7 +96,7 @@ class BatchSystem(System):
     def models(self, parameters: BatchParameters) -> Collection[str]:
         """Return what a replay models; of a single partition, the partition."""
         alone = parameters.partition is not None
-        return models_of("separate" if alone else parameters.partitions)
+        return models_of("separate" if alone else parameters.partitions, parameters.dependencies)
 
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
