@@ -72,8 +72,12 @@ def print_traces(as_json: bool) -> None:
     print_tables(catalogue_tables(listing))
 
 
+_FORMAT = click.option("--format", "format_name", help="What the file is, such as sacct, pbs or csv.")
+
+
 @traces.command()
 @click.argument("trace")
+@_FORMAT
 @click.option(
     "--processors", type=click.IntRange(1), help="The machine's size, if the log's is missing or wrong."
 )
@@ -81,7 +85,9 @@ def print_traces(as_json: bool) -> None:
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw a page of plots: .png, .svg, .pdf."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def describe(trace: str, processors: int | None, plot: Path | None, as_json: bool) -> None:
+def describe(
+    trace: str, format_name: str | None, processors: int | None, plot: Path | None, as_json: bool
+) -> None:
     """Describe a TRACE: sizes, times, load, arrivals, users, and what is missing.
 
     The log is read without cleaning. Jobs that lack a quantity are left out of its figures and counted
@@ -97,12 +103,12 @@ def describe(trace: str, processors: int | None, plot: Path | None, as_json: boo
     from gridtune.workload.describe import describe_workload
     from gridtune.workload.workflows.describe import holds_workflow
 
-    if holds_workflow(resolve_trace(trace)):
+    if format_name is None and holds_workflow(resolve_trace(trace)):
         if plot is not None or processors is not None:
             raise click.UsageError("--plot and --processors are for logs, not for a workflow.")
         _describe_workflow(resolve_trace(trace), as_json)
         return
-    workload = _read(trace)
+    workload = _read(trace, format_name)
     statistics = describe_workload(workload, processors=processors)
     if plot is not None:
         from gridtune.workload.figure import plot_workload
@@ -122,8 +128,9 @@ def describe(trace: str, processors: int | None, plot: Path | None, as_json: boo
 @traces.command()
 @click.argument("source")
 @click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@_FORMAT
 @click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
-def convert(source: str, target: Path, force: bool) -> None:
+def convert(source: str, target: Path, format_name: str | None, force: bool) -> None:
     """Write the SOURCE trace to TARGET in the format of its suffix.
 
     Formats: .swf (Standard Workload Format), .gwf (Grid Workload Format), .json (Batsim), .parquet and
@@ -138,7 +145,7 @@ def convert(source: str, target: Path, force: bool) -> None:
     from gridtune.workload import write_workload
 
     _refuse_overwriting(target, force)
-    workload = _read(source)
+    workload = _read(source, format_name)
     write_workload(workload, target)
     click.echo(f"{target}: {len(workload):,} jobs")
 
@@ -225,11 +232,11 @@ def _describe_workflow(path: Path, as_json: bool) -> None:
     print_tables(workflow_tables(description))
 
 
-def _read(trace: str) -> Workload:
+def _read(trace: str, format_name: str | None) -> Workload:
     from gridtune.workload import read_workload
     from gridtune.workload.catalogue import resolve_trace
 
-    return read_workload(resolve_trace(trace))
+    return read_workload(resolve_trace(trace), format=format_name)
 
 
 def _log(entry: CatalogueEntry) -> dict[str, Any]:

@@ -15,7 +15,9 @@ __all__ = ["anonymised"]
 #: Named fields that say nothing of people, and are needed to read results: they stay.
 _OPEN = frozenset({"partition", "queue", "qos", "features", "gpu_type", "state"})
 #: What of the header stays: it is gridtune's own or says when the log began.
-_HEADER = frozenset({"Import", "UnixStartTime", "StartTime", "PartitionProcs", "MaxProcs", "MaxNodes"})
+_HEADER = frozenset(
+    {"Import", "UnixStartTime", "StartTime", "PartitionProcs", "GPUs", "MaxProcs", "MaxNodes"}
+)
 
 
 def anonymised(workload: Workload) -> Workload:

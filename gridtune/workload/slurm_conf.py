@@ -1,4 +1,4 @@
-"""The machine that a `slurm.conf` describes: its nodes and partitions, with their processors.
+"""The machine that a `slurm.conf` describes: its nodes and partitions, with their processors and GPUs.
 
 Source: https://slurm.schedmd.com/slurm.conf.html
 """
@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from gridtune.errors import WorkloadError
+from gridtune.workload.slurm_gres import Gpus, gpus_in, gpus_of_lines
 
-__all__ = ["SlurmMachine", "read_slurm_conf"]
+__all__ = ["SlurmMachine", "Unit", "read_slurm_conf"]
+
+#: What sizes are counted in.
+Unit = Literal["processors", "nodes", "GPUs"]
 
 #: Nodes that a line may name: as many as no cluster has.
 _MOST_NODES = 1_000_000
@@ -32,28 +38,55 @@ class SlurmMachine:
         Processors of each node, by its name.
     nodes_of_partition
         Names of the nodes of each partition, by its name.
+    gpus_of_node
+        GPUs of each node that has some, by their type.
     """
 
     processors_of_node: Mapping[str, int]
     nodes_of_partition: Mapping[str, frozenset[str]]
+    gpus_of_node: Mapping[str, Gpus] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """All nodes that are in a partition; all nodes where there are no partitions."""
+        return frozenset().union(*self.nodes_of_partition.values()) or frozenset(self.processors_of_node)
 
     @property
     def processors(self) -> int:
-        """Processors of all nodes that are in a partition; of all nodes where there are no partitions."""
-        used = frozenset().union(*self.nodes_of_partition.values())
-        return sum(count for node, count in self.processors_of_node.items() if not used or node in used)
+        """Processors of all `nodes`."""
+        return self.size(self.nodes, "processors")
 
     @property
     def processors_of_partition(self) -> dict[str, int]:
         """Processors of each partition; nodes may be in several."""
-        return {
-            name: sum(self.processors_of_node[node] for node in nodes)
-            for name, nodes in self.nodes_of_partition.items()
-        }
+        return {name: self.size(nodes, "processors") for name, nodes in self.nodes_of_partition.items()}
+
+    @property
+    def gpus(self) -> dict[str, int]:
+        """GPUs of all `nodes` by their type, "" where none is said."""
+        total: Counter[str] = Counter()
+        for node in self.nodes:
+            total.update(self.gpus_of_node.get(node, {}))
+        return dict(total)
+
+    def size(self, nodes: Iterable[str], unit: Unit) -> int:
+        """Return how many processors, GPUs or nodes some nodes are."""
+        if unit == "nodes":
+            return len(frozenset(nodes))
+        if unit == "GPUs":
+            return sum(sum(self.gpus_of_node.get(node, {}).values()) for node in nodes)
+        return sum(self.processors_of_node[node] for node in nodes)
 
 
-def read_slurm_conf(path: Path) -> SlurmMachine:
-    """Read nodes and partitions; files that it includes are read beside it.
+def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
+    """Read nodes, their GPUs, and partitions; files that it includes are read beside it.
+
+    Parameters
+    ----------
+    path
+        The `slurm.conf`.
+    gres_conf
+        The `gres.conf`, for GPUs whose number the nodes do not say; by default that beside it, if any.
 
     Raises
     ------
@@ -62,6 +95,7 @@ def read_slurm_conf(path: Path) -> SlurmMachine:
     """
     defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
     nodes: dict[str, int] = {}
+    gpus: dict[str, dict[str, int]] = {}
     partitions: dict[str, tuple[Path, int, str]] = {}
     for file, number, line in _lines(path, ()):
         settings = {name.lower(): value for name, value in _SETTING.findall(line)}
@@ -77,11 +111,37 @@ def read_slurm_conf(path: Path) -> SlurmMachine:
             partitions[name] = (file, number, settings.get("nodes", ""))
             continue
         processors = _processors(settings, file, number)
-        nodes |= dict.fromkeys(_expanded(name, file, number), processors)
+        named = list(_expanded(name, file, number))
+        nodes |= dict.fromkeys(named, processors)
+        try:
+            found = gpus_in(settings.get("gres", ""))
+        except ValueError as error:
+            raise WorkloadError(str(error), path=file, line=number, field="Gres") from None
+        gpus |= dict.fromkeys(named, found) if found else {}
     if not nodes:
         hint = "a line such as NodeName=n[1-4] CPUs=32"
         raise WorkloadError("names no nodes", path=path, hint=hint)
-    return SlurmMachine(nodes, {name: _nodes(*place, nodes) for name, place in partitions.items()})
+    beside = path.parent / "gres.conf"
+    gres = gres_conf or (beside if beside.is_file() else None)
+    counted = {} if gres is None else gpus_of_lines(_gres_lines(gres, gpus))
+    gpus = {node: _counted(own, counted.get(node, {})) for node, own in gpus.items()}
+    return SlurmMachine(nodes, {name: _nodes(*place, nodes) for name, place in partitions.items()}, gpus)
+
+
+def _gres_lines(path: Path, gpus: Iterable[str]) -> Iterator[tuple[Path, int, dict[str, str], list[str]]]:
+    """Yield the lines of a `gres.conf` with the nodes that they are about: all those with GPUs by default."""
+    everywhere = list(gpus)
+    for file, number, line in _lines(path, ()):
+        settings = {name.lower(): value for name, value in _SETTING.findall(line)}
+        named = settings.get("nodename")
+        yield file, number, settings, everywhere if named is None else list(_expanded(named, file, number))
+
+
+def _counted(own: Gpus, counted: Gpus) -> dict[str, int]:
+    """Return a node's GPUs; where it says no number, `gres.conf` does, and else there is one."""
+    if all(own.values()) or not own:
+        return dict(own)
+    return dict(counted) if counted else {kind: count or 1 for kind, count in own.items()}
 
 
 def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int, str]]:

@@ -33,6 +33,7 @@ from gridtune.workload import read_workload, read_workloads
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.joining import read_days
 from gridtune.workload.references import WorkloadReference
+from gridtune.workload.slurm_accounts import read_slurm_accounts
 from gridtune.workload.slurm_conf import read_slurm_conf
 from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
 from tests.extras import AGENTS
@@ -111,6 +112,14 @@ def readers(folder: Path) -> dict[str, Reader]:
         Reader("columns", [b"submit=Submitted,processors=Cores,elapsed=Wall,user=Owner"], _columns(folder)),
         Reader("reference", [b"tiny.swf?clean=drop_cancelled,drop_wider?days=60.0,1000000.0"], _reference),
         Reader("slurm.conf", [samples.SLURM_CONF.encode()], _reads("s/slurm.conf", read_slurm_conf)),
+        Reader(
+            "gres.conf",
+            [samples.GRES_CONF.encode()],
+            _reads("gres.conf", lambda path: read_slurm_conf(folder / "slurm.conf", path)),
+        ),
+        Reader(
+            "accounts", [text.encode() for text in samples.ACCOUNTS], _reads("a.cfg", read_slurm_accounts)
+        ),
         Reader("platform", [samples.PLATFORM.encode()], _reads("p.xml", read_platform)),
         Reader("arrays", [samples.arrays(folder)], _reads("q.npz", load_policy)),
         *(

@@ -24,9 +24,11 @@ from tests.workload.sample_logs import make_workload
 from tests.workload.workflows.test_reading import DAX, new_wfformat, old_wfformat
 
 __all__ = [
+    "ACCOUNTS",
     "COMMANDS",
     "CSV",
     "EXPRESSIONS",
+    "GRES_CONF",
     "PBS",
     "PLATFORM",
     "SACCT",
@@ -68,6 +70,19 @@ NodeName=g[1-2] CPUs=64 Gres=gpu:4
 PartitionName=cpu Nodes=n[001-010],n12 MaxTime=1-0 Default=YES
 PartitionName=all Nodes=ALL
 """
+GRES_CONF = """AutoDetect=off
+NodeName=g[1-2] Name=gpu Type=v100 File=/dev/nvidia[0-3]
+Name=gpu Count=2
+"""
+ACCOUNTS = (
+    """Cluster - 'tux':Fairshare=1:QOS='normal'
+Parent - 'root'
+Account - 'physics':Description='it is':Fairshare=40
+Parent - 'physics'
+User - 'ann':DefaultAccount='physics':Fairshare=7
+""",
+    "sacctmgr -i add account name=physics Fairshare=40\nadd user ann DefaultAccount=physics\n",
+)
 PLATFORM = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1"><zone id="AS0" routing="Full">

@@ -9,6 +9,7 @@ import pytest
 
 from gridtune.errors import WorkloadError
 from gridtune.workload import read_workload
+from gridtune.workload.slurm_accounts import read_slurm_accounts
 from gridtune.workload.slurm_conf import read_slurm_conf
 
 
@@ -143,6 +144,63 @@ Include parts.conf
         read_slurm_conf(path)
 
 
+def test_gpus_are_counted_by_the_node_or_by_gres_conf(tmp_path):
+    text = """NodeName=n[1-2] CPUs=8
+NodeName=a[1-2] CPUs=64 Gres=gpu:a100:4(S:0-1),license:7
+NodeName=b[1-3] CPUs=32 Gres=gpu
+PartitionName=cpu Nodes=n[1-2]
+PartitionName=gpu Nodes=a[1-2],b[1-3]
+"""
+    path = written(tmp_path, "slurm.conf", text)
+    assert read_slurm_conf(path).gpus == {"a100": 8, "": 3}
+    gres = """AutoDetect=off
+NodeName=b[1-2] Name=gpu Type=v100 File=/dev/nvidia[0-1]
+NodeName=b3 Name=gpu Count=6
+NodeName=a1 Name=gpu Type=a100 Count=2
+Name=shard Count=9
+"""
+    written(tmp_path, "gres.conf", gres)
+    machine = read_slurm_conf(path)
+    assert machine.gpus == {"a100": 8, "v100": 4, "": 6}
+    gpu = machine.nodes_of_partition["gpu"]
+    assert [machine.size(gpu, unit) for unit in ("processors", "nodes", "GPUs")] == [224, 5, 18]
+    with pytest.raises(WorkloadError, match=r"gres\.conf:1, field Count: 'six' is no number"):
+        read_slurm_conf(path, written(tmp_path, "gres.conf", "Name=gpu Count=six\n"))
+    with pytest.raises(WorkloadError, match=r"other\.conf:1, field Gres: 'many' is no number"):
+        read_slurm_conf(written(tmp_path, "other.conf", "NodeName=n1 Gres=gpu:a100:many\n"))
+
+
+def test_accounts_as_dumped_and_as_added(tmp_path):
+    dump = """# To edit this file
+Cluster - 'tux':Fairshare=1:QOS='normal'
+Parent - 'root'
+User - 'root':DefaultAccount='root':AdminLevel='Administrator':Fairshare=1
+Account - 'physics':Description='physics':Organization='physics':Fairshare=40
+Parent - 'physics'
+Account - 'theory':Description='it is theory':Fairshare=parent
+User - 'ann':DefaultAccount='theory':Fairshare=7
+"""
+    tree = read_slurm_accounts(written(tmp_path, "dump.cfg", dump))
+    assert tree.lines == (
+        "account physics of root 40",
+        "account theory of physics 1",
+        "user root of root 1",
+        "user ann of physics 7",
+    )
+    script = """sacctmgr -i add account name=physics Fairshare=40
+add qos name=fast Priority=3
+add account theory parent=physics  # a comment
+add user name=ann DefaultAccount=theory Fairshare=7
+list associations
+"""
+    added = read_slurm_accounts(written(tmp_path, "script", script))
+    assert added.lines == (*tree.lines[:2], "user ann of theory 7")
+    with pytest.raises(WorkloadError, match=r"faulty:1, field Fairshare: 'much' is no number of shares"):
+        read_slurm_accounts(written(tmp_path, "faulty", "add account x Fairshare=much\n"))
+    with pytest.raises(WorkloadError, match="names no accounts"):
+        read_slurm_accounts(written(tmp_path, "empty", "# nothing\n"))
+
+
 def test_published_tables(trace_dir):
     folder = Path(trace_dir)
     assert len(read_workload(folder / "slurm" / "sacct" / "eagle-sample.csv")) == 1000
@@ -154,3 +212,7 @@ def test_published_tables(trace_dir):
     np.testing.assert_array_equal(kestrel.wait_time[:1], [4_413_886])
     machine = read_slurm_conf(folder / "slurm" / "ubccr-medium" / "slurm.conf")
     assert machine.processors_of_partition == {"general-compute": 7904, "debug": 64}
+    assert machine.gpus == {"tesla_v100-pcie-32gb": 16, "tesla_p100-pcie-16gb": 4}
+    tree = read_slurm_accounts(folder / "slurm" / "ubccr-medium" / "sacctmgr.script")
+    assert tree.shares_of["account001"] == 100
+    assert len(tree.users) > 50

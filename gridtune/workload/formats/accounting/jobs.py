@@ -209,13 +209,13 @@ class _Jobs:
         requested = _first_known(requested, self._thousandths())
         allocated = _first_known(self._numbers("allocated", values.whole_number), _counted(given, "cpu"))
         nodes = _first_known(self._numbers("nodes", values.whole_number), _counted(asked, "node"))
+        allocated_nodes = self._numbers("allocated_nodes", values.whole_number)
         gpus = self._numbers("gpus", values.whole_number)
         gpus = np.where(gpus == UNKNOWN, _gpus(asked), gpus)
         if not {"processors", "milliprocessors", "allocated", "resources", "allocated_resources"} & set(
             self.chosen
         ):
-            requested = self._stand_in(nodes, gpus)
-        allocated_nodes = self._numbers("allocated_nodes", values.whole_number)
+            requested = self._stand_in(_first_known(nodes, allocated_nodes), gpus)
         return {
             "requested_processors": np.where(requested > 0, requested, UNKNOWN),
             "allocated_processors": np.where(allocated > 0, allocated, UNKNOWN),
