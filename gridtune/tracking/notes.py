@@ -11,10 +11,12 @@ from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_markdown
 from gridtune.tracking.views import ranking_link
 
-__all__ = ["cells_text", "description", "runs_text", "sweep_parameters", "sweep_tags"]
+__all__ = ["cells_text", "description", "remarks_tags", "runs_text", "sweep_parameters", "sweep_tags"]
 
 #: Rows of a ranking and characters that a description has.
 _NOTE_ROWS, _NOTE_LENGTH = 10, 4800
+#: Remarks on logs that a description has; the tag and the report have more.
+_REMARKS = 8
 
 
 def sweep_tags(facts: SweepFacts, directory: Path) -> dict[str, str]:
@@ -47,6 +49,12 @@ def cells_text(states: Sequence[str], planned: int) -> str:
     return f"{done:,} of {max(planned, len(states)):,} done{failed}"
 
 
+def remarks_tags(summary: Summary) -> dict[str, str]:
+    """Return the tag that says what of the logs was ignored, as long as a tag may be; none if nothing was."""
+    text = "\n".join(summary.remarks)
+    return {"remarks": text[:_NOTE_LENGTH]} if text else {}
+
+
 def runs_text(runs: int, configurations: int, tables: Sequence[str]) -> str:
     """Return what stands where for a sweep that has more configurations than runs; else ""."""
     if runs >= configurations:
@@ -74,7 +82,7 @@ def description(summary: Summary, runs: str = "", *, experiment: str | None = No
     if experiment is not None:
         parts.append(f"\n[Ranking of the latest sweep]({ranking_link(experiment)})\n")
     if summary.remarks:
-        parts.append("\n" + "\n".join(f"- {remark}" for remark in summary.remarks) + "\n")
+        parts.append("\n" + "\n".join(f"- {remark}" for remark in summary.remarks[:_REMARKS]) + "\n")
     if runs:
         parts.append(f"\n{runs}\n")
     for objective, ranking in list(summary.rankings.items())[:1]:

@@ -27,7 +27,14 @@ from gridtune.tracking.content import (
     tracked_metrics,
 )
 from gridtune.tracking.curves import LearningCurve, curves_of
-from gridtune.tracking.notes import cells_text, description, runs_text, sweep_parameters, sweep_tags
+from gridtune.tracking.notes import (
+    cells_text,
+    description,
+    remarks_tags,
+    runs_text,
+    sweep_parameters,
+    sweep_tags,
+)
 from gridtune.tracking.outbox import Outbox, Send
 from gridtune.tracking.provenance import code_tags, user_tags
 from gridtune.tracking.records import RunStore, now_milliseconds
@@ -242,8 +249,7 @@ class MlflowTracker:
         note = runs_text(len(chosen), len(self._results), [name for name, _ in summary.tables])
         tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
         tags |= {"cells": self._cells(), "mlflow.note.content": description(summary, note)}
-        if summary.remarks:
-            tags["remarks"] = "\n".join(summary.remarks)
+        tags |= remarks_tags(summary)
         if seconds is not None:
             tags["seconds"] = f"{seconds:.1f}"
         self._outbox.put("the sweep's totals", lambda store: runs.update_parent(store, tags))

@@ -86,7 +86,7 @@ def dependent_logs(draw):
     return dependent(log, before, think), before, think
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(case=dependent_logs(), easy=st.booleans())
 def test_equals_a_machine_stepped_second_by_second(case, easy):
     log, before, think = case
@@ -100,7 +100,7 @@ def test_equals_a_machine_stepped_second_by_second(case, easy):
     assert [ours[number] for number in log.job_id.tolist()] == twin
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     case=dependent_logs(),
     policy=st.sampled_from(
