@@ -33,9 +33,14 @@ def write_columns(columns: list[np.ndarray], processors: int, path: Path) -> Non
     path.write_bytes(b"".join(part.astype("<i8").tobytes() for part in (head, *columns)))
 
 
-def run(program: Path, columns: Path, rule: str = "easy") -> tuple[float, int, np.ndarray]:
-    """Return the simulation's seconds (without reading and writing), jobs started and start times."""
+def run(
+    program: Path, columns: Path, rule: str = "easy", order: str = "fcfs", *, cpu: bool = False
+) -> tuple[float, int, np.ndarray]:
+    """Return the simulation's seconds (without reading and writing), jobs started and start times.
+
+    The seconds are wall-clock time, or CPU time on demand.
+    """
     starts = columns.with_suffix(".starts")
-    command = [str(program), str(columns), str(starts), rule]
+    command = [str(program), str(columns), str(starts), rule, order]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    return float(printed[0]), int(printed[1]), np.fromfile(starts, dtype="<i8")
+    return float(printed[2 if cpu else 0]), int(printed[1]), np.fromfile(starts, dtype="<i8")

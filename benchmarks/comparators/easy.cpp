@@ -10,15 +10,20 @@
 // Data structures: a heap of completions, a vector of running jobs sorted by requested end, a deque of waiting
 // jobs that is scanned from the front. No index over the waiting jobs.
 //
-// Usage: easy COLUMNS STARTS (none|easy)
+// Under an order that changes while jobs wait (wfp3, unicef, xfactor) the waiting jobs are sorted by their scores in
+// every pass that may start one; the least score is first, and of equal ones the job submitted first.
+//
+// Usage: easy COLUMNS STARTS (none|easy) (fcfs|wfp3|unicef|xfactor)
 //   COLUMNS  little-endian int64: n, processors, then n each of submit, run, requested, width
 //   STARTS   where to write n int64 start times
-// Prints the seconds that the simulation itself took and the number of jobs it started.
+// Prints the seconds that the simulation itself took, the number of jobs it started and the seconds of CPU time.
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <deque>
 #include <queue>
 #include <string>
@@ -39,8 +44,9 @@ struct Running {
 
 class Simulator {
 public:
-    Simulator(const Jobs& jobs, Time processors, bool backfilling)
-        : jobs_(jobs), free_(processors), backfilling_(backfilling), starts_(jobs.submit.size(), -1) {}
+    Simulator(const Jobs& jobs, Time processors, bool backfilling, std::string order)
+        : jobs_(jobs), free_(processors), backfilling_(backfilling), order_(std::move(order)),
+          starts_(jobs.submit.size(), -1), scores_(jobs.submit.size()) {}
 
     std::int64_t simulate() {
         const auto n = static_cast<std::int64_t>(jobs_.submit.size());
@@ -81,7 +87,26 @@ private:
         free_ += jobs_.width[job];
     }
 
+    double score(std::int64_t job, Time now) const {
+        const double wait = static_cast<double>(now - jobs_.submit[job]);
+        const double width = static_cast<double>(jobs_.width[job]);
+        const double length = static_cast<double>(std::max<Time>(jobs_.requested[job], 1));
+        if (order_ == "wfp3") return -width * std::pow(wait / length, 3.0);
+        if (order_ == "unicef") return -wait / (std::max(std::log2(width), 1.0) * length);
+        return -(wait + static_cast<double>(jobs_.requested[job])) / length;
+    }
+
+    void sort_waiting(Time now) {
+        const auto fits = [&](std::int64_t job) { return jobs_.width[job] <= free_; };
+        if (std::none_of(waiting_.begin(), waiting_.end(), fits)) return;
+        for (const auto job : waiting_) scores_[job] = score(job, now);
+        std::sort(waiting_.begin(), waiting_.end(), [&](std::int64_t a, std::int64_t b) {
+            return scores_[a] < scores_[b] || (scores_[a] == scores_[b] && a < b);
+        });
+    }
+
     void pass(Time now) {
+        if (order_ != "fcfs") sort_waiting(now);
         while (!waiting_.empty() && jobs_.width[waiting_.front()] <= free_) {
             start(waiting_.front(), now);
             waiting_.pop_front();
@@ -118,8 +143,10 @@ private:
     const Jobs& jobs_;
     Time free_;
     bool backfilling_;
+    std::string order_;
     std::int64_t started_ = 0;
     std::vector<Time> starts_;
+    std::vector<double> scores_;
     std::deque<std::int64_t> waiting_;
     std::vector<Running> running_;
     std::priority_queue<Completion, std::vector<Completion>, std::greater<>> completions_;
@@ -130,7 +157,8 @@ static bool read_all(std::FILE* file, std::vector<Time>& values) {
 }
 
 int main(int argc, char** argv) {
-    if (argc != 4) return std::fprintf(stderr, "usage: easy COLUMNS STARTS (none|easy)\n"), 2;
+    if (argc != 5)
+        return std::fprintf(stderr, "usage: easy COLUMNS STARTS (none|easy) (fcfs|wfp3|unicef|xfactor)\n"), 2;
     std::FILE* in = std::fopen(argv[1], "rb");
     std::vector<Time> head(2);
     if (!in || !read_all(in, head)) return std::fprintf(stderr, "cannot read %s\n", argv[1]), 2;
@@ -141,15 +169,17 @@ int main(int argc, char** argv) {
     }
     std::fclose(in);
 
-    Simulator simulator(jobs, head[1], std::string(argv[3]) == "easy");
+    Simulator simulator(jobs, head[1], std::string(argv[3]) == "easy", argv[4]);
+    const auto clock_before = std::clock();
     const auto before = std::chrono::steady_clock::now();
     const auto started = simulator.simulate();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - before;
+    const double cpu_seconds = static_cast<double>(std::clock() - clock_before) / CLOCKS_PER_SEC;
 
     std::FILE* out = std::fopen(argv[2], "wb");
     const auto& starts = simulator.starts();
     if (!out || std::fwrite(starts.data(), sizeof(Time), starts.size(), out) != starts.size() || std::fclose(out))
         return std::fprintf(stderr, "cannot write %s\n", argv[2]), 2;
-    std::printf("%.9f %lld\n", seconds.count(), static_cast<long long>(started));
+    std::printf("%.9f %lld %.9f\n", seconds.count(), static_cast<long long>(started), cpu_seconds);
     return 0;
 }

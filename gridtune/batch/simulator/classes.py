@@ -7,14 +7,15 @@ submission; and the orders put the one submitted earlier first, for ever. So onl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.batch.simulator.shapes import Shapes, new_shapes
 from gridtune.core.compiled import bare, kernel
 
-__all__ = ["Classes", "bare_classes", "new_classes", "number_rows"]
+__all__ = ["Classes", "Places", "bare_classes", "new_classes", "number_rows"]
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -80,32 +81,55 @@ def number_rows(columns: Sequence[npt.NDArray[np.integer]]) -> tuple[Int32s, Int
     return numbers, firsts[:count].copy()
 
 
+class Places(NamedTuple):
+    """Where the classes are in the tree: the first job and the number of each.
+
+    The classes of an account are leaves of a subtree of their own, so that some leaves are not in use;
+    `top[account]` is that subtree's root. `leaves` is the number of leaves, a power of two.
+    """
+
+    first: Int32s
+    number: Int64s
+    top: Int64s
+    leaves: int
+
+
 def new_classes(
     columns: Sequence[Int64s], account: Int32s, processors: Int64s, walltime: Int64s
-) -> tuple[Classes, Int32s, Int64s, Int64s]:
-    """Group jobs that are equal in some columns, the processors and the walltime.
-
-    Returns
-    -------
-    classes
-        None of which has a job that waits.
-    firsts
-        The first job of each class.
-    shape_processors, shape_walltime
-        Of each shape, in their order.
-    """
-    numbers, firsts = number_rows([*columns, processors, walltime])
+) -> tuple[Classes, Places, Shapes]:
+    """Group jobs that are equal in some columns, the account, the processors and the walltime; none waits."""
+    numbers, firsts = number_rows([*columns, account, processors, walltime])
     order = np.lexsort((walltime[firsts], processors[firsts], account[firsts]))
+    sorted_firsts = firsts[order]
+    places = _places(sorted_firsts, account[sorted_firsts])
     place = np.empty(len(firsts), np.int32)
-    place[order] = np.arange(len(firsts), dtype=np.int32)
-    firsts = firsts[order]
-    width, length = processors[firsts], walltime[firsts]
+    place[order] = places.number
+    width, length = processors[sorted_firsts], walltime[sorted_firsts]
     by_shape = np.lexsort((length, width))
     opens = np.ones(len(firsts), np.bool_)
     opens[1:] = (np.diff(width[by_shape]) != 0) | (np.diff(length[by_shape]) != 0)
     shape = np.empty(len(firsts), np.int32)
     shape[by_shape] = np.cumsum(opens) - 1
-    empty = np.full(len(firsts), -1, np.int32)
+
+    def spread(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        numbered = np.zeros(places.leaves, values.dtype)
+        numbered[places.number] = values
+        return numbered
+
+    empty = np.full(places.leaves, -1, np.int32)
     behind = np.full(len(numbers), -1, np.int32)
-    classes = Classes(place[numbers], behind, empty, empty.copy(), width, length, shape)
-    return classes, firsts, width[by_shape][opens], length[by_shape][opens]
+    ends = (empty, empty.copy())
+    classes = Classes(place[numbers], behind, *ends, spread(width), spread(length), spread(shape))
+    return classes, places, new_shapes(width[by_shape][opens], length[by_shape][opens])
+
+
+def _places(first: Int32s, account: Int32s) -> Places:
+    """Give each account a subtree that is large enough, the largest first; classes are sorted by account."""
+    counts = np.bincount(account)
+    blocks = np.array([1 << max(0, int(count) - 1).bit_length() for count in counts], np.int64)
+    order = np.argsort(-blocks, kind="stable")
+    starts = np.empty(len(blocks), np.int64)
+    starts[order] = np.cumsum(blocks[order]) - blocks[order]
+    leaves = 1 << max(1, (int(blocks.sum()) - 1).bit_length())
+    within = np.arange(len(first)) - (np.cumsum(counts) - counts)[account]
+    return Places(first, starts[account] + within, (leaves + starts) // blocks, leaves)

@@ -14,7 +14,7 @@ from gridtune.batch.policies.job_view import CHANGING_FIELDS
 from gridtune.batch.simulator.accounts import ScoreInputs
 from gridtune.batch.simulator.bounds import Bounds, score_bounds
 from gridtune.batch.simulator.classes import Classes, new_classes, number_rows
-from gridtune.batch.simulator.shapes import Shapes, new_shapes
+from gridtune.batch.simulator.shapes import Shapes
 from gridtune.batch.simulator.tournament import GROUPS, SCORES, USERS, WAIT, Columns, new_columns
 
 __all__ = ["Entrants", "Rule", "group_jobs"]
@@ -76,25 +76,20 @@ def group_jobs(orders: Sequence[QueueOrder], inputs: ScoreInputs, bounded: bool)
     if owner is not None:
         account = (inputs.users if owner == "user" else inputs.groups).account
     fields = sorted(frozenset().union(*(order.fields for order in read)))
-    classes, firsts, processors, walltime = new_classes(
+    classes, places, shapes = new_classes(
         [columns[field] for field in fields], account, inputs.processors, inputs.walltime
     )
-    accounts = account[firsts]
-    numbers = np.arange(int(accounts[-1]) + 1)
-    ends = [np.searchsorted(accounts, numbers), np.searchsorted(accounts, numbers, side="right") - 1]
-    reach = np.stack(ends, axis=1).astype(np.int32).ravel()
     rules = []
     for order in read:
         basis = order.basis if order.account in (None, owner) else SCORES
-        lines = np.zeros(0) if order.bounds is None else order.bounds.lines[firsts].ravel()
-        root = 1.0 if order.bounds is None else order.bounds.root
-        kind = _kinds([columns[field][firsts] for field in sorted(order.fields)], len(firsts))
-        rules.append(Rule(basis, root, new_columns(kind, lines, reach, jobs)))
-    return Entrants(classes, new_shapes(processors, walltime), rules)
-
-
-def _kinds(columns: Sequence[npt.NDArray[Any]], classes: int) -> Int32s:
-    return number_rows(columns)[0] if columns else np.zeros(classes, np.int32)
+        kind = np.zeros(places.leaves, np.int32)
+        if order.fields:
+            kind[places.number] = number_rows([columns[field][places.first] for field in order.fields])[0]
+        lines, root = np.zeros((places.leaves, 6)), 1.0
+        if order.bounds is not None:
+            lines[places.number], root = order.bounds.lines[places.first], order.bounds.root
+        rules.append(Rule(basis, root, new_columns(kind, lines, places.top, jobs)))
+    return Entrants(classes, shapes, rules)
 
 
 def _read_order(

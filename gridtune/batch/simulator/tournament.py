@@ -59,13 +59,13 @@ class Columns(NamedTuple):
     """The arrays of a tournament.
 
     Jobs of classes of one `kind[c]` are alike to the order: the one submitted first is first. Six `lines` of
-    a class bound its score (`Bounds`). `reach[2 * account]` and the one after it are an account's ends among
-    them. `key[job]` is a score, computed at time `keyed[job]`. `pass_number[0]` counts the passes.
+    a class bound its score (`Bounds`). `top[account]` is the root of the subtree of an account's classes.
+    `key[job]` is a score, computed at time `keyed[job]`. `pass_number[0]` counts the passes.
     """
 
     kind: Int32s
     lines: Float64s
-    reach: Int32s
+    top: Int64s
     nodes: Int64s
     key: Float64s
     keyed: Int64s
@@ -86,26 +86,23 @@ class Tournament(NamedTuple):
     columns: Columns
 
 
-def new_columns(kind: Int32s, lines: Float64s, reach: Int32s, jobs: int) -> Columns:
-    """Return the arrays of a tournament in which nobody waits."""
-    leaves = _leaves(len(kind))
+def new_columns(kind: Int32s, lines: Float64s, top: Int64s, jobs: int) -> Columns:
+    """Return the arrays of a tournament in which nobody waits; `lines` has six columns."""
+    leaves = len(kind)
     nodes = np.full((2 * leaves, _ROW), NEVER)
     nodes[:, [_BEST, _OTHER]] = -1
     keyed = np.full(jobs, -1, np.int64)
     stack = np.empty(2 * leaves.bit_length() + 2, np.int64)
-    return Columns(kind, lines, reach, nodes.ravel(), np.empty(jobs), keyed, np.zeros(1, np.int64), stack)
-
-
-def _leaves(classes: int) -> int:
-    return 1 << max(1, (classes - 1).bit_length())
+    passes = np.zeros(1, np.int64)
+    return Columns(kind, lines.ravel(), top, nodes.ravel(), np.empty(jobs), keyed, passes, stack)
 
 
 @kernel()
 def make_tournament(machine, basis, root, score, inputs, classes, columns):
     """Return a tournament over the caller's arrays, as bare columns."""
-    kind, lines, reach, nodes, key, keyed, pass_number, stack = columns
+    kind, lines, top, nodes, key, keyed, pass_number, stack = columns
     fields = Columns(
-        bare(kind), bare(lines), bare(reach), bare(nodes), bare(key), bare(keyed), bare(pass_number),
+        bare(kind), bare(lines), bare(top), bare(nodes), bare(key), bare(keyed), bare(pass_number),
         bare(stack),
     )  # fmt: skip
     return Tournament(nodes.size // (2 * _ROW), machine, basis, root, score, inputs, classes, fields)
@@ -269,15 +266,13 @@ def replay_account(tree, job, now):
     """Take note that the use by a job's accounts grows at another rate from now on."""
     if tree.basis < USERS:
         return
-    account = _usage(tree).account[job]
-    left = (tree.leaves + tree.columns.reach[2 * account]) >> 1
-    right = (tree.leaves + tree.columns.reach[2 * account + 1]) >> 1
-    while left > 0:
-        _replay_node(tree, left, now, True)
-        if right != left:
-            _replay_node(tree, right, now, True)
-        left >>= 1
-        right >>= 1
+    nodes, top = tree.columns.nodes, tree.columns.top[_usage(tree).account[job]]
+    best, node = nodes[_ROW * top + _BEST], top >> 1
+    while node > 0 and best >= 0:
+        compared = nodes[_ROW * node + _BEST] == best or nodes[_ROW * node + _OTHER] == best
+        if not (_replay_node(tree, node, now, compared) or compared):
+            break
+        node >>= 1
 
 
 @kernel()
