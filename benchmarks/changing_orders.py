@@ -3,9 +3,9 @@
     python -m benchmarks.changing_orders growth      # a queue that grows
     python -m benchmarks.changing_orders real        # real logs, beside C++ and the scan
 
-CPU time of one thread, the whole call of `simulate`; for C++ the simulation alone. `scanned` is gridtune with the
-same score written so that it cannot be read as a formula: every pass scores all waiting jobs. The benchmark fails
-unless the start times of all are equal.
+CPU time of one thread, the whole call of `simulate`; for C++ the simulation alone. `scanned` is gridtune with
+the same score written so that it cannot be read as a formula: every pass scores all waiting jobs. The
+benchmark fails unless the start times of all are equal.
 """
 
 from __future__ import annotations
