@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, get_args
 
 import numpy as np
@@ -19,9 +20,11 @@ from gridtune.batch.policies import (
     get_backfilling,
     get_queue_order,
 )
+from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
 from gridtune.batch.remarks import models_of, schedule_notes
 from gridtune.batch.simulator.accounts import Facts, score_inputs
 from gridtune.batch.simulator.conservative import conservative_schedule
+from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
 from gridtune.batch.simulator.ranked import (
     BACKFILL,
     EXTRA,
@@ -61,6 +64,7 @@ def simulate(
     partitions: Partitions = "pooled",
     partition_processors: Mapping[str, int] | None = None,
     dependencies: Dependencies = "ignore",
+    power: PowerPolicy | None = None,
 ) -> Schedule:
     """Replay a workload on a pool of identical processors.
 
@@ -101,6 +105,9 @@ def simulate(
     dependencies
         "ignore": jobs are submitted as the log has it. "log": jobs that depend on another are submitted after
         its end in the simulation (`closed_loop`); the schedule's workload has these submissions, in order.
+    power
+        Nodes that are switched off when idle, and what they draw; by default every processor is always there
+        and nothing is measured. A job on nodes that are not on starts when they are.
 
     Raises
     ------
@@ -132,6 +139,9 @@ def simulate(
     orders = [queue] if fill is None else [queue, fill]
     sizes = _machines(workload, processors, partitions, partition_processors)
     estimates, guessed = estimate_walltimes(workload, walltime, noise, rng)
+    if power is not None and dependencies != "ignore":
+        raise SimulationError(f"power states go with dependencies='ignore', not with {dependencies!r}")
+    nodes = nodes_of(power, sizes, rule, len(workload))
     killing = kills_jobs(workload, kill)
     run = np.minimum(workload.run_time, estimates) if killing else np.ascontiguousarray(workload.run_time)
     lots = _draw_lots(workload, queue, fill, rng)
@@ -141,7 +151,7 @@ def simulate(
 
         def alone(part: Workload, rows: IntArray | slice, size: int) -> IntArray:
             policy = (queue, fill, rule, size, half_life or 0.0)
-            return _start_times(part, run[rows], estimates[rows], *policy, lots[rows])
+            return _start_times(part, run[rows], estimates[rows], *policy, lots[rows], nodes)
 
         if isinstance(sizes, int):
             return alone(jobs, index, sizes)
@@ -179,7 +189,10 @@ def simulate(
     if not isinstance(sizes, int):
         settings["partitions"] = {workload.partition_names.get(n, str(n)): size for n, size in sizes.items()}
         notes |= partitions_remark(workload, sizes)
-    return Schedule(workload, machine, start, start + run, estimates, state, settings, notes)
+    if power is not None:
+        settings["power"] = asdict(power)
+    states = collect_states(power, nodes, int(workload.submit_time[:1].sum()))
+    return Schedule(workload, machine, start, start + run, estimates, state, settings, notes, states)
 
 
 def _start_times(
@@ -192,6 +205,7 @@ def _start_times(
     machine: int,
     half_life: float,
     lots: npt.NDArray[np.float64],
+    nodes: Nodes | None,
 ) -> IntArray:
     """Choose the kernel that the policy needs and run it, on a clock that starts at the first submission."""
     if len(workload) == 0:
@@ -204,13 +218,13 @@ def _start_times(
     facts = Facts(user, group, queue_number, partition, lots)
     jobs = (submit, run, walltime, width)
     if rule.kind == "conservative":
-        start = _conservative(queue, *jobs, facts, machine, rule.compression, half_life)
+        start = _conservative(queue, *jobs, facts, machine, rule.compression, half_life, nodes)
     elif queue.static and (fill is None or fill.static):
         ranks = static_ranks(queue, submit, walltime, width, facts)
         fill_ranks = None if fill is None else static_ranks(fill, submit, walltime, width, facts)
-        start = ranked_schedule(*jobs, ranks, fill_ranks, machine, _flags(rule))
+        start = ranked_schedule(*jobs, ranks, fill_ranks, machine, _flags(rule), nodes)
     else:
-        start = scored_schedule(*jobs, facts, queue, fill, machine, _flags(rule), half_life)
+        start = scored_schedule(*jobs, facts, queue, fill, machine, _flags(rule), half_life, nodes)
     start += origin
     return start
 
@@ -225,14 +239,19 @@ def _conservative(
     machine: int,
     compress: bool,
     half_life: float,
+    nodes: Nodes | None,
 ) -> IntArray:
-    jobs = (submit, run, walltime, width)
+    """Run conservative backfilling; every job is planned with the longest time that its nodes may need."""
+    plan = (submit, run, walltime if nodes is None else walltime + longest_boot_wait(nodes), width)
+    options: dict[str, Any] = {"nodes": nodes}
+    ranks = np.arange(len(submit), dtype=np.int32)
     if queue.static:
         ranks = static_ranks(queue, submit, walltime, width, facts)
-        return conservative_schedule(*jobs, ranks, machine, compress)[0]
-    arrivals = np.arange(len(submit), dtype=np.int32)
-    inputs = score_inputs(submit, walltime, width, facts, half_life)
-    return conservative_schedule(*jobs, arrivals, machine, compress, compile_score(queue), inputs)[0]
+    else:
+        options["score"] = compile_score(queue)
+        options["inputs"] = score_inputs(submit, walltime, width, facts, half_life)
+    start: IntArray = conservative_schedule(*plan, ranks, machine, compress, **options)[0]
+    return start if nodes is None else start + nodes.boot_wait
 
 
 def _machines(
@@ -284,6 +303,7 @@ def check_runnable(
     processors: int | None = None,
     partitions: Partitions = "pooled",
     partition_processors: Mapping[str, int] | None = None,
+    power: PowerPolicy | None = None,
 ) -> None:
     """Raise an error if `simulate` would refuse the workload on this machine; nothing is simulated.
 
@@ -295,13 +315,16 @@ def check_runnable(
         The machine's size; by default the workload's own.
     partitions, partition_processors
         As for `simulate`.
+    power
+        The power states of its nodes, if any.
 
     Raises
     ------
     SimulationError
-        If the machine's size is unknown, or a job cannot be run on it.
+        If the machine's size is unknown or does not make whole nodes, or a job cannot be run on it.
     """
-    _machines(workload, processors, partitions, partition_processors)
+    sizes = _machines(workload, processors, partitions, partition_processors)
+    nodes_of(power, sizes, None, 0)
 
 
 def _machine_size(workload: Workload, processors: int | None) -> int:

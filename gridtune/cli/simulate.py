@@ -36,6 +36,11 @@ SHOWN = (
     "utilisation",
     "makespan",
     "killed_jobs",
+    "energy_total",
+    "energy_to_always_on",
+    "energy_waste",
+    "switches_per_node_day",
+    "boot_wait_mean",
 )
 
 #: What `simulate` had to assume, by the setting that counts it.
@@ -93,6 +98,15 @@ GUESSED = {
     show_default=True,
     help="Submit jobs that depend on another after its end in the simulation.",
 )
+@click.option(
+    "--power",
+    type=click.Choice(["always_on", "timeout"]),
+    help="Measure energy: with all nodes always on, or idle ones switched off after --idle-timeout.",
+)
+@click.option("--idle-timeout", type=int, help="Seconds until an idle node is switched off. [default: 600]")
+@click.option("--cores-per-node", type=int, help="Processors of a node, switched as a whole. [default: 1]")
+@click.option("--boot", type=int, help="Seconds to switch a node on. [default: 60]")
+@click.option("--shutdown", type=int, help="Seconds to switch a node off. [default: 180]")
 @click.option("--first", type=int, help="Only the first N jobs.")
 @click.option("--load", type=float, help="Divide the times between submissions by this factor.")
 @click.option(
@@ -144,6 +158,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
       gridtune simulate kth-sp2 --first 200 --gantt kth.png --out perfetto.json
       gridtune simulate kth-sp2 --shake 10
+      gridtune simulate kth-sp2 --power timeout --idle-timeout 300
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
       gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
@@ -263,12 +278,16 @@ def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, fl
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    from gridtune.batch.power import power_policy
+
     names = (
         *("processors", "order", "backfill", "fill_order", "walltime", "noise", "half_life"),
         *("partitions", "partition_processors", "dependencies"),
     )
     kill = "auto" if options["kill"] is None else options["kill"]
-    return {**{name: options[name] for name in names}, "kill": kill}
+    switching = ("idle_timeout", "cores_per_node", "boot", "shutdown")
+    power = power_policy(options["power"], **{name: options[name] for name in switching})
+    return {**{name: options[name] for name in names}, "kill": kill, "power": power}
 
 
 def _shaken(workload: Workload, options: dict[str, Any]) -> dict[str, Spread]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.arguments import require
+from gridtune.core.node_states import NodeStates
 from gridtune.core.remarks import remark_lines
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
@@ -60,6 +61,8 @@ class Schedule:
     notes
         What a reader must know: facts of the log that were ignored, walltimes that it lacks, work that was
         lost (`gridtune.core.remarks`).
+    nodes
+        The power states of the nodes, where they were simulated.
     """
 
     workload: Workload
@@ -70,6 +73,7 @@ class Schedule:
     state: npt.NDArray[np.int8]
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    nodes: NodeStates | None = None
 
     def __len__(self) -> int:
         return len(self.start_time)
@@ -105,6 +109,8 @@ class Schedule:
             "walltime": self.walltime,
             "state": pa.DictionaryArray.from_arrays(pa.array(self.state), names),
         }
+        if self.nodes is not None:
+            columns["boot_wait"] = self.nodes.boot_wait
         return pa.table({name: pa.array(column) for name, column in columns.items()})
 
     def to_pandas(self) -> pd.DataFrame:

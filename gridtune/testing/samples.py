@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.core.node_states import NodeState, NodeStates
+from gridtune.core.power import NodePower
 from gridtune.core.schedule import JobState, Schedule
 from gridtune.workload.workload import Workload
 
@@ -73,12 +75,32 @@ def sample_schedule(jobs: int = len(_ROWS)) -> Schedule:
     )
     state = np.where(killed, JobState.KILLED, JobState.COMPLETED).astype(np.int8)
     walltime = np.where(requested > 0, requested, run)
-    return Schedule(workload, _PROCESSORS, start, end, walltime, state)
+    return Schedule(workload, _PROCESSORS, start, end, walltime, state, nodes=_sample_nodes(jobs))
+
+
+def _sample_nodes(jobs: int) -> NodeStates:
+    """Return what the two nodes of the schedule's machine do: one sleeps from 90 until 98."""
+    computing, idle, asleep = NodeState.COMPUTING, NodeState.IDLE, NodeState.SLEEPING
+    changes = [
+        (0, idle, computing, 1),
+        (20, idle, computing, 1),
+        (80, computing, idle, 1),
+        (86, idle, NodeState.SWITCHING_OFF, 1),
+        (90, NodeState.SWITCHING_OFF, asleep, 1),
+        (98, asleep, NodeState.SWITCHING_ON, 1),
+        (100, NodeState.SWITCHING_ON, computing, 1),
+        (150, computing, idle, 1),
+        (154, computing, idle, 1),
+    ]
+    table = np.array(changes, dtype=np.int64)
+    before, after = table[:, 1].astype(np.int8), table[:, 2].astype(np.int8)
+    number, boot_wait = table[:, 3].astype(np.int32), np.arange(jobs, dtype=np.int64)
+    return NodeStates(2, 2, NodePower(), 0, table[:, 0], before, after, number, boot_wait)
 
 
 def permuted(schedule: Schedule) -> Schedule:
     """Return the same schedule with its rows in reverse."""
-    rows = np.arange(len(schedule))[::-1]
+    rows, nodes = np.arange(len(schedule))[::-1], schedule.nodes
     return replace(
         schedule,
         workload=schedule.workload.take(rows),
@@ -86,4 +108,5 @@ def permuted(schedule: Schedule) -> Schedule:
         end_time=schedule.end_time[rows],
         walltime=schedule.walltime[rows],
         state=schedule.state[rows],
+        nodes=nodes and replace(nodes, boot_wait=nodes.boot_wait[rows]),
     )

@@ -38,7 +38,16 @@ def logs(draw, machine=8, jobs=24, overrun=True):
 
 
 def reference_starts(
-    workload, *, order, backfill, fill_order=None, kill=True, half_life=0.0, lots=None, walltime="log"
+    workload,
+    *,
+    order,
+    backfill,
+    fill_order=None,
+    kill=True,
+    half_life=0.0,
+    lots=None,
+    walltime="log",
+    nodes=None,
 ):
     """Return the start times of the plain-Python twins for arguments of `simulate`."""
     estimates, _ = estimate_walltimes(workload, walltime, 0.0, None)
@@ -76,5 +85,6 @@ def reference_starts(
         get_queue_order(order),
         None if fill_order is None else get_queue_order(fill_order),
         half_life,
+        nodes,
     )
     return np.array(starts) + origin

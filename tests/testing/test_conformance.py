@@ -56,6 +56,11 @@ class TestBatch(SystemConformance):
     }
 
 
+class TestBatchPower(SystemConformance):
+    system = "batch"
+    example: ClassVar = {"trace": "quickstart", "first": 300, "power": "timeout", "idle_timeout": 60}
+
+
 @pytest.mark.skipif(not AGENTS, reason="needs the extra agents")
 class TestBatchPPO(SystemConformance):
     system = "batch/ppo"

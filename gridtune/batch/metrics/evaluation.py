@@ -31,7 +31,8 @@ def evaluate(
         [0, 1) is a fraction of all jobs, rounded down; an `int` is a number of jobs. Metrics of jobs are
         about the other jobs, metrics of the system about the time window they span (see `JobColumns`).
     only
-        Names of the metrics to compute; by default all there are, those of installed packages included.
+        Names of the metrics to compute; by default all there are, those of installed packages included, but
+        those of energy only if the schedule's nodes have power states.
 
     Returns
     -------
@@ -52,5 +53,7 @@ def evaluate(
     """
     require(schedule, Schedule, "schedule", error=MetricError, hint="simulate(workload) makes one")
     jobs = JobColumns.trimmed(schedule, warmup, cooldown)
-    selected = METRICS.values() if only is None else [get_metric(name) for name in only]
+    selected = [entry for entry in METRICS.values() if schedule.nodes is not None or not entry.needs_nodes]
+    if only is not None:
+        selected = [get_metric(name) for name in only]
     return {metric.name: float(metric.function(jobs)) for metric in selected}

@@ -35,7 +35,7 @@ class Metric:
     function
         Takes `JobColumns`, returns a float.
     unit
-        "s", "1" (a ratio), "jobs", "jobs/h", "users".
+        "s", "1" (a ratio), "jobs", "jobs/h", "users", "kWh".
     direction
         The better direction.
     formula
@@ -46,6 +46,8 @@ class Metric:
         What it tells, and what to beware of.
     family
         Its heading on the page of metrics.
+    needs_nodes
+        Whether it is defined only where nodes have power states; elsewhere it is left out of tables.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Metric:
     source: str
     description: str
     family: str
+    needs_nodes: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -100,12 +103,13 @@ def metric(
     formula: str,
     source: str,
     family: str = "own",
+    needs_nodes: bool = False,
 ) -> Callable[[MetricFunction], MetricFunction]:
     """Register the decorated function as a metric; its docstring is the description.
 
     Parameters
     ----------
-    name, unit, direction, formula, source, family
+    name, unit, direction, formula, source, family, needs_nodes
         As in `Metric`.
 
     Raises
@@ -125,7 +129,7 @@ def metric(
 
     def register(function: MetricFunction) -> MetricFunction:
         description = " ".join((function.__doc__ or "").split())
-        entry = Metric(name, function, unit, direction, formula, source, description, family)
+        entry = Metric(name, function, unit, direction, formula, source, description, family, needs_nodes)
         function.__doc__ = register_metric(entry).documentation
         return function
 

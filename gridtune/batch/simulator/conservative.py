@@ -39,6 +39,7 @@ import numpy.typing as npt
 
 from gridtune.batch.simulator.accounts import ScoreInputs
 from gridtune.batch.simulator.gains import Gains, bare_gains, forget_gains, no_gains
+from gridtune.batch.simulator.nodes import Nodes, bare_nodes
 from gridtune.batch.simulator.plan import (
     Jobs,
     admit,
@@ -124,6 +125,7 @@ def _run(
         bare(columns.rank),
         bare(columns.start),
         bare(columns.end),
+        bare_nodes(columns.nodes),
     )
     profile, gains = bare_profile(profile), bare_gains(gains)
     spare = Spare(bare(spare.time), bare(spare.free))
@@ -137,7 +139,8 @@ def _run(
         agreement = NEVER
         if advance is not None and agreements < len(advance.made):
             agreement = advance.made[agreements]
-        if waiting[0][1] < 0 and arrived == n and agreement == NEVER:
+        nodes_compute = columns.nodes is not None and running[0][1] >= 0
+        if waiting[0][1] < 0 and arrived == n and agreement == NEVER and not nodes_compute:
             return replans
         now = min(waiting[0][0], running[0][0], submit[arrived] if arrived < n else NEVER, agreement)
         noting = compress and len(waiting) > 1
@@ -178,6 +181,7 @@ def conservative_schedule(
     score: Any = None,
     inputs: ScoreInputs | None = None,
     advance: Advance | None = None,
+    nodes: Nodes | None = None,
 ) -> tuple[IntArray, IntArray, int]:
     """Schedule rigid jobs by conservative backfilling, as defined above.
 
@@ -202,6 +206,9 @@ def conservative_schedule(
         Whether early completions move reservations up.
     advance
         Advance reservations, if any.
+    nodes
+        The nodes and their power states, if any. `walltime` then includes the longest wait for nodes, and
+        `start` is when a job gets its processors.
 
     Returns
     -------
@@ -232,7 +239,7 @@ def conservative_schedule(
     refill(profile, machine, min(origins, default=0))
     spare = Spare(np.empty_like(profile.time), np.empty_like(profile.free))
     start, end, promise = (np.full(n, NEVER) for _ in range(3))
-    jobs = Jobs(run, walltime, processors, rank.astype(np.int64), start, end)
+    jobs = Jobs(run, walltime, processors, rank.astype(np.int64), start, end, nodes)
     gains = no_gains(machine)
     replans = _run(submit, promise, jobs, profile, spare, gains, machine, compress, score, inputs, advance)
     return start, promise, replans

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from gridtune.batch.simulator.accounts import ScoreInputs, charge, note_end, score_job
 from gridtune.batch.simulator.gains import Gains, note_gain
+from gridtune.batch.simulator.nodes import Nodes, boot_wait, claim, vacate
 from gridtune.batch.simulator.profile import (
     NEVER,
     Profile,
@@ -57,6 +58,9 @@ class Jobs(NamedTuple):
         The reserved start while a job waits; then its start.
     end
         `NEVER` while it waits; then its requested end.
+    nodes
+        The nodes and their power states, if any. Then a job has its processors from `start` on, and begins
+        when its nodes are on.
     """
 
     run: IntArray
@@ -65,6 +69,7 @@ class Jobs(NamedTuple):
     rank: IntArray
     start: IntArray
     end: IntArray
+    nodes: Nodes | None
 
 
 @kernel()
@@ -149,7 +154,8 @@ def complete(
     while running[0][0] == now:
         job = heappop(running)[1]
         pack(profile, spare, now)
-        requested, width, ends = jobs.end[job], jobs.processors[job], jobs.start[job] + jobs.run[job]
+        requested, width = jobs.end[job], jobs.processors[job]
+        ends = jobs.start[job] + boot_wait(jobs.nodes, job) + jobs.run[job]
         if ends > now:
             extended = jobs.start[job] + 2 * (now - jobs.start[job])
             jobs.end[job] = extended
@@ -160,6 +166,7 @@ def complete(
         if inputs is not None:
             charge(inputs, job, -width, now)
             note_end(inputs, job, jobs.run[job])
+        vacate(jobs.nodes, job, now)
         if requested > now:
             early = True
             if noting:
@@ -244,7 +251,8 @@ def start_due(jobs: Jobs, waiting: Agenda, running: Agenda, inputs: ScoreInputs 
         jobs.end[job] = now + max(jobs.walltime[job], 1)
         if inputs is not None:
             charge(inputs, job, jobs.processors[job], now)
-        heappush(running, (min(jobs.end[job], now + jobs.run[job]), job))
+        start = claim(jobs.nodes, job, jobs.processors[job], now)
+        heappush(running, (min(jobs.end[job], start + jobs.run[job]), job))
 
 
 @kernel()

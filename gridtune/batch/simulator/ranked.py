@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.batch.simulator.nodes import Nodes, bare_nodes, claim, start_of, vacate
 from gridtune.batch.simulator.running import (
     Running,
     add_running,
@@ -81,16 +82,18 @@ class Replay(NamedTuple):
     running: Running
     memory: Int64s
     longest: Int64s
+    nodes: Nodes | None
 
 
 @kernel()
 def _launch(replay, job, now):
     log, memory = replay.log, replay.memory
-    log.start[job] = now
+    start = claim(replay.nodes, job, log.processors[job], now)
+    log.start[job] = start
     memory[FREE] -= log.processors[job]
     memory[TURN] += 1
-    requested_end = now + log.walltime[job]
-    end = now + log.run[job]
+    requested_end = start + log.walltime[job]
+    end = start + log.run[job]
     add_running(replay.running, end, memory[TURN], requested_end, job, log.processors[job])
 
 
@@ -150,6 +153,13 @@ def _window(replay, now):
 
 
 @kernel(inline="always")
+def _in_time(replay, job, now):
+    """Tell whether a job that fits would end by the head's reservation, were it started now."""
+    start = start_of(replay.nodes, replay.log.processors[job], now)
+    return replay.log.walltime[job] <= _window(replay, start)
+
+
+@kernel(inline="always")
 def _next_fill(replay, start, window):
     memory, log = replay.memory, replay.log
     free, extra = memory[FREE], memory[SPARE]
@@ -163,12 +173,14 @@ def _backfill(replay, now):
     rank = _next_fill(replay, 0, window)
     while rank >= 0:
         job = replay.fill.jobs[rank]
-        _dequeue(replay, job)
-        _launch(replay, job, now)
-        if log.walltime[job] > window:
-            memory[SPARE] -= log.processors[job]
-        if not something_fits(replay.fill, memory[FREE]):
-            return
+        in_time = _in_time(replay, job, now)
+        if in_time or log.processors[job] <= memory[SPARE]:
+            _dequeue(replay, job)
+            _launch(replay, job, now)
+            if not in_time:
+                memory[SPARE] -= log.processors[job]
+            if not something_fits(replay.fill, memory[FREE]):
+                return
         rank = _next_fill(replay, rank + 1, window)
 
 
@@ -189,10 +201,11 @@ def _arrive(replay, job, now):
         _enqueue(replay, job)
         _pass(replay, now)
         return
-    short = log.walltime[job] <= _window(replay, now)
-    if width <= memory[FREE] and (short or width <= memory[SPARE]):
+    fits = width <= memory[FREE]
+    in_time = fits and _in_time(replay, job, now)
+    if in_time or (fits and width <= memory[SPARE]):
         _launch(replay, job, now)
-        if not short:
+        if not in_time:
             memory[SPARE] -= width
     else:
         _enqueue(replay, job)
@@ -203,6 +216,7 @@ def _release(replay, job):
     log = replay.log
     drop_request(replay.running, log.start[job] + log.walltime[job], job)
     replay.memory[FREE] += log.processors[job]
+    vacate(replay.nodes, job, log.start[job] + log.run[job])
 
 
 @kernel()
@@ -276,7 +290,7 @@ def _advance(replay):
 
 
 @kernel()
-def _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest):
+def _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest, nodes):
     """Wrap the caller's arrays into bare columns and replay the log."""
     fill = 0 if shared else 1
     running = bare_running(slots)
@@ -301,6 +315,7 @@ def _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory,
             running,
             bare(memory),
             bare(longest),
+            bare_nodes(nodes),
         )
     )
 
@@ -314,6 +329,7 @@ def ranked_schedule(
     fill_rank: Int32s | None,
     machine: int,
     flags: int,
+    nodes: Nodes | None = None,
 ) -> Int64s:
     """Replay a log under a static order and return the start times, shape (n,), int64.
 
@@ -329,6 +345,8 @@ def ranked_schedule(
         Processors of the machine.
     flags
         `BACKFILL`, `EXTRA`, `STRICT`, `FROZEN`, `PASS_PER_EVENT`, or-ed; 0 is plain queueing.
+    nodes
+        The nodes and their power states; None: every processor is on.
     """
     n = len(submit)
     ranks = [rank] if fill_rank is None else [rank, fill_rank]
@@ -348,5 +366,5 @@ def ranked_schedule(
     tally = np.zeros((len(ranks), classes), np.int64)
     longest = np.empty(classes, np.int64)
     shared = fill_rank is None
-    _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest)
+    _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest, nodes)
     return start

@@ -6,6 +6,7 @@ is sure to hold. The rules are those of `ranked`, and on static orders both kern
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from gridtune.batch.simulator.accounts import (
 )
 from gridtune.batch.simulator.classes import Classes, bare_classes
 from gridtune.batch.simulator.grouping import group_jobs
+from gridtune.batch.simulator.nodes import Nodes, bare_nodes, claim, start_of, vacate
 from gridtune.batch.simulator.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.running import (
     Running,
@@ -78,6 +80,7 @@ class Replay(NamedTuple):
     fill: Tournament
     running: Running
     memory: Int64s
+    nodes: Nodes | None
 
 
 @kernel()
@@ -113,11 +116,12 @@ def _enqueue(replay, job, now):
 def _launch(replay, job, now):
     """Start a job, which waits no more."""
     memory, width = replay.memory, replay.inputs.processors[job]
-    replay.start[job] = now
+    start = claim(replay.nodes, job, width, now)
+    replay.start[job] = start
     memory[FREE] -= width
     memory[TURN] += 1
-    requested_end = now + replay.inputs.walltime[job]
-    add_running(replay.running, now + replay.run[job], memory[TURN], requested_end, job, width)
+    requested_end = start + replay.inputs.walltime[job]
+    add_running(replay.running, start + replay.run[job], memory[TURN], requested_end, job, width)
     _charge(replay, job, width, now)
 
 
@@ -174,11 +178,19 @@ def _window(replay, now):
 
 
 @kernel()
+def _in_time(replay, job, now):
+    """Tell whether a job that fits would end by the head's reservation, were it started now."""
+    start = start_of(replay.nodes, replay.inputs.processors[job], now)
+    return replay.inputs.walltime[job] <= _window(replay, start)
+
+
+@kernel()
 def _backfill_newest(replay, job, now):
-    memory, width, window = replay.memory, replay.inputs.processors[job], _window(replay, now)
-    short = replay.inputs.walltime[job] <= window
-    if width <= memory[FREE] and (short or width <= memory[SPARE]):
-        if not short:
+    memory, width = replay.memory, replay.inputs.processors[job]
+    fits = width <= memory[FREE]
+    in_time = fits and _in_time(replay, job, now)
+    if in_time or (fits and width <= memory[SPARE]):
+        if not in_time:
             memory[SPARE] -= width
         _start(replay, job, now)
 
@@ -191,8 +203,10 @@ def _backfill(replay, now):
     if not replay.shared:
         refresh(replay.fill, now)
     while can_start(replay.shapes, memory[FREE], memory[SPARE], window):
-        job = best_fit(replay.fill, now, memory[FREE], memory[SPARE], window)
-        if replay.inputs.walltime[job] > window:
+        job = best_fit(replay.fill, now, memory[FREE], memory[SPARE], window, replay.nodes)
+        if job < 0:  # nodes that are off make all of them too late
+            return
+        if not _in_time(replay, job, now):
             memory[SPARE] -= replay.inputs.processors[job]
         _start(replay, job, now)
 
@@ -204,6 +218,7 @@ def _release(replay, job, now):
     replay.memory[FREE] += width
     _charge(replay, job, -width, now)
     note_end(replay.inputs, job, replay.run[job])
+    vacate(replay.nodes, job, now)
 
 
 @kernel()
@@ -279,7 +294,7 @@ def _advance(replay):
 
 
 @kernel()
-def _run(flags, run, start, inputs, classes, shapes, scores, bases, roots, columns, slots, memory):
+def _run(flags, run, start, inputs, classes, shapes, scores, bases, roots, columns, slots, memory, nodes):
     """Wrap the caller's arrays into bare columns and replay the log."""
     read, groups = bare_inputs(inputs), bare_classes(classes)
     queue = make_tournament(memory[FREE], bases[0], roots[0], scores[0], read, groups, columns[0])
@@ -287,7 +302,7 @@ def _run(flags, run, start, inputs, classes, shapes, scores, bases, roots, colum
     shared = columns[0].nodes.ctypes.data == columns[1].nodes.ctypes.data
     replay = Replay(
         inputs.submit.size, flags, shared, bare(run), read, bare(start), groups, bare_shapes(shapes), queue,
-        fill, bare_running(slots), bare(memory),
+        fill, bare_running(slots), bare(memory), bare_nodes(nodes),
     )  # fmt: skip
     _advance(replay)
 
@@ -303,6 +318,7 @@ def scored_schedule(
     machine: int,
     flags: int,
     half_life: float,
+    nodes: Nodes | None = None,
 ) -> Int64s:
     """Replay a log under orders that may change, and return the start times, shape (n,), int64.
 
@@ -316,6 +332,8 @@ def scored_schedule(
         The queue's and the backfilling's order (None: the same).
     half_life
         Seconds in which past use counts half for fair share; 0: use never fades.
+    nodes
+        The nodes and their power states; None: every processor is on.
     """
     orders = [order] if fill_order is None else [order, fill_order]
     scores = [compile_score(one) for one in orders]
@@ -327,10 +345,14 @@ def scored_schedule(
         classes, shapes, rules = group_jobs(orders, inputs, bounded)
         bases, roots, columns = zip(rules[0], rules[-1], strict=True)
         slots = empty_running(min(machine, len(submit)) + 1)
+        states = deepcopy(nodes)
         _run(
             flags, run, start, inputs, classes, shapes, (scores[0], scores[-1]), bases, roots, columns, slots,
-            memory,
+            memory, states,
         )  # fmt: skip
         if not memory[ASTRAY]:
             break
+    if nodes is not None and states is not None:
+        for name in Nodes._fields:
+            getattr(nodes, name)[:] = getattr(states, name)
     return start

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from gridtune.batch.simulator.accounts import ScoreInputs, score_job, used
 from gridtune.batch.simulator.classes import Classes
+from gridtune.batch.simulator.nodes import start_of
 from gridtune.batch.simulator.waiting import NEVER
 from gridtune.core.compiled import bare, kernel
 
@@ -299,10 +300,11 @@ def foremost(tree):
 
 
 @kernel()
-def best_fit(tree, now, free, extra, window):
+def best_fit(tree, now, free, extra, window, states):
     """Return the first job, in the order, that may be backfilled, or -1.
 
-    A job may if it needs at most `free` processors, and at most `extra` or at most `window` seconds.
+    A job may if it needs at most `free` processors, and at most `extra` or at most `window` seconds; with
+    power states of nodes, from the time when its own are on.
     """
     nodes, classes, stack = tree.columns.nodes, tree.classes, tree.columns.stack
     best, size = np.int64(-1), 1
@@ -318,7 +320,9 @@ def best_fit(tree, now, free, extra, window):
             continue
         place = classes.of[job]
         width = classes.processors[place]
-        if width <= free and (width <= extra or classes.walltime[place] <= window):
+        if width <= free and (
+            width <= extra or classes.walltime[place] <= window - (start_of(states, width, now) - now)
+        ):
             best = job
         elif node < tree.leaves:
             better = 2 * node if nodes[2 * row + _BEST] == job else 2 * node + 1

@@ -13,8 +13,9 @@ from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.core.log_parameters import LogParameters, Partition, Window
+from gridtune.core.log_parameters import Partition, Window
 from gridtune.errors import PolicyError
+from gridtune.systems.batch.power_parameters import PowerParameters
 
 __all__ = ["COEFFICIENTS", "SWITCHES", "BatchParameters"]
 
@@ -27,7 +28,7 @@ Coefficient = Annotated[float, Field(allow_inf_nan=False)] | None
 SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
 
 
-class BatchParameters(LogParameters):
+class BatchParameters(PowerParameters):
     """The parameters of one replay."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -39,6 +40,10 @@ class BatchParameters(LogParameters):
         "Policy": (
             *("policy", "checkpoint", "fill_order", "w1", "w2", "w3", "w4", "w5", "w6", "half_life"),
             *("noise", "extra", "strict", "frozen", "pass_per_event", "compression"),
+        ),
+        "Energy": (
+            *("power", "idle_timeout", "reserve", "cores_per_node", "placement", "boot", "shutdown"),
+            *("idle_watts", "computing_watts", "sleeping_watts", "switching_off_watts", "switching_on_watts"),
         ),
         "Metrics leave out": ("warmup", "cooldown"),
     }
@@ -193,7 +198,10 @@ class BatchParameters(LogParameters):
             raise ValueError(f"policy={self.policy} {missing}")
         if self.policy == "ppo":
             decided = ("dependencies", "order", "backfill", "fill_order", "walltime", "half_life", *SWITCHES)
-            self._refuse_idle([(decided, "policy=ppo")])
+            self._refuse_idle([(("power", *decided), "policy=ppo")])
+        for name, value in {"partitions": "separate", "dependencies": "log"}.items():
+            if self.power is not None and getattr(self, name) == value:
+                raise ValueError(f"power={self.power} does not go with {name}={value}")
         return self
 
     @model_validator(mode="after")

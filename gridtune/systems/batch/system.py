@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,7 +104,7 @@ class BatchSystem(System):
         if parameters.policy == "ppo":
             require_module("torch", user="policy=ppo", extra="agents")
         selected, p = self._selected(parameters, load), parameters
-        check_runnable(selected, p.processors, p.partitions, self._sizes(p, load))
+        check_runnable(selected, p.processors, p.partitions, self._sizes(p, load), p.power_policy())
 
     def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
         """Propose queue orders and backfilling; without walltimes only orders that do not use them."""
@@ -137,7 +138,10 @@ class BatchSystem(System):
         rng = np.random.default_rng(0)
         played = [cell for cell in parameters if cell.policy == "order"]
         for rules in {tuple(_rules(cell).items()) for cell in played}:
-            simulate(jobs, rng=rng, **{**dict(rules), "processors": 2, "partitions": "pooled"})
+            options = {**dict(rules), "processors": 2, "partitions": "pooled"}
+            if options["power"] is not None:
+                options["power"] = replace(options["power"], cores_per_node=1, reserve=0)
+            simulate(jobs, rng=rng, **options)
 
     def run(
         self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
@@ -225,4 +229,5 @@ def _rules(parameters: BatchParameters) -> dict[str, Any]:
         if parameters.coefficients and rules[name] is not None:
             rules[name] = get_queue_order(rules[name], parameters.coefficients).label
     switches = {name: getattr(parameters, name) for name in SWITCHES}
+    rules["power"] = parameters.power_policy()
     return rules | {name: value for name, value in switches.items() if value is not None}

@@ -288,22 +288,16 @@ def _energies(outcome: Outcome, platform: Platform) -> Columns:
     power = platform.power
     idle, switching_on, sleeping, switching_off, computing, reported_idle, busy = outcome.totals.T[:7]
     share = busy / platform.cores_per_node
-    columns = {
-        "energy_idle": power.idle * idle,
-        "energy_switching_on": power.switching_on * switching_on,
-        "energy_switching_off": power.switching_off * switching_off,
-        "energy_computing": power.idle * computing + (power.computing - power.idle) * share,
-        "energy_sleeping": power.off * sleeping,
-    }
-    switching = columns["energy_switching_on"] + columns["energy_switching_off"]
-    waste = columns["energy_idle"] + switching
+    energy = power.energy(idle, switching_on, switching_off, sleeping, computing, share)
+    switching = energy["switching_on"] + energy["switching_off"]
+    waste = energy["idle"] + switching
     reported = power.idle * reported_idle + switching
     return {
-        **columns,
+        **{f"energy_{state}": spent for state, spent in energy.items()},
         "energy_waste": waste,
         "energy_waste_reported": reported,
-        "energy_total": waste + columns["energy_computing"] + columns["energy_sleeping"],
-        "energy_total_reported": reported + columns["energy_sleeping"] + power.computing * share,
+        "energy_total": waste + energy["computing"] + energy["sleeping"],
+        "energy_total_reported": reported + energy["sleeping"] + power.computing * share,
     }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gridtune.batch.policies import Backfilling, JobView
+from tests.batch.simulator.nodes_twin import NodesTwin
 
 __all__ = ["ReferenceJob", "ReferenceOrder", "reference_schedule"]
 
@@ -124,6 +125,7 @@ class _Machine:
     order: Order
     fill_order: Order
     accounts: _Accounts
+    nodes: NodesTwin | None = None
     waiting: list[ReferenceJob] = field(default_factory=list)
     running: list[ReferenceJob] = field(default_factory=list)
     starts: int = 0
@@ -135,12 +137,16 @@ class _Machine:
         self.running.append(job)
         self.starts += 1
         job.start, job.turn = now, self.starts
+        if self.nodes is not None:
+            job.start = self.nodes.claim(job.number, job.processors, job.run, now)
         self.free -= job.processors
         self.accounts.charge(job, now, job.processors)
 
     def give_back(self, job: ReferenceJob, now: int) -> None:
         """Free a job's processors; it may still be among the running (see `release_expected`)."""
         self.released.add(job.number)
+        if self.nodes is not None:
+            self.nodes.vacate(job.number, now)
         self.free += job.processors
         self.accounts.end(job, now)
 
@@ -193,9 +199,12 @@ class _Machine:
             self.blocked = (head, shadow, extra if self.rule.extra else 0)
         head, shadow, extra = self.blocked
         for job in sorted(self.waiting, key=lambda job: (fill_keys[job.number], job.number)):
-            end = now + job.walltime
+            if job is head or job.processors > self.free:
+                continue
+            start = now if self.nodes is None else self.nodes.start_of(job.processors, now)
+            end = start + job.walltime
             in_time = end < shadow if self.rule.strict else end <= shadow
-            if job is head or job.processors > self.free or not (in_time or job.processors <= extra):
+            if not (in_time or job.processors <= extra):
                 continue
             self.start(job, now)
             extra -= 0 if in_time else job.processors
@@ -209,6 +218,7 @@ def reference_schedule(
     order: Order,
     fill_order: Order | None = None,
     half_life: float = 0.0,
+    nodes: NodesTwin | None = None,
 ) -> list[int]:
     """Return the start times of jobs given in submit order (times from the first submission).
 
@@ -216,7 +226,7 @@ def reference_schedule(
     `rule.pass_per_event`, a pass follows each of them; unless the shadow is frozen, submissions come first,
     and before them jobs that end as expected release their processors.
     """
-    state = _Machine(machine, rule, order, fill_order or order, _Accounts(half_life))
+    state = _Machine(machine, rule, order, fill_order or order, _Accounts(half_life), nodes)
     coming = list(jobs)
     while coming or state.running:
         ends = [job.start + job.run for job in state.running]

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from gridtune.core.power import NodePower
 from gridtune.systems.shutdown.day_tables import day_tables
 from gridtune.systems.shutdown.metrics import RENAMED_METRICS, SHUTDOWN_METRICS, combine_days, measure_days
 from gridtune.systems.shutdown.simulator.outcome import DayRecord, Outcome
-from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
+from gridtune.systems.shutdown.simulator.platform import Platform
 from tests.systems.shutdown.simulator.twins import make_days
 
 PLATFORM = Platform(2, 2, NodePower(idle=10, computing=30, off=1, switching_off=20, switching_on=40))

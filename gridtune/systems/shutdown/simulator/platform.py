@@ -8,61 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from gridtune.core.power import NodePower
 from gridtune.errors import SimulationError
 
-__all__ = ["NodePower", "Platform", "read_platform"]
+__all__ = ["Platform", "read_platform"]
 
 #: Platform files beyond this many bytes are refused.
 _LARGEST_FILE = 64 * 2**20
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 _SPEED = re.compile(r"([0-9.eE+-]+?)\s*([kKMGTP]?)f?")
-
-
-@dataclass(frozen=True)
-class NodePower:
-    """Power of a node in each state, in watts, and how long it takes to switch.
-
-    The defaults are those measured on GRID'5000's cluster Taurus.
-
-    Attributes
-    ----------
-    idle, computing, off
-        On without work; every core at work; asleep.
-    switching_off, switching_on
-        While it switches.
-    switch_off_time, switch_on_time
-        Duration of a switch, in steps of the simulation (minutes).
-
-    References
-    ----------
-    M. Poquet, "Simulation approach for resource management", Université Grenoble Alpes 2017, p. 68.
-    """
-
-    idle: float = 95.0
-    computing: float = 190.0
-    off: float = 9.0
-    switching_off: float = 101.0
-    switching_on: float = 125.0
-    switch_off_time: int = 3
-    switch_on_time: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("idle", "computing", "off", "switching_off", "switching_on"):
-            watts = getattr(self, name)
-            if not (math.isfinite(watts) and watts >= 0):
-                raise SimulationError(f"power must be a finite number of watts, but got {watts}", field=name)
-        for name in ("switch_off_time", "switch_on_time"):
-            if getattr(self, name) < 1:
-                raise SimulationError(
-                    f"switching takes at least one step, but got {getattr(self, name)}", field=name
-                )
-        if self.wasteful_peak <= 0:
-            raise SimulationError("a node without power while idle or switching wastes nothing")
-
-    @property
-    def wasteful_peak(self) -> float:
-        """The largest power of a node that does not compute, in watts: the reward's unit of waste."""
-        return max(self.idle, self.switching_off, self.switching_on)
 
 
 @dataclass(frozen=True)
@@ -74,7 +28,7 @@ class Platform:
     nodes, cores_per_node
         Its shape; whole nodes are switched, cores are allocated.
     power
-        Power of each node, and how long switching takes.
+        Power of each node, and how many minutes switching takes.
     """
 
     nodes: int = 14
@@ -85,6 +39,13 @@ class Platform:
         for name in ("nodes", "cores_per_node"):
             if getattr(self, name) < 1:
                 raise SimulationError(f"must be at least 1, but got {getattr(self, name)}", field=name)
+        for name in ("switch_off_time", "switch_on_time"):
+            if getattr(self.power, name) < 1:
+                raise SimulationError(
+                    f"switching takes at least one step, but got {getattr(self.power, name)}", field=name
+                )
+        if self.power.wasteful_peak <= 0:
+            raise SimulationError("a node without power while idle or switching wastes nothing")
 
     @property
     def cores(self) -> int:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridtune.core.power import NodePower
 from gridtune.systems.shutdown.metrics import measure_days
 from gridtune.systems.shutdown.simulator.bounds import (
     least_waste,
@@ -16,7 +17,7 @@ from gridtune.systems.shutdown.simulator.bounds import (
     least_waste_reachable,
     least_waste_within,
 )
-from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
+from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
 from tests.systems.shutdown.simulator.test_twin import MINUTES, cases

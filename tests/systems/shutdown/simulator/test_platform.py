@@ -6,8 +6,9 @@ import tarfile
 
 import pytest
 
+from gridtune.core.power import NodePower
 from gridtune.errors import SimulationError
-from gridtune.systems.shutdown.simulator.platform import NodePower, Platform, read_platform
+from gridtune.systems.shutdown.simulator.platform import Platform, read_platform
 
 HOST = '<host id="{id}" speed="{speed}"{core}>{props}</host>'
 WATTS = '<prop id="watt_per_state" value="9:9,95.0:190.0,125.0:125.0,101.0:101.0"/>'
@@ -82,7 +83,7 @@ def test_numbers_are_checked():
     with pytest.raises(SimulationError, match="finite number of watts"):
         NodePower(idle=-1)
     with pytest.raises(SimulationError, match="at least one step"):
-        NodePower(switch_on_time=0)
+        Platform(power=NodePower(switch_on_time=0))
     with pytest.raises(SimulationError, match="at least 1"):
         Platform(0, 4)
 

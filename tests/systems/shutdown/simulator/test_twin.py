@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gridtune.core.power import NodePower
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
+from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.reference import reference_day
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule, LookaheadRule

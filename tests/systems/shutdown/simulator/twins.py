@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gridtune.core.power import NodePower
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.platform import NodePower, Platform
+from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.reference import ReferenceCluster, ReferenceJob
 from tests.systems.shutdown.simulator.reference_rules import ReferenceOracle, ReferenceTimeout
 

@@ -1,0 +1,218 @@
+"""Metrics of energy, of schedules whose nodes have power states.
+
+They are about the window (see `gridtune.batch.metrics.columns`), and count every node in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from gridtune.batch.metrics.columns import JobColumns
+from gridtune.batch.metrics.registry import MetricFunction, metric
+from gridtune.batch.metrics.sources import SHUTDOWN_2022
+from gridtune.batch.simulator.gaps import least_gap_energy
+from gridtune.core.measure import Direction
+from gridtune.core.node_states import NodeState, NodeStates
+
+__all__: list[str] = []
+
+FAMILY = "Energy"
+#: Joules in a kilowatt hour, seconds in an hour and in a day.
+_KWH, _HOUR, _DAY = 3.6e6, 3600, 86_400
+
+
+def _energy_metric(
+    name: str, formula: str, *, unit: str = "kWh", direction: Direction = "min", source: str = "gridtune"
+) -> Callable[[MetricFunction], MetricFunction]:
+    """Register a metric that is defined where nodes have power states."""
+    return metric(
+        name,
+        unit=unit,
+        direction=direction,
+        formula=formula,
+        source=source,
+        family=FAMILY,
+        needs_nodes=True,
+    )
+
+
+def _of_nodes(jobs: JobColumns, compute: Callable[[NodeStates, int, int], float]) -> float:
+    """Return a number that follows from the nodes' states in the window; NaN without either."""
+    nodes, (opens, closes) = jobs.schedule.nodes, jobs.window
+    return math.nan if nodes is None or closes <= opens else compute(nodes, opens, closes)
+
+
+def _busy(jobs: JobColumns) -> int:
+    """Return the processor-seconds of jobs in the window."""
+    opens, closes = jobs.window
+    spent = np.clip(jobs.all_end, opens, closes) - np.clip(jobs.all_start, opens, closes)
+    return int((jobs.all_processors * spent).sum())
+
+
+def _energies(jobs: JobColumns) -> dict[str, float]:
+    """Return the kWh spent in each state in the window; nothing without power states."""
+    nodes, (opens, closes) = jobs.schedule.nodes, jobs.window
+    if nodes is None or closes <= opens:
+        return {}
+    seconds = {state.name.lower(): nodes.node_seconds(state, opens, closes) for state in NodeState}
+    spent = nodes.power.energy(**seconds, busy=_busy(jobs) / nodes.cores_per_node)
+    return {state: joules / _KWH for state, joules in spent.items()}
+
+
+def _spent(jobs: JobColumns, *states: str) -> float:
+    energies = jobs.once(_energies)
+    return math.fsum(energies[state] for state in states) if energies else math.nan
+
+
+_WASTING = ("idle", "switching_on", "switching_off")
+_EVERY = (*_WASTING, "computing", "sleeping")
+
+
+@_energy_metric("energy_total", "∫ P(t) dt, over [t₀, t₁); P: power of all nodes", source=SHUTDOWN_2022)
+def energy_total(jobs: JobColumns) -> float:
+    """Energy of the whole machine over the window."""
+    return _spent(jobs, *_EVERY)
+
+
+@_energy_metric(
+    "energy_waste",
+    "P_idle·idle + P_on·switching on + P_off·switching off node-hours, over [t₀, t₁)",
+    source=f"{SHUTDOWN_2022}, equation 4",
+)
+def energy_waste(jobs: JobColumns) -> float:
+    """Energy of nodes that are on without computing, or switch."""
+    return _spent(jobs, *_WASTING)
+
+
+@_energy_metric("energy_idle", "P_idle·node-hours on with no busy core, over [t₀, t₁)", source=SHUTDOWN_2022)
+def energy_idle(jobs: JobColumns) -> float:
+    """Energy of nodes that are on without computing, also while their job waits for others to boot."""
+    return _spent(jobs, "idle")
+
+
+@_energy_metric("energy_switching_on", "P_on·node-hours switching on, over [t₀, t₁)", source=SHUTDOWN_2022)
+def energy_switching_on(jobs: JobColumns) -> float:
+    """Energy of nodes that are being switched on."""
+    return _spent(jobs, "switching_on")
+
+
+@_energy_metric("energy_switching_off", "P_off·node-hours switching off, over [t₀, t₁)", source=SHUTDOWN_2022)
+def energy_switching_off(jobs: JobColumns) -> float:
+    """Energy of nodes that are being switched off."""
+    return _spent(jobs, "switching_off")
+
+
+@_energy_metric(
+    "energy_computing",
+    "P_idle·node-hours computing + (P_computing − P_idle)·busy core-hours/cores per node, over [t₀, t₁)",
+    direction="none",
+    source=SHUTDOWN_2022,
+)
+def energy_computing(jobs: JobColumns) -> float:
+    """Energy of nodes that compute; on nodes of one core every policy needs the same for the same jobs."""
+    return _spent(jobs, "computing")
+
+
+@_energy_metric(
+    "energy_sleeping", "P_sleeping·node-hours asleep, over [t₀, t₁)", direction="none", source=SHUTDOWN_2022
+)
+def energy_sleeping(jobs: JobColumns) -> float:
+    """Energy of nodes that are off."""
+    return _spent(jobs, "sleeping")
+
+
+@_energy_metric(
+    "energy_to_always_on",
+    "energy_total / (P_idle·N·(t₁ − t₀) + (P_computing − P_idle)·busy core-hours/cores per node)",
+    unit="1",
+)
+def energy_to_always_on(jobs: JobColumns) -> float:
+    """Energy as a share of what the same schedule takes on nodes that are never switched off."""
+
+    def share(nodes: NodeStates, opens: int, closes: int) -> float:
+        busy = _busy(jobs) / nodes.cores_per_node
+        power = nodes.power
+        on = power.idle * nodes.nodes * (closes - opens) + (power.computing - power.idle) * busy
+        return _spent(jobs, *_EVERY) * _KWH / on if on > 0 else math.nan
+
+    return _of_nodes(jobs, share)
+
+
+@_energy_metric(
+    "energy_total_bound",
+    "least energy of any switching with these starts: Σ over levels and their gaps of the cheaper of idling "
+    "and switching off and on again; level k is on while k nodes are needed",
+    direction="none",
+)
+def energy_total_bound(jobs: JobColumns) -> float:
+    """Least energy with the same starts, of any placement and of switching that knows the future.
+
+    Nodes are on when they are needed, so no job waits for a boot. Of a schedule on nodes that are always on,
+    it is what perfect foresight could reach without delaying anyone.
+    """
+
+    def least(nodes: NodeStates, opens: int, closes: int) -> float:
+        power, use = nodes.power, jobs.schedule.use
+        needed = -(-use.values // nodes.cores_per_node)
+        watts = (power.idle, power.off, power.switching_on, power.switching_off)
+        seconds = (float(power.switch_on_time), float(power.switch_off_time))
+        gaps = least_gap_energy(use.times, needed, nodes.nodes, opens, closes, (*map(float, watts), *seconds))
+        edges = np.clip(np.append(use.times, closes), opens, closes)
+        on = int((needed * np.diff(edges)).sum())
+        computing = power.idle * on + (power.computing - power.idle) * _busy(jobs) / nodes.cores_per_node
+        return (gaps + computing) / _KWH
+
+    return _of_nodes(jobs, least)
+
+
+@_energy_metric(
+    "switches_per_node_day",
+    "(nodes switched on + nodes switched off in [t₀, t₁)) / (N·(t₁ − t₀)), per day",
+    unit="switches",
+    source=f"{SHUTDOWN_2022}, section 5.1, “on-off cycles per node”",
+)
+def switches_per_node_day(jobs: JobColumns) -> float:
+    """How often a node is switched on or off, per day: what wears it."""
+
+    def rate(nodes: NodeStates, opens: int, closes: int) -> float:
+        begun = (
+            nodes.switches(state, opens, closes)
+            for state in (NodeState.SWITCHING_ON, NodeState.SWITCHING_OFF)
+        )
+        return sum(begun) * _DAY / (nodes.nodes * (closes - opens))
+
+    return _of_nodes(jobs, rate)
+
+
+def _hours(jobs: JobColumns, *states: NodeState) -> float:
+    return _of_nodes(
+        jobs,
+        lambda nodes, opens, closes: (
+            sum(nodes.node_seconds(state, opens, closes) for state in states) / _HOUR
+        ),
+    )
+
+
+@_energy_metric("node_hours_on", "node-hours idle or computing, over [t₀, t₁)", unit="h")
+def node_hours_on(jobs: JobColumns) -> float:
+    """Hours that nodes are on, with work or without."""
+    return _hours(jobs, NodeState.IDLE, NodeState.COMPUTING)
+
+
+@_energy_metric("node_hours_off", "node-hours asleep, over [t₀, t₁)", unit="h", direction="max")
+def node_hours_off(jobs: JobColumns) -> float:
+    """Hours that nodes are off; the rest of the time they switch."""
+    return _hours(jobs, NodeState.SLEEPING)
+
+
+@_energy_metric("boot_wait_mean", "(1/n) Σ (sᵢ − gᵢ), gᵢ: when job i gets its processors", unit="s")
+def boot_wait_mean(jobs: JobColumns) -> float:
+    """Mean time for which jobs hold processors before they start, because nodes are being switched.
+
+    It is a part of the wait.
+    """
+    nodes = jobs.schedule.nodes
+    return math.nan if nodes is None or not len(jobs) else float(jobs.kept(nodes.boot_wait).mean())
