@@ -25,7 +25,7 @@ Unit = Literal["processors", "nodes", "GPUs"]
 _MOST_NODES = 1_000_000
 _RANGES = re.compile(r"([^\[\],]*)\[([^\]]*)\]([^,]*)|([^,]+)")
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_SETTING = re.compile(r"(\w+)=(\S+)")
+_SETTING = re.compile(r"(?<!\w)(\w+)=(\S+)")
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,15 @@ def test_a_line_that_is_no_record_of_pbs(tmp_path):
         read_workload(written(tmp_path, "a.pbs", PBS.split("\n", 1)[0] + "\nnonsense\n"))
 
 
+def test_a_long_word_takes_no_longer_than_as_many_letters(tmp_path):
+    # By the square of its length, a million letters would take an hour.
+    word = "A" * 1_000_000
+    log = read_workload(written(tmp_path, "a.pbs", PBS.replace("jobname=a=b", f"jobname=a=b {word}")))
+    np.testing.assert_array_equal(log.job_id, [17, 20])
+    machine = read_slurm_conf(written(tmp_path, "slurm.conf", f"NodeName=n[1-2] CPUs=4 {word}\n"))
+    assert machine.processors == 8
+
+
 def test_swf_with_more_fields(tmp_path):
     line = "{} 0 -1 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1 99 98 97\n"
     log = read_workload(written(tmp_path, "wide.swf", "; MaxProcs: 64\n" + line.format(1) + line.format(2)))

@@ -16,7 +16,8 @@ from gridtune.workload.formats.accounting.records import Records
 __all__ = ["is_pbs", "records_of_pbs"]
 
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(\w+);([^;]*);(.*)", re.DOTALL)
-_PAIR = re.compile(r'([\w.-]+)=("[^"]*"|\S*)')
+# A key begins where a word does: otherwise a long word without a sign takes time by the square of its length.
+_PAIR = re.compile(r'(?<![\w.-])([\w.-]+)=("[^"]*"|\S*)')
 _DATED = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
 
 #: A record's own names to the columns of `gridtune.workload.formats.accounting.columns`.
