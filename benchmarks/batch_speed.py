@@ -3,9 +3,9 @@
     python -m benchmarks.batch_speed                 # everything, some minutes
     python -m benchmarks.batch_speed easy growth     # these sections
 
-Single thread, the simulation alone: for gridtune the whole call of `simulate`, for the others the time that
-their simulation reports, without start-up and reading. The benchmark fails unless each of them has simulated
-every job, and the start times of gridtune, C++ and plain numba are equal.
+CPU time of one thread, the simulation alone: for gridtune the whole call of `simulate`, for the others the
+time that their simulation reports, without start-up and reading. The benchmark fails unless each of them has
+simulated every job, and the start times of gridtune, C++ and plain numba are equal.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from gridtune.core.schedule import Schedule
 from gridtune.workload.workload import Workload
 
 MILLION = 1_000_000
+#: How many jobs of the crowded log are simulated: the C++ loop takes a millisecond for each.
+CROWD = 10_000
 
 
 def timed_simulation(workload: Workload, processors: int, **settings: str) -> Callable[[], float]:
@@ -36,9 +38,9 @@ def timed_simulation(workload: Workload, processors: int, **settings: str) -> Ca
         return gt.simulate(jobs, processors=processors, rng=np.random.default_rng(1), **settings)
 
     def run() -> float:
-        before = time.perf_counter()
+        before = time.process_time()
         schedule = simulate(workload)
-        seconds = time.perf_counter() - before
+        seconds = time.process_time() - before
         if len(schedule) != len(workload) or (schedule.start_time < workload.submit_time).any():
             raise AssertionError("not every job was simulated")
         return seconds
@@ -61,14 +63,14 @@ def contest(workload: Workload, processors: int, folder: Path, rounds: int) -> d
             raise AssertionError(f"{name}: {started} of {len(workload)} jobs, {differing} other start times")
 
     def run_cpp() -> float:
-        seconds, started, starts = cpp.run(program, file)
+        seconds, started, starts = cpp.run(program, file, cpu=True)
         check("C++", started, starts)
         return seconds
 
     def run_numba() -> float:
-        before = time.perf_counter()
+        before = time.process_time()
         starts, started = plain_numba.simulate(*columns, processors, True)
-        seconds = time.perf_counter() - before
+        seconds = time.process_time() - before
         check("plain numba", started, starts)
         return seconds
 
@@ -84,7 +86,7 @@ def contest(workload: Workload, processors: int, folder: Path, rounds: int) -> d
 def easy(rounds: int) -> None:
     """EASY on four logs: short queues, long ones, and two real logs."""
     rows = []
-    real = [(name, *log) for name in logs.REAL if (log := logs.real(name))]
+    real = [(name, *log) for name in (*logs.REAL, *logs.MORE) if (log := logs.real(name))]
     with tempfile.TemporaryDirectory() as folder:
         generated = [(f"Lublin, load {load}", logs.lublin(MILLION, load), 256) for load in (0.5, 0.75)]
         for name, workload, processors in [*generated, *real]:
@@ -95,6 +97,47 @@ def easy(rounds: int) -> None:
             rows.append((name, f"{jobs:,}", processors, *(rate(jobs, s) for s in (ours, c, loop)), *ratios))
     header = ("log", "jobs", "processors", "gridtune jobs/s", "C++ jobs/s", "plain numba jobs/s")
     print_table("EASY, first come first served", (*header, "gridtune / C++", "gridtune / numba"), rows)
+
+
+def conservative(rounds: int) -> None:
+    """Conservative backfilling with compression, beside a C++ loop over a vector."""
+    rows = []
+    logged = [(name, *log, rounds) for name in logs.REAL if (log := logs.real(name))]
+    logged.append(("generated, 8,192 processors", logs.crowded(100_000).first(CROWD), 8192, 1))
+    with tempfile.TemporaryDirectory() as folder:
+        program = cpp.build(Path(folder), "conservative")
+        for name, workload, processors, times in logged:
+            file = Path(folder) / "columns.bin"
+            cpp.write_columns(logs.columns(workload), processors, file)
+            schedule = gt.simulate(workload, processors=processors, backfill="conservative")
+            seconds, _, starts = cpp.run(program, file, cpu=True)
+            if not np.array_equal(starts, schedule.start_time):
+                raise AssertionError(f"{name}: C++ has another schedule")
+            run = timed_simulation(workload, processors, order="fcfs", backfill="conservative")
+            ours = interleave({"": run}, times)[""]
+            longest = int(schedule.queue_length.values.max())
+            jobs = len(workload)
+            both = (rate(jobs, ours), rate(jobs, [seconds]))
+            rows.append((name, f"{jobs:,}", f"{longest:,}", *both, f"{seconds / min(ours):.1f}"))
+    header = ("log", "jobs", "longest queue", "gridtune jobs/s", "C++ jobs/s", "gridtune / C++")
+    print_table("Conservative backfilling with compression, fcfs", header, rows)
+
+
+def metrics(rounds: int) -> None:
+    """Every metric of a schedule."""
+    rows = []
+    for jobs in (100_000, MILLION):
+        schedule = gt.simulate(logs.lublin(jobs, 0.9), processors=256)
+
+        def run(schedule: Schedule = schedule) -> float:
+            before = time.process_time()
+            gt.evaluate(schedule)
+            return time.process_time() - before
+
+        run()
+        seconds = min(interleave({"": run}, rounds)[""])
+        rows.append((f"{jobs:,}", f"{seconds:.3f}", f"{seconds / jobs * 1e9:.0f}"))
+    print_table("All metrics of a schedule (`evaluate`)", ("jobs", "CPU seconds", "ns per job"), rows)
 
 
 def others(rounds: int) -> None:
@@ -147,7 +190,7 @@ def policies(rounds: int) -> None:
     name = "CTC (reconstructed)" if log else "Lublin, load 0.9"
     workload, processors = log or (logs.lublin(77_000, 0.9), 256)
     jobs = len(workload)
-    backfills = ("none", "easy", "conservative", "conservative-compression")
+    backfills = ("none", "easy", "conservative", "conservative-no-compression")
     rows = []
     for order in queue_order_names():
         measured = {}
@@ -158,7 +201,14 @@ def policies(rounds: int) -> None:
     print_table(f"Jobs/s on {name}, {processors} processors", ("order", *backfills), rows)
 
 
-SECTIONS = {"easy": easy, "others": others, "growth": growth, "policies": policies}
+SECTIONS = {
+    "easy": easy,
+    "conservative": conservative,
+    "metrics": metrics,
+    "others": others,
+    "growth": growth,
+    "policies": policies,
+}
 
 
 def main() -> None:

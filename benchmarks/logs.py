@@ -10,10 +10,17 @@ import numpy as np
 import gridtune as gt
 from gridtune.workload.workload import Workload
 
+#: Under which load of `crowded` thousands of jobs wait.
+CROWDED_LOAD = 1.5
 ROOT = Path(__file__).resolve().parent.parent
 REAL = {
     "CTC (reconstructed)": ("CTC-SP2-1996-reconstructed.swf.gz", 338),
     "KTH": ("KTH-SP2-1996-2.1-cln.swf.gz", 100),
+}
+#: Logs that speed alone is measured on.
+MORE = {
+    "NASA": ("NASA-iPSC-1993-3.1-cln.swf.gz", 128),
+    "LCG": ("LCG-2005-1.swf.gz", 24_515),
 }
 
 
@@ -22,10 +29,15 @@ def lublin(jobs: int, load: float) -> Workload:
     return gt.generate_workload("lublin", jobs=jobs, seed=1, processors=256, load=load)
 
 
+def crowded(jobs: int) -> Workload:
+    """Return a log for 8,192 processors under which thousands wait; users submit batches of like jobs."""
+    return gt.generate_workload("sessions", jobs=jobs, seed=1, processors=8192, load=CROWDED_LOAD)
+
+
 def real_path(name: str) -> Path | None:
     """Return the path of a real log, or None if it is missing."""
     folder = Path(os.environ.get("GRIDTUNE_TRACE_DIR", ROOT.parent / "shared" / "traces"))
-    file = folder / "swf" / REAL[name][0]
+    file = folder / "swf" / (REAL | MORE)[name][0]
     return file if file.is_file() else None
 
 
@@ -35,7 +47,7 @@ def real(name: str) -> tuple[Workload, int] | None:
     if file is None:
         return None
     workload, _ = gt.clean(gt.read_workload(file))
-    return workload, REAL[name][1]
+    return workload, (REAL | MORE)[name][1]
 
 
 def columns(workload: Workload) -> list[np.ndarray]:

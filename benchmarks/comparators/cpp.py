@@ -1,4 +1,4 @@
-"""Build and run `easy.cpp`."""
+"""Build and run the comparators in C++: `easy.cpp` and `conservative.cpp`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-SOURCE = Path(__file__).with_name("easy.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-Wall", "-Wextra")
 
 
@@ -17,13 +16,14 @@ def compiler() -> str | None:
     return shutil.which("g++") or shutil.which("c++")
 
 
-def build(folder: Path) -> Path:
-    """Compile the comparator into a folder."""
+def build(folder: Path, name: str = "easy") -> Path:
+    """Compile a comparator into a folder."""
     path = compiler()
     if path is None:
         raise FileNotFoundError("no C++ compiler (g++) on the PATH")
-    program = folder / "easy"
-    subprocess.run([path, *FLAGS, str(SOURCE), "-o", str(program)], check=True)
+    program = folder / name
+    source = Path(__file__).with_name(f"{name}.cpp")
+    subprocess.run([path, *FLAGS, str(source), "-o", str(program)], check=True)
     return program
 
 

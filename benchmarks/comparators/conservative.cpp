@@ -1,0 +1,145 @@
+// Conservative backfilling with compression, written straightforwardly: what gridtune's kernel is measured against.
+//
+// The rule. At an instant: all completions; if one came before its requested end, each waiting job in queue order is
+// taken out of the profile and put back at the earliest time; then all submissions, each reserved at the earliest
+// time; then every job starts whose reserved time has come. A walltime of 0 is planned as a second.
+//
+// Data structures: the profile is a sorted vector of (time, free processors) that is scanned from the front; a heap of
+// completions; a set of reserved starts; a vector of waiting jobs.
+//
+// Usage: conservative COLUMNS STARTS, files as those of easy.cpp; what follows is not looked at.
+// Prints the CPU seconds that the simulation itself took, the number of jobs it started, and the seconds again.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <limits>
+#include <queue>
+#include <set>
+#include <utility>
+#include <vector>
+
+using Time = std::int64_t;
+constexpr Time NEVER = std::numeric_limits<Time>::max();
+
+struct Jobs {
+    std::vector<Time> submit, run, requested, width;
+};
+
+struct Step {
+    Time time, free;
+};
+
+class Profile {
+public:
+    explicit Profile(Time processors) : steps_{{std::numeric_limits<Time>::min(), processors}} {}
+
+    void add(Time begin, Time end, Time width) {
+        const auto first = cut(begin), last = cut(end);
+        for (auto i = first; i < last; ++i) steps_[i].free += width;
+    }
+
+    Time earliest(Time width, Time length, Time now) const {
+        Time begin = now;
+        for (std::size_t i = at(now); i < steps_.size(); ++i) {
+            if (steps_[i].time >= begin + length) break;
+            if (steps_[i].free < width) begin = i + 1 < steps_.size() ? steps_[i + 1].time : NEVER;
+        }
+        return begin;
+    }
+
+    void forget(Time now) { steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(at(now))); }
+
+private:
+    std::size_t at(Time time) const {
+        const auto later = [](Time t, const Step& step) { return t < step.time; };
+        return static_cast<std::size_t>(std::upper_bound(steps_.begin(), steps_.end(), time, later) - steps_.begin()) - 1;
+    }
+
+    std::size_t cut(Time time) {
+        const auto i = at(time);
+        if (steps_[i].time == time) return i;
+        steps_.insert(steps_.begin() + static_cast<std::ptrdiff_t>(i) + 1, {time, steps_[i].free});
+        return i + 1;
+    }
+
+    std::vector<Step> steps_;
+};
+
+static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time>& start) {
+    const auto n = static_cast<std::int64_t>(jobs.submit.size());
+    using Event = std::pair<Time, std::int64_t>;
+    Profile profile(processors);
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> running;
+    std::set<Event> reserved;
+    std::vector<std::int64_t> waiting;
+    std::int64_t next = 0, started = 0;
+    const auto length = [&](std::int64_t job) { return std::max<Time>(jobs.requested[job], 1); };
+    const auto reserve = [&](std::int64_t job, Time now) {
+        start[job] = profile.earliest(jobs.width[job], length(job), now);
+        profile.add(start[job], start[job] + length(job), -jobs.width[job]);
+        reserved.emplace(start[job], job);
+    };
+    while (next < n || !reserved.empty()) {
+        Time now = next < n ? jobs.submit[next] : NEVER;
+        if (!running.empty()) now = std::min(now, running.top().first);
+        if (!reserved.empty()) now = std::min(now, reserved.begin()->first);
+        profile.forget(now);
+        bool early = false;
+        for (; !running.empty() && running.top().first == now; running.pop()) {
+            const auto job = running.top().second;
+            const Time end = start[job] + length(job);
+            if (end > now) profile.add(now, end, jobs.width[job]), early = true;
+        }
+        if (early) {
+            for (const auto job : waiting) {
+                reserved.erase({start[job], job});
+                profile.add(start[job], start[job] + length(job), jobs.width[job]);
+                reserve(job, now);
+            }
+        }
+        for (; next < n && jobs.submit[next] == now; ++next) {
+            reserve(next, now);
+            waiting.push_back(next);
+        }
+        bool due = false;
+        for (; !reserved.empty() && reserved.begin()->first == now; reserved.erase(reserved.begin())) {
+            const auto job = reserved.begin()->second;
+            running.emplace(now + std::min(jobs.run[job], length(job)), job);
+            ++started;
+            due = true;
+        }
+        const auto gone = [&](std::int64_t job) { return start[job] == now; };
+        if (due) waiting.erase(std::remove_if(waiting.begin(), waiting.end(), gone), waiting.end());
+    }
+    return started;
+}
+
+static bool read_all(std::FILE* file, std::vector<Time>& values) {
+    return std::fread(values.data(), sizeof(Time), values.size(), file) == values.size();
+}
+
+int main(int argc, char** argv) {
+    if (argc < 3) return std::fprintf(stderr, "usage: conservative COLUMNS STARTS\n"), 2;
+    std::FILE* in = std::fopen(argv[1], "rb");
+    std::vector<Time> head(2);
+    if (!in || !read_all(in, head)) return std::fprintf(stderr, "cannot read %s\n", argv[1]), 2;
+    Jobs jobs;
+    for (auto* column : {&jobs.submit, &jobs.run, &jobs.requested, &jobs.width}) {
+        column->resize(static_cast<std::size_t>(head[0]));
+        if (!read_all(in, *column)) return std::fprintf(stderr, "%s is too short\n", argv[1]), 2;
+    }
+    std::fclose(in);
+
+    std::vector<Time> starts(jobs.submit.size(), -1);
+    const auto before = std::clock();
+    const auto started = simulate(jobs, head[1], starts);
+    const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+
+    std::FILE* out = std::fopen(argv[2], "wb");
+    if (!out || std::fwrite(starts.data(), sizeof(Time), starts.size(), out) != starts.size() || std::fclose(out))
+        return std::fprintf(stderr, "cannot write %s\n", argv[2]), 2;
+    std::printf("%.9f %lld %.9f\n", seconds, static_cast<long long>(started), seconds);
+    return 0;
+}
