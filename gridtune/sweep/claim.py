@@ -2,7 +2,7 @@
 
 Storage such as S3 has no locks. So each driver writes a file of its own and looks, after that, whether there
 are others. Of two drivers at least one sees the other, since a listing has every file that was written before
-it, and whoever sees a living one gives way. A driver lives while its file changes.
+it, and a driver that sees a living one gives way. A driver lives while its file changes.
 """
 
 from __future__ import annotations

@@ -102,6 +102,7 @@ class DispatchParameters(InstanceParameters):
             *("change_after", "mean_up", "mean_down"),
         ),
         "Rules": ("set_aside", "lookahead", "speeds", "repair_every", "repair_steps"),
+        "Trained policy": ("policy", "checkpoint"),
         "Learning": ("refresh", "refresh_on", "memory", "reselect", "selection_jobs", "forget"),
     }
 
