@@ -21,7 +21,7 @@ from gridtune.sweep.space import parse_space
 __all__ = ["SweepState", "SweepStatus", "sweep_status"]
 
 #: running: a driver lives, or has had a heartbeat within a minute. finished: every cell has a result and the
-#: driver has ended. interrupted: it was asked to end. stopped: it ended with an error. died: it was killed, or
+#: driver has ended. interrupted: it was stopped. stopped: it ended with an error. died: it was killed, or
 #: has no heartbeat any more. unknown: it is on a host that cannot be seen from here, and has no heartbeat,
 #: being of an earlier gridtune.
 SweepState = Literal["running", "finished", "interrupted", "stopped", "died", "unknown"]
