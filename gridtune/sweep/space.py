@@ -19,7 +19,7 @@ from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.bundled import find_space
 from gridtune.sweep.space_errors import space_error
-from gridtune.sweep.strategies import MOST_POINTS, SpacePart
+from gridtune.sweep.strategies import MOST_POINTS, MOST_REPLICATES, SpacePart
 from gridtune.sweep.strategy import Strategy
 from gridtune.sweep.training_strategy import with_rungs
 from gridtune.sweep.trees import ExpressionTree
@@ -145,7 +145,7 @@ class Replicates(SpacePart):
         Copies of the log with submissions moved at random by up to `amount` seconds.
     """
 
-    seeds: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
+    seeds: Annotated[int, Field(gt=0, le=MOST_REPLICATES)] | None = None
     windows: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
     shakes: Annotated[int, Field(gt=0, le=MOST_POINTS)] | None = None
     amount: Annotated[int, Field(gt=0, le=LARGEST_TIME)] | None = None

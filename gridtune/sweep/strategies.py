@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "MOST_POINTS",
+    "MOST_REPLICATES",
     "Adaptive",
     "Halving",
     "HyperBand",
@@ -22,6 +23,8 @@ __all__ = [
 
 #: Points that a strategy may spell out: each takes memory in the driver.
 MOST_POINTS = 1_000_000
+#: Replicates of a configuration: they are counted, and made one by one.
+MOST_REPLICATES = 1_000_000_000
 #: Optuna's samplers, as search spaces name them.
 SamplerName = Literal["tpe", "cmaes", "gp", "nsgaii", "nsgaiii", "random", "sobol"]
 

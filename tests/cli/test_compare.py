@@ -78,7 +78,7 @@ def test_two_sweeps_are_compared_where_both_have_the_configuration(
         ("fcfs", "easy"),
         ("sjf", "easy"),
     }
-    assert content["differs"] == {"kill": [True, False]}
+    assert content["differs"] == {"kill": ["auto", False]}
     assert any("in one of the two only" in note for note in content["notes"])
 
 

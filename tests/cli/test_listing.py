@@ -119,7 +119,7 @@ def test_help_imports_nothing_heavy() -> None:
         # As bash splits them.
         (["gridtune", "run", "batch", "order", "=", "sj"], ["sjf"]),
         (["gridtune", "run", "batch", "walltime", "="], ["log", "exact", "noise"]),
-        (["gridtune", "run", "batch", "kill", "=", ""], ["true", "false"]),
+        (["gridtune", "run", "batch", "kill", "=", ""], ["auto", "true", "false"]),
         (["gridtune", "run", "batch", "order=w"], ["order=widest", "order=wfp3"]),
         (["gridtune", "list", "metrics", "--system", "disp"], ["dispatch"]),
         (["gridtune", "completion", "z"], ["zsh"]),

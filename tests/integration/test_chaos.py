@@ -11,7 +11,7 @@ import yaml
 
 from tests.sweep.spaces import toy_space
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_a_short_run_loses_nothing(repository: Path, tmp_path: Path) -> None:

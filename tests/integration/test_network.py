@@ -15,7 +15,7 @@ from benchmarks.ray_nodes import own_nodes
 from tests.integration.processes import wait_for
 from tests.integration.test_nodes import CELLS, Sweep
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def ip(*words: str) -> None:

@@ -18,7 +18,7 @@ from gridtune.sweep import TIMING_COLUMNS, read_journal, run_space
 from tests.integration.processes import wait_for
 from tests.sweep.spaces import runs_in, toy_space
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 #: Enough for blocks of two seconds on three workers.
 CELLS = 120

@@ -17,7 +17,7 @@ from tests.integration.processes import wait_for
 from tests.integration.slurm import Slurm, own_slurm, why_not
 from tests.sweep.spaces import content, runs_in, toy_space
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 CELLS = 150
 

@@ -131,7 +131,6 @@ def test_a_killed_training_ends_as_one_that_was_not(tmp_path) -> None:
     ("system", "parameters", "fault"),
     [
         ("shutdwn", {}, "no system is named 'shutdwn'"),
-        ("dispatch", {}, "has no training"),
         ("shutdown/dqn", {}, "shutdown has no training 'dqn'"),
         ("shutdown", {**TINY, "learning_rat": 1}, "learning_rat"),
         ("shutdown", {**TINY, "first": 5}, "too few to hold out"),

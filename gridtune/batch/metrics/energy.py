@@ -13,7 +13,6 @@ import numpy as np
 from gridtune.batch.metrics.columns import JobColumns
 from gridtune.batch.metrics.registry import MetricFunction, metric
 from gridtune.batch.metrics.sources import SHUTDOWN_2022
-from gridtune.batch.simulator.gaps import least_gap_energy
 from gridtune.core.measure import Direction
 from gridtune.core.node_states import NodeState, NodeStates
 
@@ -25,7 +24,12 @@ _KWH, _HOUR, _DAY = 3.6e6, 3600, 86_400
 
 
 def _energy_metric(
-    name: str, formula: str, *, unit: str = "kWh", direction: Direction = "min", source: str = "gridtune"
+    name: str,
+    formula: str,
+    *,
+    unit: str = "kWh",
+    direction: Direction = "min",
+    source: str = "gridtune, 2026",
 ) -> Callable[[MetricFunction], MetricFunction]:
     """Register a metric that is defined where nodes have power states."""
     return metric(
@@ -151,8 +155,12 @@ def energy_total_bound(jobs: JobColumns) -> float:
     """Least energy with the same starts, of any placement and of switching that knows the future.
 
     Nodes are on when they are needed, so no job waits for a boot. Of a schedule on nodes that are always on,
-    it is what perfect foresight could reach without delaying anyone.
+    it is what perfect foresight could reach without delaying anyone. Not defined where jobs are left out: at
+    the edges of a part of the time, nodes may be in any state.
     """
+    if len(jobs) < len(jobs.schedule):
+        return math.nan
+    from gridtune.batch.simulator.gaps import least_gap_energy  # noqa: PLC0415 (numba)
 
     def least(nodes: NodeStates, opens: int, closes: int) -> float:
         power, use = nodes.power, jobs.schedule.use

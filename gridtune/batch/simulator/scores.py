@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -70,7 +71,9 @@ def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> A
 
 def _reason(error: Exception) -> str:
     """Return the compiler's reason, without the positions in its own code."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    # With colours, where the terminal or a library that is installed has numba use them.
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in plain.splitlines()]
     reasons = [line for line in lines if line and not line.startswith(("Failed in nopython mode", "- "))]
     ends = (place for place, line in enumerate(reasons) if line.startswith(("During:", 'File "')))
     return " ".join(reasons[: next(ends, len(reasons))])[:300] or type(error).__name__

@@ -12,7 +12,7 @@ from gridtune.errors import MetricError
 
 from .schedules import FIVE_JOBS, schedule_of
 
-UNITS = {"s", "1", "jobs", "jobs/h", "users"}
+UNITS = {"s", "1", "jobs", "jobs/h", "users", "kWh", "h", "switches"}
 
 
 @pytest.fixture(autouse=True)
