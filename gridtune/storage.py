@@ -77,8 +77,8 @@ class Storage:
         from pyarrow.fs import FileSelector  # noqa: PLC0415
 
         selector = FileSelector(self._path(folder), allow_not_found=True)
-        found = self._tried("list", folder, lambda: self._files.get_file_info(selector))
-        facts = {info.base_name: _facts(info) for info in found if info.is_file}
+        infos = self._tried("list", folder, lambda: self._files.get_file_info(selector))
+        facts = {info.base_name: _facts(info) for info in infos if info.is_file}
         return dict(sorted(facts.items()))
 
     def read(self, name: str = "") -> bytes:

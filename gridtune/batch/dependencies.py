@@ -46,9 +46,9 @@ def follow_ups(workload: Workload) -> FollowUps:
     place = {number: row for row, number in reversed(list(enumerate(workload.job_id.tolist())))}
     wanted = workload.column("preceding_job")[named].tolist()
     before = np.array([place.get(number, -1) for number in wanted], np.int64)
-    known = (before >= 0) & (before < named)
+    earlier = (before >= 0) & (before < named)
     think = workload.column("think_time")[named]
-    return FollowUps(named[known], before[known], think[known], int((~known).sum()))
+    return FollowUps(named[earlier], before[earlier], think[earlier], int((~earlier).sum()))
 
 
 def dependencies_remark(workload: Workload) -> dict[str, str]:

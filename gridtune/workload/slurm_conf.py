@@ -114,10 +114,10 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
         named = list(_expanded(name, file, number))
         nodes |= dict.fromkeys(named, processors)
         try:
-            found = gpus_in(settings.get("gres", ""))
+            node_gpus = gpus_in(settings.get("gres", ""))
         except ValueError as error:
             raise WorkloadError(str(error), path=file, line=number, field="Gres") from None
-        gpus |= dict.fromkeys(named, found) if found else {}
+        gpus |= dict.fromkeys(named, node_gpus) if node_gpus else {}
     if not nodes:
         hint = "a line such as NodeName=n[1-4] CPUs=32"
         raise WorkloadError("names no nodes", path=path, hint=hint)

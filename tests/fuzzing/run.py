@@ -147,8 +147,8 @@ def _turn(reader: Reader, seed: int, most: int) -> Iterator[tuple[str, list]]:  
         lines = pipe.read().splitlines()
     status = os.waitpid(child, 0)[1]
     for line in lines:
-        kind, found = json.loads(line)
-        yield kind, found
+        kind, values = json.loads(line)
+        yield kind, values
     if status != 0:
         last = struct.unpack("q", at[:8])[0]
         what = (

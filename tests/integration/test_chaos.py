@@ -28,6 +28,6 @@ def test_a_short_run_loses_nothing(repository: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing lost, nothing twice, the tables of the undisturbed run" in done.stdout
-    found = re.search(r"(\d+) faults in \d+ sweeps of 200 cells", done.stdout)
-    assert found is not None
-    assert int(found[1]) > 0
+    match = re.search(r"(\d+) faults in \d+ sweeps of 200 cells", done.stdout)
+    assert match is not None
+    assert int(match[1]) > 0

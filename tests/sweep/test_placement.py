@@ -88,5 +88,5 @@ def test_a_trainings_runners_are_in_its_placement_group() -> None:
     pytest.importorskip("torch")
     space = {"system": "shutdown/ppo", "plugins": [], "objective": "energy_waste_per_day"}
     space |= {"fixed": {"trace": "taurus_days"}, "dimensions": {"runners": [0, 2]}, "baseline": None}
-    found = needs_of(**{key: value for key, value in space.items() if value is not None})
-    assert found.bundles == [{"CPU": 1.0}] * 3
+    needs = needs_of(**{key: value for key, value in space.items() if value is not None})
+    assert needs.bundles == [{"CPU": 1.0}] * 3

@@ -199,7 +199,7 @@ def _reference_values(problems: Sequence[PlanProblem], alpha: float) -> dict[str
     for number, problem in enumerate(problems):
         costs = problem.evaluate_released(heuristic_plans(problem, RULES)).costs
         front = find_front("memetic", problem, np.random.default_rng(number), evaluations=EVALUATIONS)
-        found = {"all": costs[:1], "rules": costs, "memetic": front.costs}
-        for name, points in found.items():
+        plans = {"all": costs[:1], "rules": costs, "memetic": front.costs}
+        for name, points in plans.items():
             values[name].append(_value(problem, points, alpha))
     return {f"trade_off_{name}": float(np.mean(numbers)) for name, numbers in values.items()}
