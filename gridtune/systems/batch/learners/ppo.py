@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from cachetools import LRUCache
@@ -14,8 +14,20 @@ from gridtune.batch.estimates import kill_decided
 from gridtune.core.log_parameters import LogParameters, Window
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import SystemParameters, WorkloadLoader
-from gridtune.errors import PolicyError
-from gridtune.training.system import TRAINING_MEASURES, Count, Training, TrainingParameters
+from gridtune.training.ppo_training import (
+    EntropyDecay,
+    GradientNorm,
+    Lambda,
+    Positive,
+    PPOParameters,
+    PPOTask,
+    PPOTraining,
+    Schedule,
+    Share,
+    UnitInterval,
+    split_log,
+)
+from gridtune.training.system import TRAINING_MEASURES, Count
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
@@ -24,11 +36,8 @@ __all__ = ["BatchPPO", "BatchPPOParameters"]
 #: At most so many windows are evaluated.
 _WINDOWS = 40
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(gt=0, lt=1)]
 
-
-class BatchPPOParameters(TrainingParameters, LogParameters):
+class BatchPPOParameters(PPOParameters, LogParameters):
     """The parameters of one training."""
 
     processors: Count | None = Field(
@@ -57,19 +66,12 @@ class BatchPPOParameters(TrainingParameters, LogParameters):
     )
     reward: str = Field("bounded_slowdown_mean", description="metric that is rewarded")
     iterations: Count = Field(60, description="iterations of PPO, each an update from new episodes")
-    schedule: Count = Field(60, description="iterations over which learning rate and entropy weight fall")
-    environments: Count = Field(32, description="number of environments, each with a window of its own")
+    schedule: Schedule = 60
     steps: Count = Field(256, description="decisions of each environment per iteration")
-    runners: Annotated[int, Field(ge=0)] = Field(
-        0, description="processes that step environments; 0: the one that learns"
-    )
-    minibatches: Count = Field(16, description="minibatches per epoch")
-    learning_rate: Positive = Field(1e-3, description="initial learning rate; it falls to a tenth")
-    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.003, description="initial weight of the entropy")
-    entropy_decay: Positive = Field(0.1, description="final share of the entropy weight")
-    gradient_norm: Positive | None = Field(0.5, description="maximum norm of gradients")
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.999, description="discount of a decision")
-    lam: Annotated[float, Field(ge=0, le=1)] = Field(0.97, description="λ of the advantage estimate")
+    entropy_decay: EntropyDecay = 0.1
+    gradient_norm: GradientNorm = 0.5
+    gamma: UnitInterval = Field(0.999, description="discount of a decision")
+    lam: Lambda = 0.97
 
     @model_validator(mode="after")
     def _check_combinations(self) -> BatchPPOParameters:
@@ -88,7 +90,7 @@ class BatchPPOParameters(TrainingParameters, LogParameters):
         return {name: getattr(self, name) for name in names}
 
 
-class BatchPPO(Training):
+class BatchPPO(PPOTraining):
     """PPO on windows of a log, each beginning on an empty machine.
 
     The rewards of an episode add up to the share by which its metric is better than with the first candidate
@@ -130,33 +132,11 @@ class BatchPPO(Training):
         learned, _ = self._split(parameters, load)
         _make_env(learned, _options(parameters), 1).reset(seed=0)
 
-    def config(self, parameters: BatchPPOParameters, *, seed: int, load: WorkloadLoader) -> Any:
-        """Return PPO over windows, all environments of a runner stepped in one compiled call."""
-        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
-        from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
-
-        p = parameters
-        learned, _ = self._split(p, load)
-        settings = PPOSettings(
-            steps=p.steps,
-            minibatches=p.minibatches,
-            gamma=p.gamma,
-            lam=p.lam,
-            entropy_weight=p.entropy_weight,
-            entropy_decay=p.entropy_decay,
-            learning_rate=p.learning_rate,
-            gradient_norm=p.gradient_norm,
-            updates=p.schedule,
-            seed=seed,
-        )
-        return ppo_config(
-            partial(_make_env, learned, _options(p)),
-            "candidates",
-            settings,
-            environments=p.environments,
-            runners=p.runners,
-            gpus=1 if p.device == "cuda" else 0,
-        )
+    def task(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> PPOTask:
+        """Return the choice of jobs in windows of those to learn on."""
+        learned, _ = self._split(parameters, load)
+        make_env = partial(_make_env, learned, _options(parameters))
+        return PPOTask(make_env, "candidates", parameters.steps)
 
     def evaluate(
         self,
@@ -198,13 +178,7 @@ class BatchPPO(Training):
                 workload = workload.windows(count)[number - 1]
             if p.first is not None:
                 workload = workload.first(p.first)
-            cut = round(len(workload) * (1 - p.held_out))
-            parts = workload.take(slice(0, cut)), workload.take(slice(cut, None))
-            if min(map(len, parts)) < p.jobs:
-                raise PolicyError(
-                    f"{len(workload)} jobs are too few to learn and to hold out windows of {p.jobs}",
-                    field="jobs",
-                )
+            parts = split_log(workload, p.held_out, p.jobs, field="jobs")
             self._parts[key] = parts[0].scale_load(p.load), parts[1].scale_load(p.load)
         return self._parts[key]
 

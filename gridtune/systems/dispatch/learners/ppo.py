@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -12,13 +12,23 @@ from pydantic import Field, model_validator
 from gridtune.core.log_parameters import Window
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import SystemParameters, WorkloadLoader
-from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.instances import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, dispatch
-from gridtune.training.system import TRAINING_MEASURES, Count, Training, TrainingParameters
+from gridtune.training.ppo_training import (
+    EntropyDecay,
+    GradientNorm,
+    Positive,
+    PPOParameters,
+    PPOTask,
+    PPOTraining,
+    Schedule,
+    Share,
+    split_log,
+)
+from gridtune.training.system import TRAINING_MEASURES, Count
 from gridtune.workload.workload import Workload
 
 __all__ = ["DispatchPPO", "DispatchPPOParameters"]
@@ -31,16 +41,14 @@ _RULES: Mapping[str, dict[str, Any]] = {
     "drain": {"speeds": "learned"},
 }
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-
-class DispatchPPOParameters(TrainingParameters, InstanceParameters):
+class DispatchPPOParameters(PPOParameters, InstanceParameters):
     """The parameters of one training; those of jobs and machines are as in `dispatch`."""
 
     window: Window | None = Field(
         None, description="with a trace: the part of the log to learn on; default 1/2", examples=["1/2"]
     )
-    held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
+    held_out: Share = Field(
         0.2, description="with a trace: share of that part's jobs, the last, held out for evaluation"
     )
     batch_jobs: Count = Field(500, description="jobs of an episode")
@@ -55,18 +63,10 @@ class DispatchPPOParameters(TrainingParameters, InstanceParameters):
         "rows", description="network to train: rows scores each machine with the same weights"
     )
     iterations: Count = Field(60, description="iterations of PPO, each an update from new episodes")
-    schedule: Count = Field(60, description="iterations over which learning rate and entropy weight fall")
-    environments: Count = Field(32, description="number of environments, each with an episode of its own")
+    schedule: Schedule = 60
     steps: Count = Field(480, description="jobs that each environment dispatches per iteration")
-    runners: Annotated[int, Field(ge=0)] = Field(
-        0, description="processes that step environments; 0: the one that learns"
-    )
-    minibatches: Count = Field(16, description="minibatches per epoch")
-    learning_rate: Positive = Field(1e-3, description="initial learning rate; it falls to a tenth")
-    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.003, description="initial weight of the entropy")
-    entropy_decay: Positive = Field(0.1, description="final share of the entropy weight")
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.99, description="discount of a decision")
-    lam: Annotated[float, Field(ge=0, le=1)] = Field(0.95, description="λ of the advantage estimate")
+    entropy_decay: EntropyDecay = 0.1
+    gradient_norm: GradientNorm = 0.5
 
     @model_validator(mode="after")
     def _check_combinations(self) -> DispatchPPOParameters:
@@ -83,7 +83,7 @@ class DispatchPPOParameters(TrainingParameters, InstanceParameters):
         return DispatchParameters.model_validate({"batches": 1, **given, **broker})
 
 
-class DispatchPPO(Training):
+class DispatchPPO(PPOTraining):
     """PPO that binds each job to a machine when it comes.
 
     It is evaluated on episodes that it does not learn from: of drawn jobs other ones, of a log the last jobs
@@ -122,33 +122,10 @@ class DispatchPPO(Training):
         super().preflight(parameters, load)
         self._split(parameters, load)
 
-    def config(self, parameters: DispatchPPOParameters, *, seed: int, load: WorkloadLoader) -> Any:
-        """Return PPO over brokers, all environments of a runner stepped in one compiled call."""
-        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
-        from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
-
-        p = parameters
-        settings = PPOSettings(
-            steps=p.steps,
-            minibatches=p.minibatches,
-            gamma=p.gamma,
-            lam=p.lam,
-            entropy_weight=p.entropy_weight,
-            entropy_decay=p.entropy_decay,
-            learning_rate=p.learning_rate,
-            updates=p.schedule,
-            gradient_norm=0.5,
-            seed=seed,
-        )
-        learned, _ = self._split(p, load)
-        return ppo_config(
-            partial(_make_env, p.episode, learned, p.reward),
-            p.network,
-            settings,
-            environments=p.environments,
-            runners=p.runners,
-            gpus=1 if p.device == "cuda" else 0,
-        )
+    def task(self, parameters: DispatchPPOParameters, load: WorkloadLoader) -> PPOTask:
+        """Return the choice of machines for jobs to learn on."""
+        p, (learned, _) = parameters, self._split(parameters, load)
+        return PPOTask(partial(_make_env, p.episode, learned, p.reward), p.network, p.steps)
 
     def evaluate(
         self,
@@ -206,14 +183,7 @@ class DispatchPPO(Training):
         whole = {"trace": p.trace, "clean": p.clean, "window": p.window or "1/2"}
         log = log_part(DispatchParameters.model_validate(whole), load(*self.traces(p)))
         log = log if p.first is None else log.first(p.first)
-        cut = round(len(log) * (1 - p.held_out))
-        parts = log.take(slice(0, cut)), log.take(slice(cut, None))
-        if min(map(len, parts)) < p.batch_jobs:
-            raise PolicyError(
-                f"{len(log)} jobs are too few to learn and to hold out episodes of {p.batch_jobs}",
-                field="batch_jobs",
-            )
-        return parts
+        return split_log(log, p.held_out, p.batch_jobs, field="batch_jobs")
 
 
 def _make_env(episode: DispatchParameters, log: Workload | None, reward: Any, count: int) -> Any:

@@ -18,7 +18,16 @@ from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_b
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.algorithms import find_front
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
-from gridtune.training.system import TRAINING_MEASURES, Count, Training, TrainingParameters
+from gridtune.training.ppo_training import (
+    EntropyWeight,
+    Environments,
+    PPOParameters,
+    PPOTask,
+    PPOTraining,
+    Schedule,
+    UnitInterval,
+)
+from gridtune.training.system import TRAINING_MEASURES, Count
 
 __all__ = ["ProvisioningPPO", "ProvisioningPPOParameters"]
 
@@ -34,7 +43,7 @@ EVALUATIONS, RULES = 1_000, 40
 _VALUE = "α · cost / bound + (1 − α) · makespan / bound of the plan, mean over the problems held out"
 
 
-class ProvisioningPPOParameters(TrainingParameters):
+class ProvisioningPPOParameters(PPOParameters):
     """The parameters of one training; those of the submissions are as in `provisioning`."""
 
     trace: str | None = Field(None, description="the site's log; default: random slots of four sites")
@@ -55,12 +64,12 @@ class ProvisioningPPOParameters(TrainingParameters):
     network: Literal["mlp", "recurrent"] = Field("mlp", description="network to train, see docs/agents.md")
     instances: Count = Field(512, description="problems to learn from")
     held_out: Count = Field(64, description="problems to judge on")
-    environments: Count = Field(64, description="environments stepped side by side")
+    environments: Environments = 64
     steps: Count = Field(96, description="steps of each environment per iteration")
-    minibatches: Count = Field(16, description="minibatches per epoch")
-    schedule: Count = Field(200, description="iterations over which the learning rate falls to a tenth")
-    learning_rate: Annotated[float, Field(gt=0)] = Field(1e-3, description="initial learning rate")
-    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.01, description="initial weight of the entropy")
+    schedule: Schedule = 200
+    entropy_weight: EntropyWeight = 0.01
+    # The return is what the last plan improves by.
+    gamma: UnitInterval = Field(1.0, description="discount of a decision")
 
     @model_validator(mode="after")
     def _submissions_make_sense(self) -> ProvisioningPPOParameters:
@@ -83,7 +92,7 @@ class ProvisioningPPOParameters(TrainingParameters):
         return ProvisioningParameters(**given, cross_slot="always")
 
 
-class ProvisioningPPO(Training):
+class ProvisioningPPO(PPOTraining):
     """PPO that keeps or drops slots, judged beside simple rules and a search on other problems."""
 
     name: ClassVar[str] = "provisioning/ppo"
@@ -114,25 +123,11 @@ class ProvisioningPPO(Training):
         submissions = parameters.submissions(*LEARNED, 0)
         return () if parameters.trace is None else (str(submissions.reference),)
 
-    def config(self, parameters: ProvisioningPPOParameters, *, seed: int, load: WorkloadLoader) -> Any:
-        """Return PPO over problems, all environments stepped in one compiled call."""
-        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
-        from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
-
+    def task(self, parameters: ProvisioningPPOParameters, load: WorkloadLoader) -> PPOTask:
+        """Return the choice of slots in the problems to learn from."""
         p = parameters
-        settings = PPOSettings(
-            steps=p.steps,
-            minibatches=p.minibatches,
-            gamma=1.0,  # the return is what the last plan improves by
-            entropy_weight=p.entropy_weight,
-            learning_rate=p.learning_rate,
-            updates=p.schedule,
-            seed=seed,
-        )
         problems = self._problems(p, load, LEARNED, LEARNED_WORKFLOWS, p.instances)
-        gpus = 1 if p.device == "cuda" else 0
-        make = partial(_make_env, problems, p.alpha)
-        return ppo_config(make, p.network, settings, environments=p.environments, gpus=gpus)
+        return PPOTask(partial(_make_env, problems, p.alpha), p.network, p.steps)
 
     def evaluate(
         self,

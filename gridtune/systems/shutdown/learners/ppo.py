@@ -20,7 +20,17 @@ from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.model import Variant, View
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.trained import find_policy
-from gridtune.training.system import TRAINING_MEASURES, Count, Training, TrainingParameters
+from gridtune.training.ppo_training import (
+    EntropyWeight,
+    Environments,
+    PPOParameters,
+    PPOTask,
+    PPOTraining,
+    Rate,
+    Schedule,
+    UnitInterval,
+)
+from gridtune.training.system import TRAINING_MEASURES, Count
 from gridtune.workload.references import WorkloadReference
 from gridtune.workload.workload import Workload
 
@@ -31,10 +41,8 @@ HELD_OUT = 10
 #: Metrics of the held-out days with sampled actions; with the prefix `greedy_`, of the likeliest actions.
 _EVALUATED = ("score_per_day", "energy_waste_per_day", "switches_per_day", "stretch_mean", "qos_violations")
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-
-class ShutdownPPOParameters(TrainingParameters):
+class ShutdownPPOParameters(PPOParameters):
     """The parameters of one training."""
 
     trace: str = Field(description="the days: a folder or archive of logs", examples=["taurus_days"])
@@ -58,8 +66,8 @@ class ShutdownPPOParameters(TrainingParameters):
         None, description="policy to begin with instead of random weights: what `checkpoint` takes"
     )
     iterations: Count = Field(160, description="iterations of PPO, each an update from new days")
-    schedule: Count = Field(160, description="iterations over which learning rate and entropy weight fall")
-    environments: Count = Field(16, description="number of environments, each with a day of its own")
+    schedule: Schedule = 160
+    environments: Environments = 16
     chain: Count = Field(
         1,
         description="days in an episode: with more than one, time goes on at midnight, episodes are "
@@ -70,16 +78,9 @@ class ShutdownPPOParameters(TrainingParameters):
         description="steps of each environment per iteration; default 384 (decisions) with effects, else "
         "1440 (minutes)",
     )
-    runners: Annotated[int, Field(ge=0)] = Field(
-        0, description="processes that step environments; 0: the one that learns"
-    )
-    minibatches: Count = Field(16, description="minibatches per epoch")
-    learning_rate: Positive = Field(5e-4, description="initial learning rate; it falls to a tenth")
-    entropy_weight: Annotated[float, Field(ge=0)] = Field(0.005, description="initial weight of the entropy")
-    entropy_decay: Positive = Field(1.0, description="final share of the entropy weight")
-    gradient_norm: Positive | None = Field(None, description="maximum norm of gradients; default: no limit")
-    gamma: Annotated[float, Field(ge=0, le=1)] = Field(0.99, description="discount of a minute")
-    lam: Annotated[float, Field(ge=0, le=1)] = Field(0.95, description="λ of the advantage estimate")
+    learning_rate: Rate = 5e-4
+    entropy_weight: EntropyWeight = 0.005
+    gamma: UnitInterval = Field(0.99, description="discount of a minute")
 
     @model_validator(mode="after")
     def _check_combinations(self) -> ShutdownPPOParameters:
@@ -101,17 +102,13 @@ class ShutdownPPOParameters(TrainingParameters):
 _MEASURES: dict[str, Measure] = {name: SHUTDOWN_METRICS[name] for name in _EVALUATED}
 
 
-class ShutdownPPO(Training):
+class ShutdownPPO(PPOTraining):
     """PPO on a cluster's train days; one in ten is held out for evaluation."""
 
     name: ClassVar[str] = "shutdown/ppo"
     version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = ShutdownPPOParameters
     objective: ClassVar[str] = "score_per_day"
-    changeable: ClassVar[tuple[str, ...]] = (
-        *("learning_rate", "entropy_weight", "entropy_decay", "gradient_norm", "gamma", "lam"),
-        *("minibatches", "steps"),
-    )
     metrics: ClassVar[Mapping[str, MetricInfo]] = {
         **_MEASURES,
         **{f"greedy_{name}": measure for name, measure in _MEASURES.items()},
@@ -136,35 +133,17 @@ class ShutdownPPO(Training):
         super().preflight(parameters, load)
         self._days(parameters, load)
 
-    def config(self, parameters: ShutdownPPOParameters, *, seed: int, load: WorkloadLoader) -> Any:
-        """Return PPO over days, all environments of a runner stepped in one compiled call."""
+    def task(self, parameters: ShutdownPPOParameters, load: WorkloadLoader) -> PPOTask:
+        """Return the days to learn on, and the network with its initial weights."""
         from gridtune.training.checkpoints import load_policy  # noqa: PLC0415 (torch)
-        from gridtune.training.ppo import PPOSettings  # noqa: PLC0415 (torch)
-        from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
 
-        p = parameters
-        days, _ = self._days(p, load)
-        settings = PPOSettings(
-            steps=p.steps or (384 if p.network == "effects" else 1440),
-            minibatches=p.minibatches,
-            gamma=p.gamma,
-            lam=p.lam,
-            entropy_weight=p.entropy_weight,
-            entropy_decay=p.entropy_decay,
-            learning_rate=p.learning_rate,
-            gradient_norm=p.gradient_norm,
-            updates=p.schedule,
-            seed=seed,
-        )
-        return ppo_config(
+        p, (days, _) = parameters, self._days(parameters, load)
+        return PPOTask(
             partial(_make_env, days, p.platform, p.tau, p.variant, p.view, p.chain),
             p.network,
-            settings,
-            environments=p.environments,
-            runners=p.runners,
+            p.steps or (384 if p.network == "effects" else 1440),
             frames=p.frames,
             initial=None if p.initial is None else load_policy(find_policy(p.initial)),
-            gpus=1 if p.device == "cuda" else 0,
         )
 
     def evaluate(
