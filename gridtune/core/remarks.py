@@ -16,11 +16,13 @@ from gridtune.workload.contents import FACTS, GRACE, LogContents
 __all__ = [
     "MODELLED",
     "REMARKS",
+    "REMARK_COLUMNS",
     "WALLTIMES",
     "kill_remarks",
     "log_remarks",
     "lost_work",
     "merged_remarks",
+    "remark_columns",
     "remark_lines",
 ]
 
@@ -37,6 +39,10 @@ _IGNORED, _PARTITIONS, _DEPENDENCIES = "ignored", "partitions", "dependencies"
 _MISSING, _ORDERS = "walltimes", "orders"
 _KILL, _KILLED = "kill", "killed"
 REMARKS = (_IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _ORDERS, _KILL, _KILLED)
+_TEXTS = (_IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _KILL)
+
+#: The remarks as columns of a table of results: texts, `killed_jobs` a count, `work_lost` a share.
+REMARK_COLUMNS = (*_TEXTS, _ORDERS, "killed_jobs", "work_lost")
 
 
 def log_remarks(contents: LogContents, models: Collection[str]) -> dict[str, str]:
@@ -107,7 +113,7 @@ def merged_remarks(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     orders: dict[str, None] = {}
     for note in notes:
-        for name in (_IGNORED, _PARTITIONS, _DEPENDENCIES, _MISSING, _KILL):
+        for name in _TEXTS:
             if name in note:
                 merged.setdefault(name, note[name])
         orders |= dict.fromkeys(note.get(_ORDERS, ()))
@@ -115,6 +121,16 @@ def merged_remarks(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         if killed and (most is None or killed["work_lost"] > most["work_lost"]):
             merged[_KILLED] = killed
     return merged | ({_ORDERS: list(orders)} if orders else {})
+
+
+def remark_columns(notes: Mapping[str, Any]) -> dict[str, str | int | float]:
+    """Return the remarks among a result's notes, by `REMARK_COLUMNS`; those that it has."""
+    columns: dict[str, str | int | float] = {name: notes[name] for name in _TEXTS if name in notes}
+    if _ORDERS in notes:
+        columns[_ORDERS] = ", ".join(notes[_ORDERS])
+    if _KILLED in notes:
+        columns |= {"killed_jobs": notes[_KILLED]["jobs"], "work_lost": notes[_KILLED]["work_lost"]}
+    return columns
 
 
 def remark_lines(notes: Mapping[str, Any], *, most: bool = False) -> list[str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gridtune.core.cells import CellResult, canonical_json
+from gridtune.core.remarks import REMARK_COLUMNS, remark_columns
 from gridtune.errors import SweepError
 
 __all__ = ["TIMING_COLUMNS", "in_table", "read_table", "results_of", "results_table", "write_table"]
@@ -27,8 +28,9 @@ def results_table(results: Sequence[CellResult]) -> pa.Table:
     Columns: `cell_id`, `configuration_id`, `workload` (label), `trace` (references), `trace_checksum`,
     `replicate` (label), `seed`, `state`, `error`; `param.*` for every parameter of the configurations (null
     where one does not apply; the replicate's own, such as the window, are in its label); `metric.*`
-    (float64, null unless done, NaN where not defined); and, last, `seconds` and `worker`, which alone differ
-    between two runs.
+    (float64, null unless done, NaN where not defined); `remark.*` (what of the log is ignored, assumed or
+    cut off; only those that some result has, null in the others); and, last, `seconds` and `worker`, which
+    alone differ between two runs.
     """
     columns: dict[str, pa.Array] = {
         "cell_id": _text(result.cell_id for result in results),
@@ -46,6 +48,10 @@ def results_table(results: Sequence[CellResult]) -> pa.Table:
     for name in sorted(_names(result.metrics for result in results)):
         values = [result.metrics.get(name) for result in results]
         columns[f"metric.{name}"] = pa.array(values, pa.float64())
+    remarks = [remark_columns(result.notes) for result in results]
+    for name in REMARK_COLUMNS:
+        if any(name in remark for remark in remarks):
+            columns[f"remark.{name}"] = _values([remark.get(name) for remark in remarks])
     columns["seconds"] = pa.array([result.seconds for result in results], pa.float64())
     columns["worker"] = _text(result.worker for result in results)
     return pa.table(columns)
@@ -138,7 +144,7 @@ def results_of(table: pa.Table, journal: Mapping[str, CellResult]) -> list[CellR
     journal
         Results by cell id; rows without one are passed over.
     """
-    wanted = [name for name in table.column_names if not name.startswith("metric.")]
+    wanted = [name for name in table.column_names if not name.startswith(("metric.", "remark."))]
     rows = (row for row in table.select(wanted).to_pylist() if row["cell_id"] in journal)
     return [_described(journal[row["cell_id"]], row) for row in rows]
 

@@ -8,7 +8,7 @@ import pytest
 import gridtune as gt
 from gridtune.core.remarks import merged_remarks, remark_lines
 from gridtune.errors import SimulationError
-from gridtune.sweep import run_cell, space_cells
+from gridtune.sweep import CellResult, results_table, run_cell, space_cells
 
 
 def overrunning(jobs: int = 200, share: float = 0.3, **columns: object) -> gt.Workload:
@@ -110,3 +110,18 @@ def test_many_results_are_summed_up():
         "killed: up to 5 jobs were cut at their walltime, 25.00% of the work",
     ]
     assert remark_lines({"jobs": 4}) == []
+
+
+def test_a_sweeps_table_has_the_remarks(tmp_path):
+    gt.write_workload(overrunning(share=0.02, partition=np.ones(200, np.int64)), tmp_path / "log.swf")
+    space = {"name": "x", "fixed": {"trace": str(tmp_path / "log.swf")}, "objective": "wait_mean"}
+    space |= {"dimensions": {"kill": [True, False]}}
+    cells = [CellResult.of(cell, "done", notes=_notes(cell)) for cell in space_cells(space)]
+    table = results_table(cells)
+    assert table["remark.killed_jobs"].to_pylist() == [4, None]
+    lost = gt.simulate(gt.read_workload(tmp_path / "log.swf"), kill=True).notes["killed"]["work_lost"]
+    assert table["remark.work_lost"].to_pylist() == [lost, None]
+
+
+def _notes(cell):
+    return run_cell("batch", cell.parameters, seed=cell.seed).outcome.notes

@@ -111,3 +111,21 @@ def test_lists_and_numbers_among_words_come_back_from_a_table(monkeypatch: pytes
         ]
         assert [str(result.configuration["partition"]) for result in described] == ["1", "short"] * 2
         assert [result.traces for result in described] == [result.traces for result in now]
+
+
+def test_remarks_are_columns_where_there_are_any(tmp_path: Path) -> None:
+    plain = results()
+    assert not [name for name in results_table(plain).column_names if name.startswith("remark.")]
+    killed = {"jobs": 3, "work_lost": 0.25}
+    notes = {"jobs": 9, "ignored": "memory, in 4 jobs", "orders": ["sjf", "saf"], "killed": killed}
+    table = results_table([replace(plain[0], notes=notes), *plain[1:]])
+    columns = [name for name in table.column_names if name.startswith("remark.")]
+    assert columns == ["remark.ignored", "remark.orders", "remark.killed_jobs", "remark.work_lost"]
+    assert tuple(table.column_names[-2:]) == TIMING_COLUMNS
+    write_table(table, tmp_path / "results.parquet")
+    first, second = pq.read_table(tmp_path / "results.parquet").select(columns).slice(0, 2).to_pylist()
+    assert list(first.values()) == ["memory, in 4 jobs", "sjf, saf", 3, 0.25]
+    assert set(second.values()) == {None}
+    assert [result.cell_id for result in results_of(table, {plain[0].cell_id: plain[0]})] == [
+        plain[0].cell_id
+    ]
