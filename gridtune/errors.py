@@ -34,7 +34,7 @@ class GridtuneError(Exception):
     message
         What is wrong, with the value that was found.
     path, line, field
-        Where: the file, its line (1-based) and the field or key, as far as they are known.
+        Where: the file (a path or a URL), its line (1-based) and the field or key, as far as they are known.
     hint
         What to do about it.
 
@@ -53,7 +53,9 @@ class GridtuneError(Exception):
         hint: str | None = None,
     ) -> None:
         self.message = message
-        self.path = None if path is None else Path(path)
+        # As a path, `s3://bucket` would lose a slash.
+        is_url = isinstance(path, str) and "://" in path
+        self.path: Path | str | None = path if path is None or is_url else Path(path)
         self.line = line
         self.field = field
         self.hint = hint
@@ -76,7 +78,7 @@ class GridtuneError(Exception):
 def _rebuild(
     kind: type[GridtuneError],
     message: str,
-    path: Path | None,
+    path: Path | str | None,
     line: int | None,
     field: str | None,
     hint: str | None,

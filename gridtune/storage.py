@@ -74,12 +74,12 @@ class Storage:
 
     def files(self, folder: str) -> dict[str, FileFacts]:
         """Return the files directly in a folder, by name and sorted; {} if there is no such folder."""
-        from pyarrow.fs import FileSelector  # noqa: PLC0415
-
-        selector = FileSelector(self._path(folder), allow_not_found=True)
-        infos = self._tried("list", folder, lambda: self._files.get_file_info(selector))
-        facts = {info.base_name: _facts(info) for info in infos if info.is_file}
+        facts = {info.base_name: _facts(info) for info in self._listed(folder) if info.is_file}
         return dict(sorted(facts.items()))
+
+    def folders(self, folder: str = "") -> list[str]:
+        """Return the names of the folders directly in a folder, sorted."""
+        return sorted(info.base_name for info in self._listed(folder) if not info.is_file)
 
     def read(self, name: str = "") -> bytes:
         """Return a file's content."""
@@ -111,6 +111,13 @@ class Storage:
 
         self._tried("delete", name, delete)
 
+    def _listed(self, folder: str) -> list[Any]:
+        from pyarrow.fs import FileSelector  # noqa: PLC0415
+
+        selector = FileSelector(self._path(folder), allow_not_found=True)
+        infos: list[Any] = self._tried("list", folder, lambda: self._files.get_file_info(selector))
+        return infos
+
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
@@ -118,7 +125,7 @@ class Storage:
         try:
             return action()
         except FileNotFoundError:
-            raise StorageError("no such file", path=None, field=self._shown(name)) from None
+            raise StorageError("no such file", path=self._shown(name)) from None
         except Exception as fault:  # fsspec's file systems raise what their clients do
             reason = (str(fault).splitlines() or [type(fault).__name__])[0]
             hint = "is the address right, and are there keys for it (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …)?"

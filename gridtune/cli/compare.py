@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridtune.cli.completing import complete_sweeps
-from gridtune.cli.values import read_parameters
+from gridtune.cli.values import read_parameters, read_place
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +27,7 @@ __all__ = ["compare"]
     "folders",
     nargs=-1,
     required=True,
-    type=click.Path(path_type=Path),
+    type=read_place,
     metavar="A [B]",
     shell_complete=complete_sweeps,
 )
@@ -45,7 +45,7 @@ __all__ = ["compare"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def compare(
-    folders: tuple[Path, ...],
+    folders: tuple[str | Path, ...],
     configurations: tuple[str, ...],
     objective: str | None,
     csv_path: Path | None,
@@ -53,10 +53,10 @@ def compare(
 ) -> None:
     """Compare the sweep B with the sweep A, or two configurations of the sweep A with each other.
 
-    A and B are sweeps' folders, such as results/quickstart. Compared are the configurations that both have,
-    on the replicates that both have, pair by pair, for each workload: the difference (second minus first)
-    with its interval, p-value and verdict. "better" means that the second is. p-values and verdicts are of
-    all comparisons of a workload together.
+    A and B are sweeps' folders, such as results/quickstart, or their URLs. Compared are the configurations
+    that both have, on the replicates that both have, pair by pair, for each workload: the difference (second
+    minus first) with its interval, p-value and verdict. "better" means that the second is. p-values and
+    verdicts are of all comparisons of a workload together.
 
     \b
     With --configuration given twice, the first names one side and the second the other. Parameters that
@@ -90,7 +90,7 @@ def compare(
         click.echo(f"rows: {csv_path}")
 
 
-def _sides(folders: Sequence[Path], configurations: Sequence[str]) -> tuple[Side, Side, Any]:
+def _sides(folders: Sequence[str | Path], configurations: Sequence[str]) -> tuple[Side, Side, Any]:
     from gridtune.report.comparison import Side
     from gridtune.study.stored import read_sweep
 

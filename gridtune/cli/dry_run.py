@@ -25,7 +25,7 @@ _SHOWN = 5
 
 def dry_run(
     space: SearchSpace,
-    folder: Path | None,
+    folder: str | Path | None,
     *,
     retry: Collection[str],
     workers: int | None,
@@ -38,7 +38,7 @@ def dry_run(
     space
         The space.
     folder
-        The sweep's folder; by default that of its name.
+        The sweep's folder or URL; by default the folder of its name.
     retry
         States of cells that are to be run again.
     workers
@@ -49,13 +49,17 @@ def dry_run(
     from gridtune.core.system import get_system
     from gridtune.sweep import default_directory, read_journal
     from gridtune.sweep.outline import space_outline
+    from gridtune.sweep.places import has_sweep, view_sweep
     from gridtune.sweep.plan import most_cells, space_strata
     from gridtune.sweep.racing import race_budget
     from gridtune.sweep.run import JOURNAL_NAME
 
     outline = space_outline(space)
     folder = folder or default_directory(space)
-    results = read_journal(folder / JOURNAL_NAME)
+    results: Mapping[str, CellResult] = {}
+    if has_sweep(folder):
+        with view_sweep(folder) as view:
+            results = read_journal(view.folder / JOURNAL_NAME)
     adaptive = space.strategy.adaptive
     summary: dict[str, Any] = {
         "name": space.name,
@@ -150,7 +154,7 @@ def _race_progress(
     return own, [cell for cell in cells if cell.cell_id not in own][: queue.most - len(own)]
 
 
-def _progress_text(summary: Mapping[str, Any], folder: Path) -> str:
+def _progress_text(summary: Mapping[str, Any], folder: str | Path) -> str:
     bad = {state: summary[state] for state in ("failed", "timed_out", "lost") if summary[state]}
     counts = [
         f"{summary['done']:,} done",

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import click
 
 from gridtune.cli.completing import complete_sweeps
+from gridtune.cli.values import read_place
 
 __all__ = ["export"]
 
@@ -18,7 +19,7 @@ _FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optu
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("folder", type=click.Path(path_type=Path), shell_complete=complete_sweeps)
+@click.argument("folder", type=read_place, shell_complete=complete_sweeps)
 @click.option(
     "--format",
     "form",
@@ -33,7 +34,7 @@ _FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optu
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def export(
-    folder: Path,
+    folder: str | Path,
     form: Literal["yaml", "json", "optuna"] | None,
     workload: str | None,
     rank: int | None,
@@ -43,9 +44,9 @@ def export(
 ) -> None:
     """Write the best configuration of the sweep in FOLDER, ready to be used; or the whole sweep for Optuna.
 
-    The file has its parameters, the objective with its interval, the comparison with the baseline and its
-    verdict, and where all that comes from: checksums of the logs, ids of the cells, the search space,
-    versions. `gridtune run SYSTEM --parameters FILE` takes its parameters.
+    FOLDER may also be a URL. The file has its parameters, the objective with its interval, the comparison
+    with the baseline and its verdict, and where all that comes from: checksums of the logs, ids of the cells,
+    the search space, versions. `gridtune run SYSTEM --parameters FILE` takes its parameters.
 
     Of several workloads, the best is that of the ranking over all of them. Its parameters do not have what
     depends on the workload: give the log to `gridtune run`.
@@ -82,7 +83,7 @@ def export(
     click.echo(f"{out}: {_command(content, out)}")
 
 
-def _export_study(folder: Path, out: Path | None, objective: str | None, *, narrowed: bool) -> None:
+def _export_study(folder: str | Path, out: Path | None, objective: str | None, *, narrowed: bool) -> None:
     from gridtune.study.optuna_study import write_optuna_study
     from gridtune.study.stored import read_sweep
 

@@ -9,26 +9,28 @@ from pathlib import Path
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.values import read_place
 
 __all__ = ["merge"]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER…")
+@click.argument("folders", nargs=-1, required=True, type=read_place, metavar="FOLDER…")
 @click.option(
     "--out",
     "directory",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The folder of the whole sweep.",
+    type=read_place,
+    metavar="FOLDER",
+    help="The folder of the whole sweep, or a URL.",
 )
 @click.option("--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
 @click.option("--no-tracking", is_flag=True, help="Leave MLflow out.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
 def merge(
-    folders: tuple[Path, ...],
-    directory: Path,
+    folders: tuple[str | Path, ...],
+    directory: str | Path,
     tracking_uri: str | None,
     no_tracking: bool,
     quiet: bool,
@@ -36,14 +38,16 @@ def merge(
 ) -> None:
     """Put the shards of a sweep together: one journal, and results, ranking and report of the whole.
 
-    The tables are those of the undivided sweep. Shards and cells that are missing are named, and no report
-    is made without them; two different results of one cell are an error.
+    FOLDER is a shard's, or one that shards are in; or the URL of either. The tables are those of the
+    undivided sweep. Shards and cells that are missing are named, and no report is made without them; two
+    different results of one cell are an error.
 
     \b
     Examples:
       gridtune sweep my_space.yaml --shard 1/2
       gridtune sweep my_space.yaml --shard 2/2
-      gridtune merge results/my_space/shards/* --out results/my_space
+      gridtune merge results/my_space/shards --out results/my_space
+      gridtune merge s3://bucket/my_space/shards --out s3://bucket/my_space
     """
     from gridtune.study.shards import merge_shards
 

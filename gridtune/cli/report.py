@@ -10,13 +10,13 @@ import click
 
 from gridtune.cli.completing import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.values import read_parameters
+from gridtune.cli.values import read_parameters, read_place
 
 __all__ = ["report"]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("results", type=click.Path(path_type=Path), shell_complete=complete_sweeps)
+@click.argument("results", type=read_place, shell_complete=complete_sweeps)
 @click.option("--objective", metavar="METRIC", help="Rank by another metric than the sweep's own.")
 @click.option(
     "--baseline",
@@ -44,7 +44,7 @@ __all__ = ["report"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def report(
-    results: Path,
+    results: str | Path,
     objective: str | None,
     baseline: tuple[str, ...],
     power: bool,
@@ -56,7 +56,8 @@ def report(
 ) -> None:
     """Print the ranking of a sweep that has been run, and write its tables and figures again.
 
-    RESULTS is a sweep's folder, such as results/quickstart. No cell is run. With --objective or
+    RESULTS is a sweep's folder, such as results/quickstart, or its URL, where nothing is changed: the
+    report is made in a copy here. No cell is run. With --objective or
     --baseline the rankings go into a folder of their own in it, such as
     results/quickstart/report-utilisation, and the sweep's own stay as they are.
 
@@ -66,6 +67,7 @@ def report(
       gridtune report results/quickstart --objective utilisation
       gridtune report results/quickstart --baseline order=sjf --baseline backfill=easy
       gridtune report results/quickstart --power
+      gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
     from gridtune.report.power import EFFECTS, print_power
@@ -101,6 +103,8 @@ def report(
         for table in tables.values():
             print_power(table, console, limit=limit)
         print_study(study, console, limit=limit, rankings=not power)
+        if isinstance(results, str):
+            console.print(f"made in a copy; nothing was changed at {results}", markup=False, soft_wrap=True)
     untracked = study.tracking is not None and not study.tracking.complete
     if untracked or study.report_error is not None:
         sys.exit(EXIT_FAILED_CELLS)

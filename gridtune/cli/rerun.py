@@ -12,6 +12,7 @@ import click
 from gridtune.cli.completing import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.cli.run import check_out, write_tables
+from gridtune.cli.values import read_place
 
 if TYPE_CHECKING:
     from gridtune.study.rerun import CellAgain
@@ -24,7 +25,7 @@ _SHOWN = 20
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("cell")
-@click.argument("folder", required=False, type=click.Path(path_type=Path), shell_complete=complete_sweeps)
+@click.argument("folder", required=False, type=read_place, shell_complete=complete_sweeps)
 @click.option(
     "--tracking-uri", help="The MLflow store of RUN_ID. [default: MLFLOW_TRACKING_URI, else mlflow.db here]"
 )
@@ -36,11 +37,13 @@ _SHOWN = 20
     "folder with one for each.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def rerun(cell: str, folder: Path | None, tracking_uri: str | None, out: Path | None, as_json: bool) -> None:
+def rerun(
+    cell: str, folder: str | Path | None, tracking_uri: str | None, out: Path | None, as_json: bool
+) -> None:
     """Run a cell of a sweep again, and say whether every metric is the same number, to the last bit.
 
     CELL is a cell's id, or a beginning of it that fits no other; the column `cell_id` of results.csv has
-    them. It is looked for in FOLDER, or in all sweeps in results/. CELL may also be the id of a
+    them. It is looked for in FOLDER (or at a URL), or in all sweeps in results/. CELL may also be the id of a
     configuration's run in MLflow, whose cells are then all run again: that works on any machine that has
     the log.
 
@@ -57,7 +60,7 @@ def rerun(cell: str, folder: Path | None, tracking_uri: str | None, out: Path | 
 
     if out is not None:
         check_out(out)
-    folders = [folder] if folder is not None else sweep_folders()
+    folders: list[str | Path] = [folder] if folder is not None else [*sweep_folders()]
     facts, results = find_cells(cell, folders, tracking_uri=tracking_uri)
     cells = []
     for again in rerun_cells(facts, results, tables=out is not None):

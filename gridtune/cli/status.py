@@ -13,6 +13,7 @@ import click
 
 from gridtune.cli.completing import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.values import read_place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,15 +26,15 @@ _WATCH_SECONDS = 2.0
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("sweep", required=False, metavar="[FOLDER|SPACE]", shell_complete=complete_sweeps)
+@click.argument("sweep", required=False, metavar="[FOLDER|URL|SPACE]", shell_complete=complete_sweeps)
 @click.option("--watch", is_flag=True, help="Look again every few seconds until nothing runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def status(sweep: str | None, watch: bool, as_json: bool) -> None:
     """See what a sweep is doing: cells done, failed and left, whether its driver lives, the best so far.
 
-    Give its folder, its search space or its name; without any, all sweeps in results/ are listed. Nothing
-    is disturbed by looking, and it is true after the driver was killed, too: it comes from the journal and
-    its lock.
+    Give its folder, its URL, its search space or its name; without any, all sweeps in results/ are listed,
+    and with a folder or URL that sweeps are in, those. Nothing is disturbed by looking, and it is true after
+    the driver was killed, too: it comes from the journal and its lock.
 
     Of a single sweep, the exit code is 0 if it runs or every cell is done, and 1 otherwise.
 
@@ -42,29 +43,33 @@ def status(sweep: str | None, watch: bool, as_json: bool) -> None:
       gridtune status
       gridtune status results/quickstart --watch
       gridtune status search_spaces/quickstart.yaml --json
+      gridtune status s3://bucket/my_space
+      gridtune status results/my_space/shards
     """
     from gridtune.study.status import sweep_status
-    from gridtune.sweep.folder import sweep_folders
+    from gridtune.sweep.folder import RESULTS
+    from gridtune.sweep.places import has_sweep, sweeps_in
 
     if watch and as_json:
         raise click.UsageError("--watch and --json exclude each other.")
-    folder = None if sweep is None else _folder(sweep)
+    place = RESULTS if sweep is None else _place(sweep)
+    several = sweep is None or (not has_sweep(place) and bool(sweeps_in(place)))
 
     def look() -> list[SweepStatus]:
-        return _all(sweep_folders()) if folder is None else [sweep_status(folder)]
+        return _all(sweeps_in(place)) if several else [sweep_status(place)]
 
     statuses = look()
     if as_json:
         rows = [one.as_dict() for one in statuses]
-        click.echo(json.dumps(rows if folder is None else rows[0], ensure_ascii=False))
+        click.echo(json.dumps(rows if several else rows[0], ensure_ascii=False))
     else:
-        statuses = _show(statuses, look, _listing if folder is None else _screen, watch=watch)
-    if folder is not None and statuses[0].state != "running" and not statuses[0].complete:
+        statuses = _show(statuses, look, _listing(place) if several else _screen, watch=watch)
+    if not several and statuses[0].state != "running" and not statuses[0].complete:
         sys.exit(EXIT_FAILED_CELLS)
 
 
-def _folder(text: str) -> Path:
-    """Return the folder of a sweep, of a search space or of a sweep's name in results/."""
+def _place(text: str) -> str | Path:
+    """Return the folder or URL of a sweep, of a search space or of a sweep's name in results/."""
     from gridtune.errors import SweepError
     from gridtune.registry import name_hint
     from gridtune.sweep.bundled import find_space
@@ -72,7 +77,10 @@ def _folder(text: str) -> Path:
     from gridtune.sweep.run import default_directory
     from gridtune.sweep.space import read_space
 
-    path = Path(text)
+    place = read_place(text)
+    if isinstance(place, str):
+        return place
+    path = place
     if path.is_dir() or (RESULTS / text).is_dir():
         return path if path.is_dir() else RESULTS / text
     if path.suffix not in {".yaml", ".yml"} and not find_space(path).is_file():
@@ -81,16 +89,17 @@ def _folder(text: str) -> Path:
     return default_directory(read_space(path))
 
 
-def _all(folders: list[Path]) -> list[SweepStatus]:
+def _all(places: list[str | Path]) -> list[SweepStatus]:
     from gridtune.errors import GridtuneError
     from gridtune.study.status import SweepStatus, sweep_status
+    from gridtune.sweep.places import place_name
 
     found = []
-    for folder in folders:
+    for place in places:
         try:
-            found.append(sweep_status(folder, best=False))
+            found.append(sweep_status(place, best=False))
         except GridtuneError as fault:
-            found.append(SweepStatus(folder, folder.name, "unknown", None, error=str(fault)))
+            found.append(SweepStatus(place, place_name(place), "unknown", None, error=str(fault)))
     return found
 
 
@@ -138,29 +147,29 @@ def _any_runs(statuses: list[SweepStatus]) -> bool:
     return any(one.state == "running" for one in statuses)
 
 
-def _listing(statuses: list[SweepStatus]) -> RenderableType:
+def _listing(place: str | Path) -> Callable[[list[SweepStatus]], RenderableType]:
+    """Return what lays out the sweeps that are in a folder or at a URL."""
     from gridtune.cli.tables import new_table
+    from gridtune.sweep.places import place_name
 
-    if not statuses:
-        return "no sweep in results/"
-    numbers = ("done", "failed", "left")
-    table = new_table(
-        "Sweeps in results/", "name", "state", *numbers, "last result", "time left", right=numbers
-    )
-    for one in statuses:
-        failed = sum(count for state, count in one.counts.items() if state != "done")
-        left = "?" if one.left is None else f"{'≤ ' if one.at_most else ''}{one.left:,}"
-        last = "" if one.last_result is None else _when(one.last_result)
-        table.add_row(
-            one.folder.name,
-            one.state,
-            f"{one.counts.get('done', 0):,}",
-            f"{failed:,}",
-            left,
-            last,
-            _left(one),
+    where = str(place).rstrip("/") + "/"
+
+    def listing(statuses: list[SweepStatus]) -> RenderableType:
+        if not statuses:
+            return f"no sweep in {where}"
+        numbers = ("done", "failed", "left")
+        table = new_table(
+            f"Sweeps in {where}", "name", "state", *numbers, "last result", "time left", right=numbers
         )
-    return table
+        for one in statuses:
+            failed = sum(count for state, count in one.counts.items() if state != "done")
+            left = "?" if one.left is None else f"{'≤ ' if one.at_most else ''}{one.left:,}"
+            last = "" if one.last_result is None else _when(one.last_result)
+            done = f"{one.counts.get('done', 0):,}"
+            table.add_row(place_name(one.folder), one.state, done, f"{failed:,}", left, last, _left(one))
+        return table
+
+    return listing
 
 
 def _screen(statuses: list[SweepStatus]) -> RenderableType:

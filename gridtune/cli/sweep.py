@@ -12,7 +12,7 @@ import click
 
 from gridtune.cli.completing import complete_settings, complete_spaces
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.values import read_settings
+from gridtune.cli.values import read_place, read_settings
 
 if TYPE_CHECKING:
     from gridtune.study.run import Output
@@ -41,6 +41,8 @@ RETRIED = frozenset({"failed", "timed_out", "lost"})
 @click.option(
     "--out",
     "directory",
+    type=read_place,
+    metavar="FOLDER",
     help="Where journal, tables and plots go: a folder, or a URL such as s3://bucket/run. "
     "[default: results/NAME]",
 )
@@ -79,7 +81,7 @@ def sweep(
     executor: Literal["auto", "inline", "ray"] | None,
     tracking_uri: str | None,
     no_tracking: bool,
-    directory: str | None,
+    directory: str | Path | None,
     settings: tuple[str, ...],
     objective: str | None,
     retry: tuple[str, ...],
@@ -121,27 +123,27 @@ def sweep(
     checked = load_space(space)
     if settings or objective is not None:
         checked = override(checked, read_settings(settings, "--set"), objective=objective)
-    folder = _folder_of(directory, dry_run=dry_run, shard=shard)
     again = RETRIED if retry_failed or "all" in retry else frozenset(retry)
     if dry_run:
         if shard is not None:
             raise click.UsageError("--dry-run counts the cells of the whole space: leave --shard out.")
         from gridtune.cli.dry_run import dry_run as print_plan
 
-        print_plan(checked, folder, retry=again, workers=workers, as_json=as_json)
+        print_plan(checked, directory, retry=again, workers=workers, as_json=as_json)
         return
     if shard is not None:
         if tracking_uri is not None:
             raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune merge.")
-        options: dict[str, Any] = {"directory": folder, "address": address, "workers": workers}
+        options: dict[str, Any] = {"directory": directory, "address": address, "workers": workers}
         options |= {"executor": executor, "retry_failed": again}
         _run_shard(checked, shard, output="json" if as_json else "quiet" if quiet else "screen", **options)
         return
     from gridtune.study.finished import finished_answer
 
     began = time.monotonic()
-    here = directory is None or folder is not None
-    answer = finished_answer(checked, folder, tracking=not no_tracking, uri=tracking_uri) if here else None
+    answer = None
+    if not isinstance(directory, str):
+        answer = finished_answer(checked, directory, tracking=not no_tracking, uri=tracking_uri)
     if answer is not None:
         if as_json:
             click.echo(json.dumps({**answer.content, "seconds": time.monotonic() - began}))
@@ -152,7 +154,7 @@ def sweep(
 
     study = run_sweep(
         checked,
-        directory=folder or directory,
+        directory=directory,
         address=address,
         workers=workers,
         executor=executor,
@@ -167,32 +169,20 @@ def sweep(
         sys.exit(EXIT_FAILED_CELLS)
 
 
-def _folder_of(directory: str | None, *, dry_run: bool, shard: str | None) -> Path | None:
-    """Return the folder here that --out names; None for a URL, and without one."""
-    from gridtune.storage import as_local, is_url
-
-    if directory is None or not is_url(directory):
-        return None if directory is None else Path(directory)
-    folder = as_local(directory)
-    if folder is None and (dry_run or shard is not None):
-        option = "--dry-run" if dry_run else "--shard"
-        raise click.UsageError(f"{option} takes a folder for --out, not a URL.")
-    return folder
-
-
 def _run_shard(checked: SearchSpace, text: str, *, output: Output, **options: Any) -> None:
     from gridtune.study.shards import run_shard
     from gridtune.sweep.shards import Shard
 
     shard = Shard.parse(text)
     result = run_shard(checked, shard, output=output, **options)
-    folder = result.path.parent
+    folder = options["directory"] or result.path.parent
     if output == "json":
         numbers = {"shard": str(shard), "cells": len(result.results), "ran": result.ran, **result.counts}
         click.echo(json.dumps({**numbers, "directory": str(folder)}))
     elif output == "screen":
         states = ", ".join(f"{count:,} {state}" for state, count in result.counts.items() if count)
         click.echo(f"shard {shard}: {len(result.results):,} cells ({states or 'none'}) in {folder}")
-        click.echo(f"  when all {shard.count} are there: gridtune merge {folder.parent}/* --out FOLDER")
+        around = str(folder).rpartition("/")[0]
+        click.echo(f"  when all {shard.count} are there: gridtune merge {around} --out FOLDER")
     if not result.complete:
         sys.exit(EXIT_FAILED_CELLS)

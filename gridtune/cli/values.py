@@ -1,13 +1,21 @@
-"""NAME=VALUE arguments."""
+"""Values of arguments: NAME=VALUE, and folders that may be URLs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
 
-__all__ = ["read_parameters", "read_settings"]
+__all__ = ["read_parameters", "read_place", "read_settings"]
+
+
+def read_place(text: str) -> str | Path:
+    """Return the URL of a folder in a storage, or a path; `file://` is a path."""
+    from gridtune.storage import as_local, is_url
+
+    return (as_local(text) or text) if is_url(text) else Path(text)
 
 
 def read_parameters(arguments: Iterable[str], option: str) -> dict[str, Any]:

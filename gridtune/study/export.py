@@ -149,7 +149,7 @@ def _provenance(sweep: StoredSweep, row: Mapping[str, Any]) -> dict[str, Any]:
     code = {} if commit is None else {"commit": commit + (" with changes" if dirty else "")}
     cells = sweep.table.select(["cell_id", "configuration_id"]).to_pylist()
     return {
-        "folder": str(sweep.directory.resolve()),
+        "folder": sweep.place,
         "sweep_id": facts.sweep_id,
         "configuration_id": row["configuration_id"],
         "cells": [cell["cell_id"] for cell in cells if cell["configuration_id"] == row["configuration_id"]],

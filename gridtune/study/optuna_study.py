@@ -53,7 +53,7 @@ def write_optuna_study(sweep: StoredSweep, path: Path, *, objective: str | None 
 
     facts = sweep.facts.for_report(sweep.table, objective=objective)
     if not sweep.results:
-        raise SweepError("the journal has no result of this sweep", path=sweep.directory)
+        raise SweepError("the journal has no result of this sweep", path=sweep.place)
     space = parse_space(facts.space, path=None if sweep.base is None else sweep.base / "space.yaml")
     journal = sweep.directory / JOURNAL_NAME
     proposals = {

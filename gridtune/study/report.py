@@ -23,6 +23,7 @@ from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.journal import read_journal, read_proposals
 from gridtune.sweep.other_code import find_other_code
+from gridtune.sweep.places import Place
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
 from gridtune.sweep.runner import error_text
 
@@ -47,7 +48,7 @@ SCHEDULES = "schedules"
 
 
 def report_study(
-    results: str | Path,
+    results: Place,
     *,
     objective: str | None = None,
     baseline: Mapping[str, Any] | None = None,
@@ -62,7 +63,8 @@ def report_study(
     Parameters
     ----------
     results
-        A sweep's folder or its `results.parquet`.
+        A sweep's folder or its `results.parquet`; or its URL, where nothing is changed: the report is made in
+        a copy, the study's `directory`.
     objective
         Another metric to rank by.
     baseline
@@ -76,7 +78,7 @@ def report_study(
         If there are no results, no cell has the metric, no configuration is the baseline, or another report
         than the sweep's own is to be tracked.
     """
-    sweep = read_sweep(results)
+    sweep = read_sweep(results, f"{SCHEDULES}/")
     folder, own, table = sweep.directory, sweep.facts, sweep.table
     facts = own.for_report(table, objective=objective, baseline=baseline)
     other = own.folder_of(facts)

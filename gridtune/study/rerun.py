@@ -15,10 +15,11 @@ import pyarrow as pa
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
-from gridtune.report.facts import SweepFacts
+from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.study.stored import StoredSweep, read_sweep
 from gridtune.sweep.journal import read_journal
 from gridtune.sweep.other_code import find_other_code
+from gridtune.sweep.places import Place, view_sweep
 from gridtune.sweep.plugins import load_plugins, read_plugin
 from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.run import JOURNAL_NAME
@@ -104,7 +105,7 @@ def _same(then: float, now: float) -> bool:
 
 
 def find_cells(
-    name: str, folders: Sequence[Path], *, tracking_uri: str | None = None
+    name: str, places: Sequence[Place], *, tracking_uri: str | None = None
 ) -> tuple[SweepFacts, list[CellResult]]:
     """Return the stored results of the cells that are meant, with the facts of their sweep.
 
@@ -112,8 +113,8 @@ def find_cells(
     ----------
     name
         A cell's id or its beginning, or the id of the MLflow run of a configuration.
-    folders
-        Sweeps' folders to look for a cell in.
+    places
+        Sweeps' folders or URLs to look for a cell in.
     tracking_uri
         The store of the run.
 
@@ -126,20 +127,22 @@ def find_cells(
         return _cells_of_run(name, tracking_uri)
     if len(name) < _SHORTEST_PREFIX:
         raise SweepError(f"{name!r} is too short for the beginning of a cell's id", hint="give 4 characters")
-    found: dict[str, tuple[Path, CellResult]] = {}
-    for folder in folders:
-        for cell_id, result in read_journal(folder / JOURNAL_NAME).items():
-            if cell_id.startswith(name):
-                found.setdefault(cell_id, (folder, result))
+    found: dict[str, tuple[Place, CellResult]] = {}
+    for place in places:
+        with view_sweep(place) as view:
+            for cell_id, result in read_journal(view.folder / JOURNAL_NAME).items():
+                if cell_id.startswith(name):
+                    found.setdefault(cell_id, (place, result))
     if not found:
-        where = ", ".join(map(str, folders)) or "results/"
+        where = ", ".join(map(str, places)) or "results/"
         hint = "`results.csv` in a sweep's folder has the ids; give the folder if it is elsewhere"
         raise SweepError(f"no cell's id begins with {name!r} in {where}", hint=hint)
     if len(found) > 1:
         ids = ", ".join(list(found)[:5]) + (", …" if len(found) > 5 else "")
         raise SweepError(f"{len(found)} cells' ids begin with {name!r}: {ids}", hint="give more of the id")
-    folder, result = next(iter(found.values()))
-    facts = SweepFacts.read(folder)
+    place, result = next(iter(found.values()))
+    with view_sweep(place, FACTS_FILE) as view:
+        facts = SweepFacts.read(view.folder)
     return facts, [Renaming(_system_of(facts)).result(result)]
 
 

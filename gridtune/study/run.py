@@ -18,7 +18,6 @@ from gridtune.report.facts import SweepFacts
 from gridtune.report.schedules import write_schedules
 from gridtune.report.summary import summarise
 from gridtune.report.tables import report_console
-from gridtune.storage import as_local, is_url
 from gridtune.study.finished import remember_answer
 from gridtune.study.printing import print_errors, print_study
 from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, with_page, write_study
@@ -27,7 +26,7 @@ from gridtune.sweep.driver_status import StatusFile
 from gridtune.sweep.objects import SpaceObjects
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
-from gridtune.sweep.remote import RemoteResults
+from gridtune.sweep.remote import RemoteResults, results_at
 from gridtune.sweep.run import run_space
 from gridtune.sweep.space_check import as_space
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from gridtune.sweep.space import SearchSpace
     from gridtune.tracking.tracker import MlflowTracker
 
-__all__ = ["FactsWriter", "run_sweep"]
+__all__ = ["FactsWriter", "run_sweep", "warn"]
 
 #: What a study prints.
 Output = Literal["screen", "quiet", "json"]
@@ -93,12 +92,9 @@ def run_sweep(
     if output not in get_args(Output):
         raise SweepError(f"output must be one of {', '.join(get_args(Output))}, but got {output!r}")
     with contextlib.ExitStack() as stack:
-        remote = None
-        if isinstance(directory, str) and is_url(directory):
-            remote = None if as_local(directory) else stack.enter_context(RemoteResults(directory, _warn))
-            directory = as_local(directory) if remote is None else remote.folder
+        folder, remote = stack.enter_context(results_at(directory, warn))
         if isinstance(space, Mapping):
-            objects = SpaceObjects(Path(directory or Path("results") / str(space.get("name"))))
+            objects = SpaceObjects(folder or Path("results") / str(space.get("name")))
             checked = as_space(objects.replaced(space))
             objects.write()
         else:
@@ -107,7 +103,7 @@ def run_sweep(
         tracker = make_tracker(tracking_uri, console) if tracking else None
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
-            options |= {"directory": directory, "retry_failed": retry_failed, "shuffle": shuffle}
+            options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
             study = _run(checked, tracker, progress, remote, **options)
         if console is not None:
             print_study(study, console)
@@ -144,7 +140,8 @@ def _command() -> str:
     )
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
+    """Say what is waited for, as a warning."""
     warnings.warn(message, GridtuneWarning, stacklevel=3)
 
 

@@ -12,9 +12,10 @@ from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.sweep.best_so_far import BestSoFar
-from gridtune.sweep.driver_status import DriverStatus, LockOwner, cells_since, lock_owner
+from gridtune.sweep.driver_status import DriverStatus, LockOwner, cells_since
 from gridtune.sweep.journal import read_journal
 from gridtune.sweep.observing import SweepPlan
+from gridtune.sweep.places import Place, SweepView, place_name, view_sweep
 from gridtune.sweep.run import JOURNAL_NAME
 from gridtune.sweep.space import parse_space
 
@@ -37,7 +38,7 @@ class SweepStatus:
     Attributes
     ----------
     folder
-        Where it is.
+        Where it is: a folder, or a URL.
     name
         Of its search space.
     state
@@ -70,7 +71,7 @@ class SweepStatus:
         Seconds for which a driver that should have a heartbeat had none; None if it has one.
     """
 
-    folder: Path
+    folder: Place
     name: str
     state: SweepState
     total: int | None
@@ -104,25 +105,33 @@ class SweepStatus:
         return {**content, "best": list(self.best)}
 
 
-def sweep_status(folder: Path, *, best: bool = True) -> SweepStatus:
-    """Return what the sweep in a folder is doing, from its journal, its lock and what its driver says.
+def sweep_status(place: Place, *, best: bool = True) -> SweepStatus:
+    """Return what a sweep is doing, from its journal, its lock and what its driver says.
 
     Parameters
     ----------
-    folder
-        The sweep's.
+    place
+        The sweep's folder, or its URL.
     best
         Look for the leading configurations, for which the whole journal is read.
 
     Raises
     ------
     SweepError
-        If there is no sweep in the folder, or its journal is faulty.
+        If there is no sweep, or its journal is faulty.
+    StorageError
+        If the storage at the URL cannot be read.
     """
+    with view_sweep(place, FACTS_FILE) as view:
+        return _status(view, best)
+
+
+def _status(view: SweepView, best: bool) -> SweepStatus:
+    folder, owner = view.folder, view.owner
     journal = folder / JOURNAL_NAME
     if not journal.exists():
         raise SweepError("no sweep is there", path=folder, hint="give a sweep's folder: results/NAME")
-    driver, owner = DriverStatus.read(folder), lock_owner(folder)
+    driver = DriverStatus.read(folder)
     facts = SweepFacts.read(folder) if (folder / FACTS_FILE).exists() else None
     if (
         owner is not None
@@ -139,9 +148,10 @@ def sweep_status(folder: Path, *, best: bool = True) -> SweepStatus:
         counts = dict(Counter(result.state for result in results.values()))
     total = driver.total if driver is not None else facts.cells if facts is not None else None
     written = journal.stat().st_mtime if counts else None
+    name = place_name(view.place) if facts is None else facts.name
     status = SweepStatus(
-        folder=folder,
-        name=driver.name if driver is not None else facts.name if facts is not None else folder.name,
+        folder=view.place,
+        name=name if driver is None else driver.name,
         state=_state(driver, owner, total, sum(counts.values())),
         total=total,
         counts={state: counts.get(state, 0) for state in ("done", "failed", "timed_out", "lost")},

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import System, get_system, system_names
 from gridtune.errors import GridtuneError, SweepError
-from gridtune.report.facts import SweepFacts
+from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.journal import read_journal
+from gridtune.sweep.places import Place, SweepView, view_sweep
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.plugins import load_plugins, read_plugin
 from gridtune.sweep.renaming import Renaming
@@ -35,7 +36,9 @@ class StoredSweep:
     Attributes
     ----------
     directory
-        The folder.
+        The folder; of one at a URL a copy of it here.
+    place
+        Where it lies: the folder in full, or the URL.
     facts
         What the sweep is about.
     system
@@ -49,6 +52,7 @@ class StoredSweep:
     """
 
     directory: Path
+    place: str
     facts: SweepFacts
     system: System | None
     table: pa.Table
@@ -87,20 +91,29 @@ class StoredSweep:
         return [cell for cell in cells if cell.cell_id in wanted]
 
 
-def read_sweep(results: str | Path) -> StoredSweep:
-    """Return the sweep in a folder.
+def read_sweep(results: Place, *wanted: str) -> StoredSweep:
+    """Return the sweep in a folder, or at a URL.
 
     Parameters
     ----------
     results
-        The folder, or the `results.parquet` in it.
+        The folder, or the `results.parquet` in it; or its URL.
+    wanted
+        As of `view_sweep`: what else is to be read.
 
     Raises
     ------
     SweepError
         If no sweep has ended there.
+    StorageError
+        If the storage at the URL cannot be read.
     """
-    path = _table_path(Path(results))
+    with view_sweep(results, FACTS_FILE, RESULTS_NAME, *wanted) as view:
+        return _read(view)
+
+
+def _read(view: SweepView) -> StoredSweep:
+    path = _table_path(view.folder)
     folder = path.parent
     own = SweepFacts.read(folder)
     system = _system_of(own)
@@ -108,7 +121,8 @@ def read_sweep(results: str | Path) -> StoredSweep:
     facts = own.renamed(renaming)
     table = renaming.table(read_table(path), own.system_version)
     journal = {key: renaming.result(result) for key, result in read_journal(folder / JOURNAL_NAME).items()}
-    return StoredSweep(folder, facts, system, table, journal, renaming)
+    place = str(view.place if view.is_copy else folder.resolve())
+    return StoredSweep(folder, place, facts, system, table, journal, renaming)
 
 
 def _table_path(path: Path) -> Path:

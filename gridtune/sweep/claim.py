@@ -14,13 +14,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep.driver_status import process_clock, process_exists
+from gridtune.sweep.driver_status import LockOwner, process_clock, process_exists
 
-__all__ = ["Claim"]
+__all__ = ["Claim", "Claimed", "claim_at"]
 
 _FOLDER = "drivers"
 #: Seconds between two signs of life; after how many of silence a driver counts as dead; between two looks.
@@ -36,6 +37,8 @@ class Claim:
         Where the results are.
     say
         Is called with a sentence while a driver that may have died is waited for.
+    doing
+        Returns what the driver says of itself, in JSON; stored with each sign of life.
 
     Raises
     ------
@@ -50,8 +53,10 @@ class Claim:
         Whether the claim is gone: this process was silent for so long that another took over.
     """
 
-    def __init__(self, storage: Storage, say: Callable[[str], None]) -> None:
-        self.lost = False
+    def __init__(
+        self, storage: Storage, say: Callable[[str], None], doing: Callable[[], bytes] = bytes
+    ) -> None:
+        self.lost, self._doing = False, doing
         self._storage, self._name, self._beats = storage, f"{uuid.uuid4().hex}.json", 0
         self._over = threading.Event()
         try:
@@ -72,7 +77,7 @@ class Claim:
     def _beat(self) -> None:
         self._beats += 1
         sign = {"process": os.getpid(), "host": socket.gethostname(), "clock": process_clock(os.getpid())}
-        content = json.dumps({**sign, "beats": self._beats})
+        content = json.dumps({**sign, "beats": self._beats, "status": self._doing().decode()})
         self._storage.write(f"{_FOLDER}/{self._name}", content.encode())
 
     def _live(self) -> None:
@@ -120,6 +125,43 @@ class Claim:
             f"{_shown(sign)} is writing these results: {self._storage}",
             hint="wait for it to end, end it, or give this sweep another --out",
         )
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A claim, seen from outside.
+
+    Attributes
+    ----------
+    owner
+        Whose it is.
+    status
+        What that driver said of itself, in JSON; "" if nothing yet.
+    written
+        When it gave its last sign, in seconds since 1970.
+    """
+
+    owner: LockOwner
+    status: str
+    written: float
+
+
+def claim_at(storage: Storage) -> Claimed | None:
+    """Return the claim at a storage with the latest sign; None if there is none."""
+    latest = None
+    for name, facts in storage.files(_FOLDER).items():
+        try:
+            sign = _sign(storage.read(f"{_FOLDER}/{name}"))
+        except StorageError:
+            # It has just been given up.
+            continue
+        process, host, status = sign.get("process"), sign.get("host"), sign.get("status", "")
+        if not isinstance(process, int) or not isinstance(host, str) or not isinstance(status, str):
+            continue
+        owner = LockOwner(process, host, alive=not _is_dead(sign) if _is_here(sign) else None)
+        if latest is None or facts.written / 1e9 > latest.written:
+            latest = Claimed(owner, status, facts.written / 1e9)
+    return latest
 
 
 def _sign(content: bytes) -> dict[str, Any]:

@@ -1,42 +1,34 @@
-"""Where results lie that are not in a folder here: at a URL, with a working copy in the user's cache.
+"""Where results are written that are not in a folder here: at a URL, with a working copy in the user's cache.
 
-Storage such as S3 has no append. So the journal that is appended to is the working copy's, and what is
-appended goes to the URL as a file of its own, numbered, named after its checksum and never changed: a result
-counts as stored when that is written. Any machine makes the journal of these segments. Tables, figures and
-the page follow at the end.
-
-```
-URL/journal/00000001-<checksum>.jsonl   segments of the journal
-URL/drivers/<id>.json                   the claim of the driver that writes
-URL/files.json                          the other files, with their checksums
-URL/results.parquet, report.md, …
-```
+The journal that is appended to is the working copy's; a result counts as stored when its segment is written
+(`remote_files`). Any machine makes the journal of these. Tables, figures and the page follow at the end.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Self
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import StorageError, SweepError
-from gridtune.storage import Storage
+from gridtune.storage import Storage, as_local, is_url
 from gridtune.sweep.claim import Claim
+from gridtune.sweep.driver_status import STATUS_FILE
 from gridtune.sweep.observing import SweepPlan, SweepResult
+from gridtune.sweep.remote_files import RemoteFiles, checksum_of
 from gridtune.workload.catalogue import cache_folder
 
-__all__ = ["RemoteResults"]
+__all__ = ["RemoteResults", "results_at"]
 
-_SEGMENTS, _MANIFEST = "journal", "files.json"
-_JOURNAL, _FACTS = "journal.jsonl", "sweep.json"
+_JOURNAL = "journal.jsonl"
+#: What a sweep, or a shard of one, says of itself before it begins.
+_FACTS = ("sweep.json", "shard.json")
 #: Files that are stored otherwise, or say something of this machine alone.
 _LOCAL = re.compile(r"\..*|.*\.draft|journal\..*|status\.json|finished\.json")
-#: Digits of a segment's checksum in its name.
-_DIGITS = 16
 #: Seconds between two tries to write to a storage that is away.
 _RETRY_SECONDS = 2.0
 
@@ -66,11 +58,13 @@ class RemoteResults:
 
     def __init__(self, url: str, say: Callable[[str], None]) -> None:
         self._storage, self._say = Storage(url), say
-        name = hashlib.sha256(self._storage.url.encode()).hexdigest()[:16]
-        self.folder = cache_folder() / "results" / name
-        self._claim = Claim(self._storage, say)
+        self._files = RemoteFiles(self._storage)
+        self.folder = cache_folder() / "results" / checksum_of(self._storage.url.encode())[:16]
+        self._status = self.folder / STATUS_FILE
+        self._status.unlink(missing_ok=True)
+        self._claim = Claim(self._storage, say, doing=self._doing)
         try:
-            self._manifest = self._read_manifest()
+            self._manifest = self._files.manifest()
             self._fetch()
         except BaseException:
             self._claim.close()
@@ -80,7 +74,14 @@ class RemoteResults:
         return self
 
     def __exit__(self, *fault: object) -> None:
-        self._claim.close()
+        try:
+            status = self._doing()
+            if status and not self._claim.lost:
+                # The storage may be away: how a sweep ended is not worth waiting for it.
+                with contextlib.suppress(StorageError):
+                    self._storage.write(STATUS_FILE, status)
+        finally:
+            self._claim.close()
 
     def __str__(self) -> str:
         return self._storage.url
@@ -88,12 +89,12 @@ class RemoteResults:
     def append(self, content: bytes) -> None:
         """Write whole lines that the journal got; returns when they are stored, however long that takes."""
         self._next += 1
-        name = f"{self._next:08d}-{_checksum(content)[:_DIGITS]}.jsonl"
-        self._stored(f"{_SEGMENTS}/{name}", content)
+        self._stored(self._files.segment_name(self._next, content), content)
 
     def started(self, plan: SweepPlan) -> None:
         """Store what the sweep is about, by which another machine goes on with the same runs."""
-        self.publish(_FACTS)
+        for name in _FACTS:
+            self.publish(name)
 
     def finished(self, results: Sequence[CellResult]) -> None:
         """Do nothing: the journal has stored them."""
@@ -110,7 +111,7 @@ class RemoteResults:
         }
         for name, path in there.items():
             content = path.read_bytes()
-            checksum = _checksum(content)
+            checksum = checksum_of(content)
             if self._manifest.get(name) != checksum:
                 self._stored(name, content)
                 self._manifest[name] = checksum
@@ -118,7 +119,7 @@ class RemoteResults:
             for name in self._manifest.keys() - there.keys():
                 self._storage.delete(name)
                 del self._manifest[name]
-        self._stored(_MANIFEST, json.dumps(self._manifest, indent=1).encode())
+        self._stored(*self._files.manifest_file(self._manifest))
 
     def _stored(self, name: str, content: bytes) -> None:
         """Write a file; while the storage is away, try again and again."""
@@ -137,17 +138,18 @@ class RemoteResults:
                 warned = True
             time.sleep(_RETRY_SECONDS)
 
-    def _read_manifest(self) -> dict[str, str]:
-        if self._storage.facts(_MANIFEST) is None:
-            return {}
-        content = json.loads(self._storage.read(_MANIFEST))
-        return {str(name): str(checksum) for name, checksum in content.items()}
+    def _doing(self) -> bytes:
+        """Return what the driver says of itself; nothing before it has begun."""
+        try:
+            return self._status.read_bytes()
+        except OSError:
+            return b""
 
     def _fetch(self) -> None:
         """Make the working copy's journal of the segments, and of lines that were not stored yet."""
-        names = list(self._storage.files(_SEGMENTS))
-        stored = b"".join(self._segment(name) for name in names)
-        self._next = max((int(name.partition("-")[0]) for name in names), default=0)
+        names = list(self._files.segments())
+        stored = self._files.journal(names)
+        self._next = self._files.last_number(names)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / _JOURNAL
         here = path.read_bytes() if path.exists() else b""
@@ -162,18 +164,26 @@ class RemoteResults:
         draft.replace(path)
         if missing:
             self.append(missing)
-        if _FACTS in self._manifest:
-            (self.folder / _FACTS).write_bytes(self._storage.read(_FACTS))
-
-    def _segment(self, name: str) -> bytes:
-        content = self._storage.read(f"{_SEGMENTS}/{name}")
-        if _checksum(content)[:_DIGITS] != name.partition("-")[2].partition(".")[0]:
-            raise SweepError(
-                f"{self._storage}/{_SEGMENTS}/{name} has been altered: its checksum is not that in its name",
-                hint="put it back from a copy, or delete it: the sweep then runs its cells again",
-            )
-        return content
+        self._files.fetch(self._manifest, self.folder, _FACTS)
 
 
-def _checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+@contextlib.contextmanager
+def results_at(
+    place: str | Path | None, say: Callable[[str], None]
+) -> Iterator[tuple[Path | None, RemoteResults | None]]:
+    """Give the folder that a sweep works in, and its results at a URL; None where the place is no URL.
+
+    Parameters
+    ----------
+    place
+        A folder, a URL, or None for the sweep's default.
+    say
+        As of `RemoteResults`.
+    """
+    if not isinstance(place, str) or not is_url(place):
+        yield None if place is None else Path(place), None
+    elif (folder := as_local(place)) is not None:
+        yield folder, None
+    else:
+        with RemoteResults(place, say) as remote:
+            yield remote.folder, remote

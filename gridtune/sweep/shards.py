@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -17,12 +17,13 @@ from typing import Self
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.errors import SweepError
 from gridtune.sweep.journal import Journal, read_journal, read_proposals
+from gridtune.sweep.places import Place, SweepView
 from gridtune.sweep.space import SearchSpace
 
-__all__ = ["Shard", "ShardFacts", "check_divisible", "merge_journals", "missing_shards"]
+__all__ = ["SHARD_FILE", "Shard", "ShardFacts", "check_divisible", "merge_journals", "missing_shards"]
 
 #: The file in a shard's folder.
-_FILE = "shard.json"
+SHARD_FILE = "shard.json"
 _JOURNAL = "journal.jsonl"
 
 
@@ -99,11 +100,11 @@ class ShardFacts:
     def read(cls, folder: Path) -> Self | None:
         """Return what a folder says; None if it is no shard's."""
         try:
-            return cls(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
+            return cls(**json.loads((folder / SHARD_FILE).read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as fault:
-            raise SweepError(f"is not what a shard writes: {fault}", path=folder / _FILE) from None
+            raise SweepError(f"is not what a shard writes: {fault}", path=folder / SHARD_FILE) from None
 
     def write(self, folder: Path) -> None:
         """Leave the facts in a folder that is this shard's alone.
@@ -121,9 +122,9 @@ class ShardFacts:
                 hint="give each shard a folder of its own",
             )
         folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{_FILE}.draft"
+        draft = folder / f".{SHARD_FILE}.draft"
         draft.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
-        draft.replace(folder / _FILE)
+        draft.replace(folder / SHARD_FILE)
 
 
 def check_divisible(space: SearchSpace) -> None:
@@ -142,31 +143,31 @@ def check_divisible(space: SearchSpace) -> None:
         )
 
 
-def missing_shards(folders: Iterable[Path]) -> list[str]:
-    """Return the shards that are not among some folders; [] also where none of them is a shard's.
+def missing_shards(views: Iterable[SweepView]) -> list[str]:
+    """Return the shards that are not among some sweeps; [] also where none of them is a shard.
 
     Raises
     ------
     SweepError
         If they are shards of different divisions, or of different sweeps.
     """
-    first: tuple[Path, ShardFacts] | None = None
+    first: tuple[Place, ShardFacts] | None = None
     numbers: set[int] = set()
-    for folder in folders:
-        facts = ShardFacts.read(folder)
+    for view in views:
+        facts = ShardFacts.read(view.folder)
         if facts is None:
             continue
         shard = Shard.parse(facts.shard)
-        first = first or (folder, facts)
+        first = first or (view.place, facts)
         count = Shard.parse(first[1].shard).count
         if shard.count != count:
             message = f"is shard {shard}, but {first[0]} is one of {count}: they divide a sweep differently"
-            raise SweepError(message, path=folder, hint="leave one division out")
+            raise SweepError(message, path=view.place, hint="leave one division out")
         if facts.digest != first[1].digest:
             raise SweepError(
                 f"is a shard of another sweep than {first[0]}: their cells differ "
                 f"({facts.cells:,} and {first[1].cells:,} in all)",
-                path=folder,
+                path=view.place,
                 hint="did the space, a log, the code or gridtune's version change between them? "
                 "Run the older shards again",
             )
@@ -177,37 +178,49 @@ def missing_shards(folders: Iterable[Path]) -> list[str]:
     return [f"{number}/{count}" for number in range(1, count + 1) if number not in numbers]
 
 
-def merge_journals(folders: Sequence[Path], out: Path) -> int:
-    """Append to the journal in `out` what the journals of other folders have; return how many cells that is.
+def merge_journals(
+    views: Sequence[SweepView], out: Path, mirror: Callable[[bytes], None] | None = None
+) -> int:
+    """Append to the journal in `out` what the journals of other sweeps have; return how many cells that is.
 
     A result that is done counts before one that failed. Nothing is written if two results contradict.
+
+    Parameters
+    ----------
+    views
+        The sweeps.
+    out
+        The folder.
+    mirror
+        As of `Journal`.
 
     Raises
     ------
     SweepError
-        If a folder has no journal, its sweep was adaptive, or two folders have different results of a cell.
+        If there is no journal, a sweep was adaptive, or two of them have different results of a cell.
     """
-    origin: dict[str, Path] = {}
+    origin: dict[str, Place] = {}
     merged: dict[str, CellResult] = {}
-    for folder in [*folders, *([out] if (out / _JOURNAL).exists() else [])]:
-        path = folder / _JOURNAL
+    own = [SweepView(out, out, None)] if (out / _JOURNAL).exists() else []
+    for view in [*own, *views]:
+        path = view.folder / _JOURNAL
         if not path.exists():
-            raise SweepError("no sweep is there", path=folder, hint="give the folders of shards")
+            raise SweepError("no sweep is there", path=view.place, hint="give the folders of shards")
         if read_proposals(path):
-            raise SweepError("this sweep was adaptive, and cannot be merged with another", path=folder)
+            raise SweepError("this sweep was adaptive, and cannot be merged with another", path=view.place)
         for cell_id, result in read_journal(path).items():
             earlier = merged.get(cell_id)
             if earlier is not None and {earlier.state, result.state} == {"done"}:
-                _check_same(earlier, origin[cell_id], result, folder)
+                _check_same(earlier, origin[cell_id], result, view.place)
             if earlier is None or (earlier.state != "done" and result.state == "done"):
-                merged[cell_id], origin[cell_id] = result, folder
-    with Journal(out / _JOURNAL) as journal:
+                merged[cell_id], origin[cell_id] = result, view.place
+    with Journal(out / _JOURNAL, mirror=mirror) as journal:
         new = [result for cell_id, result in merged.items() if origin[cell_id] != out]
         journal.append(new)
     return len(new)
 
 
-def _check_same(first: CellResult, there: Path, second: CellResult, here: Path) -> None:
+def _check_same(first: CellResult, there: Place, second: CellResult, here: Place) -> None:
     for name in dict.fromkeys([*first.metrics, *second.metrics]):
         values = [finite_json(result.metrics.get(name)) for result in (first, second)]
         if values[0] != values[1]:

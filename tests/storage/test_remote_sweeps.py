@@ -127,7 +127,7 @@ def test_an_altered_segment_is_named(bucket: str, storage: Storage) -> None:
         remote.append(b"one\n")
     (name,) = storage.files("journal")
     storage.write(f"journal/{name}", b"two\n")
-    with pytest.raises(SweepError, match=f"{name} has been altered"):
+    with pytest.raises(SweepError, match=f"{name}: has been altered"):
         RemoteResults(bucket, _say)
     assert storage.files("drivers") == {}
 
@@ -224,8 +224,4 @@ def test_the_command_stores_and_says_where(
     assert end.value.code == 0
     assert f"stored at {bucket}" in capsys.readouterr().out
     assert storage.facts("results.parquet") is not None
-    for option in (["--dry-run"], ["--shard", "1/2"]):
-        with pytest.raises(SystemExit) as end:
-            main([*command, *option])
-        assert end.value.code == 2
     assert not (tmp_path / "s3:").exists()

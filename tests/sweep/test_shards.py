@@ -9,6 +9,7 @@ import pytest
 
 from gridtune.errors import SweepError
 from gridtune.sweep import Journal, as_space, read_journal, run_space, space_cells
+from gridtune.sweep.places import SweepView
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible, merge_journals, missing_shards
 from tests.sweep.spaces import toy_space
 
@@ -50,15 +51,19 @@ def shard_of(space: dict[str, object], text: str, out: Path) -> Path:
     return out
 
 
+def views(*folders: Path) -> list[SweepView]:
+    return [SweepView(folder, folder, None) for folder in folders]
+
+
 def test_a_contradiction_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     space = toy_space(dimensions={"x": [1, 2]}, replicates={"seeds": 1})
     one, two = (shard_of(space, "1/1", tmp_path / name) for name in ("one", "two"))
-    assert merge_journals([one, two], tmp_path / "same") == 2
+    assert merge_journals(views(one, two), tmp_path / "same") == 2
     result = next(iter(read_journal(two / "journal.jsonl").values()))
     with Journal(two / "journal.jsonl") as journal:
         journal.append([replace(result, metrics={**result.metrics, "loss": 7.0})])
     with pytest.raises(SweepError, match=rf"{two} contradict.*{result.cell_id} \(.*has loss .* and 7.0"):
-        merge_journals([one, two], tmp_path / "other")
+        merge_journals(views(one, two), tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -72,22 +77,22 @@ def test_a_failure_gives_way_to_a_result(tmp_path: Path) -> None:
             journal.append([failed] if folder == one else [failed, result])
     for folders in ([one, two], [two, one]):
         out = tmp_path / folders[0].name / "merged"
-        merge_journals(folders, out)
+        merge_journals(views(*folders), out)
         assert read_journal(out / "journal.jsonl") == {result.cell_id: result}
 
 
 def test_shards_that_are_missing_or_do_not_fit_are_named(tmp_path: Path) -> None:
     space = toy_space(dimensions={"x": [1, 2]}, replicates={"seeds": 2})
     folders = [shard_of(space, f"{number}/4", tmp_path / str(number)) for number in (1, 3)]
-    assert missing_shards(folders) == ["2/4", "4/4"]
-    assert missing_shards([tmp_path]) == []
+    assert missing_shards(views(*folders)) == ["2/4", "4/4"]
+    assert missing_shards(views(tmp_path)) == []
     with pytest.raises(SweepError, match="divide a sweep differently"):
-        missing_shards([*folders, shard_of(space, "2/2", tmp_path / "half")])
+        missing_shards(views(*folders, shard_of(space, "2/2", tmp_path / "half")))
     wider = shard_of(
         toy_space(dimensions={"x": [1, 2, 3]}, replicates={"seeds": 2}), "2/4", tmp_path / "wide"
     )
     with pytest.raises(SweepError, match=r"another sweep.*6 and 4 in all"):
-        missing_shards([*folders, wider])
+        missing_shards(views(*folders, wider))
     with pytest.raises(SweepError, match="is that of shard 1/4, not of 2/4"):
         shard_of(space, "2/4", folders[0])
     (folders[0] / "shard.json").write_text("[]")
