@@ -1,13 +1,14 @@
 """A fixed set of cells of every system, with the ids and results they are known to have.
 
 `python -m tests.golden_cells` writes the file again: only after raising the `version` of each system whose
-results changed.
+results changed. `python -m tests.golden_cells SPACE…` writes the cells of these spaces alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,10 +55,12 @@ def space_digest(path: Path) -> dict[str, Any]:
     return {"cells": len(ids), "ids": hashlib.sha256("\n".join(ids).encode()).hexdigest()}
 
 
-def write() -> None:
-    """Compute every cell and write the file."""
-    spaces, cells = {}, []
-    for path in sorted(SPACES.glob("*.yaml")):
+def write(*names: str) -> None:
+    """Compute the cells of these spaces, by default of all, and write the file."""
+    stored = json.loads(FILE.read_text(encoding="utf-8")) if names else {"spaces": {}, "cells": []}
+    spaces: dict[str, Any] = {**stored["spaces"]}
+    cells: list[dict[str, Any]] = [cell for cell in stored["cells"] if cell["space"] not in names]
+    for path in [SPACES / f"{name}.yaml" for name in names] or sorted(SPACES.glob("*.yaml")):
         spaces[path.stem] = space_digest(path)
         for system, parameters, seed in short_cells(path):
             started = time.perf_counter()
@@ -80,8 +83,10 @@ def write() -> None:
                     "metrics": metrics,
                 }
             )
-    FILE.write_text(json.dumps({"spaces": spaces, "cells": cells}, indent=1) + "\n", encoding="utf-8")
+    cells.sort(key=lambda cell: str(cell["space"]))
+    content = {"spaces": dict(sorted(spaces.items())), "cells": cells}
+    FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write()
+    write(*sys.argv[1:])

@@ -66,9 +66,7 @@ def test_the_cells_of_a_space_keep_their_ids(name: str, traces: Any) -> None:
     assert space_digest(path) == GOLDEN["spaces"][name]
 
 
-@pytest.mark.parametrize(
-    "cell", GOLDEN["cells"], ids=lambda cell: f"{cell['system']}-{cell['space']}-{cell['cell_id'][:6]}"
-)
+@pytest.mark.parametrize("cell", CELLS)
 def test_a_cell_keeps_its_id_and_its_result(cell: dict[str, Any], traces: Any) -> None:
     text = json.dumps([cell["system"], cell["parameters"]])
     if not AGENTS and any(word in text for word in NEEDS_AGENTS):

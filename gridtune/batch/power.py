@@ -150,9 +150,17 @@ def nodes_of(
     if policy is None:
         return None
     if not isinstance(processors, int):
-        raise SimulationError("power states go with partitions='pooled', not with 'separate'")
+        raise SimulationError(
+            "power states go with partitions='pooled', not with 'separate'",
+            field="power",
+            hint="run a partition by itself: partition=NAME, with its processors",
+        )
     if rule is not None and rule.pass_per_event:
-        raise SimulationError("power states go with one pass per instant, not with a pass per event")
+        raise SimulationError(
+            "power states go with one pass per instant, not with a pass per event",
+            field="power",
+            hint="backfill='easy'",
+        )
     return new_nodes(
         policy.node_count(processors),
         policy.cores_per_node,

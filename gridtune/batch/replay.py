@@ -139,15 +139,16 @@ def simulate(
     orders = [queue] if fill is None else [queue, fill]
     sizes = _machines(workload, processors, partitions, partition_processors)
     estimates, guessed = estimate_walltimes(workload, walltime, noise, rng)
-    if power is not None and dependencies != "ignore":
-        raise SimulationError(f"power states go with dependencies='ignore', not with {dependencies!r}")
-    nodes = nodes_of(power, sizes, rule, len(workload))
     killing = kills_jobs(workload, kill)
     run = np.minimum(workload.run_time, estimates) if killing else np.ascontiguousarray(workload.run_time)
     lots = _draw_lots(workload, queue, fill, rng)
 
+    nodes: Nodes | None = None
+
     def starts(jobs: Workload, index: IntArray | slice) -> IntArray:
         """Return the starts of these jobs, whose rows in the workload are `index`."""
+        nonlocal nodes
+        nodes = nodes_of(power, sizes, rule, len(workload))  # each replay begins with all nodes on
 
         def alone(part: Workload, rows: IntArray | slice, size: int) -> IntArray:
             policy = (queue, fill, rule, size, half_life or 0.0)

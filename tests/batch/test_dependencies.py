@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.dependencies import follow_ups
+from gridtune.batch.power import PowerPolicy
+from gridtune.core.power import NodePower
 from gridtune.errors import SimulationError
 from gridtune.sweep import run_cell
 from tests.batch.logs import logs
@@ -178,3 +180,45 @@ def test_partitions_and_dependencies_go_together():
     )
     assert schedule.workload.submit_time.tolist() == [0, 0, 13]
     assert schedule.start_time.tolist() == [0, 0, 13]
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=dependent_logs(), order=st.sampled_from(["fcfs", "sjf", "wfp3"]), cores=st.sampled_from([1, 2]))
+def test_with_power_states_the_schedule_is_that_of_its_own_submissions(case, order, cores):
+    log, before, think = case
+    power = PowerPolicy(cores, 2, power=NodePower(switch_on_time=3, switch_off_time=4))
+    for backfill in ("none", "easy", "conservative"):
+        schedule = gt.simulate(log, order=order, backfill=backfill, dependencies="log", power=power)
+        gt.validate_schedule(schedule)
+        jobs = schedule.workload
+        row = {number: at for at, number in enumerate(jobs.job_id.tolist())}
+        for job, first in enumerate(before):
+            if first >= 0:
+                ended = schedule.end_time[row[int(log.job_id[first])]]
+                asked = ended + think[job] if think[job] >= 0 else max(ended, log.submit_time[job])
+                assert jobs.submit_time[row[int(log.job_id[job])]] == asked
+        # A log that has these submissions, and no dependencies, gives the same starts and the same nodes.
+        again = gt.simulate(replace(jobs, whole_log=None), order=order, backfill=backfill, power=power)
+        np.testing.assert_array_equal(schedule.start_time, again.start_time)
+        for name in ("time", "before", "after", "number", "boot_wait"):
+            ours, theirs = getattr(schedule.nodes, name), getattr(again.nodes, name)
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
+
+
+def test_a_follow_up_waits_for_the_boot_of_its_predecessor():
+    # On one node job 1 runs 0 to 10; job 2 comes at 100 and waits 5 s for the boot; job 3 20 s after its end.
+    columns = {
+        "job_id": np.array([1, 2, 3]),
+        "submit_time": np.array([0, 100, 101]),
+        "run_time": np.full(3, 10),
+        "requested_time": np.full(3, 10),
+        "requested_processors": np.ones(3, np.int64),
+        "preceding_job": np.array([-1, -1, 2]),
+        "think_time": np.array([-1, -1, 20]),
+    }
+    log = gt.Workload(columns, machine_processors=1)
+    power = PowerPolicy(1, 0, power=NodePower(switch_on_time=5, switch_off_time=1))
+    schedule = gt.simulate(log, dependencies="log", power=power)
+    assert schedule.workload.submit_time.tolist() == [0, 100, 135]
+    assert schedule.start_time.tolist() == [0, 105, 140]
+    assert schedule.nodes.boot_wait.tolist() == [0, 5, 5]

@@ -199,9 +199,10 @@ class BatchParameters(PowerParameters):
         if self.policy == "ppo":
             decided = ("dependencies", "order", "backfill", "fill_order", "walltime", "half_life", *SWITCHES)
             self._refuse_idle([(("power", *decided), "policy=ppo")])
-        for name, value in {"partitions": "separate", "dependencies": "log"}.items():
-            if self.power is not None and getattr(self, name) == value:
-                raise ValueError(f"power={self.power} does not go with {name}={value}")
+        if self.power is not None and self.partitions == "separate":
+            raise ValueError(
+                f"power={self.power} goes with pooled partitions; run one by itself: partition=NAME"
+            )
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -195,3 +197,6 @@ def test_refusals(options, message):
         gt.simulate(workload, power=policy(**options))
     with pytest.raises(SimulationError, match="one pass per instant"):
         gt.simulate(workload, power=policy(), backfill="easy-per-event")
+    parts = replace(workload, columns={**workload.columns, "partition": np.ones(1, np.int64)})
+    with pytest.raises(SimulationError, match=r"(?s)partitions='pooled'.*partition=NAME"):
+        gt.simulate(parts, power=policy(), partitions="separate", partition_processors={"1": 8})

@@ -100,6 +100,7 @@ def test_each_parameter_reaches_the_policy():
         ({"cores_per_node": 7}, "do not make whole nodes of 7"),
         ({"reserve": 10**6}, "the number of nodes"),
         ({"policy": "ppo", "checkpoint": "none"}, "power has no effect with policy=ppo"),
+        ({"partitions": "separate"}, "power=timeout goes with pooled partitions.*partition=NAME"),
     ],
 )
 def test_refusals(options, message):
