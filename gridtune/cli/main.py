@@ -38,6 +38,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "simulate": ("gridtune.cli.simulate", "Replay one log under one policy, at once."),
         "run": ("gridtune.cli.run", "Run one cell of a registered system."),
         "sweep": ("gridtune.cli.sweep", "Run a search space; rank, plot and track it."),
+        "reproduce": ("gridtune.cli.reproduce", "Run a paper's experiments again, with a verdict per claim."),
         "merge": ("gridtune.cli.merge", "Put the shards of a sweep together."),
         "train": ("gridtune.cli.train", "Train an agent for a system with RLlib, under Tune."),
         "status": ("gridtune.cli.status", "See what a sweep is doing, also after its driver died."),

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict
 from gridtune.arguments import require
 from gridtune.core.measure import MetricInfo
 from gridtune.core.needs import CellNeeds
+from gridtune.core.reproduction import Reproduction
 from gridtune.core.starter import StarterSpace
 from gridtune.errors import SweepError
 from gridtune.registry import Registry
@@ -224,6 +225,8 @@ class System(ABC):
         Folder of the search spaces that come with the system, or None.
     published
         Figures that publications report, by a short name.
+    reproductions
+        Experiments of publications to run again, by the name that `gridtune reproduce` takes.
     environments
         Gymnasium environments by the name they get after `gridtune/`, such as `Shutdown-v0`.
     trainings
@@ -242,6 +245,7 @@ class System(ABC):
     value_warnings: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     search_spaces: ClassVar[Path | None] = None
     published: ClassVar[Mapping[str, PublishedFigure]] = {}
+    reproductions: ClassVar[Mapping[str, Reproduction]] = {}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
     trainings: ClassVar[Mapping[str, str]] = {}
     needs_ray: ClassVar[bool] = False

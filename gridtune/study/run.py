@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["FactsWriter", "run_sweep", "warn"]
 
 #: What a study prints.
-Output = Literal["screen", "quiet", "json"]
+Output = Literal["screen", "progress", "quiet", "json"]
 
 
 def run_sweep(
@@ -76,8 +76,8 @@ def run_sweep(
         The tracking store; by default that of `MLFLOW_TRACKING_URI`, else SQLite (`mlflow.db`) in the
         working directory.
     output
-        "screen": show progress, then the tables and where everything is; "quiet" or "json": print
-        only errors and warnings, to the standard error.
+        "screen": show progress, then the tables and where everything is; "progress": no tables; "quiet" or
+        "json": print only errors and warnings, to the standard error.
 
     Returns
     -------
@@ -99,13 +99,13 @@ def run_sweep(
             objects.write()
         else:
             checked = as_space(space)
-        console = report_console() if output == "screen" else None
+        console = report_console() if output in {"screen", "progress"} else None
         tracker = make_tracker(tracking_uri, console) if tracking else None
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
             options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
             study = _run(checked, tracker, progress, remote, **options)
-        if console is not None:
+        if console is not None and output == "screen":
             print_study(study, console)
             if remote is not None:
                 console.print(f"stored at {remote}", markup=False, soft_wrap=True)

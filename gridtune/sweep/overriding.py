@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gridtune.core.refusals import metric_hint
+from gridtune.core.reproduction import Experiment
 from gridtune.core.system import System
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.plan import space_strata
 from gridtune.sweep.space import Dimension, SearchSpace, parse_space
-from gridtune.sweep.space_check import check_space
+from gridtune.sweep.space_check import check_space, load_space
 from gridtune.sweep.yaml_lines import LinedYaml
 
-__all__ = ["override"]
+__all__ = ["override", "trimmed_space"]
 
 #: The name that chooses workloads by their labels.
 _WORKLOAD = "workload"
@@ -68,6 +69,28 @@ def override(
         # The file itself is sound.
         raise SpaceError(fault.message, field=f"{changed}: {fault.field}", hint=fault.hint) from None
     return overridden
+
+
+def trimmed_space(experiment: Experiment, *, quick: bool) -> SearchSpace:
+    """Return the space of a reproduction's experiment, with what it needs of it.
+
+    Parameters
+    ----------
+    experiment
+        The experiment.
+    quick
+        Whether to narrow it further, to what `gridtune reproduce --quick` runs.
+
+    Raises
+    ------
+    SpaceError
+        If there is no such space, or not what is asked of it.
+    """
+    space = load_space(experiment.space)
+    for settings in (experiment.settings, experiment.quick if quick else {}):
+        if settings:
+            space = override(space, settings)
+    return space
 
 
 class _Refusal(Exception):  # noqa: N818  (becomes a SpaceError that says which option it was)

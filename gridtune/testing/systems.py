@@ -20,10 +20,12 @@ import pytest
 
 from gridtune.core.cells import CellResult, cell_id_of, finite_json, replicate_streams, validated
 from gridtune.core.measure import Direction
+from gridtune.core.reproduction import Reading, Reproduction
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.gap import BOUND
 from gridtune.sweep.cluster import ray_session
+from gridtune.sweep.overriding import trimmed_space
 from gridtune.sweep.plan import space_points
 from gridtune.sweep.results import results_table
 from gridtune.sweep.runner import CellRun, run_cell
@@ -67,6 +69,14 @@ class _Sweep:
 def _bits(metrics: Mapping[str, float]) -> dict[str, str]:
     """Return metrics as texts that are equal where the bits are, for NaN too."""
     return {name: float(value).hex() for name, value in metrics.items()}
+
+
+def _named_numbers(reproduction: Reproduction) -> Iterator[tuple[object, object]]:
+    """Yield where each of our numbers comes from, with the published one's name."""
+    for claim in reproduction.claims:
+        yield from ((criterion.ours, criterion.published) for criterion in claim.criteria)
+    for table in reproduction.tables:
+        yield from ((cell.ours, cell.published) for row in table.rows for cell in row.cells)
 
 
 class SystemConformance:
@@ -204,6 +214,26 @@ class SystemConformance:
         for name, figure in self.subject.published.items():
             assert all(text.strip() for text in (figure.source, figure.quantity, figure.unit)), name
             assert math.isfinite(figure.value), name
+
+    def test_reproductions_name_what_there_is(self) -> None:
+        """Spaces can be trimmed as said; experiments, metrics and published figures have these names."""
+        for reproduction in self.subject.reproductions.values():
+            for experiment in reproduction.experiments.values():
+                for quick in (False, True):
+                    assert (
+                        trimmed_space(experiment, quick=quick).system.partition("/")[0] == self.subject.name
+                    )
+            for ours, published in _named_numbers(reproduction):
+                if isinstance(ours, Reading):
+                    assert ours.experiment in reproduction.experiments, ours
+                    assert ours.metric in self.subject.metrics, ours
+                    names = {*ours.where, *ours.against} - {"workload"}
+                    assert names <= self.subject.Parameters.model_fields.keys(), ours
+                assert not isinstance(published, str) or published in self.subject.published, published
+            assert {figure.experiment for figure in reproduction.figures} <= reproduction.experiments.keys()
+            assert {experiment for experiment, _ in reproduction.documents} <= reproduction.experiments.keys()
+            for table in reproduction.tables:
+                assert {len(row.cells) for row in table.rows} == {len(table.columns)}, table.title
 
     def test_search_spaces_are_its_own(self) -> None:
         """Each search space that comes with it loads, and searches it."""

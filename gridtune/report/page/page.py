@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
-from collections.abc import Iterable, Iterator, Sequence
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gridtune.core.versions import software_versions
 from gridtune.report.page.content import PageMaterial, page_content, page_json
+from gridtune.report.page.document import count_text, html_document, plain_table
 from gridtune.report.page.origin import MOST_FAILED, cell_notes, command_of, failed_cells, space_yaml
 from gridtune.report.page.verdict import Sentence, verdict_sentences
 
@@ -50,32 +48,11 @@ def write_page(material: PageMaterial, path: Path) -> Path:
     path
         The file.
     """
-    assets = files("gridtune.report.page") / "assets"
-    style = (assets / "page.css").read_text(encoding="utf-8")
-    scripts = "\n".join((assets / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{scripts}\n}})();\n'
     data = page_json(page_content(material))
-    title = html.escape(material.summary.facts.name)
-    policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    parts = [
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        f"<title>{title}: report</title>\n<style>{style}</style>\n</head>\n<body>",
-        *_body(material),
-        f'<script type="application/json" id="data">{data}</script>',
-        f"<script>{script}</script>\n</body>\n</html>\n",
-    ]
-    path.write_text("\n".join(parts), encoding="utf-8")
+    body = [*_body(material), f'<script type="application/json" id="data">{data}</script>']
+    text = html_document(f"{material.summary.facts.name}: report", body, styles=("page",), scripts=_SCRIPTS)
+    path.write_text(text, encoding="utf-8")
     return path
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _body(material: PageMaterial) -> Iterator[str]:
@@ -114,17 +91,13 @@ def _size(material: PageMaterial) -> str:
     configurations = len({result.configuration_id for result in material.results})
     logs = len({result.workload for result in material.results})
     parts = [
-        _count(len(material.results), "cell"),
-        _count(configurations, "configuration"),
-        _count(facts.replicates, "replicate"),
-        *([_count(logs, "workload")] if logs > 1 else []),
+        count_text(len(material.results), "cell"),
+        count_text(configurations, "configuration"),
+        count_text(facts.replicates, "replicate"),
+        *([count_text(logs, "workload")] if logs > 1 else []),
         f"system {facts.system}",
     ]
     return f'<p class="size">{html.escape(" · ".join(parts))}</p>'
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _verdict(sentences: Sequence[Sentence], material: PageMaterial) -> Iterator[str]:
@@ -158,7 +131,7 @@ def _failed(material: PageMaterial) -> Iterator[str]:
     rows = list(failed_cells(material.results))
     if not rows:
         return
-    yield f'<section id="failed"><h2>Cells without a result</h2><p>{_count(len(rows), "cell")}'
+    yield f'<section id="failed"><h2>Cells without a result</h2><p>{count_text(len(rows), "cell")}'
     if len(rows) > MOST_FAILED:
         yield f"; the first {MOST_FAILED} are listed, all are in results.parquet"
     yield ". Run them again with <code>--retry-failed</code>.</p>"
@@ -187,26 +160,15 @@ def _origin(material: PageMaterial) -> Iterator[str]:
     if not facts.versions:
         yield '<p class="note">The sweep did not note its versions; these wrote the page.</p>'
     system = [("system", f"{facts.system}, version {facts.system_version} of its results")]
-    yield _table(("what", "version"), [*system, *versions.items()])
+    yield plain_table(("what", "version"), [*system, *versions.items()])
     checksums = [*(("trace " + name, value) for name, value in facts.workloads.items())]
     checksums += [("code of " + name, value) for name, value in facts.code.items()]
     if checksums:
         yield "<h3>Checksums (SHA-256)</h3>"
-        yield _table(("what", "checksum"), checksums, "mono")
+        yield plain_table(("what", "checksum"), checksums, "mono")
     notes = cell_notes(material.results)
     if notes:
         yield "<h3>What the cells note</h3><p>Sizes, and what cleaning left out or changed, over all cells "
         yield "of a workload.</p>"
-        yield _table(("workload", "note", "value"), notes[:_MOST_NOTES])
+        yield plain_table(("workload", "note", "value"), notes[:_MOST_NOTES])
     yield "</section>"
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
-    )
-    return (
-        f'<div class="scroll"><table class="plain {kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>\n{body}</tbody></table></div>"
-    )

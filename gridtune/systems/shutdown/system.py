@@ -13,6 +13,7 @@ from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.measure import MetricInfo
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
+from gridtune.core.reproduction import Reproduction
 from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -30,6 +31,7 @@ from gridtune.systems.shutdown.day_tables import day_tables
 from gridtune.systems.shutdown.metrics import RENAMED_METRICS, SHUTDOWN_METRICS, combine_days, measure_days
 from gridtune.systems.shutdown.parameters import CLUSTERS, ShutdownParameters
 from gridtune.systems.shutdown.report.published import published_figures
+from gridtune.systems.shutdown.reproduction import REPRODUCTIONS
 from gridtune.systems.shutdown.simulator.bounds import least_waste_of_starts
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
@@ -73,6 +75,7 @@ class ShutdownSystem(System):
     metrics: ClassVar[Mapping[str, MetricInfo]] = SHUTDOWN_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
     published: ClassVar[Mapping[str, PublishedFigure]] = published_figures()
+    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Days] = LRUCache(8)

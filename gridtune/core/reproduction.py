@@ -1,0 +1,297 @@
+"""What a system says of the experiments of a publication: how to run them again, and what was claimed.
+
+A `Reproduction` is data. `gridtune reproduce` runs its experiments, reads our numbers from their results,
+holds them against the published ones and says of each claim whether it was reproduced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = [
+    "Claim",
+    "Criterion",
+    "Experiment",
+    "GeneratedLog",
+    "Log",
+    "PaperFigure",
+    "PaperTable",
+    "Reading",
+    "Recorded",
+    "Relation",
+    "Reproduction",
+    "TableCell",
+    "TableRow",
+]
+
+#: What a number is: one configuration's, or its comparison with another on the same replicates.
+Relation = Literal["value", "difference", "ratio", "change"]
+
+
+@dataclass(frozen=True)
+class GeneratedLog:
+    """A log that a registered generator makes, as `generate_workload` does.
+
+    Attributes
+    ----------
+    generator
+        Its name.
+    jobs, seed
+        How many jobs, and the seed.
+    parameters
+        The model's own.
+    """
+
+    generator: str
+    jobs: int
+    seed: int
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log of an experiment, and what stands in for it where it is not on the machine.
+
+    Attributes
+    ----------
+    real
+        The log's name or file name: what `--full` needs.
+    stand_in
+        What `--quick` reads where there is no such log: a trace that comes with gridtune, or one to generate;
+        None where `--quick` does without.
+    """
+
+    real: str
+    stand_in: str | GeneratedLog | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A search space that a reproduction runs.
+
+    Attributes
+    ----------
+    space
+        The space, as `gridtune sweep` takes it.
+    settings
+        What of it the reproduction needs, as `gridtune sweep --set` takes it: name to values.
+    quick
+        What `--quick` narrows it to, likewise.
+    logs
+        Traces that the space names, to the logs that are read.
+    """
+
+    space: str
+    settings: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    quick: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    logs: Mapping[str, Log] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one of our numbers is read from an experiment's results: a mean over replicates.
+
+    Attributes
+    ----------
+    experiment
+        The experiment, by its name in the reproduction.
+    metric
+        The metric.
+    where
+        Parameters of the one configuration; None for a parameter that is not set. `workload` is the label of
+        the workload: without it, the replicates of all workloads count.
+    against
+        What is different for the configuration it is compared with.
+    relation
+        "value": the metric's mean. "difference", "ratio", "change" (%): of the mean to that of `against`, on
+        the same replicates.
+    factor
+        What the number is multiplied by, to have the published unit.
+    """
+
+    experiment: str
+    metric: str
+    where: Mapping[str, Any]
+    against: Mapping[str, Any] = field(default_factory=dict)
+    relation: Relation = "value"
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One of our numbers from an earlier run, too long or of another kind to be run again with the rest.
+
+    Attributes
+    ----------
+    value, low, high
+        The number, with its 95 % interval where it has one.
+    command
+        What made it.
+    """
+
+    value: float
+    command: str
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What one of our numbers must be for a claim to hold: near the published one, or within limits.
+
+    Attributes
+    ----------
+    text
+        What the number is.
+    ours
+        Where it comes from.
+    published
+        The published number: the name of one of the system's figures, or the number where the text states it.
+    within
+        How far ours may be from the published one, as a part of it.
+    at_least, at_most
+        Limits instead. Ours holds if its whole 95 % interval does.
+    unit
+        The number's unit; "1" for a ratio.
+    """
+
+    text: str
+    ours: Reading | Recorded
+    published: str | float | None = None
+    within: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    unit: str = "1"
+
+    def __post_init__(self) -> None:
+        limits = self.at_least is not None or self.at_most is not None
+        if limits == (self.within is not None):
+            raise ValueError(f"{self.text!r} needs either `within` or limits")
+        if self.within is not None and self.published is None:
+            raise ValueError(f"{self.text!r} needs a published number to be near to")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that a publication says, and how to see whether it holds here.
+
+    Attributes
+    ----------
+    text
+        The claim.
+    source
+        Where it stands in the publication.
+    criteria
+        What must hold. All of them: reproduced; none: not reproduced; else partly.
+    remark
+        What a reader must know besides; no numbers, for those are measured.
+    """
+
+    text: str
+    source: str
+    criteria: Sequence[Criterion]
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A number of a published table, and ours.
+
+    Attributes
+    ----------
+    published
+        The name of one of the system's published figures, or None.
+    ours
+        Where ours comes from, or None.
+    """
+
+    published: str | None
+    ours: Reading | None
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of a published table, or one of ours beside it (without published numbers)."""
+
+    label: str
+    cells: Sequence[TableCell]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A published table, with ours in the same rows and columns.
+
+    Attributes
+    ----------
+    title
+        What it shows.
+    source
+        Which table it is.
+    columns
+        Heads of the columns, with units.
+    rows
+        As many cells each as there are columns.
+    """
+
+    title: str
+    source: str
+    columns: Sequence[str]
+    rows: Sequence[TableRow]
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A published figure and ours.
+
+    Attributes
+    ----------
+    title
+        What it shows.
+    source
+        Which figure it is.
+    experiment
+        The experiment whose report has ours.
+    file
+        Its name in the report's `plots/`.
+    published
+        What the published one shows, in words.
+    """
+
+    title: str
+    source: str
+    experiment: str
+    file: str
+    published: str
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The experiments of a publication (or of several on the same) with their claims, tables and figures.
+
+    Attributes
+    ----------
+    title
+        What it is about.
+    publications
+        The publications, as one cites them.
+    data
+        On what the publications measured, and on what we do.
+    experiments
+        What is run, by a short name.
+    claims, tables, figures
+        What is compared.
+    documents
+        Further tables: experiment and name of a Markdown file that the system's own report of it writes.
+    """
+
+    title: str
+    publications: Sequence[str]
+    data: str
+    experiments: Mapping[str, Experiment]
+    claims: Sequence[Claim]
+    tables: Sequence[PaperTable] = ()
+    figures: Sequence[PaperFigure] = ()
+    documents: Sequence[tuple[str, str]] = ()

@@ -1,0 +1,272 @@
+"""`reproduce`: runs the experiments of a publication again and says of each claim whether it holds."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reading, Reproduction
+from gridtune.core.system import SYSTEMS, System, get_system, system_names
+from gridtune.core.versions import software_versions
+from gridtune.errors import SweepError, TraceError
+from gridtune.registry import name_hint
+from gridtune.report.reproduction import (
+    REPRODUCTION_PAGE,
+    DrawnFigure,
+    Reproduced,
+    TableNumbers,
+    TraceUse,
+    judge,
+    read_reproduced,
+    write_reproduction_page,
+)
+from gridtune.report.reproduction.numbers import Results, estimate
+from gridtune.report.reproduction.results import VERDICTS_FILE
+from gridtune.study.run import Output, run_sweep
+from gridtune.study.study import Study
+from gridtune.sweep.overriding import trimmed_space
+from gridtune.sweep.space import SearchSpace
+from gridtune.workload.catalogue import resolve_trace
+from gridtune.workload.files import write_workload
+from gridtune.workload.generators import generate_workload
+
+__all__ = ["Reproducing", "find_reproduction", "reproduce", "reproduction_names"]
+
+#: Folders of a reproduction beside those of its experiments.
+_SPACES, _TRACES = "spaces", "traces"
+
+
+@dataclass(frozen=True)
+class Reproducing:
+    """A reproduction that was run.
+
+    Attributes
+    ----------
+    reproduced
+        What it found.
+    page, verdicts
+        The page and the file of verdicts.
+    """
+
+    reproduced: Reproduced
+    page: Path
+    verdicts: Path
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell has a result."""
+        return not any(self.reproduced.missing.values())
+
+
+def reproduction_names() -> dict[str, str]:
+    """Return the reproductions of all systems: name to system."""
+    return {name: system for system in system_names() for name in get_system(system).reproductions}
+
+
+def find_reproduction(name: str) -> tuple[System, Reproduction]:
+    """Return a reproduction and its system.
+
+    Raises
+    ------
+    SweepError
+        If no system has it; the hint guesses which was meant.
+    """
+    own = get_system(name).reproductions if name in SYSTEMS else {}
+    system = name if name in own else reproduction_names().get(name)
+    if system is None:
+        names = reproduction_names()
+        hint = f"{name_hint(name, names)}; there are {', '.join(sorted(names))}"
+        raise SweepError(f"there is no reproduction of {name!r}", hint=hint)
+    return get_system(system), get_system(system).reproductions[name]
+
+
+def reproduce(
+    name: str,
+    *,
+    full: bool = False,
+    folder: str | Path | None = None,
+    workers: int | None = None,
+    tracking_uri: str | None = None,
+    output: Output = "progress",
+    say: Callable[[str], None] = print,
+) -> Reproducing:
+    """Run the experiments of a publication again, and write the page that compares them with it.
+
+    The same call again runs only the cells that are missing.
+
+    Parameters
+    ----------
+    name
+        One of `reproduction_names()`.
+    full
+        Whether to run the whole experiments with the real logs, instead of parts with what logs there are.
+    folder
+        Where everything goes; by default `results/reproduce-NAME-quick` or `-full`.
+    workers
+        As in `run_sweep`.
+    tracking_uri
+        The MLflow store to track the sweeps in; by default none.
+    output
+        As in `run_sweep`.
+    say
+        Called with a line before each experiment, and whenever a log is generated.
+
+    Raises
+    ------
+    GridtuneError
+        If there is no such reproduction, a log is missing, or the folder is another reproduction's.
+    """
+    system, reproduction = find_reproduction(name)
+    home = Path(folder) if folder is not None else Path("results") / f"reproduce-{name}-{_mode(full)}"
+    _check_folder(home, name)
+    logs = _Logs(home / _TRACES, full, say)
+    spaces = {
+        key: _write_space(
+            key, trimmed_space(experiment, quick=not full), logs.replaced(experiment), home / _SPACES
+        )
+        for key, experiment in reproduction.experiments.items()
+    }
+    studies: dict[str, Study] = {}
+    for number, (key, path) in enumerate(spaces.items(), start=1):
+        say(f"experiment {number} of {len(spaces)}: {key}")
+        studies[key] = run_sweep(
+            path,
+            directory=home / key,
+            workers=workers,
+            tracking=tracking_uri is not None,
+            tracking_uri=tracking_uri,
+            output=output,
+        )
+    return _written(name, system, reproduction, studies, spaces, logs, home)
+
+
+def _mode(full: bool) -> str:
+    return "full" if full else "quick"
+
+
+def _check_folder(home: Path, name: str) -> None:
+    verdicts = home / VERDICTS_FILE
+    if home.exists() and not home.is_dir():
+        raise SweepError("is no folder", path=home, hint="give another --output")
+    if verdicts.exists() and (other := read_reproduced(verdicts).name) != name:
+        raise SweepError(f"holds the reproduction of {other!r}", path=home, hint="give another --output")
+
+
+class _Logs:
+    """The logs of a reproduction: real ones where they are, else what stands in for them."""
+
+    def __init__(self, folder: Path, full: bool, say: Callable[[str], None]) -> None:
+        self._folder, self.full, self._say = folder, full, say
+        #: Reference to what it stands in for.
+        self.remarks: dict[str, str] = {}
+
+    def replaced(self, experiment: Experiment) -> dict[str, str]:
+        """Return each trace of the space that is another now; generate those that are to be generated."""
+        replaced = {}
+        for trace, log in experiment.logs.items():
+            try:
+                resolve_trace(log.real)
+                replaced[trace] = log.real
+            except TraceError:
+                if self.full or log.stand_in is None:
+                    raise
+                replaced[trace] = self._stand_in(trace, log.stand_in)
+                self.remarks[replaced[trace]] = f"stands in for {log.real}, which is not on this machine"
+        return replaced
+
+    def _stand_in(self, trace: str, log: str | GeneratedLog) -> str:
+        if isinstance(log, str):
+            return log
+        path = self._folder / f"{trace}-stand-in.swf.gz"
+        if not path.is_file():
+            self._say(f"generating {path} with {log.generator}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            workload = generate_workload(log.generator, jobs=log.jobs, seed=log.seed, **log.parameters)
+            write_workload(workload, path)
+        # The space lies in a folder beside that of the traces.
+        return f"../{_TRACES}/{path.name}"
+
+
+def _write_space(key: str, space: SearchSpace, traces: Mapping[str, str], folder: Path) -> Path:
+    """Write an experiment's space as a file of its own, so that it can be looked at and run by itself."""
+    content: dict[str, Any] = copy.deepcopy(dict(space.source.content))
+    for part in (content.get("fixed"), *(content.get("workloads") or ())):
+        if isinstance(part, dict) and part.get("trace") in traces:
+            part["trace"] = traces[part["trace"]]
+    path = folder / f"{key}.yaml"
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _written(
+    name: str,
+    system: System,
+    reproduction: Reproduction,
+    studies: Mapping[str, Study],
+    spaces: Mapping[str, Path],
+    logs: _Logs,
+    home: Path,
+) -> Reproducing:
+    results = {key: study.results for key, study in studies.items()}
+    full = logs.full
+    reproduced = Reproduced(
+        name=name,
+        title=reproduction.title,
+        publications=list(reproduction.publications),
+        data=reproduction.data,
+        system=system.name,
+        system_version=system.version,
+        full=full,
+        command=f"gridtune reproduce {name} --{_mode(full)}",
+        commands={key: f"gridtune sweep {_SPACES}/{key}.yaml --out {key} --no-tracking" for key in studies},
+        cells={key: len(study.results) for key, study in studies.items()},
+        missing={key: len(study.results) - study.counts.get("done", 0) for key, study in studies.items()},
+        traces=_traces(list(studies.values()), logs),
+        versions=software_versions(),
+        claims=[judge(claim, results, system.published) for claim in reproduction.claims],
+        tables=[_numbers(table, system, results) for table in reproduction.tables],
+    )
+    drawn = []
+    for figure in reproduction.figures:
+        path = home / figure.experiment / "plots" / figure.file
+        drawn.append(DrawnFigure(figure, path if path.is_file() else None))
+    texts = {key: path.read_text(encoding="utf-8") for key, path in spaces.items()}
+    files = {f"{key}/{file}": home / key / file for key, file in reproduction.documents}
+    documents = {label: path.read_text(encoding="utf-8") for label, path in files.items() if path.is_file()}
+    page = write_reproduction_page(reproduced, drawn, documents, texts, home / REPRODUCTION_PAGE)
+    return Reproducing(reproduced, page, reproduced.write(home))
+
+
+def _traces(studies: Sequence[Study], logs: _Logs) -> list[TraceUse]:
+    checksums = {trace: checksum for study in studies for trace, checksum in study.facts.workloads.items()}
+    return [
+        TraceUse(trace, checksum, next((text for name, text in logs.remarks.items() if name in trace), ""))
+        for trace, checksum in sorted(checksums.items())
+    ]
+
+
+def _numbers(table: PaperTable, system: System, results: Results) -> TableNumbers:
+    readings: list[Reading] = [cell.ours for row in table.rows for cell in row.cells if cell.ours is not None]
+    rows = [
+        (
+            row.label,
+            [
+                (
+                    None if cell.published is None else float(system.published[cell.published].value),
+                    None if cell.ours is None else estimate(cell.ours, results),
+                )
+                for cell in row.cells
+            ],
+        )
+        for row in table.rows
+    ]
+    experiments = list(dict.fromkeys(reading.experiment for reading in readings))
+    return TableNumbers(table.title, table.source, list(table.columns), rows, experiments)
