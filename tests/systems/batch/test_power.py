@@ -111,3 +111,23 @@ def test_refusals(options, message):
 def test_a_misspelt_parameter():
     with pytest.raises(SweepError, match="idle_time"):
         run_cell("batch", {**CELL, "idle_time": 3})
+
+
+@pytest.mark.real_traces
+def test_the_published_energies(repository, trace_dir, monkeypatch):
+    monkeypatch.setenv("GRIDTUNE_TRACE_DIR", str(trace_dir))
+    page = (repository / "docs" / "power.md").read_text(encoding="utf-8")
+    settings = {
+        "**always on**": {"power": "always_on"},
+        "off at once": {"power": "timeout", "idle_timeout": 0},
+        "off after 1800 s": {"power": "timeout", "idle_timeout": 1800},
+    }
+    for name, chosen in settings.items():
+        windows = [{"trace": "kth-sp2", "window": f"{number}/10", **chosen} for number in range(1, 11)]
+        metrics = [run_cell("batch", window).outcome.metrics for window in windows]
+        means = {
+            key: np.mean([row[key] for row in metrics]) for key in ("energy_total", "energy_total_bound")
+        }
+        assert f"| {name} | fcfs | easy | {means['energy_total']:,.0f} |" in page
+        if name == "**always on**":
+            assert f"| *bound* | fcfs | easy | {means['energy_total_bound']:,.0f} |" in page
