@@ -7,6 +7,8 @@ import time
 import urllib.request
 import webbrowser
 
+from gridtune.network import skip_proxy_for_this_machine
+
 __all__ = ["open_when_ready"]
 
 #: Seconds that a server may take to start, and between two attempts.
@@ -15,6 +17,7 @@ _PATIENCE, _PAUSE = 120.0, 0.3
 
 def open_when_ready(health: str, page: str) -> bool:
     """Open a page when the server answers at `health`; return whether it did."""
+    skip_proxy_for_this_machine(health)
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         try:

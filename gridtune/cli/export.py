@@ -65,9 +65,12 @@ def export(
     """
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
+    from gridtune.sweep.folder import check_writable
 
     if out is not None and out.exists() and not force:
         raise click.UsageError(f"{out} exists; --force replaces it.")
+    if out is not None:
+        check_writable(out.parent)
     form = form or _FORMS.get("" if out is None else out.suffix, "yaml")
     if form == "optuna":
         _export_study(folder, out, objective, narrowed=workload is not None or rank is not None)
@@ -79,6 +82,7 @@ def export(
     if out is None:
         click.echo(text, nl=False)
         return
+    out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     click.echo(f"{out}: {_command(content, out)}")
 

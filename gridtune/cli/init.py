@@ -55,6 +55,7 @@ def init(
       gridtune init kth-sp2 --system shutdown
     """
     from gridtune.core.system import get_system
+    from gridtune.sweep.folder import check_writable
     from gridtune.sweep.starting import space_name, starter_text
 
     system = get_system(system_name)
@@ -62,6 +63,7 @@ def init(
     out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
     if out.exists() and not force:
         raise click.UsageError(f"{out} exists; --force replaces it.")
+    check_writable(out.parent)
     workload = _read(log)
     starter = _starter(system, workload, processors)
     # A path is written relative to the search space, as it is read; a name of the catalogue stays one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import signal
 import sys
@@ -13,7 +14,7 @@ import click
 
 from gridtune import __version__
 from gridtune.errors import GridtuneError
-from gridtune.registry import name_hint
+from gridtune.registry import is_ours, name_hint
 
 __all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED_CELLS", "EXIT_INTERRUPTED", "LazyGroup", "cli", "main"]
 
@@ -21,6 +22,11 @@ __all__ = ["EXIT_BAD_INPUT", "EXIT_FAILED_CELLS", "EXIT_INTERRUPTED", "LazyGroup
 EXIT_FAILED_CELLS = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+#: What to do about what the operating system refuses.
+_HINTS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "give a place that you may read and write"),
+    errno.ENOSPC: "make room on this disk, or give a place on another",
+}
 
 #: Commands by what they are for: each with the module that defines it, and its line in the help, which is
 #: shown without importing it. `module:name` is for a command whose name means something else in Python.
@@ -121,7 +127,7 @@ def main(args: Sequence[str] | None = None, **extra: Any) -> None:
         click.echo(f"error: {fault}", err=True)
         code = EXIT_BAD_INPUT
     except click.ClickException as fault:
-        fault.show()
+        click.echo(_usage_error(fault), err=True)
         code = fault.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
@@ -133,6 +139,11 @@ def main(args: Sequence[str] | None = None, **extra: Any) -> None:
     except OSError as fault:
         click.echo(f"error: {_reason(fault)}", err=True)
         code = EXIT_BAD_INPUT
+    except ImportError as fault:
+        if is_ours(fault.name or __name__):
+            raise
+        click.echo(f"error: {_not_imported(fault)}", err=True)
+        code = EXIT_BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -143,7 +154,29 @@ def _end_at_sigterm() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+def _usage_error(fault: click.ClickException) -> str:
+    """Return what is wrong with the arguments, and how the command is called; of a bare group, its help."""
+    if isinstance(fault, click.exceptions.NoArgsIsHelpError):
+        return fault.format_message()
+    message = fault.format_message().strip().removesuffix(".").replace(". (Did", " (did")
+    text = f"error: {message[:1].lower()}{message[1:]}"
+    context = fault.ctx if isinstance(fault, click.UsageError) else None
+    if context is None:
+        return text
+    usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
+    return f"{text}\n  hint: {usage}; see {context.command_path} --help"
+
+
 def _reason(fault: OSError) -> str:
-    """Return what the operating system refused, the file first where it names one."""
+    """Return what the operating system refused, the file first where it names one, and what to do."""
     reason = (fault.strerror or str(fault) or type(fault).__name__).lower()
-    return reason if fault.filename is None else f"{fault.filename}: {reason}"
+    text = reason if fault.filename is None else f"{fault.filename}: {reason}"
+    hint = _HINTS.get(fault.errno or 0)
+    return text if hint is None else f"{text}\n  hint: {hint}"
+
+
+def _not_imported(fault: ImportError) -> str:
+    """Return which package is missing or broken."""
+    state = "is not installed" if isinstance(fault, ModuleNotFoundError) else f"cannot be imported: {fault}"
+    hint = "gridtune doctor checks the installation; pip install 'gridtune[agents]' brings torch and RLlib"
+    return f"{fault.name or 'a package'} {state}\n  hint: {hint}"

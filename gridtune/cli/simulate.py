@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridtune.cli.outputs import check_figure_file, check_schedule_file
+from gridtune.errors import GridtuneError
+
 if TYPE_CHECKING:
     from gridtune.batch.shaking import Spread
     from gridtune.core.schedule import Schedule
@@ -167,9 +170,9 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
 
     for name in ("plot", "gantt"):
         if options[name] is not None:
-            _check_figure(name, options[name])
+            check_figure_file(name, options[name])
     if options["out"] is not None:
-        _check_schedule_file(options["out"])
+        check_schedule_file("out", options["out"])
     for plugin in plugins:
         load_plugin(plugin)
     if options["shake"] is None and options["shake_by"] is not None:
@@ -195,25 +198,6 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
         click.echo(json.dumps(_report(schedule, cleaning, metrics, spreads, seconds), indent=2))
         return
     _print(schedule, cleaning, metrics, spreads, seconds)
-
-
-def _check_figure(option: str, path: Path) -> None:
-    """Refuse a figure's suffix that nothing can be drawn as, before anything is simulated."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    formats = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.removeprefix(".").lower() not in formats:
-        name = f"the suffix {path.suffix!r}" if path.suffix else "a name without suffix"
-        raise click.BadParameter(
-            f"{path}: a figure cannot have {name}; give .png, .svg or .pdf", param_hint=f"--{option}"
-        )
-
-
-def _check_schedule_file(path: Path) -> None:
-    """Refuse a suffix that no schedule is written as, before anything is simulated."""
-    from gridtune.core.schedule_files import check_suffix
-
-    check_suffix(path)
 
 
 def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, int]]:
@@ -270,7 +254,9 @@ def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, fl
         return replay(jobs, rng=np.random.default_rng(options["seed"]), **settings)
 
     # One job compiles what is not compiled yet, so that the time is that of the simulation.
-    with _notice_after_wait("compiling the simulator: once, it can take a minute"):
+    # What is wrong with the log shows, with its numbers, when all of it is run.
+    notice = _notice_after_wait("compiling the simulator: once, it can take a minute")
+    with notice, contextlib.suppress(GridtuneError):
         run(workload.first(1))
     began = time.perf_counter()
     schedule = run(workload)

@@ -85,7 +85,8 @@ def _place(text: str) -> str | Path:
         return path if path.is_dir() else RESULTS / text
     if path.suffix not in {".yaml", ".yml"} and not find_space(path).is_file():
         names = [folder.name for folder in sweep_folders()]
-        raise SweepError(f"no sweep is named {text!r} in results/", hint=name_hint(text, names))
+        hint = name_hint(text, names) if names else "give a sweep's folder: no sweep has run here yet"
+        raise SweepError(f"no sweep is named {text!r} in results/", hint=hint)
     return default_directory(read_space(path))
 
 

@@ -6,7 +6,11 @@ import importlib.util
 
 from gridtune.errors import SweepError
 
-__all__ = ["require_module"]
+__all__ = ["MissingExtraError", "require_module"]
+
+
+class MissingExtraError(SweepError):
+    """Something needs a package that is not installed."""
 
 
 def require_module(module: str, *, user: str, extra: str) -> None:
@@ -23,10 +27,10 @@ def require_module(module: str, *, user: str, extra: str) -> None:
 
     Raises
     ------
-    SweepError
+    MissingExtraError
         If it is missing.
     """
     if importlib.util.find_spec(module) is None:
-        raise SweepError(
+        raise MissingExtraError(
             f"{user} needs {module}, which is not installed", hint=f"pip install 'gridtune[{extra}]'"
         )

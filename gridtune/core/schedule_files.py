@@ -84,6 +84,8 @@ def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) ->
         with partial.open("wb") as file:
             write(jobs, processors, name, file)
         partial.replace(path)
+    except OSError as fault:
+        raise type(fault)(fault.errno, fault.strerror, str(path)) from None
     finally:
         partial.unlink(missing_ok=True)
 

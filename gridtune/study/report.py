@@ -21,6 +21,7 @@ from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
 from gridtune.report.summary import Summary, summarise, write_report
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
+from gridtune.sweep.folder import check_writable
 from gridtune.sweep.journal import read_journal, read_proposals
 from gridtune.sweep.other_code import find_other_code
 from gridtune.sweep.places import Place
@@ -79,6 +80,7 @@ def report_study(
         than the sweep's own is to be tracked.
     """
     sweep = read_sweep(results, f"{SCHEDULES}/")
+    check_writable(sweep.directory, hint="copy it to where you may write, and give the copy")
     folder, own, table = sweep.directory, sweep.facts, sweep.table
     facts = own.for_report(table, objective=objective, baseline=baseline)
     other = own.folder_of(facts)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.redaction import without_secrets
 from gridtune.report.derived import replace_derived
-from gridtune.report.facts import SweepFacts
+from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.schedules import write_schedules
 from gridtune.report.summary import summarise
 from gridtune.report.tables import report_console
@@ -23,11 +23,12 @@ from gridtune.study.printing import print_errors, print_study
 from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, with_page, write_study
 from gridtune.study.study import Study
 from gridtune.sweep.driver_status import StatusFile
+from gridtune.sweep.folder import check_writable
 from gridtune.sweep.objects import SpaceObjects
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
 from gridtune.sweep.remote import RemoteResults, results_at
-from gridtune.sweep.run import run_space
+from gridtune.sweep.run import default_directory, run_space
 from gridtune.sweep.space_check import as_space
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def run_sweep(
     Raises
     ------
     GridtuneError
-        As `run_space`; a tracking store that is away raises nothing.
+        As `run_space`; also if the folder holds a sweep of another name. A tracking store that is away
+        raises nothing.
     """
     if output not in get_args(Output):
         raise SweepError(f"output must be one of {', '.join(get_args(Output))}, but got {output!r}")
@@ -99,6 +101,7 @@ def run_sweep(
             objects.write()
         else:
             checked = as_space(space)
+        _check_folder(checked, folder or default_directory(checked))
         console = report_console() if output in {"screen", "progress"} else None
         tracker = make_tracker(tracking_uri, console) if tracking else None
         with Progress(console) as progress:
@@ -138,6 +141,20 @@ def _command() -> str:
     return (
         shlex.join(["gridtune", *map(without_secrets, arguments)]) if Path(program).name == "gridtune" else ""
     )
+
+
+def _check_folder(space: SearchSpace, folder: Path) -> None:
+    """Refuse a folder that cannot be written, or with a sweep of another name: its tables would be lost."""
+    check_writable(folder)
+    if not (folder / FACTS_FILE).exists():
+        return
+    name = SweepFacts.read(folder).name
+    if name != space.name:
+        raise SweepError(
+            f"holds the sweep {name!r}, whose tables those of {space.name!r} would replace",
+            path=folder,
+            hint=f"give another with --out, or call the search space {name!r} to extend that sweep",
+        )
 
 
 def warn(message: str) -> None:

@@ -14,7 +14,7 @@ __all__ = ["check_writable", "sweep_folders"]
 RESULTS = Path("results")
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, hint: str = "give another with --out") -> None:
     """Make the folder and a file in it, and take both away again.
 
     Permissions are not enough to know: the superuser has all of them and still cannot write everywhere.
@@ -22,7 +22,7 @@ def check_writable(folder: Path) -> None:
     Raises
     ------
     SweepError
-        If nothing can be written there.
+        If nothing can be written there; with the hint.
     """
     created: list[Path] = []
     try:
@@ -33,7 +33,9 @@ def check_writable(folder: Path) -> None:
     except OSError as fault:
         reason = (fault.strerror or type(fault).__name__).lower()
         raise SweepError(
-            f"nothing can be written into this folder: {reason}", path=folder, hint="give another with --out"
+            f"nothing can be written into this folder: {reason}",
+            path=folder if folder.parts else Path.cwd(),
+            hint=hint,
         ) from None
     finally:
         for directory in created:

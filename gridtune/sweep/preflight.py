@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from gridtune.core.extras import MissingExtraError
 from gridtune.core.needs import CellNeeds
 from gridtune.core.system import SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, SweepError
@@ -65,7 +66,7 @@ def _ask(planner: Planner, stratum: Stratum, parameters: SystemParameters) -> No
     system, space = planner.system, planner.space
     try:
         system.preflight(parameters, planner.workloads.load)
-    except SpaceError:
+    except (SpaceError, MissingExtraError):
         raise
     except GridtuneError as fault:
         message = f"{system.name} cannot run {stratum.label}: {fault.message}"

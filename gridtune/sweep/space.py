@@ -299,7 +299,9 @@ def parse_space(content: str | Mapping[str, Any], *, path: Path | None = None) -
     source = read_yaml(content, path) if isinstance(content, str) else LinedYaml(dict(content), {}, path)
     if not isinstance(source.content, Mapping):
         raise SpaceError(
-            f"a search space is a mapping of keys, but got {type(source.content).__name__}", path=path
+            f"a search space is a mapping of keys, but got {type(source.content).__name__}",
+            path=path,
+            hint=_of_a_log(path) if isinstance(source.content, str) else None,
         )
     try:
         space = SearchSpace.model_validate(source.content)
@@ -318,6 +320,17 @@ def read_space(path: str | Path) -> SearchSpace:
         near = sorted(path.parent.glob("*.yaml")) if path.parent.is_dir() else []
         hint = name_hint(path.name, [file.name for file in near]) if near else None
         raise SpaceError("no such file", path=path, hint=hint) from None
-    except (OSError, UnicodeDecodeError) as fault:
-        raise SpaceError(f"cannot be read: {fault}", path=path) from None
+    except IsADirectoryError:
+        hint = "give one of its .yaml files; gridtune report FOLDER shows results that are there"
+        raise SpaceError("is a folder, not a search space", path=path, hint=hint) from None
+    except UnicodeDecodeError:
+        raise SpaceError("is not a text file", path=path, hint=_of_a_log(path)) from None
+    except OSError as fault:
+        raise SpaceError(f"cannot be read: {(fault.strerror or str(fault)).lower()}", path=path) from None
     return parse_space(text, path=path)
+
+
+def _of_a_log(path: Path | None) -> str:
+    """Return what to do with a file that may be a log."""
+    name = "FILE" if path is None else path.name
+    return f"of a log, gridtune init {name} makes a search space; docs/search_spaces.md explains its keys"

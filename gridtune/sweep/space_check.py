@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from gridtune.arguments import require_path
 from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint, refusal_text
-from gridtune.core.system import System, SystemParameters, get_system
+from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.registry import name_hint
@@ -138,6 +138,16 @@ def _load_plugins(space: SearchSpace) -> None:
         ) from fault
 
 
+def _other_system(space: SearchSpace, parameter: str) -> str | None:
+    """Return which systems have a parameter, where the space does not say of which one it is."""
+    if "system" in space.model_fields_set:
+        return None
+    having = [name for name, system in SYSTEMS.items() if parameter in system.Parameters.model_fields]
+    if not having:
+        return None
+    return f"without a key `system` the space is of {space.system}; it is a parameter of {', '.join(having)}"
+
+
 def _check_names(space: SearchSpace, system: System) -> None:
     fields = system.Parameters.model_fields
     places: dict[str, tuple[str | int, ...]] = {}
@@ -145,7 +155,9 @@ def _check_names(space: SearchSpace, system: System) -> None:
         name = str(place[-1])
         if name not in fields:
             message = f"{system.name} has no parameter {name!r}"
-            raise space.fault(message, *place, hint=parameter_hint(system, name))
+            raise space.fault(
+                message, *place, hint=_other_system(space, name) or parameter_hint(system, name)
+            )
         other = places.setdefault(name, place)
         if other[0] != place[0]:
             raise space.fault(f"the parameter is set in `{other[0]}` already", *place)

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridtune.errors import TrackingError
+from gridtune.network import skip_proxy_for_this_machine
+from gridtune.redaction import without_secrets
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -38,6 +40,8 @@ __all__ = [
 
 DATABASE = "mlflow.db"
 ARTEFACTS = "mlartifacts"
+#: What a tracking URI begins with, as MLflow knows it; databases may name their driver (postgresql+psycopg).
+_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
 #: Databases that are written to without MLflow's client.
 _DIRECT = ("sqlite:", "postgresql:", "postgresql+")
 #: What MLflow should not do in a driver: its own retries (ours keep the order and say what happens),
@@ -83,6 +87,11 @@ def tracking_uri(uri: str | None = None, *, directory: Path | None = None) -> st
     if scheme == "file":
         raise TrackingError(
             f"MLflow no longer writes to folders such as {uri!r}", hint="use sqlite:///mlflow.db or a server"
+        )
+    if scheme.partition("+")[0] not in _SCHEMES:
+        raise TrackingError(
+            f"{without_secrets(uri)!r} is no tracking URI: it begins with none of {', '.join(_SCHEMES)}",
+            hint="give a server (http://host:5000) or a database (sqlite:///mlflow.db)",
         )
     if scheme == "sqlite" and not rest.startswith("//"):
         # Relative to the working directory now, not to that of whoever opens it later.
@@ -218,6 +227,7 @@ def cache_folder() -> Path:
 def _client(uri: str) -> MlflowClient:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
+    skip_proxy_for_this_machine(uri)
     from mlflow.tracking import MlflowClient  # noqa: PLC0415 (takes a second to import)
 
     # Migrations of a fresh database announce themselves step by step.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.core.cells import CellResult
+from gridtune.network import network_reason
 from gridtune.redaction import without_secrets
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary
@@ -126,7 +127,7 @@ class TrackingOutcome:
         """What a person should know, in a line or two."""
         if self.complete:
             return f"tracked in {self.shown_uri}"
-        reason = _first_line(self.fault) if self.fault else "it was too slow"
+        reason = network_reason(self.fault) if self.fault else "it was too slow"
         return (
             f"{len(self.unsent)} items were not sent to {self.shown_uri}: {reason}\n"
             f"nothing is lost; send them later: gridtune report {self.directory} --track"
@@ -176,7 +177,7 @@ class MlflowTracker:
             if on_trouble is not None:
                 uri = without_secrets(self.uri)
                 on_trouble(
-                    f"the tracking store {uri} cannot be reached, the sweep goes on: {_first_line(fault)}"
+                    f"the tracking store {uri} cannot be reached, the sweep goes on: {network_reason(fault)}"
                 )
 
         self._outbox = Outbox(lambda: open_store(self.uri), warn)
@@ -387,7 +388,3 @@ def _log_curve(runs: SweepRuns, key: str, curve: LearningCurve, at: int) -> Send
 
 def _upload(runs: SweepRuns, artefact: Artefact) -> Send:
     return lambda store: runs.upload(store, artefact.path, artefact.folder, artefact.configuration_id)
-
-
-def _first_line(fault: BaseException) -> str:
-    return without_secrets((str(fault).splitlines() or [type(fault).__name__])[0])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gridtune.network import network_reason
 from gridtune.redaction import without_secrets
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.content import clean_name, clean_text
@@ -101,7 +102,7 @@ class TrainingTracker:
 
         def warn(fault: BaseException) -> None:
             if on_trouble is not None:
-                reason = without_secrets(str(fault).partition("\n")[0])
+                reason = network_reason(fault)
                 on_trouble(f"the tracking store {shown} cannot be reached, the training goes on: {reason}")
 
         self._outbox = Outbox(lambda: open_store(self._uri), warn)

@@ -14,6 +14,7 @@ from ray import tune
 from ray.tune.result import AUTO_RESULT_KEYS
 
 from gridtune.errors import GridtuneWarning
+from gridtune.network import network_reason
 from gridtune.redaction import without_secrets
 from gridtune.report.labels import value_text
 from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text
@@ -77,7 +78,7 @@ class MlflowCallback(tune.Callback):
 
         def warn(fault: BaseException) -> None:
             warnings.warn(
-                without_secrets(f"the tracking store {uri} cannot be reached: {fault}"),
+                f"the tracking store {without_secrets(uri)} cannot be reached: {network_reason(fault)}",
                 GridtuneWarning,
                 stacklevel=2,
             )

@@ -15,6 +15,7 @@ import pooch
 import requests
 
 from gridtune.errors import TraceError
+from gridtune.network import network_reason
 from gridtune.workload.catalogue import CatalogueEntry, cache_folder, find_log
 
 __all__ = ["fetch"]
@@ -80,7 +81,7 @@ def fetch(
         raise TraceError(f"{place}: the server answered {status}", hint=hint) from None
     except OSError as error:
         hint = "try again, or without a network pass --mirror FOLDER"
-        raise TraceError(f"{place}: the download failed: {error}", hint=hint) from None
+        raise TraceError(f"{place}: the download failed: {network_reason(error)}", hint=hint) from None
     except ValueError as error:
         raise TraceError(f"{place}: {error}", hint="try another --mirror") from None
 

@@ -157,8 +157,8 @@ def test_what_cannot_be_paired_is_refused(
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ([], "Give a second folder, or --configuration twice"),
-        (["--configuration", "order=saf", "--configuration", "order=saf"], "Both sides are order=saf"),
+        ([], "give a second folder, or --configuration twice"),
+        (["--configuration", "order=saf", "--configuration", "order=saf"], "both sides are order=saf"),
         (["--configuration", "order=saf", "--configuration", "order=xyz"], "order has fcfs, sjf, saf"),
         (["--configuration", "order=saf", "--configuration", "saf"], "'saf' is not NAME=VALUE"),
     ],

@@ -86,6 +86,9 @@ _SITE_IN_IDS = {"elastic": "event-driven", "elastic-paper": "elastic"}
 class ResponsiveParameters(PoolParameters):
     """The parameters of a cell. Those of the learner default to the values of its variant."""
 
+    #: The name in the publication is a keyword of Python.
+    renamed_parameters: ClassVar[Mapping[str, str]] = {"lambda": "weight"}
+
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Common": ("trace", "cores", "policy", "site", "pool", "weight", "split", "checkpoint"),
         "Jobs and site": (

@@ -156,7 +156,7 @@ def open_log(path: Path, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[LogStre
     except FileNotFoundError as error:
         raise WorkloadError("no such file", path=path) from error
     except IsADirectoryError as error:
-        hint = "read_workloads reads a folder of logs"
+        hint = "name one of its files (from Python, read_workloads reads all of them)"
         raise WorkloadError("is a folder, not a log", path=path, hint=hint) from error
     except OSError as error:
         raise WorkloadError(f"cannot be opened: {error.strerror}", path=path) from error
