@@ -74,9 +74,7 @@ def test_a_second_run_does_nothing(clone: Clone) -> None:
     assert first.returncode == 0, first.stderr
     assert "-c" in clone.ledger.read_text(encoding="utf-8")
     assert "[dev]" in clone.ledger.read_text(encoding="utf-8")
-    before = time.monotonic()
     second = clone.setup()
-    assert time.monotonic() - before < 2  # a fraction of it on an idle machine
     assert (second.returncode, second.stdout, clone.installs) == (0, "", 1)
 
 
@@ -137,7 +135,7 @@ def test_a_killed_install_leaves_no_stamp_and_is_started_afresh(clone: Clone, tm
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not (waiting.exists() and waiting.read_text(encoding="utf-8")):
         assert time.monotonic() < deadline, "the install never started"
         time.sleep(0.02)

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,23 +26,13 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom gridtune.cli.main import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'numpy', 'numba', 'scipy', 'ray', 'mlflow', 'pyarrow', 'pydantic', 'rich'}\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'ray', 'mlflow', 'pyarrow', 'pandas', 'pydantic', 'rich'}\n"
         "print('heavy:', sorted(heavy & set(sys.modules)))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for command in ("simulate", "run", "sweep", "traces", "ui", "report"):
         assert f"  {command} " in printed
     assert "heavy: []" in printed
-
-
-def test_help_is_quick() -> None:
-    def seconds() -> float:
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "gridtune", "--help"], capture_output=True, check=True)
-        return time.perf_counter() - began
-
-    # The best of three: the limit is about the program, not about what else the machine does.
-    assert min(seconds() for _ in range(3)) <= 0.6
 
 
 def test_every_command_has_help(gridtune) -> None:
