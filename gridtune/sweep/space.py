@@ -53,8 +53,10 @@ class Dimension(SpacePart):
         Every one of these values; never sampled, always crossed with everything else.
     choice
         One of these values; a sampling strategy draws it.
-    uniform, loguniform
-        A real number from [low, high], evenly or evenly in its logarithm.
+    uniform
+        A real number from [low, high], each as likely as any other.
+    loguniform
+        A real number from [low, high], its logarithm evenly; low is above 0.
     integer
         A whole number from low to high, both included.
     expression
@@ -143,6 +145,8 @@ class Replicates(SpacePart):
         Consecutive windows of the log, of about as many jobs each.
     shakes
         Copies of the log with submissions moved at random by up to `amount` seconds.
+    amount
+        With `shakes`: seconds by which a submission is moved at most.
     """
 
     seeds: Annotated[int, Field(gt=0, le=MOST_REPLICATES)] | None = None
@@ -166,7 +170,15 @@ class Replicates(SpacePart):
 
 
 class Objective(SpacePart):
-    """A metric to rank by; its direction is the metric's own unless said otherwise."""
+    """A metric to rank by.
+
+    Attributes
+    ----------
+    metric
+        Its name, such as `bounded_slowdown_mean`; a name alone can stand for all of this.
+    direction
+        Whether less (`min`) or more (`max`) is better; by default the metric's own direction.
+    """
 
     metric: str
     direction: Literal["min", "max"] | None = None
@@ -179,8 +191,10 @@ class Resources(SpacePart):
     ----------
     workers
         Cells at once; by default as many as there are processors.
-    cpus, gpus
-        Processors and GPUs for each; by default what the system says that its cells need.
+    cpus
+        Processors for each cell; by default what the system says that its cells need.
+    gpus
+        GPUs for each cell, or a share of one; by default what the system says.
     memory
         GiB that a cell may take, beside what its worker has when it starts: one that needs more fails, and no
         other with it. A node runs no more workers than it has memory for. By default there is no limit.
@@ -201,8 +215,10 @@ class SearchSpace(SpacePart):
 
     Attributes
     ----------
-    name, description
-        What it is called and what it asks; the MLflow experiment bears the name.
+    name
+        What the results' folder, the tables and the MLflow experiment are called.
+    description
+        What it asks, in a sentence.
     system
         The registered system whose parameters are searched.
     fixed

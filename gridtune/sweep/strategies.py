@@ -36,7 +36,15 @@ class SpacePart(BaseModel):
 
 
 class Sampling(SpacePart):
-    """How many points a sampling strategy draws, from which seed."""
+    """How many points a sampling strategy draws, from which seed.
+
+    Attributes
+    ----------
+    samples
+        Points that are drawn; more of them later keep those there are.
+    seed
+        What the random numbers derive from.
+    """
 
     samples: Annotated[int, Field(gt=0, le=MOST_POINTS)]
     seed: Annotated[int, Field(ge=0)] = 0

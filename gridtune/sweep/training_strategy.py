@@ -35,11 +35,14 @@ class TrainingSearch(SpacePart):
         become copies of the best, with changed parameters).
     reduction
         With asha: the best 1/reduction go on.
-    quantile, resample
-        With pbt: the share of agents that are copied, and the chance that a parameter is drawn again instead
-        of multiplied by 0.8 or 1.2.
-    sampler, seed
-        How configurations are chosen, as in other strategies.
+    quantile
+        With pbt: the share of agents that are replaced, and the share that are copied.
+    resample
+        With pbt: the chance that a parameter is drawn again instead of multiplied by 0.8 or 1.2.
+    sampler
+        Which of Optuna's samplers chooses the configurations.
+    seed
+        What the sampler's random numbers derive from.
     parallel
         Agents at once; with pbt all of them are.
     num_gpus

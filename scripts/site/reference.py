@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Iterable, Sequence
 
 import click
+from messages import messages_page
+from observations import observation_of
+from space_keys import space_keys
 
 import gridtune
 from gridtune.batch.policies import backfilling_names, get_backfilling, get_queue_order, queue_order_names
@@ -17,6 +21,15 @@ from gridtune.workload.formats import format_names, get_format
 
 __all__ = ["pages"]
 
+#: The page of each system.
+PAGES = {
+    "batch": "simulation.md",
+    "dispatch": "dispatch.md",
+    "provisioning": "provisioning.md",
+    "responsive": "responsive.md",
+    "shutdown": "shutdown.md",
+}
+
 
 def pages() -> dict[str, str]:
     """Return the Markdown of each generated page, by its path in the site."""
@@ -27,6 +40,8 @@ def pages() -> dict[str, str]:
         "policies": _policies(),
         "environments": _environments(),
         "formats": _formats(),
+        "search_space": space_keys(),
+        "messages": messages_page(),
     }
     return {f"reference/{name}.md": text for name, text in made.items()}
 
@@ -100,13 +115,41 @@ def _policies() -> str:
     return "\n\n".join(
         [
             "# Policies",
-            "Of the other systems, [parameters](parameters.md) lists the policies and rules.",
             "## Queue orders of batch",
+            "`order=`, `fill_order=`, `--order`; [simulation](../simulation.md#queue-orders) says more.",
             _table(("order", "the smallest comes first", "parameters"), rows),
             "## Backfilling of batch",
             _table(("name", "rule"), rules),
+            *_choices(),
         ]
     )
+
+
+def _choices() -> list[str]:
+    """Return, for each system, the parameters that choose among policies and rules."""
+    parts: list[str] = []
+    for name, system in sorted(SYSTEMS.items()):
+        rows = []
+        for parameter, field in system.Parameters.model_fields.items():
+            choices = _literals(field.annotation)
+            if choices:
+                values = ", ".join(f"`{choice}`" for choice in choices)
+                default = "" if field.default is None else f"`{field.default}`"
+                rows.append((f"`{parameter}`", values, default, field.description or ""))
+        parts += [
+            f"## Choices of {name}",
+            f"The page of the system, [{name}](../{PAGES[name]}), says how each decides.",
+        ]
+        parts.append(_table(("parameter", "one of", "default", "what it is"), rows))
+    return parts
+
+
+def _literals(annotation: object) -> tuple[str, ...]:
+    """Return the words that a type allows; none if it allows anything else."""
+    if typing.get_origin(annotation) is typing.Literal:
+        return tuple(map(str, typing.get_args(annotation)))
+    parts = [_literals(part) for part in typing.get_args(annotation) if part is not type(None)]
+    return tuple(word for part in parts for word in part) if parts and all(parts) else ()
 
 
 def _environments() -> str:
@@ -120,6 +163,7 @@ def _environments() -> str:
         for name, spec in system.environments.items():
             place = spec.entry_point.replace(":", ".")
             parts += [f"## gridtune/{name}", f"::: {place}\n    options:\n      show_root_heading: false"]
+            parts += [f"### What {name} shows", observation_of(name)]
     return "\n\n".join(parts)
 
 

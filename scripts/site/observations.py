@@ -1,0 +1,81 @@
+"""What each environment shows its agent, as tables: from the modules that fill the observations in."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from gridtune.systems.dispatch.simulator import attributes
+from gridtune.systems.provisioning.environment import features as of_provisioning
+from gridtune.systems.responsive.simulator import features as of_responsive
+from gridtune.systems.shutdown.simulator import effects, observing
+
+__all__ = ["observation_of"]
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def observation_of(environment: str) -> str:
+    """Return the Markdown of an environment's observation, by the environment's name."""
+    return _OBSERVATIONS[environment]()
+
+
+def _batch() -> str:
+    page = (DOCS / "batch_environment.md").read_text(encoding="utf-8")
+    tables = [table for table in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE) if "| formula |" in table]
+    return "\n".join(
+        ["M processors, F of them free, w a wait, u a walltime, p a width; h(x, a) = x/(x + a).", "", *tables]
+    )
+
+
+def _dispatch() -> str:
+    shown = [name for name in attributes.ATTRIBUTES if name != attributes.ATTRIBUTES[attributes.MACHINE]]
+    rows = ((str(number), name) for number, name in enumerate(shown))
+    return f"For each machine in turn:\n\n{_table(('column', 'the arriving job there'), rows)}"
+
+
+def _provisioning() -> str:
+    rows = ((str(number), *text.split(": ", 1)) for number, text in enumerate(of_provisioning.FEATURES))
+    head = "M is the bound of the makespan, A that of the cost, P the most processors that are ever free."
+    return f"{head}\n\n{_table(('number', 'name', 'what it is'), rows)}"
+
+
+def _responsive() -> str:
+    return _without_rst_tables(inspect.getdoc(of_responsive) or "")
+
+
+def _shutdown() -> str:
+    paper, other = (inspect.getdoc(module) or "" for module in (observing, effects))
+    sizes = {"GLOBALS": effects.GLOBALS, "PER_JOB": effects.PER_JOB, "PER_ACTION": effects.PER_ACTION}
+    for name, size in {**sizes, "FEATURES": observing.FEATURES}.items():
+        paper, other = (text.replace(f"`{name}`", str(size)) for text in (paper, other))
+    return f"{paper}\n\n{other}"
+
+
+def _without_rst_tables(text: str) -> str:
+    """Return a docstring with its reStructuredText tables as Markdown."""
+    rule = r"^=+ +=+\n"
+
+    def table(match: re.Match[str]) -> str:
+        rows = (re.split(r"  +", line, maxsplit=1) for line in match[1].splitlines())
+        return _table(("column", "what it is"), rows) + "\n"
+
+    return re.sub(rf"{rule}((?:(?!=).*\n)+?){rule}", table, text + "\n", flags=re.MULTILINE)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[Iterable[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    return "\n".join(
+        [*lines, *(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)]
+    )
+
+
+_OBSERVATIONS: dict[str, Callable[[], str]] = {
+    "Batch-v0": _batch,
+    "Dispatch-v0": _dispatch,
+    "Provisioning-v0": _provisioning,
+    "Responsive-v0": _responsive,
+    "Shutdown-v0": _shutdown,
+}
