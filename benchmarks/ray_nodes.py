@@ -6,6 +6,7 @@ Only its own processes are ended, by their numbers.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
@@ -17,16 +18,22 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+
+from gridtune.sweep.cluster import RAY_ENVIRONMENT
 
 HERE = "127.0.0.1"
 #: Longest wait for anything: only a failure takes it.
 PATIENCE_S = 600
 
-#: A node that is gone is noticed within two seconds.
-_QUICK = '{"health_check_initial_delay_ms":0,"health_check_period_ms":500,"health_check_failure_threshold":4}'
-_PORTS = ("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "metrics-export-port")
-_PORTS += ("runtime-env-agent-port",)
+#: A raylet that is killed is noticed within five seconds, one out of reach within twenty. With less,
+#: a busy machine would lose nodes that are only slow.
+_QUICK = {
+    "health_check_period_ms": 1000,
+    "health_check_timeout_ms": 3000,
+    "health_check_failure_threshold": 5,
+}
 
 
 def free_ports(count: int) -> list[int]:
@@ -123,31 +130,40 @@ class Nodes:
         name = f"n{self.started}"
         folder = self.folder / name
         folder.mkdir()
-        ports = free_ports(len(_PORTS) + 2)
         command = [*inside, "ray", "start", "--block", f"--num-cpus={cpus}", f"--node-ip-address={host}"]
-        command += [f"--temp-dir={folder}", "--object-store-memory=100000000"]
-        command += [f"--{option}={port}" for option, port in zip(_PORTS, ports, strict=False)]
+        command += [
+            f"--temp-dir={folder}",
+            "--object-store-memory=100000000",
+            "--dashboard-agent-listen-port=0",
+        ]
         if self.nodes:
             command.append(f"--address={self.address}")
         else:
-            self.address = f"{host}:{ports[-1]}"
-            command += ["--head", f"--port={ports[-1]}", "--include-dashboard=false"]
-            command += [f"--ray-client-server-port={ports[-2]}", f"--system-config={_QUICK}"]
+            port, client = free_ports(2)
+            self.address = f"{host}:{port}"
+            command += ["--head", f"--port={port}", "--include-dashboard=false"]
+            command += [f"--ray-client-server-port={client}", f"--system-config={json.dumps(_QUICK)}"]
         with (folder / "log").open("wb") as log:
             own = {**self.environment, "NODE": str(folder), **extra}
             process = subprocess.Popen(command, env=own, stdout=log, stderr=subprocess.STDOUT)
         node = Node(name, folder, process)
         self.nodes.append(node)
         if ready:
-            wait_for(f"node {name}", lambda: self._started(node))
+            self.wait_for_start()
         return node
+
+    def wait_for_start(self) -> None:
+        """Wait until all nodes are there."""
+        for node in self.nodes:
+            wait_for(f"node {node.name}", partial(self._started, node))
 
     @staticmethod
     def _started(node: Node) -> bool:
         output = (node.folder / "log").read_text(errors="replace")
-        if node.process.poll() is not None:
+        started = "Ray runtime started" in output
+        if not started and node.process.poll() is not None:
             raise RuntimeError(f"node {node.name} did not start:\n{output}")
-        return "Ray runtime started" in output
+        return started
 
     def kill(self, node: Node) -> None:
         """Kill a node's raylet, as the machine's end would."""
@@ -183,7 +199,13 @@ def own_nodes() -> Iterator[Nodes]:
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    own = {**inherited, **token, "PATH": path, "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+    own = {
+        **inherited,
+        **RAY_ENVIRONMENT,
+        **token,
+        "PATH": path,
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
+    }
     nodes = Nodes(folder, environment=own)
     try:
         yield nodes

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ray_nodes import own_nodes
-from tests.integration.processes import wait_for
 from tests.integration.test_nodes import CELLS, Sweep
 
 pytestmark = [pytest.mark.integration, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -63,12 +62,15 @@ def test_a_network_that_is_cut_for_seconds_loses_nothing(tmp_path: Path) -> None
         pytest.skip(reason)
     with own_network(3) as hosts, own_nodes() as nodes:
         for number, host in enumerate(hosts, start=1):
-            nodes.add(1, inside=["ip", "netns", "exec", host], host=f"10.91.0.{number}")
+            inside = ["ip", "netns", "exec", host]
+            nodes.add(1, inside=inside, host=f"10.91.0.{number}", ready=number == 1)
+        nodes.wait_for_start()
         sweep = Sweep(nodes, tmp_path, inside=["ip", "netns", "exec", hosts[0]])
-        wait_for("workers on all nodes", lambda: sweep.busy() == 3)
-        # The head takes the node for dead after two seconds; its worker goes on and nobody hears of it.
+        sweep.wait_for("workers on all nodes", lambda: sweep.busy() == 3)
         ip("link", "set", hosts[2], "down")
+        # The head takes the node for dead; its worker goes on and nobody hears of it.
+        sweep.wait_for("the node to be given up", lambda: sweep.busy() < 3)
         sweep.gate.touch()
-        wait_for("results without it", lambda: sweep.done() > CELLS // 2)
+        sweep.wait_for("results without it", lambda: sweep.done() > CELLS // 2)
         ip("link", "set", hosts[2], "up")
         assert sweep.finish()["done"] == CELLS

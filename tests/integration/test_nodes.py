@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -47,12 +47,21 @@ class Sweep:
         command = [sys.executable, "-m", "gridtune", "sweep", str(self.path), "--out", str(self.out)]
         self.process = subprocess.Popen(
             [*self.inside, *command, "--no-tracking", "--json", "--address", nodes.address],
-            # A head that is gone ends its drivers after a minute, otherwise.
-            env={**nodes.environment, "RAY_gcs_rpc_server_reconnect_timeout_s": "10"},
+            env=nodes.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def wait_for(self, what: str, done: Callable[[], bool]) -> None:
+        """Wait for something while the command runs; fail at once if it has ended before."""
+
+        def done_before_end() -> bool:
+            if self.process.poll() is not None and not done():
+                pytest.fail(f"waiting for {what}: the command ended\n{self.process.communicate()[1]}")
+            return done()
+
+        wait_for(what, done_before_end)
 
     def busy(self) -> int:
         """Return how many workers run cells, as `gridtune status` says it."""
@@ -86,11 +95,11 @@ def test_nodes_that_join_are_used_and_one_that_dies_loses_nothing(tmp_path: Path
     with own_nodes() as nodes:
         nodes.add(1)
         sweep = Sweep(nodes, tmp_path)
-        wait_for("the first cells", lambda: sweep.done() >= 5)
+        sweep.wait_for("the first cells", lambda: sweep.done() >= 5)
         second = nodes.add(1, ready=False)
         nodes.add(1)
         # Cells wait at the gate on all three, so each has a worker.
-        wait_for("workers on the new nodes", lambda: sweep.busy() == 3)
+        sweep.wait_for("workers on the new nodes", lambda: sweep.busy() == 3)
         nodes.kill(second)
         report = sweep.finish()
         assert report["done"] == CELLS
@@ -112,8 +121,10 @@ def test_a_node_whose_workers_cannot_be_made_ready_fails_no_cell(tmp_path: Path)
 def test_a_head_that_dies_ends_the_driver_and_the_same_command_goes_on(tmp_path: Path) -> None:
     with own_nodes() as nodes:
         head = nodes.add(1)
+        # A head that is gone ends its drivers after a minute, otherwise.
+        nodes.environment["RAY_gcs_rpc_server_reconnect_timeout_s"] = "10"
         sweep = Sweep(nodes, tmp_path)
-        wait_for("the first cells", lambda: sweep.done() >= 5)
+        sweep.wait_for("the first cells", lambda: sweep.done() >= 5)
         kept = sweep.done()
         nodes.end(head)
         sweep.process.wait(600)
