@@ -51,6 +51,8 @@ NODES = 3
 PAUSE, STALL = 0.5, 1.0
 #: Seconds without a result after which a sweep is taken to stand still.
 STANDSTILL = 300.0
+#: A fault that nobody asked for.
+BY_ITSELF = "head, by itself"
 #: Bytes of the disk that is filled.
 DISK = 2**27
 
@@ -290,12 +292,17 @@ def disturb_sweeps(chaos: Chaos, kinds: dict[str, int], more: Callable[[], bool]
                 chaos.disturb(kinds)
             continue
         assert chaos.driver is not None
+        if chaos.nodes.nodes[0].process.poll() is not None:
+            # On a machine that is so busy that its raylet does not answer for long.
+            print(
+                f"the head ended by itself:\n{chaos.nodes.nodes[0].last_words}", file=sys.stderr, flush=True
+            )
+            chaos.faults[BY_ITSELF] += 1
+            _kill_head(chaos)
+            continue
         if chaos.driver.returncode:
             log = (chaos.folder / f"sweep-{chaos.sweeps}.log").read_text(errors="replace")[-2000:]
             chaos.problems.append(f"sweep {chaos.sweeps} ended with {chaos.driver.returncode}:\n{log}")
-            if not chaos.nodes.nodes or chaos.nodes.nodes[0].process.poll() is not None:
-                chaos.problems.append("the head had ended by itself")
-                return
             chaos.start_driver()
             continue
         chaos.sweeps += 1
@@ -326,6 +333,7 @@ def _report(chaos: Chaos, cells: int, seed: int) -> None:
         for kind in FAULTS
         if (waits := chaos.waits.get(kind))
     ]
+    rows += [[BY_ITSELF, str(chaos.faults[BY_ITSELF]), "", ""]] * (BY_ITSELF in chaos.faults)
     print_table("Chaos", ["fault", "times", "s without results, median", "most"], rows)
     print(f"{chaos.faults.total()} faults in {chaos.sweeps} sweeps of {cells} cells, seed {seed}: ", end="")
     print(f"{chaos.lost} cells lost, {chaos.twice} twice, {chaos.differing} tables not as undisturbed")

@@ -82,6 +82,14 @@ class Node:
     process: subprocess.Popen[bytes]
 
     @property
+    def last_words(self) -> str:
+        """The end of what its processes have logged."""
+        logs = [self.folder / "log"]
+        for name in ("ray_process_exit.log", "raylet.out", "raylet.err", "gcs_server.out"):
+            logs += self.folder.glob(f"session_latest/logs/{name}")
+        return "\n".join(f"{log.name}: {log.read_text(errors='replace')[-1000:]}" for log in logs)
+
+    @property
     def raylet(self) -> int:
         """The number of its raylet."""
         (found,) = [
@@ -127,7 +135,8 @@ class Nodes:
             Variables of its environment.
         """
         self.started += 1
-        name = f"n{self.started}"
+        # No name is the beginning of another's: processes are found by it.
+        name = f"n{self.started:04}"
         folder = self.folder / name
         folder.mkdir()
         command = [*inside, "ray", "start", "--block", f"--num-cpus={cpus}", f"--node-ip-address={host}"]

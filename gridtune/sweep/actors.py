@@ -32,8 +32,8 @@ __all__ = ["ActorSettings", "SimulatorActor"]
 
 #: Seconds of work after which a step returns what it has: what a killed driver can lose.
 _STEP_SECONDS = 0.5
-#: Seconds between two questions of a worker that has nothing to do.
-_IDLE_SECONDS = 0.02
+#: Seconds between two questions of a worker that has nothing to do: the first, and at most.
+_IDLE_SECONDS, _LONGEST_IDLE_SECONDS = 0.02, 0.5
 #: Seconds between two reports of a worker that cannot run cells, and after which it tries once more.
 _UNFIT_SECONDS, _AGAIN_SECONDS = 0.5, 30.0
 
@@ -64,13 +64,13 @@ class ActorSettings:
 
 
 class SimulatorActor(tune.Trainable):
-    """Hosts one system; Tune gives it block after block, each a trial.
+    """Hosts one system and runs block after block of cells.
 
-    A worker that cannot be made ready runs nothing: it says so and keeps its place, so that its cells go to
-    others and nothing is started where it would fail again.
+    The actor is kept from one block to the next, and with it the workloads it has taken from the object
+    store, what it has selected from them and the compiled kernels.
 
-    The actor is kept from one block to the next (`reset_config`), and with it the workloads it has taken
-    from the object store, what it has selected from them and the compiled kernels.
+    A worker that cannot be made ready runs nothing: it says so and keeps its place, so that nothing is
+    started where it would fail again.
     """
 
     def setup(self, config: dict[str, Any], settings: ActorSettings | None = None) -> None:
@@ -84,8 +84,12 @@ class SimulatorActor(tune.Trainable):
         self._unfit, self._again = "", 0.0
         self._threads = contextlib.ExitStack()
         self._threads.enter_context(single_threaded())
+        self._cells = deque[Cell]()
+        self._careful = self._began = False
+        self._step_seconds, self._idle_seconds = _STEP_SECONDS, _IDLE_SECONDS
+        # Tune sends the configuration back with every result.
+        self.config: dict[str, Any] = {}
         self._get_ready()
-        self.reset_config(config)
 
     def _get_ready(self) -> None:
         """Load the system and its kernels; what goes wrong here is the machine's fault, and no cell's."""
@@ -98,35 +102,32 @@ class SimulatorActor(tune.Trainable):
             self._unfit = f"{worker_name()}: {error_text(fault)}"
             self._again = time.monotonic() + _AGAIN_SECONDS
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take the next block."""
-        block: Block = new_config["block"]
+    def take(self, block: Block, seconds: float = _STEP_SECONDS) -> None:
+        """Take the next block, and the seconds of work after which to send results."""
         self._cells = deque(block.cells)
         self._careful = block.careful
         self._began = False
-        # Tune sends the configuration back with every result; the driver has it.
-        self.config: dict[str, Any] = {}
-        return True
+        self._step_seconds, self._idle_seconds = seconds, _IDLE_SECONDS
 
     def step(self) -> dict[str, Any]:
-        """Run cells for about half a second, or one cell if careful, and return their results.
+        """Run cells for half a second or more, or one cell if careful, and return their results.
 
-        It is the driver that ends a trial: a worker without cells idles until then.
+        A worker without cells idles until the driver gives it some or ends it.
         """
         if self._unfit:
             time.sleep(_UNFIT_SECONDS)
             if time.monotonic() > self._again:
                 self._get_ready()
-            # Once it is ready it says so, and is given other cells: these have been taken back.
             return {"results": [], "left": len(self._cells), "unfit": self._unfit}
         if self._careful and not self._began:
             # A sign of life before the first cell: from here on, the driver's clock times that cell.
             self._began = True
             return {"results": [], "left": len(self._cells)}
         if not self._cells:
-            time.sleep(_IDLE_SECONDS)
+            time.sleep(self._idle_seconds)
+            self._idle_seconds = min(2 * self._idle_seconds, _LONGEST_IDLE_SECONDS)
         results: list[CellResult] = []
-        end = time.monotonic() + (0.0 if self._careful else _STEP_SECONDS)
+        end = time.monotonic() + (0.0 if self._careful else self._step_seconds)
         while self._cells:
             results.append(self._run(self._cells.popleft()))
             if time.monotonic() >= end:

@@ -95,13 +95,11 @@ class AdaptiveQueue(BlockQueue):
         """Return the trial that a block is of."""
         return self._trial_of[block.cells[0].cell_id]
 
-    def take(self, *, among: int | None = None, without: Container[SearchTrial] = ()) -> Block | None:
+    def take(self, *, without: Container[SearchTrial] = ()) -> Block | None:
         """Return the cells of the step whose results are needed first, or None if all are being run.
 
         Parameters
         ----------
-        among
-            Of no effect: a step is one block.
         without
             Trials to leave out.
         """

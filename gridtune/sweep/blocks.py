@@ -95,28 +95,26 @@ class BlockQueue:
     @property
     def left(self) -> int:
         """Cells without a result."""
-        return len(self._waiting) + sum(map(len, self._suspects)) + sum(map(len, self._out.values()))
+        return self.waiting + sum(map(len, self._out.values()))
 
     @property
     def seconds_left(self) -> float | None:
         """Seconds of work that are left by the mean of the results so far; None before the first."""
         return self.left * self._seconds / self._timed if self._timed else None
 
-    def take(self, *, among: int | None = None) -> Block | None:
-        """Return the next block, or None when there is nothing to hand out now.
+    @property
+    def waiting(self) -> int:
+        """Cells that no worker has."""
+        return len(self._waiting) + sum(map(len, self._suspects))
 
-        Parameters
-        ----------
-        among
-            Hand out this part of all that is waiting: 1 is everything, 2 a half. For workers that start:
-            what they do not get to before all are there is recalled.
-        """
+    def take(self) -> Block | None:
+        """Return the next block, or None when there is nothing to hand out now."""
         if self._suspects:
             return self.hand_out(self._suspects.popleft(), careful=True)
         if not self._waiting:
             return None
-        size = self.fair_size() if among is None else math.ceil(len(self._waiting) / max(1, among))
-        return self.hand_out([self._waiting.popleft() for _ in range(min(size, len(self._waiting)))])
+        size = min(self.fair_size(), len(self._waiting))
+        return self.hand_out([self._waiting.popleft() for _ in range(size)])
 
     def recall(self, number: int) -> None:
         """Take back the cells that a block's worker, which is between two cells, has not run."""
@@ -126,9 +124,9 @@ class BlockQueue:
         else:
             self._waiting.extendleft(reversed(cells))
 
-    def fair_size(self, more: int = 0) -> int:
-        """Return how many cells a block should have now, with `more` cells waiting."""
-        left = len(self._waiting) + more
+    def fair_size(self) -> int:
+        """Return how many cells a block should have now."""
+        left = len(self._waiting)
         even = left / (_BLOCKS_PER_WORKER * self.workers)
         if not self._timed:
             return max(1, min(_FIRST_BLOCK, math.ceil(even)))

@@ -1,9 +1,7 @@
-"""What the driver decides while Tune runs: who gets which block, when a trial ends, what a death means.
+"""What the driver decides while Tune runs: how many workers there are, their blocks, and deaths.
 
-Tune gives the actor of a trial that ends to the next trial and, if that one's own actor is still starting,
-ends the start. With trials much shorter than the seconds a worker takes to start, a sweep would stay with
-the first worker. So, as long as a worker is starting, no trial ends: the first blocks share out
-everything there is, and what is left of them when all workers are there is recalled and dealt out again.
+A worker is one trial of Tune for as long as there are cells: a trial costs Tune some 25 ms, and starting its
+worker takes seconds. When a worker has run its block, it is given the next.
 """
 
 from __future__ import annotations
@@ -23,8 +21,9 @@ __all__ = ["Busy", "Sink", "SweepDriver", "death_text", "is_of_node", "no_worker
 _ERROR_CHARACTERS = 400
 #: Workers that may die one after another, beside two for each worker, before the sweep is given up.
 _DEATHS_TOLERATED = 8
-#: Seconds that trials are held for a worker that is starting; on a full cluster it may never start.
-_PATIENCE_SECONDS = 30.0
+#: Seconds of work after which a worker sends what it has, which is what a killed driver can lose; with many
+#: workers more, so that the driver keeps up: seconds for each worker.
+_REPORT_SECONDS, _REPORT_SECONDS_PER_WORKER = 0.5, 0.01
 
 #: What Ray says of a worker whose whole node is gone, or lost to it.
 _NODE_GONE = re.compile(r"node (has )?died|its node|node was terminated|dead node", re.IGNORECASE)
@@ -77,41 +76,26 @@ class SweepDriver:
         Hears how many workers are busy.
     crew
         How many workers there are to be.
-    timeout
-        Seconds a cell may take, or None.
     """
 
-    def __init__(
-        self,
-        queue: BlockQueue,
-        *,
-        sink: Sink,
-        busy: Busy,
-        crew: Crew,
-        timeout: float | None,
-    ) -> None:
+    def __init__(self, queue: BlockQueue, *, sink: Sink, busy: Busy, crew: Crew) -> None:
         self.queue = queue
         self.fault: BaseException | None = None
         self.crew = crew
         self._sink = sink
         self._busy = busy
-        self._timeout = timeout
+        #: Trials of Tune, that is workers, be they started or not, and the blocks that they have.
+        self._trials: set[str] = set()
         self._block_of: dict[str, Block] = {}
-        #: When each running trial last gave a sign of life.
+        #: When each worker last gave a sign of life.
         self._heard: dict[str, float] = {}
-        #: Whether all workers have been there at once; until then blocks are shares of everything.
-        self._complete = False
-        self._held_since: float | None = None
-        #: Trials whose worker cannot run cells, and why; each keeps its worker's place.
+        #: Workers that cannot run cells, and why; each keeps its place.
         self._unfit: dict[str, str] = {}
+        self._said_busy = 0
 
     def __reduce__(self) -> tuple[type[object], tuple[()]]:
         # Tune pickles itself with all its hooks, for a restart that the journal makes needless.
         return (object, ())
-
-    @property
-    def _workers(self) -> int:
-        return max(1, self.crew.workers - len(self._unfit))
 
     def follow(self) -> None:
         """Take notice of nodes that have joined or left: blocks become smaller or larger with them."""
@@ -123,98 +107,94 @@ class SweepDriver:
         """Whether there is nothing more to hand out."""
         return self.fault is not None or self.queue.left == 0
 
-    def suggest(self, trial_id: str) -> Block | None:
-        """Return the block of a new trial, or None when there is none now."""
-        most = self.crew.trials(self._workers) if self._complete else self._workers
-        if self.over or len(self._block_of) >= most:
+    @property
+    def report_seconds(self) -> float:
+        """Seconds of work after which a worker is to send what it has."""
+        return max(_REPORT_SECONDS, _REPORT_SECONDS_PER_WORKER * self.crew.workers)
+
+    def wants(self, trial_id: str) -> bool:
+        """Return whether one more worker is wanted now, and take it as this trial of Tune."""
+        idle = len(self._trials) - len(self._block_of) - len(self._unfit)
+        wanted = not self.over and len(self._trials) < self.crew.workers and self.queue.waiting > idle
+        if wanted:
+            self._trials.add(trial_id)
+        return wanted
+
+    def received(self, trial_id: str, results: Sequence[CellResult], left: int) -> Block | None:
+        """Take a worker's results; return its next block if it has run all of the last.
+
+        Parameters
+        ----------
+        trial_id
+            The worker.
+        results
+            Of its block.
+        left
+            Cells of the block that it has not run.
+        """
+        if trial_id not in self._trials:
             return None
+        self._unfit.pop(trial_id, None)
+        self._heard[trial_id] = time.monotonic()
+        block = self._block_of.get(trial_id)
+        if block is not None:
+            self.queue.report(block.number, results)
+            self._pass_on(results)
+            if left and not self.over:
+                return None
+            self._give_up(trial_id)
+        return self._next_block(trial_id)
+
+    def _next_block(self, trial_id: str) -> Block | None:
+        block = None
         try:
-            among = None if self._complete else self._workers - len(self._block_of)
-            block = self.queue.take(among=among)
+            block = None if self.over else self.queue.take()
         except Exception as fault:
             self.fault = fault
-            return None
         if block is not None:
             self._block_of[trial_id] = block
+        self._say_busy()
         return block
 
-    def started(self, trial_id: str) -> None:
-        """Note that a trial has its worker."""
-        self._heard[trial_id] = time.monotonic()
-        self._held_since = None
-        if len(self._heard) >= self._workers:
-            self._complete = True
-        self._busy(len(self._heard))
+    def unfit(self, trial_id: str, reason: str) -> None:
+        """Take a worker's reason for not being able to run cells; it is given none until it is.
 
-    def should_end(self, trial_id: str, left: int, ran: int = 1) -> bool:
-        """Return whether a trial should end now whose worker has run `ran` cells and has `left`."""
-        if self.over or trial_id not in self._block_of:
-            return True
-        waiting_for_worker = len(self._heard) < min(self._workers, len(self._block_of))
-        if left and not ran:
-            # Only a sign of life. Ended now, it would be dealt out as it is, and end again, for ever.
-            return False
-        if left:
-            # A share of everything, dealt out before all workers were there.
-            return self._complete and not waiting_for_worker and left > self.queue.fair_size(left)
-        return not (waiting_for_worker and self._patient())
-
-    def _patient(self) -> bool:
-        now = time.monotonic()
-        if self._held_since is None:
-            self._held_since = now
-        patient = now - self._held_since < _PATIENCE_SECONDS
-        if not patient:
-            self._complete = True
-        return patient
-
-    def unfit(self, trial_id: str, reason: str) -> bool:
-        """Take a worker's reason for not being able to run cells, "" once it is; return whether it is.
-
-        Its cells are dealt out to others. Where no worker is left, the sweep ends: no cell is to blame.
+        Where no worker is left, the sweep ends: no cell is to blame.
         """
-        if not reason:
-            self._unfit.pop(trial_id, None)
-            return True
-        if trial_id in self._block_of:
-            self.queue.recall(self._block_of[trial_id].number)
-            self._forget(trial_id)
-        self._unfit[trial_id] = reason
+        if trial_id in self._trials:
+            self._give_up(trial_id)
+            self._unfit[trial_id] = reason
         if len(self._unfit) >= self.crew.workers:
             self.fault = self.fault or no_worker_is_fit(self._unfit.values())
-        return False
-
-    def received(self, trial_id: str, results: Sequence[CellResult], *, ended: bool) -> None:
-        """Take a trial's results; if it has ended, take back what it has not run."""
-        if trial_id not in self._block_of:
-            return
-        self._heard[trial_id] = time.monotonic()
-        self.queue.report(self._block_of[trial_id].number, results)
-        self._pass_on(results)
-        if ended:
-            self.queue.recall(self._block_of[trial_id].number)
-            self._forget(trial_id)
 
     def died(self, trial_id: str, error: str | None) -> None:
         """Take notice of a worker's death."""
-        self._unfit.pop(trial_id, None)
-        if trial_id not in self._block_of:
+        if trial_id not in self._trials:
             return
-        now = time.monotonic()
-        elapsed = now - self._heard.get(trial_id, now)
-        text = death_text(error)
-        number = self._block_of[trial_id].number
-        if trial_id in self._heard and not is_of_node(error):
-            self._pass_on(self.queue.worker_died(number, elapsed=elapsed, error=text))
+        text, block, now = death_text(error), self._block_of.pop(trial_id, None), time.monotonic()
+        if block is None:
+            self.queue.deaths_in_a_row += 1
+        elif is_of_node(error):
+            self.queue.lose_start(block.number)
         else:
-            self.queue.lose_start(number)
-        self._forget(trial_id)
+            elapsed = now - self._heard[trial_id]
+            self._pass_on(self.queue.worker_died(block.number, elapsed=elapsed, error=text))
+        self._trials.discard(trial_id)
+        self._heard.pop(trial_id, None)
+        self._unfit.pop(trial_id, None)
+        self._say_busy()
         self.fault = self.fault or too_many_deaths(self.queue.deaths_in_a_row, self.crew.most, text)
 
-    def _forget(self, trial_id: str) -> None:
-        self._block_of.pop(trial_id, None)
-        self._heard.pop(trial_id, None)
-        self._busy(len(self._heard))
+    def _say_busy(self) -> None:
+        if len(self._block_of) != self._said_busy:
+            self._said_busy = len(self._block_of)
+            self._busy(self._said_busy)
+
+    def _give_up(self, trial_id: str) -> None:
+        """Take back what a worker has not run of its block."""
+        block = self._block_of.pop(trial_id, None)
+        if block is not None:
+            self.queue.recall(block.number)
 
     def _pass_on(self, results: Sequence[CellResult]) -> None:
         if not results:

@@ -1,7 +1,7 @@
 """Running a sweep's cells: Ray runs the actors, Tune drives them, this process writes.
 
-Cells go out in blocks, each a trial of Tune; results come back every half second and are in the journal
-before anything else sees them. What Tune itself writes is thrown away.
+Each worker is a trial of Tune and runs block after block; results come back every half second and are in the
+journal before anything else sees them. What Tune itself writes is thrown away.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["execute"]
 
 
 class _Search(Searcher):
-    """Hands Tune one block after another."""
+    """Asks Tune for one worker after another; each is a trial without a configuration."""
 
     def __init__(self, driver: SweepDriver) -> None:
         super().__init__()
@@ -33,9 +33,8 @@ class _Search(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """Return a trial's configuration, None for "not now", or that there is nothing more."""
-        block = self._driver.suggest(trial_id)
-        if block is not None:
-            return {"block": block}
+        if self._driver.wants(trial_id):
+            return {}
         return Searcher.FINISHED if self._driver.over else None
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
@@ -49,39 +48,39 @@ class _Search(Searcher):
 
 
 class _Hooks(tune.Callback):
-    """Hears of starts, results and deaths."""
+    """Hears of results and deaths, and hands out blocks."""
 
     def __init__(self, driver: SweepDriver) -> None:
         self._driver = driver
 
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._driver.started(trial.trial_id)
-
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
+        if result.get("unfit"):
+            self._driver.unfit(trial.trial_id, result["unfit"])
+            return
         # Tune keeps the last result of every trial; the cells in it are in the journal.
         results = result.pop("results", ())
-        self._driver.received(trial.trial_id, results, ended=bool(result.get("done")))
+        block = self._driver.received(trial.trial_id, results, int(result["left"]))
+        if block is not None:
+            # Calls of an actor are run in their order: this one comes before the trial's next step.
+            trial.temporary_state.ray_actor.take.remote(block, self._driver.report_seconds)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._driver.died(trial.trial_id, death_of(trial))
 
 
 class _Stop(Stopper):
-    """Ends trials, and the experiment when the driver cannot go on; asked before `_Hooks` gets a result."""
+    """Ends all trials when there is nothing more to run, or the driver cannot go on."""
 
     def __init__(self, driver: SweepDriver) -> None:
         self._driver = driver
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        unfit = result.get("unfit")
-        if unfit is not None and not self._driver.unfit(trial_id, unfit):
-            return self._driver.over
-        return self._driver.should_end(trial_id, int(result["left"]), len(result["results"]))
+        return self._driver.over
 
     def stop_all(self) -> bool:
-        return self._driver.fault is not None
+        return self._driver.over
 
 
 def execute(
@@ -118,10 +117,10 @@ def execute(
     if isinstance(queue, AdaptiveQueue):
         execute_search(queue, settings, sink=sink, busy=busy, crew=crew, scratch=scratch)
         return
-    driver = SweepDriver(queue, sink=sink, busy=busy, crew=crew, timeout=settings.timeout)
+    driver = SweepDriver(queue, sink=sink, busy=busy, crew=crew)
     actor = tune.with_parameters(SimulatorActor, settings=settings)
     trainable = tune.with_resources(actor, tune.PlacementGroupFactory(crew.needs.bundles))
-    config = tune.TuneConfig(search_alg=_Search(driver), num_samples=-1, reuse_actors=True)
+    config = tune.TuneConfig(search_alg=_Search(driver), num_samples=-1)
     run_tuner(
         driver, trainable, config, hooks=_Hooks(driver), stop=_Stop(driver), name="blocks", scratch=scratch
     )

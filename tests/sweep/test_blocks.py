@@ -126,11 +126,11 @@ def play(
 
 def test_recalled_cells_come_next_and_suspects_stay_suspects(cells: list[Cell]) -> None:
     queue = BlockQueue(cells, workers=2)
-    block = queue.take(among=2)
-    assert block is not None
-    assert len(block.cells) == len(cells) / 2
+    block = take(queue)
     queue.report(block.number, done(block.cells[:3]))
+    waiting = queue.waiting
     queue.recall(block.number)
+    assert queue.waiting == waiting + 1
     again = take(queue)
     assert again.cells[0] == cells[3]
     queue.worker_died(again.number, elapsed=0, error="killed")
@@ -168,13 +168,8 @@ def test_sizes_are_those_worked_out_by_hand(cells: list[Cell]) -> None:
     queue.report(first.number, done(first.cells, seconds=5.0))
     assert len(first.cells) == 4  # few while it is not known how long they take
     assert queue.fair_size() == 12  # 96 cells, four blocks for each of two workers
-    assert queue.fair_size(more=8) == 13
-    shared = queue.take(among=2)
-    assert shared is not None
-    assert len(shared.cells) == 48
-    everything = queue.take(among=1)
-    assert everything is not None
-    assert len(everything.cells) == 48
+    queue.workers = 3
+    assert len(take(queue).cells) == 8
 
 
 def test_a_recalled_block_that_is_no_suspect_is_not_careful_afterwards(cells: list[Cell]) -> None:

@@ -29,6 +29,11 @@ __all__ = ["ConfigurationActor", "LockstepScheduler", "LockstepSearcher", "execu
 class ConfigurationActor(SimulatorActor):
     """Runs the cells of one step of a configuration, and reports the objective when it has them all."""
 
+    def setup(self, config: dict[str, Any], settings: ActorSettings | None = None) -> None:
+        """Get ready to run cells, and take the first trial."""
+        super().setup(config, settings)
+        self.reset_config(config)
+
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take another trial."""
         self.assign(new_config["assignment"])
@@ -38,11 +43,9 @@ class ConfigurationActor(SimulatorActor):
 
     def assign(self, assignment: Assignment) -> None:
         """Take the next assignment of a trial."""
-        config = getattr(self, "config", {})
         self._assignment = assignment
         self._known: dict[str, CellResult] = dict(assignment.earlier)
-        super().reset_config({"block": assignment.block})
-        self.config = config
+        self.take(assignment.block)
 
     def step(self) -> dict[str, Any]:
         """Run cells for about half a second; see `SimulatorActor.step`."""
