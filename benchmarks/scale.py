@@ -2,24 +2,31 @@
 
     python -m benchmarks.scale --workers 16 64 --naps 0.1 1
     python -m benchmarks.scale --workers 1 2 --naps 0.1 --cells 2000
+    python -m benchmarks.scale --workers 8 --naps 0.01 --report-every 0
 
 Sleeping cells take no processor, so two cores carry many workers; each is a process with some 120 MB of its
 own. The efficiency is the time that cells take divided by what the workers had, from the moment when all were
 there to the last result; in the whole command, starting and ending Ray is in it too. The driver's CPU seconds
-are those of all its threads; a driver that takes a whole core can do no more.
+are those of all its threads; a driver that takes a whole core can do no more. `--report-every 0` makes every
+cell a report: a few workers then ask as much of the driver as hundreds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from benchmarks.kills import descendants
 from benchmarks.measure import arguments, print_machine, print_table
 
 #: Seconds that the workers run cells, at least.
@@ -61,23 +68,23 @@ class Clock:
 
 
 def worker_megabytes() -> float:
-    """Return the memory of one worker of this user that nobody shares with it; the largest."""
-    largest = 0
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
+    """Return the memory that a worker of this process shares with nobody; the median."""
+    private = []
+    for process in descendants(os.getpid()):
+        entry = Path("/proc", str(process))
+        with contextlib.suppress(OSError):
             if (entry / "cmdline").read_bytes().startswith(b"ray::ResourceTrainable"):
                 lines = (entry / "smaps_rollup").read_text().splitlines()
-                private = sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
-                largest = max(largest, private)
-        except OSError:
-            continue
-    return largest / 1024
+                private.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private_")))
+    return median(private) / 1024 if private else math.nan
 
 
-def run(workers: int, nap: float, cells: int) -> dict[str, Any]:
+def run(workers: int, nap: float, cells: int, every: float | None) -> dict[str, Any]:
     """Run a sweep in this process; return its figures."""
-    from gridtune.sweep import run_space  # noqa: PLC0415
+    from gridtune.sweep import driver, run_space  # noqa: PLC0415
 
+    if every is not None:
+        driver._REPORT_SECONDS, driver._REPORT_SECONDS_PER_WORKER = every, 0.0
     clock = Clock(workers)
     space = {
         "name": "scale",
@@ -111,11 +118,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[16], help="(16)")
     parser.add_argument("--naps", type=float, nargs="+", default=[0.1, 1.0], help="seconds of a cell (0.1 1)")
     parser.add_argument("--cells", type=int, default=None, help=f"(those of {_SECONDS:g} s)")
+    parser.add_argument("--report-every", type=float, default=None, help="seconds, instead of gridtune's own")
     parser.add_argument("--one", action="store_true", help="run one sweep here and print its figures as JSON")
     options = parser.parse_args()
     if options.one:
         (workers,), (nap,) = options.workers, options.naps
-        print(json.dumps(run(workers, nap, options.cells)))
+        print(json.dumps(run(workers, nap, options.cells, options.report_every)))
         return
     print_machine()
     rows = []
@@ -124,6 +132,8 @@ def main() -> None:
             cells = options.cells or int(workers * _SECONDS / nap)
             command = [sys.executable, "-m", "benchmarks.scale", "--one", "--workers", str(workers)]
             command += ["--naps", str(nap), "--cells", str(cells)]
+            if options.report_every is not None:
+                command += ["--report-every", str(options.report_every)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             figures = json.loads(done.stdout.splitlines()[-1])
             shares = (f"{figures[name]:.2f}" for name in ("efficiency", "whole"))

@@ -1,7 +1,7 @@
 """Blocks: runs of cells handed to a worker at once, and what happens to them when the worker dies.
 
-Tune spends some 20 ms on a trial; a cell may take 2. Blocks share that cost. They are large while much is
-left and small towards the end, so that the workers finish together.
+A cell may take 2 ms, and so may handing it out. Blocks share that cost. They are large while much is left and
+small towards the end, so that the workers finish together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gridtune.core.cells import Cell, CellResult
 
 __all__ = ["Block", "BlockQueue"]
 
-#: Seconds of work below which a block does not pay for its trial.
+#: Seconds of work below which a block does not pay for handing it out.
 _WORTHWHILE_SECONDS = 2.0
 #: Blocks that each worker gets at least, while there is enough to do.
 _BLOCKS_PER_WORKER = 4
