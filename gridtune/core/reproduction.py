@@ -79,14 +79,14 @@ class Experiment:
     settings
         What of it the reproduction needs, as `gridtune sweep --set` takes it: name to values.
     quick
-        What `--quick` narrows it to, likewise.
+        What `--quick` narrows it to, likewise; None where `--quick` leaves the experiment out.
     logs
         Traces that the space names, to the logs that are read.
     """
 
     space: str
     settings: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    quick: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    quick: Mapping[str, Sequence[Any]] | None = field(default_factory=dict)
     logs: Mapping[str, Log] = field(default_factory=dict)
 
 
@@ -108,6 +108,8 @@ class Reading:
     relation
         "value": the metric's mean. "difference", "ratio", "change" (%): of the mean to that of `against`, on
         the same replicates.
+    reference
+        The metric that it is compared with, if that is another.
     factor
         What the number is multiplied by, to have the published unit.
     """
@@ -117,6 +119,7 @@ class Reading:
     where: Mapping[str, Any]
     against: Mapping[str, Any] = field(default_factory=dict)
     relation: Relation = "value"
+    reference: str = ""
     factor: float = 1.0
 
 
@@ -203,12 +206,12 @@ class TableCell:
     Attributes
     ----------
     published
-        The name of one of the system's published figures, or None.
+        The name of one of the system's published figures, a number made of several, or None.
     ours
         Where ours comes from, or None.
     """
 
-    published: str | None
+    published: str | float | None
     ours: Reading | None
 
 

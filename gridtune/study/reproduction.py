@@ -130,6 +130,7 @@ def reproduce(
             key, trimmed_space(experiment, quick=not full), logs.replaced(experiment), home / _SPACES
         )
         for key, experiment in reproduction.experiments.items()
+        if full or experiment.quick is not None
     }
     studies: dict[str, Study] = {}
     for number, (key, path) in enumerate(spaces.items(), start=1):
@@ -248,9 +249,19 @@ def _written(
 def _traces(studies: Sequence[Study], logs: _Logs) -> list[TraceUse]:
     checksums = {trace: checksum for study in studies for trace, checksum in study.facts.workloads.items()}
     return [
-        TraceUse(trace, checksum, next((text for name, text in logs.remarks.items() if name in trace), ""))
+        TraceUse(
+            trace.partition("?")[0],
+            checksum,
+            next((text for name, text in logs.remarks.items() if name in trace), ""),
+        )
         for trace, checksum in sorted(checksums.items())
     ]
+
+
+def _published(published: str | float | None, system: System) -> float | None:
+    if isinstance(published, str):
+        return float(system.published[published].value)
+    return None if published is None else float(published)
 
 
 def _numbers(table: PaperTable, system: System, results: Results) -> TableNumbers:
@@ -260,7 +271,7 @@ def _numbers(table: PaperTable, system: System, results: Results) -> TableNumber
             row.label,
             [
                 (
-                    None if cell.published is None else float(system.published[cell.published].value),
+                    _published(cell.published, system),
                     None if cell.ours is None else estimate(cell.ours, results),
                 )
                 for cell in row.cells

@@ -87,7 +87,7 @@ def trimmed_space(experiment: Experiment, *, quick: bool) -> SearchSpace:
         If there is no such space, or not what is asked of it.
     """
     space = load_space(experiment.space)
-    for settings in (experiment.settings, experiment.quick if quick else {}):
+    for settings in (experiment.settings, (experiment.quick or {}) if quick else {}):
         if settings:
             space = override(space, settings)
     return space

@@ -226,7 +226,7 @@ class SystemConformance:
             for ours, published in _named_numbers(reproduction):
                 if isinstance(ours, Reading):
                     assert ours.experiment in reproduction.experiments, ours
-                    assert ours.metric in self.subject.metrics, ours
+                    assert {ours.metric, ours.reference or ours.metric} <= self.subject.metrics.keys(), ours
                     names = {*ours.where, *ours.against} - {"workload"}
                     assert names <= self.subject.Parameters.model_fields.keys(), ours
                 assert not isinstance(published, str) or published in self.subject.published, published

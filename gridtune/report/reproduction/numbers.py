@@ -54,10 +54,11 @@ def estimate(ours: Reading | Recorded, results: Results) -> Estimate | None:
     """
     if isinstance(ours, Recorded):
         return Estimate(float(ours.value), float(ours.low), float(ours.high))
-    first = _samples(ours, ours.where, results)
+    first = _samples(ours, ours.metric, ours.where, results)
     if ours.relation == "value":
         return _scaled(_mean(list(first.values())), ours.factor) if first else None
-    second = _samples(ours, {**ours.where, **ours.against}, results)
+    other = ours.reference or ours.metric
+    second = _samples(ours, other, {**ours.where, **ours.against}, results)
     common = [key for key in first if key in second]
     if not common:
         return None
@@ -79,7 +80,8 @@ def reading_text(ours: Reading | Recorded) -> str:
     text = f"{ours.experiment}: {ours.metric} of {_selection(ours.where)}"
     if ours.relation == "value":
         return text
-    other = _selection({name: value for name, value in ours.against.items() if ours.where.get(name) != value})
+    differs = {name: value for name, value in ours.against.items() if ours.where.get(name) != value}
+    other = " of ".join(filter(None, (ours.reference, _selection(differs) if differs else "")))
     return f"{text}, {ours.relation} to {other}"
 
 
@@ -88,7 +90,9 @@ def _selection(where: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "the only configuration"
 
 
-def _samples(ours: Reading, where: Mapping[str, Any], results: Results) -> dict[tuple[str, str], float]:
+def _samples(
+    ours: Reading, metric: str, where: Mapping[str, Any], results: Results
+) -> dict[tuple[str, str], float]:
     """Return replicate to value: replicates of all workloads, where none is named."""
     samples: dict[tuple[str, str], float] = {}
     for result in results.get(ours.experiment, ()):
@@ -100,7 +104,7 @@ def _samples(ours: Reading, where: Mapping[str, Any], results: Results) -> dict[
                 f"several configurations of the experiment {ours.experiment!r} have {_selection(where)}",
                 hint="name more parameters in the reading",
             )
-        samples[key] = result.metrics.get(ours.metric, math.nan)
+        samples[key] = result.metrics.get(metric, math.nan)
     return {key: value for key, value in samples.items() if math.isfinite(value)}
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.remarks import WALLTIMES
+from gridtune.core.reproduction import Reproduction
 from gridtune.core.starter import StarterSpace, starter_windows
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -33,6 +34,7 @@ from gridtune.systems.dispatch.metrics import (
 )
 from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
 from gridtune.systems.dispatch.published import PUBLISHED
+from gridtune.systems.dispatch.reproduction import REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, dispatch
 from gridtune.tracking.checkpoints import find_policy
@@ -58,6 +60,7 @@ class DispatchSystem(System):
     metrics = DISPATCH_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
     published: ClassVar[Mapping[str, PublishedFigure]] = PUBLISHED
+    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
     trainings: ClassVar[Mapping[str, str]] = {"ppo": "gridtune.systems.dispatch.learners.ppo:DispatchPPO"}
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {
         "Dispatch-v0": EnvironmentSpec(

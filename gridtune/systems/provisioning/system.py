@@ -13,6 +13,7 @@ from cachetools import LRUCache
 
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
+from gridtune.core.reproduction import Reproduction
 from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -29,6 +30,7 @@ from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.plan import Plan
 from gridtune.systems.provisioning.published import PUBLISHED
+from gridtune.systems.provisioning.reproduction import REPRODUCTIONS
 from gridtune.systems.provisioning.search.cell_search import SearchResult, front_metrics, run_search
 from gridtune.systems.provisioning.search.pilot import pilot_problem
 from gridtune.systems.provisioning.search.selection import select_plan
@@ -77,6 +79,7 @@ class ProvisioningSystem(System):
     metrics = PROVISIONING_METRICS
     renamed_metrics = RENAMED_METRICS
     published = PUBLISHED
+    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
 
     def __init__(self) -> None:
         self._sites: LRUCache[Hashable, Site] = LRUCache(8)

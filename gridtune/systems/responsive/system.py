@@ -15,6 +15,7 @@ from cachetools import LRUCache
 
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
+from gridtune.core.reproduction import Reproduction
 from gridtune.core.starter import StarterSpace
 from gridtune.core.system import (
     EnvironmentSpec,
@@ -41,6 +42,7 @@ from gridtune.systems.responsive.metrics import (
 )
 from gridtune.systems.responsive.parameters import LEARNED, LINEAR_WEIGHTS, ResponsiveParameters
 from gridtune.systems.responsive.report.published import PUBLISHED_FIGURES
+from gridtune.systems.responsive.reproduction import REPRODUCTIONS
 from gridtune.systems.responsive.simulator.jobs import (
     SiteJobs,
     build_jobs,
@@ -91,6 +93,7 @@ class ResponsiveSystem(System):
     metrics = RESPONSIVE_METRICS
     renamed_metrics: ClassVar[Mapping[str, RenamedMetric]] = RENAMED_METRICS
     published: ClassVar[Mapping[str, PublishedFigure]] = PUBLISHED_FIGURES
+    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
 
     def __init__(self) -> None:
         self._selections: LRUCache[Hashable, Workload] = LRUCache(8)

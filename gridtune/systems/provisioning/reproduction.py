@@ -1,0 +1,452 @@
+"""The experiments of the paper on provisioning, its claims, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from gridtune.core.reproduction import (
+    Claim,
+    Criterion,
+    Experiment,
+    GeneratedLog,
+    Log,
+    PaperFigure,
+    PaperTable,
+    Reading,
+    Reproduction,
+    TableCell,
+    TableRow,
+)
+
+__all__ = ["REPRODUCTIONS"]
+
+_CTC = "ctc-sp2-reconstructed"
+#: As many processors as the paper's site has, and about its load: 20,000 jobs take four months.
+_LOGS = {
+    _CTC: Log(_CTC, GeneratedLog("lublin", jobs=20_000, seed=1, parameters={"processors": 430, "load": 0.66}))
+}
+#: As published; and the plans that a search must beat: the best of 40 of simple rules, and one of open slots.
+_VARIANTS = {"workload": ["as published", "rules", "open slots"]}
+_MAKESPAN, _COST = "workflow_makespan_change", "allocation_cost_change"
+_PROVISIONED = {"approach": "provisioned"}
+_SCHEDULERS = {"heft": "HEFT", "greedy": "Greedy", "min-min": "Min-Min", "max-min": "Max-Min"}
+#: Chances of a second submission of each job, and the loads in % that they make of the CTC log.
+_LOADS = {0: 66, 0.087: 69, 0.18: 75, 0.273: 81, 0.367: 88, 0.46: 94, 0.49: 96}
+
+
+def _change(experiment: str, metric: str = _MAKESPAN, variant: str = "as published", **where: Any) -> Reading:
+    """Return a change to best effort at the same instants, in %."""
+    return Reading(experiment, metric, {"workload": variant, **_PROVISIONED, **where}, factor=100.0)
+
+
+def _trade_off() -> Iterator[Criterion]:
+    for alpha in (0, 0.5, 1):
+        yield Criterion(
+            f"makespan at α = {alpha:g}, change to best effort",
+            _change("tradeoff", alpha=alpha),
+            at_most=0,
+            unit="%",
+        )
+    for alpha in (0.5, 1):
+        yield Criterion(
+            f"cost at α = {alpha:g}, change to best effort",
+            _change("tradeoff", _COST, alpha=alpha),
+            at_most=10,
+            unit="%",
+        )
+
+
+def _growth(experiment: str, small: Mapping[str, Any], large: Mapping[str, Any]) -> Reading:
+    where = {"workload": "as published", **_PROVISIONED, **small, **large}
+    return Reading(experiment, _MAKESPAN, where, small, "difference", factor=100.0)
+
+
+def _moga(points: int, mutation: int) -> dict[str, Any]:
+    return {"population": 30, "iterations": 30, "crossover_points": points, "mutation": mutation}
+
+
+_CLAIMS = (
+    Claim(
+        "Plans of slots shorten workflows for every α, at little or no more cost",
+        "section 5, figure 5",
+        [*_trade_off()],
+        "The paper gives no numbers; little is taken as 10 %.",
+    ),
+    Claim(
+        "They shorten CyberShake by 23 % at 63 % load, and by 56 % at 94 %",
+        "section 6, figure 9",
+        [
+            Criterion(
+                "CyberShake's makespan, 66 % load (without second submissions), change to best effort",
+                _change("cybershake", copy_probability=0),
+                "cybershake/change_at_63",
+                within=0.25,
+            ),
+            Criterion(
+                "the same, 94 % load",
+                _change("cybershake", copy_probability=0.46),
+                "cybershake/change_at_94",
+                within=0.25,
+            ),
+            Criterion(
+                "gain at 94 % less gain at 66 %, points of makespan",
+                _growth("cybershake", {"copy_probability": 0}, {"copy_probability": 0.46}),
+                published=-33,
+                at_most=0,
+                unit="%",
+            ),
+        ],
+    ),
+    Claim(
+        "A multi-objective genetic search is what finds such plans",
+        "sections 3 and 5",
+        [
+            Criterion(
+                "makespan at α = ½, the search less the best of 40 plans of simple rules, points",
+                Reading(
+                    "tradeoff",
+                    _MAKESPAN,
+                    {"workload": "as published", **_PROVISIONED, "alpha": 0.5},
+                    {"workload": "rules"},
+                    "difference",
+                    factor=100.0,
+                ),
+                at_most=0,
+                unit="%",
+            ),
+            Criterion(
+                "CyberShake at 94 % load, the search less one plan of all divisible slots, points of "
+                "makespan",
+                Reading(
+                    "cybershake",
+                    _MAKESPAN,
+                    {"workload": "as published", **_PROVISIONED, "copy_probability": 0.46},
+                    {"workload": "open slots"},
+                    "difference",
+                    factor=100.0,
+                ),
+                at_most=0,
+                unit="%",
+            ),
+        ],
+        "The rules and the one plan let tasks use several slots and release what is not used, which matters "
+        "more than which slots are searched for.",
+    ),
+    Claim(
+        "The gain grows with the processors that a task needs",
+        "section 5, figure 6",
+        [
+            Criterion(
+                f"makespan with 30 processors per task less that with 3, α = {alpha}, points",
+                _growth("tasksize", {"task_processors": 3}, {"task_processors": 30, "alpha": alpha}),
+                at_most=0,
+                unit="%",
+            )
+            for alpha in (0, 1)
+        ],
+    ),
+    Claim(
+        "The gain grows with the load of the site",
+        "section 5, figure 7",
+        [
+            Criterion(
+                f"makespan at 88 % load less that at 66 %, {size} processors per task, points",
+                _growth(
+                    "utilisation",
+                    {"copy_probability": 0},
+                    {"copy_probability": 0.37, "task_processors": size},
+                ),
+                at_most=0,
+                unit="%",
+            )
+            for size in (3, 30)
+        ],
+    ),
+    Claim(
+        "Requests that are 10 and 20 % too long cost 3 and 7.7 %",
+        "section 7",
+        [
+            Criterion(
+                f"CyberShake's makespan with a plan, requests {percent} % too long, change",
+                Reading(
+                    "inflation",
+                    "workflow_makespan",
+                    {"workload": "CyberShake", **_PROVISIONED, "inflation": percent / 100},
+                    {"inflation": 0},
+                    "change",
+                ),
+                f"inflation/requests_{percent}_too_long",
+                within=0.5,
+            )
+            for percent in (10, 20)
+        ],
+    ),
+    Claim(
+        "The search meets 1,742 feasible plans and finds 40 that no other dominates",
+        "section 3, figure 1",
+        [
+            Criterion(
+                "slots on offer",
+                Reading("slots", "slots", {"scheduler": "heft", "alpha": 0.4}),
+                "slots/slots",
+                within=0.05,
+            ),
+            Criterion(
+                "feasible plans evaluated",
+                Reading("slots", "feasible_plans", {"scheduler": "heft", "alpha": 0.4}),
+                "slots/feasible_plans",
+                within=0.15,
+            ),
+            Criterion(
+                "plans on the front",
+                Reading("slots", "front", {"scheduler": "heft", "alpha": 0.4}),
+                "slots/front",
+                within=0.5,
+            ),
+        ],
+        "Many of the published plans must lie close together.",
+    ),
+    Claim(
+        "HEFT finds most plans of the merged front",
+        "section 3, figure 3",
+        [
+            Criterion(
+                f"hypervolume, HEFT less {_SCHEDULERS[other]}",
+                Reading(
+                    "slots",
+                    "hypervolume",
+                    {"scheduler": "heft", "alpha": 0.4},
+                    {"scheduler": other, "alpha": None},
+                    "difference",
+                ),
+                at_least=0,
+            )
+            for other in ("greedy", "min-min", "max-min")
+        ],
+        "The figure below counts the plans.",
+    ),
+    Claim(
+        "A larger population matters more than more iterations",
+        "section 3",
+        [
+            Criterion(
+                "hypervolume of 100 plans over 10 iterations less that of 10 over 100",
+                Reading(
+                    "moga",
+                    "hypervolume",
+                    {"population": 100, "iterations": 10},
+                    {"population": 10, "iterations": 100},
+                    "difference",
+                ),
+                at_least=0,
+            )
+        ],
+    ),
+    Claim(
+        "Mutation helps, and two-point crossover is best",
+        "section 3",
+        [
+            Criterion(
+                "hypervolume with mutation less that without, two-point crossover",
+                Reading("moga", "hypervolume", _moga(2, 1), {"mutation": 0}, "difference"),
+                at_least=0,
+            ),
+            *(
+                Criterion(
+                    f"hypervolume of two-point less {name} crossover",
+                    Reading("moga", "hypervolume", _moga(2, 1), {"crossover_points": points}, "difference"),
+                    at_least=0,
+                )
+                for points, name in ((1, "one-point"), (3, "three-point"))
+            ),
+        ],
+    ),
+)
+
+
+def _cybershake() -> PaperTable:
+    columns = {
+        "best effort, s": Reading("cybershake", "workflow_makespan", {"approach": "best_effort"}),
+        "as published, change in %": _change("cybershake"),
+        "rules, change in %": _change("cybershake", variant="rules"),
+        "open slots, change in %": _change("cybershake", variant="open slots"),
+        "cost as published, change in %": _change("cybershake", _COST),
+    }
+    published: dict[tuple[float, int], str] = {
+        (0, 0): "cybershake/best_effort",
+        (0, 1): "cybershake/change_at_63",
+        (0.46, 1): "cybershake/change_at_94",
+    }
+    rows = [
+        TableRow(
+            f"{load} % load",
+            [
+                TableCell(
+                    published.get((chance, place)),
+                    _with(reading, copy_probability=chance, workload=reading.where.get("workload", "rules")),
+                )
+                for place, reading in enumerate(columns.values())
+            ],
+        )
+        for chance, load in _LOADS.items()
+    ]
+    return PaperTable("CyberShake as the site fills", "section 6, figure 9", list(columns), rows)
+
+
+def _with(reading: Reading, **where: Any) -> Reading:
+    selection = {**reading.where, **where}
+    return Reading(reading.experiment, reading.metric, selection, factor=reading.factor)
+
+
+def _trade_off_table() -> PaperTable:
+    columns = {
+        f"{variant}: {what}, change in %": (variant, metric)
+        for variant in ("as published", "rules", "open slots")
+        for what, metric in (("makespan", _MAKESPAN), ("cost", _COST))
+    }
+    rows = [
+        TableRow(
+            f"α = {alpha:g}",
+            [
+                TableCell(None, _change("tradeoff", metric, variant, alpha=alpha))
+                for variant, metric in columns.values()
+            ],
+        )
+        for alpha in (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
+    ]
+    title = "A hundred tasks of 22 processors against best effort"
+    return PaperTable(title, "figure 5, published without numbers", list(columns), rows)
+
+
+_FIGURES = (
+    PaperFigure(
+        "All feasible plans that the search evaluated, and its front",
+        "figure 1",
+        "slots",
+        "provisioning_plans.png",
+        "Feasible plans between about 50 and 300 SU; the front falls steeply at first.",
+    ),
+    PaperFigure(
+        "The plan chosen over α",
+        "figure 2",
+        "slots",
+        "provisioning_choice.png",
+        "With growing α the cost falls and the makespan rises.",
+    ),
+    PaperFigure(
+        "Plans of the merged front by scheduler",
+        "figure 3",
+        "slots",
+        "provisioning_schedulers.png",
+        "Most plans are HEFT's, then Greedy's, Min-Min's and Max-Min's.",
+    ),
+    PaperFigure(
+        "Makespan and cost over α, provisioned and best effort",
+        "figure 5",
+        "tradeoff",
+        "provisioning_trade_off.png",
+        "Provisioned makespans are below best effort for every α and vary less; costs are about the same.",
+    ),
+    PaperFigure(
+        "Makespan and cost relative to best effort over the size of tasks",
+        "figure 6",
+        "tasksize",
+        "provisioning_task_size.png",
+        "The gain grows with the processors of a task.",
+    ),
+    PaperFigure(
+        "Makespan and cost relative to best effort over the load",
+        "figure 7",
+        "utilisation",
+        "provisioning_load_and_size.png",
+        "The gain grows with the load and with the size of tasks.",
+    ),
+    PaperFigure(
+        "CyberShake over the load",
+        "figure 9",
+        "cybershake",
+        "provisioning_load.png",
+        "Best effort rises steeply with the load, the provisioned makespan slowly.",
+    ),
+    PaperFigure(
+        "Settings of the genetic search",
+        "section 3",
+        "moga",
+        "provisioning_settings.png",
+        "In words alone: the population matters more than iterations, two-point crossover is best, mutation "
+        "helps.",
+    ),
+)
+
+REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
+    {
+        "provisioning": Reproduction(
+            title="Slots instead of a queue: provisioning for workflows",
+            publications=[
+                "G. Singh, C. Kesselman, E. Deelman, “A provisioning model and its comparison with "
+                "best-effort for performance-cost optimization in grids”, HPDC 2007"
+            ],
+            data=(
+                "The paper submits workflows to a site of 430 nodes with the log of CTC SP2. Ours is that "
+                "log as it was reconstructed from simulation outputs, on 430 processors, where it offers "
+                "66 % of the capacity; where it is not on the machine, a quick run takes a log that the "
+                "model of Lublin and Feitelson generates with the same load. Replicates are instants of "
+                "submission, or sets of slots."
+            ),
+            experiments={
+                "slots": Experiment(
+                    "search_spaces/provisioning_slots.yaml", quick={"replicates.seeds": [10]}
+                ),
+                "tradeoff": Experiment(
+                    "search_spaces/provisioning_tradeoff.yaml",
+                    settings=_VARIANTS,
+                    quick={"alpha": [0, 0.5, 1], "replicates.seeds": [10]},
+                    logs=_LOGS,
+                ),
+                "tasksize": Experiment(
+                    "search_spaces/provisioning_tasksize.yaml",
+                    settings=_VARIANTS,
+                    quick={
+                        "workload": ["as published"],
+                        "task_processors": [3, 30],
+                        "replicates.seeds": [10],
+                    },
+                    logs=_LOGS,
+                ),
+                "utilisation": Experiment(
+                    "search_spaces/provisioning_utilisation.yaml",
+                    settings=_VARIANTS,
+                    quick={
+                        "workload": ["as published"],
+                        "task_processors": [3, 30],
+                        "copy_probability": [0, 0.37],
+                        "replicates.seeds": [10],
+                    },
+                    logs=_LOGS,
+                ),
+                "cybershake": Experiment(
+                    "search_spaces/provisioning_cybershake.yaml",
+                    settings=_VARIANTS,
+                    quick={"copy_probability": [0, 0.46], "replicates.seeds": [10]},
+                    logs=_LOGS,
+                ),
+                "inflation": Experiment(
+                    "search_spaces/provisioning_inflation.yaml",
+                    settings={"workload": ["CyberShake", "100 tasks"]},
+                    quick={"workload": ["CyberShake"], "replicates.seeds": [10]},
+                    logs=_LOGS,
+                ),
+                "moga": Experiment("search_spaces/provisioning_moga.yaml", quick={"replicates.seeds": [10]}),
+            },
+            claims=_CLAIMS,
+            tables=[_cybershake(), _trade_off_table()],
+            figures=_FIGURES,
+            documents=[
+                (name, "submissions.md")
+                for name in ("slots", "tradeoff", "tasksize", "utilisation", "cybershake", "inflation")
+            ],
+        )
+    }
+)

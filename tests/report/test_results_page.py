@@ -1,0 +1,35 @@
+"""The page of results: what it says of a claim, and that it is what the stored verdicts make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gridtune.report.results_page import BEGIN, END, claims_markdown, fill_results
+from tests.report.test_reproduction import found
+
+
+def test_a_claim_has_its_verdict_numbers_and_remark() -> None:
+    text = claims_markdown([found()])
+    assert text.startswith("### A demonstration\n\n[`demo`](studies/demo.md): Somebody & others, 2020\n\n")
+    assert "`gridtune reproduce demo --quick`, 16 cells, on quickstart (stands in for another)." in text
+    assert "| Others are long (section 2) | **not reproduced** | 0 of 1 criteria hold. b: 3.000 [" in text
+    assert "an earlier run, fails. they are not |\n" in text
+    assert "d: not measured" in text
+
+
+def test_only_the_part_between_the_marks_is_written(tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    page.write_text(f"before\n{BEGIN}former\n{END}after\n")
+    verdicts = tmp_path / "studies" / "reproductions"
+    verdicts.mkdir(parents=True)
+    found().write(verdicts).rename(verdicts / "demo.json")
+    text = fill_results(page)
+    assert text.startswith(f"before\n{BEGIN}\n### A demonstration")
+    assert text.endswith(f"{END}after\n")
+    assert "former" not in text
+
+
+def test_the_page_is_what_its_verdicts_make(repository: Path) -> None:
+    page = repository / "docs" / "results.md"
+    hint = "write it again: python -m gridtune.report.results_page docs/results.md"
+    assert page.read_text(encoding="utf-8") == fill_results(page), hint
