@@ -7,9 +7,9 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gridtune.workload.workload import Workload
 
 __all__ = ["simulate"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 #: Seconds of silence after which a person wants to know what is going on.
 _MOMENT_SECONDS = 1.5
@@ -53,6 +55,16 @@ GUESSED = {
 }
 
 
+def _choice(name: str, choices: Sequence[str], *, help: str) -> Callable[[_Command], _Command]:
+    """Return an option with these choices, of which the first is the default."""
+    return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=help)
+
+
+def _file(name: str, *, help: str) -> Callable[[_Command], _Command]:
+    """Return an option that names a file to write."""
+    return click.option(name, type=click.Path(dir_okay=False, path_type=Path), help=help)
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("log")
 @click.option("-p", "--processors", type=int, help="The machine's size. [default: what the log says]")
@@ -65,11 +77,9 @@ GUESSED = {
 )
 @click.option("-b", "--backfill", default="easy", show_default=True, help="Backfilling variant.")
 @click.option("--fill-order", help="Order in which EASY tries candidates. [default: the queue's]")
-@click.option(
+@_choice(
     "--walltime",
-    type=click.Choice(["log", "exact", "noise"]),
-    default="log",
-    show_default=True,
+    ("log", "exact", "noise"),
     help="What the scheduler goes by: the log's requests, the run times, or requests with noise.",
 )
 @click.option("--noise", type=float, default=0.0, help="Standard deviation of the walltime's logarithm.")
@@ -82,11 +92,9 @@ GUESSED = {
 @click.option(
     "--half-life", type=float, help="Seconds in which use counts half for fair share. [default: never]"
 )
-@click.option(
+@_choice(
     "--partitions",
-    type=click.Choice(["pooled", "separate"]),
-    default="pooled",
-    show_default=True,
+    ("pooled", "separate"),
     help="One machine, or one for each partition.",
 )
 @click.option(
@@ -94,11 +102,9 @@ GUESSED = {
     metavar="NAME=N,…",
     help="With separate partitions: their sizes. [default: as in slurm.conf, else the most in use at once]",
 )
-@click.option(
+@_choice(
     "--dependencies",
-    type=click.Choice(["ignore", "log"]),
-    default="ignore",
-    show_default=True,
+    ("ignore", "log"),
     help="Submit jobs that depend on another after its end in the simulation.",
 )
 @click.option(
@@ -135,19 +141,9 @@ GUESSED = {
     help="With --shake: move submissions by up to this much either way. [default: 60]",
 )
 @click.option("--plugin", "plugins", multiple=True, help="Python file with queue orders of your own.")
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto).",
-)
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw use and queue length (.png, .svg, .pdf).",
-)
-@click.option(
-    "--gantt", type=click.Path(dir_okay=False, path_type=Path), help="Draw who ran where (.png, .svg, .pdf)."
-)
+@_file("--out", help="Write the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto).")
+@_file("--plot", help="Draw use and queue length (.png, .svg, .pdf).")
+@_file("--gantt", help="Draw who ran where (.png, .svg, .pdf).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every metric.")
 def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Replay LOG on a machine and print how its jobs fared.

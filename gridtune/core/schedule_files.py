@@ -62,10 +62,8 @@ def write_schedule(jobs: pa.Table, processors: int, path: Path, *, name: str) ->
 
     Parameters
     ----------
-    jobs
-        A row per job (see `Schedule.to_table`).
-    processors
-        The machine's size.
+    jobs, processors
+        As of `allocate_processors`; jobs also have their other columns.
     path
         The file.
     name

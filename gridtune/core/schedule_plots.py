@@ -147,19 +147,10 @@ def plot_gantt(jobs: pa.Table, processors: int, path: Path, *, title: str = "") 
 
     Parameters
     ----------
-    jobs
-        A row per job (see `Schedule.to_table`).
-    processors
-        The machine's size.
-    path
-        Where the figure goes.
-    title
-        What stands over it.
-
-    Returns
-    -------
-    Path
-        `path`.
+    jobs, processors
+        As of `allocate_processors`.
+    path, title
+        As of `plot_load`.
 
     Raises
     ------

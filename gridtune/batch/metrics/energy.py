@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from gridtune.batch.metrics.columns import JobColumns
-from gridtune.batch.metrics.registry import MetricFunction, metric
+from gridtune.batch.metrics.registry import metric
 from gridtune.batch.metrics.sources import SHUTDOWN_2022
-from gridtune.core.measure import Direction
 from gridtune.core.node_states import NodeState, NodeStates
 
 __all__: list[str] = []
@@ -23,24 +23,10 @@ FAMILY = "Energy"
 _KWH, _HOUR, _DAY = 3.6e6, 3600, 86_400
 
 
-def _energy_metric(
-    name: str,
-    formula: str,
-    *,
-    unit: str = "kWh",
-    direction: Direction = "min",
-    source: str = "gridtune, 2026",
-) -> Callable[[MetricFunction], MetricFunction]:
-    """Register a metric that is defined where nodes have power states."""
-    return metric(
-        name,
-        unit=unit,
-        direction=direction,
-        formula=formula,
-        source=source,
-        family=FAMILY,
-        needs_nodes=True,
-    )
+#: Registers a metric that is defined where nodes have power states.
+_energy_metric = partial(
+    metric, unit="kWh", direction="min", source="gridtune, 2026", family=FAMILY, needs_nodes=True
+)
 
 
 def _of_nodes(jobs: JobColumns, compute: Callable[[NodeStates, int, int], float]) -> float:
@@ -75,7 +61,9 @@ _WASTING = ("idle", "switching_on", "switching_off")
 _EVERY = (*_WASTING, "computing", "sleeping")
 
 
-@_energy_metric("energy_total", "∫ P(t) dt, over [t₀, t₁); P: power of all nodes", source=SHUTDOWN_2022)
+@_energy_metric(
+    "energy_total", formula="∫ P(t) dt, over [t₀, t₁); P: power of all nodes", source=SHUTDOWN_2022
+)
 def energy_total(jobs: JobColumns) -> float:
     """Energy of the whole machine over the window."""
     return _spent(jobs, *_EVERY)
@@ -83,7 +71,7 @@ def energy_total(jobs: JobColumns) -> float:
 
 @_energy_metric(
     "energy_waste",
-    "P_idle·idle + P_on·switching on + P_off·switching off node-hours, over [t₀, t₁)",
+    formula="P_idle·idle + P_on·switching on + P_off·switching off node-hours, over [t₀, t₁)",
     source=f"{SHUTDOWN_2022}, equation 4",
 )
 def energy_waste(jobs: JobColumns) -> float:
@@ -91,19 +79,25 @@ def energy_waste(jobs: JobColumns) -> float:
     return _spent(jobs, *_WASTING)
 
 
-@_energy_metric("energy_idle", "P_idle·node-hours on with no busy core, over [t₀, t₁)", source=SHUTDOWN_2022)
+@_energy_metric(
+    "energy_idle", formula="P_idle·node-hours on with no busy core, over [t₀, t₁)", source=SHUTDOWN_2022
+)
 def energy_idle(jobs: JobColumns) -> float:
     """Energy of nodes that are on without computing, also while their job waits for others to boot."""
     return _spent(jobs, "idle")
 
 
-@_energy_metric("energy_switching_on", "P_on·node-hours switching on, over [t₀, t₁)", source=SHUTDOWN_2022)
+@_energy_metric(
+    "energy_switching_on", formula="P_on·node-hours switching on, over [t₀, t₁)", source=SHUTDOWN_2022
+)
 def energy_switching_on(jobs: JobColumns) -> float:
     """Energy of nodes that are being switched on."""
     return _spent(jobs, "switching_on")
 
 
-@_energy_metric("energy_switching_off", "P_off·node-hours switching off, over [t₀, t₁)", source=SHUTDOWN_2022)
+@_energy_metric(
+    "energy_switching_off", formula="P_off·node-hours switching off, over [t₀, t₁)", source=SHUTDOWN_2022
+)
 def energy_switching_off(jobs: JobColumns) -> float:
     """Energy of nodes that are being switched off."""
     return _spent(jobs, "switching_off")
@@ -111,7 +105,8 @@ def energy_switching_off(jobs: JobColumns) -> float:
 
 @_energy_metric(
     "energy_computing",
-    "P_idle·node-hours computing + (P_computing − P_idle)·busy core-hours/cores per node, over [t₀, t₁)",
+    formula="P_idle·node-hours computing + (P_computing − P_idle)·busy core-hours/cores per node, "
+    "over [t₀, t₁)",
     direction="none",
     source=SHUTDOWN_2022,
 )
@@ -121,7 +116,10 @@ def energy_computing(jobs: JobColumns) -> float:
 
 
 @_energy_metric(
-    "energy_sleeping", "P_sleeping·node-hours asleep, over [t₀, t₁)", direction="none", source=SHUTDOWN_2022
+    "energy_sleeping",
+    formula="P_sleeping·node-hours asleep, over [t₀, t₁)",
+    direction="none",
+    source=SHUTDOWN_2022,
 )
 def energy_sleeping(jobs: JobColumns) -> float:
     """Energy of nodes that are off."""
@@ -130,7 +128,7 @@ def energy_sleeping(jobs: JobColumns) -> float:
 
 @_energy_metric(
     "energy_to_always_on",
-    "energy_total / (P_idle·N·(t₁ − t₀) + (P_computing − P_idle)·busy core-hours/cores per node)",
+    formula="energy_total / (P_idle·N·(t₁ − t₀) + (P_computing − P_idle)·busy core-hours/cores per node)",
     unit="1",
 )
 def energy_to_always_on(jobs: JobColumns) -> float:
@@ -147,8 +145,8 @@ def energy_to_always_on(jobs: JobColumns) -> float:
 
 @_energy_metric(
     "energy_total_bound",
-    "least energy of any switching with these starts: Σ over levels and their gaps of the cheaper of idling "
-    "and switching off and on again; level k is on while k nodes are needed",
+    formula="least energy of any switching with these starts: Σ over levels and their gaps of the cheaper of "
+    "idling and switching off and on again; level k is on while k nodes are needed",
     direction="none",
 )
 def energy_total_bound(jobs: JobColumns) -> float:
@@ -178,7 +176,7 @@ def energy_total_bound(jobs: JobColumns) -> float:
 
 @_energy_metric(
     "switches_per_node_day",
-    "(nodes switched on + nodes switched off in [t₀, t₁)) / (N·(t₁ − t₀)), per day",
+    formula="(nodes switched on + nodes switched off in [t₀, t₁)) / (N·(t₁ − t₀)), per day",
     unit="switches",
     source=f"{SHUTDOWN_2022}, section 5.1, “on-off cycles per node”",
 )
@@ -204,19 +202,19 @@ def _hours(jobs: JobColumns, *states: NodeState) -> float:
     )
 
 
-@_energy_metric("node_hours_on", "node-hours idle or computing, over [t₀, t₁)", unit="h")
+@_energy_metric("node_hours_on", formula="node-hours idle or computing, over [t₀, t₁)", unit="h")
 def node_hours_on(jobs: JobColumns) -> float:
     """Hours that nodes are on, with work or without."""
     return _hours(jobs, NodeState.IDLE, NodeState.COMPUTING)
 
 
-@_energy_metric("node_hours_off", "node-hours asleep, over [t₀, t₁)", unit="h", direction="max")
+@_energy_metric("node_hours_off", formula="node-hours asleep, over [t₀, t₁)", unit="h", direction="max")
 def node_hours_off(jobs: JobColumns) -> float:
     """Hours that nodes are off; the rest of the time they switch."""
     return _hours(jobs, NodeState.SLEEPING)
 
 
-@_energy_metric("boot_wait_mean", "(1/n) Σ (sᵢ − gᵢ), gᵢ: when job i gets its processors", unit="s")
+@_energy_metric("boot_wait_mean", formula="(1/n) Σ (sᵢ − gᵢ), gᵢ: when job i gets its processors", unit="s")
 def boot_wait_mean(jobs: JobColumns) -> float:
     """Mean time for which jobs hold processors before they start, because nodes are being switched.
 
