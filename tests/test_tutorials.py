@@ -1,31 +1,52 @@
 """The README and the tutorials, followed as a reader would: files saved, commands typed, output compared.
 
-A block of Python or YAML whose first line is `# NAME` is saved as that file. A block of `bash` is run, and
-the block of `text` after it is what it prints: `…` stands for anything, on a line by itself for any number of
-lines. A block after `<!-- not run: WHY -->` is left out.
+A block of Python, YAML or TOML whose first line is `# NAME` is saved as that file. A block of `bash` is
+run with what the blocks before it exported, and the block of `text` after it is what it prints: `…` stands
+for anything, on a line by itself for any number of lines. A block after `<!-- not run: WHY -->` is left out.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+from benchmarks.ray_nodes import processes_of
+from tests.integration.slurm import own_slurm, why_not
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 REPOSITORY = Path(__file__).parents[1]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "tutorials").glob("*.md"))]
+TUTORIALS = REPOSITORY / "docs" / "tutorials"
+SLURM = TUTORIALS / "slurm.md"
+PAGES = [REPOSITORY / "README.md", *sorted(page for page in TUTORIALS.glob("*.md") if page != SLURM)]
 BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def environment() -> dict[str, str]:
-    """Return what a reader's shell has: the commands on the path, and no logs of its own."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    variables = {**os.environ, "PATH": path, "COLUMNS": "120"}
+def environment(folder: Path) -> dict[str, str]:
+    """Return what a reader's shell has: the commands on the path, and no logs of its own.
+
+    What a page installs goes into a folder, without a network.
+    """
+    site = folder / "site-packages"
+    variables = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))),
+        "COLUMNS": "120",
+        "GRIDTUNE": str(REPOSITORY),
+        "PIP_TARGET": str(site),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip's own way to say that it is switched off
+    }
     variables.pop("GRIDTUNE_TRACE_DIR", None)
     return variables
 
@@ -44,22 +65,32 @@ def visible(output: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in output.splitlines() if line.strip())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A reader's folder; what was started in it is ended by its number."""
+    yield tmp_path
+    for number in processes_of(tmp_path):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+
+
+def run(content: str, folder: Path, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a block in a shell that has what the blocks before it exported."""
+    script = f"[ ! -e .exported ] || . ./.exported\n{content}\nexport -p > .exported"
+    return subprocess.run(
+        ["bash", "-ec", script], cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
+
+
+def follow(page: Path, folder: Path, variables: Mapping[str, str]) -> None:
+    """Do what a page says, and compare what it prints."""
     output, command = "", ""
     for left_out, language, content in BLOCK.findall(page.read_text(encoding="utf-8")):
         if left_out:
             continue
         if language == "bash":
             command = content
-            done = subprocess.run(
-                ["bash", "-ec", content],
-                cwd=tmp_path,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = run(content, folder, variables)
             assert done.returncode == 0, f"{content}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
             output = done.stdout
         elif language == "text":
@@ -68,7 +99,25 @@ def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
         elif language:
             name = re.match(r"# (\S+)\n", content)
             assert name is not None, f"a block of {language} names no file: {content[:60]}"
-            (tmp_path / name[1]).write_text(content, encoding="utf-8")
+            (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name[1]).write_text(content, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_can_be_followed(page: Path, folder: Path) -> None:
+    follow(page, folder, environment(folder))
+
+
+@pytest.mark.cluster
+def test_the_page_on_slurm_can_be_followed(folder: Path) -> None:
+    """With a Slurm of its own; that takes root and Slurm's daemons."""
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    with own_slurm() as slurm:
+        variables = environment(folder)
+        path = f"{variables['PATH']}{os.pathsep}{slurm.environment['PATH']}"
+        follow(SLURM, folder, {**variables, "PATH": path, "SLURM_CONF": slurm.environment["SLURM_CONF"]})
 
 
 def test_output_is_compared() -> None:

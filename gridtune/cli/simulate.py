@@ -31,7 +31,7 @@ _MOMENT_SECONDS = 1.5
 #: Characters of a line that intervals need.
 _WIDE = 120
 
-#: What the table shows; `--json` gives every metric.
+#: What the table shows, beside a user's own metrics; `--json` gives every metric.
 SHOWN = (
     "wait_mean",
     "wait_median",
@@ -363,7 +363,8 @@ def _print(
     shaken = ("mean when shaken", "95 % of the mean", "range") if spreads else ()
     for column in ("metric", "value", *shaken, "unit"):
         table.add_column(column, justify="left" if column in {"metric", "unit"} else "right")
-    for name in (name for name in SHOWN if name in metrics):
+    own = [name for name in metrics if METRICS[name].family == "own"]
+    for name in (*(name for name in SHOWN if name in metrics), *own):
         table.add_row(name, _number(metrics[name]), *_spread_texts(spreads.get(name)), METRICS[name].unit)
     console.print(table)
 

@@ -32,6 +32,7 @@ __all__ = [
     "cell_id_of",
     "configuration_id_of",
     "content_id",
+    "environment_parameters",
     "finite_json",
     "id_of_identity",
     "identity_of",
@@ -265,6 +266,24 @@ def validated(system: System, parameters: Mapping[str, Any]) -> SystemParameters
             f"system {system.name!r} refuses its parameters: {reasons}",
             hint=next((hint for hint in hints if hint), None),
         ) from None
+
+
+def environment_parameters(system: System, options: Mapping[str, Any]) -> SystemParameters:
+    """Return the parameters that an environment of the system was given as keywords.
+
+    Raises
+    ------
+    TypeError
+        If the system has no parameter of that name: libraries that try an option (Stable-Baselines3 gives
+        `render_mode`) go on without it then.
+    SweepError
+        If a value is refused.
+    """
+    for name in options:
+        if name not in system.Parameters.model_fields:
+            hint = parameter_hint(system, name)
+            raise TypeError(f"the environment has no option {name!r}" + (f"; {hint}" if hint else ""))
+    return validated(system, options)
 
 
 def _identity(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -69,6 +70,12 @@ class EnvironmentConformance:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             check_env(self.make(), skip_render_check=True)
+
+    def test_refuses_an_option_that_it_does_not_have(self) -> None:
+        """With a TypeError, as any call: libraries try options such as `render_mode`, and go on without."""
+        importlib.import_module(_REGISTERS)
+        with pytest.raises(TypeError, match="no_such_option"):
+            gymnasium.make(self.environment, no_such_option=1, **self.options)
 
     def test_observations_and_rewards_are_what_they_should_be(self) -> None:
         """Every observation lies in its space and every reward is a finite number, over several episodes."""

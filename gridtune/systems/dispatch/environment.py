@@ -9,6 +9,8 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.core.cells import environment_parameters
+from gridtune.core.system import get_system
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.instances import make_jobs, make_machines
@@ -39,7 +41,10 @@ class _Episodes:
 
     def __init__(self, split: float, log: Workload | None, parameters: dict[str, Any]) -> None:
         agent = {"mode": "direct", "learner": "drain"}
-        self.parameters = p = DispatchParameters.model_validate({**_DEFAULTS, **parameters, **agent})
+        options = {**_DEFAULTS, **parameters, **agent}
+        p = environment_parameters(get_system("dispatch"), options)
+        assert isinstance(p, DispatchParameters)
+        self.parameters = p
         if p.learning_jobs:
             raise SimulationError(
                 "an environment has no jobs to learn from beforehand", field="learning_jobs"

@@ -10,6 +10,8 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.core.cells import environment_parameters
+from gridtune.core.system import get_system
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.environment.choices import ChoiceBatch
@@ -42,7 +44,8 @@ def _batch(
     settings = {name: options.pop(name) for name in ("alpha", "release") if name in options}
     if problems is None:
         given = options if "offers" in options or "trace" in options else {**_DEFAULT, **options}
-        parameters = ProvisioningParameters(**{"cross_slot": "always", **given})
+        options = {"cross_slot": "always", **given}
+        parameters = environment_parameters(get_system("provisioning"), options)
         problems = _problems(instances, seed, parameters.model_dump_json())
     elif options:
         raise SimulationError(f"{', '.join(options)} beside problems", field=next(iter(options)))

@@ -1,0 +1,27 @@
+"""Examples in one file run as a reader would run them, with a small budget."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+def test_stable_baselines3_trains_an_environment_of_ours(repository: Path, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3", reason="it is not installed: pip install stable-baselines3")
+    script = repository / "examples" / "dispatch_stable_baselines3.py"
+    command = [sys.executable, str(script), "--steps", "2048", "--batches", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    values = {
+        name.strip(): float(value)
+        for name, value in re.findall(r"^(.+?)\s+(-?\d+\.\d+) ±", done.stdout, re.MULTILINE)
+    }
+    assert values.keys() == {"in turn", "earliest end", "PPO, 2,048 steps"}
+    assert all(value < 0 for value in values.values())
+    assert values["earliest end"] > values["in turn"]
