@@ -19,14 +19,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ray_nodes import processes_of
-from tests.integration.slurm import own_slurm, why_not
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 REPOSITORY = Path(__file__).parents[1]
-TUTORIALS = REPOSITORY / "docs" / "tutorials"
-SLURM = TUTORIALS / "slurm.md"
-PAGES = [REPOSITORY / "README.md", *sorted(page for page in TUTORIALS.glob("*.md") if page != SLURM)]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "tutorials").glob("*.md"))]
 BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -106,18 +103,6 @@ def follow(page: Path, folder: Path, variables: Mapping[str, str]) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_can_be_followed(page: Path, folder: Path) -> None:
     follow(page, folder, environment(folder))
-
-
-@pytest.mark.cluster
-def test_the_page_on_slurm_can_be_followed(folder: Path) -> None:
-    """With a Slurm of its own; that takes root and Slurm's daemons."""
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
-    with own_slurm() as slurm:
-        variables = environment(folder)
-        path = f"{variables['PATH']}{os.pathsep}{slurm.environment['PATH']}"
-        follow(SLURM, folder, {**variables, "PATH": path, "SLURM_CONF": slurm.environment["SLURM_CONF"]})
 
 
 def test_output_is_compared() -> None:
