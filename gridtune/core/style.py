@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogFormatter
 
 __all__ = [
@@ -72,6 +73,8 @@ _RC = {
     "savefig.dpi": "figure",
     "svg.hashsalt": "gridtune",
 }
+#: Around each panel (inches) and between panels (a share of them): labels keep apart from their neighbours.
+_SPACE = {"w_pad": 0.08, "h_pad": 0.08, "wspace": 0.03, "hspace": 0.03}
 
 
 @contextmanager
@@ -81,7 +84,7 @@ def figure(width: float, height: float, rows: int = 1, **subplots: Any) -> Itera
     pyplot is not touched: its figures live until they are closed, and it wants the main thread.
     """
     with mpl.rc_context(_RC):
-        drawing = Figure(figsize=(width, height), layout="constrained")
+        drawing = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(**_SPACE))
         FigureCanvasAgg(drawing)
         yield drawing, drawing.subplots(rows, **subplots)
 

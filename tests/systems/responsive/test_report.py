@@ -15,7 +15,7 @@ from gridtune.core.cells import CellResult
 from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
 from gridtune.systems.responsive.report import curves, trade_offs
-from gridtune.systems.responsive.report.alike import groups_alike, joined
+from gridtune.systems.responsive.report.alike import groups_alike, joined, wrapped
 from gridtune.systems.responsive.report.comparison import comparison_csv, comparison_markdown
 from gridtune.systems.responsive.report.curves import chosen_rows
 from gridtune.systems.responsive.report.published import PUBLISHED
@@ -244,6 +244,14 @@ def test_series_that_lie_on_each_other_have_one_name() -> None:
     assert joined(pooled) == "SJF = EDF, pool = 1.2 × demand, EST"
 
 
+def test_legends_are_in_words() -> None:
+    assert wrapped(["SJF, ORA"]) == "SJF, run times known"
+    assert wrapped(["ESN-SARSA, EST"]) == "echo state network by SARSA, run\ntimes estimated"
+    assert wrapped(["fair share (NAT), EST"]).startswith("fair share, as the site has it, run")
+    # A part of a word stays.
+    assert wrapped(["BEST"]) == "BEST"
+
+
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Catch figures as they are saved, by file name."""
@@ -285,7 +293,7 @@ def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> N
     front = next(line for line in drawing.axes[0].lines if line.get_label() == "not dominated")
     assert front.get_drawstyle() == "steps-post"
     labels = legend(figures["responsive_1_rigid_front.png"])
-    assert "interactive first = EDF = longest waiting ratio = random, EST" in labels
+    assert "interactive first = EDF = longest waiting ratio = random, run times estimated" in labels
     assert len(labels) == 6
     # More rules than can be labels apart: six have a colour of their own.
     shown = trade_offs._most_relevant({str(n): [row] for n, row in enumerate(rows_of(more))}, [])

@@ -54,6 +54,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> ReportMaterial:
 def test_each_policy_has_one_run_in_its_best_configuration(material):
     (runs,) = policy_runs(material).values()
     assert [run.label for run in runs] == ["T(0)", "T(5)", "adaptive"]
+    assert [run.title for run in runs] == ["T(0): off when idle", "T(5): off after 5 idle min", "adaptive"]
     assert len({run.colour for run in runs}) == 3
     assert all(len(run.tables["days"]) == 12 for run in runs)
     best = runs[2].column("days", "energy_waste").sum()

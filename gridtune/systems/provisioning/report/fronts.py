@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.style import MARKERS, PALETTE, UNSURE, figure, head, save
+from gridtune.core.style import MARKERS, PALETTE, UNSURE, figure, head, plain_logarithms, save
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.statistics.pareto import merge_fronts
 from gridtune.systems.provisioning.metrics import HOUR
@@ -132,13 +132,21 @@ def _draw_settings(rows: Sequence[Row], path: Path) -> Path:
             style = {"color": PALETTE[index], "marker": MARKERS[index]}
             left.errorbar(x, y, spread, label=f"population {population}", capsize=3, **style)
         left.set(xscale="log", xlabel="plans evaluated", ylabel="hypervolume")
+        plain_logarithms(left.xaxis)
         left.legend()
         for index, (mutation, mutated) in enumerate(by_value(_crossed(rows), "mutation").items()):
             groups = by_value(mutated, "crossover_points")
             pooled = [_pooled(mine) for mine in groups.values()]
             style = {"color": PALETTE[index + 3], "marker": MARKERS[index + 3]}
             y, ends = [mean for mean, _ in pooled], np.array([ends for _, ends in pooled]).T
-            right.errorbar(list(groups), y, ends, label=f"{mutation:g} bits flipped", capsize=3, **style)
+            right.errorbar(
+                list(groups),
+                y,
+                ends,
+                label=f"{mutation:g} bit{'' if mutation == 1 else 's'} flipped",
+                capsize=3,
+                **style,
+            )
         right.set(xlabel="crossover points", xticks=sorted(by_value(rows, "crossover_points")))
         right.legend()
         head(left, "Population and iterations", "two-point crossover, one bit flipped; 95 % intervals")

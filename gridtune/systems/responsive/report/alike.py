@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +16,18 @@ Floats = npt.NDArray[np.float64]
 TOLERANCE = 0.01
 _WIDEST = 36
 _ESTIMATES = (", ORA", ", EST")
+#: What legends say for the short names of tables.
+_WORDS = {
+    "EST": "run times estimated",
+    "ORA": "run times known",
+    "fair share (NAT)": "fair share, as the site has it",
+    "FCFS with caps (NAT)": "FCFS with caps, as the site has it",
+    "ESN-SARSA": "echo state network by SARSA",
+    "ESN-FQ": "echo state network by fitted Q",
+    "FFNN-SARSA": "feed-forward network by SARSA",
+    "FFNN-FQ": "feed-forward network by fitted Q",
+    "ESN counterfactual": "echo state network by counterfactuals",
+}
 
 
 def groups_alike(shapes: Mapping[str, Floats], spans: Floats | float) -> dict[str, list[str]]:
@@ -60,8 +73,11 @@ def joined(names: Sequence[str]) -> str:
 
 
 def wrapped(names: Sequence[str]) -> str:
-    """Return the joined name, wrapped to the width of a legend."""
+    """Return the joined name in words, wrapped to the width of a legend."""
     unbroken = [
         name.replace("pool = ", "pool\u00a0=\u00a0").replace(" × ", "\u00a0×\u00a0") for name in names
     ]
-    return textwrap.fill(joined(unbroken), _WIDEST, break_long_words=False, break_on_hyphens=False)
+    text = joined(unbroken)
+    for short, words in _WORDS.items():
+        text = re.sub(rf"(?<![\w-]){re.escape(short)}(?![\w-])", words, text)
+    return textwrap.fill(text, _WIDEST, break_long_words=False, break_on_hyphens=False)

@@ -52,7 +52,7 @@ def plot_slowdown(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[
             )
             for box in boxes["boxes"]:
                 box.set(facecolor=run.colour, edgecolor="none")
-            panel.plot([], [], color=run.colour, linewidth=6, label=run.label)
+            panel.plot([], [], color=run.colour, linewidth=6, label=run.title)
         panel.set_xticks(range(len(_EDGES)), _CLASSES)
         panel.set_xlabel("minutes since the previous submission")
         panel.set_ylabel("log₁₀ of the slowdown")
@@ -70,7 +70,7 @@ def plot_delayed_runs(runs: Sequence[PolicyRun], workload: str, path: Path) -> l
             top = np.argsort(-jobs["slowdown"], kind="stable")[:count]
             run_times = np.sort(jobs["run_time"][top])
             share = np.arange(1, count + 1) / count
-            panel.step(run_times, share, where="post", label=run.label, color=run.colour)
+            panel.step(run_times, share, where="post", label=run.title, color=run.colour)
         panel.set_xscale("log")
         panel.set_xlabel("run time, minutes")
         panel.set_ylabel("share of jobs that run no longer")

@@ -34,7 +34,7 @@ def plot_reservations(runs: Sequence[PolicyRun], workload: str, path: Path) -> l
             lengths = np.flatnonzero(counts >= _FEWEST)
             lengths = lengths[lengths <= _LONGEST]
             look = {"color": run.colour, "marker": run.marker, "markersize": 4}
-            panel.plot(lengths, sums[lengths] / counts[lengths], label=run.label, **look)
+            panel.plot(lengths, sums[lengths] / counts[lengths], label=run.title, **look)
         panel.set_xlabel("jobs waiting at the beginning of the minute")
         panel.set_ylabel("mean of nodes reserved")
         panel.set_ylim(bottom=0)
@@ -50,8 +50,8 @@ def plot_nodes(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Pat
     if any("nodes" not in run.tables for run in runs):
         return []
     nodes = 1 + int(runs[0].column("nodes", "node").max())
-    height = 0.5 + min(0.11 * nodes + 0.55, 2.4) * len(runs)
-    with figure(11, height, len(runs), sharex=True, squeeze=False) as (drawing, axes):
+    height = 1.3 + min(0.08 * nodes + 0.5, 2.0) * len(runs)
+    with figure(8.5, height, len(runs), sharex=True, squeeze=False) as (drawing, axes):
         for panel, run in zip(axes[:, 0], runs, strict=True):
             state = run.column("nodes", "state")
             for kind in (2, 4, 0, 3, 1):
@@ -66,17 +66,20 @@ def plot_nodes(runs: Sequence[PolicyRun], workload: str, path: Path) -> list[Pat
                     linewidth=0,
                 )
             panel.set_ylim(nodes - 0.4, -0.6)
-            panel.set_yticks([0, nodes - 1], ["node 1", f"{nodes}"])
+            panel.set_yticks([0, nodes - 1], ["node 1", f"node {nodes}"])
+            panel.tick_params(labelsize=11)
             panel.grid(False)
-            panel.set_title(run.label, fontsize=10, pad=3)
-        axes[-1, 0].set_xlabel(f"hours of the day {runs[0].column('nodes', 'name')[0]}")
+            panel.set_title(run.title, fontsize=12, pad=4)
+        axes[-1, 0].set_xlabel("hour of the day", fontsize=12)
         axes[-1, 0].set_xlim(*_awake(runs))
         for kind in (4, 0, 1, 3, 2):
             axes[0, 0].bar([0], [0], color=_COLOURS[kind], label=_STATES[kind])
         drawing.suptitle(
-            f"One day: {workload}, {_day_summary(runs[0])}", x=0.01, ha="left", fontweight="bold"
+            f"One day: {workload}, {_day_summary(runs[0])}", x=0.01, ha="left", fontsize=13, fontweight="bold"
         )
-        drawing.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper")
+        drawing.legend(
+            *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=11
+        )
         return [save(drawing, path)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ Column = npt.NDArray[Any]
 GROUPS = ("[0, 25)", "[25, 50)", "[50, 75)", "[75, 100)", "100")
 #: The order of policies in tables and figures; figures show no others if there are at least two of them.
 _ORDER = ("T(0)", "T(1)", "T(5)", "OR*", "adaptive", "lookahead", "PPO")
+#: What legends add to the paper's names.
+_TITLES = {"T(0)": "T(0): off when idle", "OR*": "OR*: knows run times"}
 #: The most policies in a table, and in a figure.
 _MOST_TABULATED, _MOST_SHOWN = 14, 6
 _SHAPE = ("platform", "nodes", "cores_per_node")
@@ -61,6 +64,11 @@ class PolicyRun:
     tables: Mapping[str, pa.Table]
     colour: str
     marker: str
+
+    @property
+    def title(self) -> str:
+        """The policy in words, as legends have it."""
+        return _TITLES.get(self.label) or re.sub(r"^T\((\d+)\)$", r"T(\1): off after \1 idle min", self.label)
 
     def column(self, table: str, name: str) -> Column:
         """Return a column as an array; missing values are NaN."""

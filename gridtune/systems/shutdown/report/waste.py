@@ -49,7 +49,7 @@ def _add_up(panel: Axes, runs: Sequence[PolicyRun], order: Column, tests: Column
     largest = max(total[-1] for total in sums.values())
     days = np.arange(1, len(order) + 1)
     for run in runs:
-        panel.plot(days, sums[run.label] / largest, label=run.label, color=run.colour)
+        panel.plot(days, sums[run.label] / largest, label=run.title, color=run.colour)
     border = int((~tests[order]).sum())
     if 0 < border < len(order):
         panel.axvline(border, color="#666666", linestyle="--", linewidth=1)
