@@ -73,8 +73,6 @@ _RC = {
     "savefig.dpi": "figure",
     "svg.hashsalt": "gridtune",
 }
-#: Around each panel (inches) and between panels (a share of them): labels keep apart from their neighbours.
-_SPACE = {"w_pad": 0.08, "h_pad": 0.08, "wspace": 0.03, "hspace": 0.03}
 
 
 @contextmanager
@@ -84,9 +82,14 @@ def figure(width: float, height: float, rows: int = 1, **subplots: Any) -> Itera
     pyplot is not touched: its figures live until they are closed, and it wants the main thread.
     """
     with mpl.rc_context(_RC):
-        drawing = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(**_SPACE))
+        drawing = Figure(figsize=(width, height), layout=_layout())
         FigureCanvasAgg(drawing)
         yield drawing, drawing.subplots(rows, **subplots)
+
+
+def _layout() -> ConstrainedLayoutEngine:
+    """Return the layout, with room for labels around each panel (inches) and between panels (a share)."""
+    return ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, wspace=0.03, hspace=0.03)
 
 
 def save(drawing: Figure, path: Path) -> Path:
