@@ -20,13 +20,13 @@ import pytest
 
 from gridtune.core.cells import CellResult, cell_id_of, finite_json, replicate_streams, validated
 from gridtune.core.measure import Direction
-from gridtune.core.reproduction import Reading, Reproduction
+from gridtune.core.reproduction import Experiment, Reading, Reproduction
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.gap import BOUND
 from gridtune.sweep.cluster import ray_session
 from gridtune.sweep.overriding import trimmed_space
-from gridtune.sweep.plan import space_points
+from gridtune.sweep.plan import space_points, space_strata
 from gridtune.sweep.results import results_table
 from gridtune.sweep.runner import CellRun, run_cell
 from gridtune.sweep.space import parse_space
@@ -69,6 +69,31 @@ class _Sweep:
 def _bits(metrics: Mapping[str, float]) -> dict[str, str]:
     """Return metrics as texts that are equal where the bits are, for NaN too."""
     return {name: float(value).hex() for name, value in metrics.items()}
+
+
+def _configurations(experiment: Experiment, system: System) -> list[tuple[str, dict[str, Any]]]:
+    """Return label of the workload and parameters of each configuration of the whole experiment."""
+    space = trimmed_space(experiment, quick=False)
+    found = [
+        (stratum.label, {**space.fixed, **stratum.parameters, **point})
+        for stratum in space_strata(space, system)
+        for point in space_points(space)
+    ]
+    for _, parameters in found:
+        log = experiment.logs.get(str(parameters.get("trace")))
+        parameters["trace"] = parameters.get("trace") if log is None else log.real
+    return found
+
+
+def _selected(where: Mapping[str, Any], found: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    """Return the workload's label of each configuration that a reading selects."""
+    return [
+        label
+        for label, parameters in found
+        if all(
+            (label if name == "workload" else parameters.get(name)) == value for name, value in where.items()
+        )
+    ]
 
 
 def _named_numbers(reproduction: Reproduction) -> Iterator[tuple[object, object]]:
@@ -232,6 +257,17 @@ class SystemConformance:
                 assert not isinstance(published, str) or published in self.subject.published, published
             assert {figure.experiment for figure in reproduction.figures} <= reproduction.experiments.keys()
             assert {experiment for experiment, _ in reproduction.documents} <= reproduction.experiments.keys()
+            spaces = {
+                name: _configurations(experiment, self.subject)
+                for name, experiment in reproduction.experiments.items()
+            }
+            for ours, _ in _named_numbers(reproduction):
+                if isinstance(ours, Reading):
+                    for where in (ours.where, {**ours.where, **ours.against}):
+                        labels = _selected(where, spaces[ours.experiment])
+                        # One configuration of a workload, and not none.
+                        assert labels, (ours, where)
+                        assert len(set(labels)) == len(labels), (ours, where)
             for table in reproduction.tables:
                 assert {len(row.cells) for row in table.rows} == {len(table.columns)}, table.title
 

@@ -41,7 +41,7 @@ _UNSET = {"mode": None, "rule": None, "repair_every": None, "learner": None, "or
 
 def _assisted(experiment: str, rule: str, learner: str, **where: Any) -> Reading:
     selection = {"mode": "assist", "rule": rule, "learner": learner, "set_aside": None, **where}
-    if learner == "naive_bayes" and experiment == "assist":
+    if learner in {"naive_bayes", "drain"} and experiment == "assist":
         selection["set_aside"] = False
     return Reading(experiment, _IN_TIME, selection)
 
