@@ -41,8 +41,9 @@ from statistics import median
 import pyarrow.parquet as pq
 
 from benchmarks.measure import print_machine, print_table
-from benchmarks.ray_nodes import HERE, Nodes, free_ports, own_nodes, processes_of, wait_for
+from benchmarks.ray_nodes import HERE, Nodes, own_nodes, processes_of, wait_for
 from gridtune.sweep import TIMING_COLUMNS, read_journal
+from gridtune.sweep.lean_ray import free_ports
 
 #: How often each kind comes, beside the others: those that take long to mend are rarer.
 WEIGHTS = {"worker": 50, "stall": 60, "disk": 60, "node": 8, "driver": 6, "tracking": 8, "head": 1}

@@ -76,15 +76,18 @@ def descendants(pid: int) -> list[int]:
 
 
 def kill(driver: subprocess.Popen[bytes]) -> float:
-    """Kill the driver, then what it leaves behind; return when."""
+    """Kill the driver, then what it leaves behind; return when nothing of it ran any more.
+
+    A worker begins cells until it is killed itself. Counted from the death of the driver, these would be
+    runs that the next kill undid, begun long before it.
+    """
     below = descendants(driver.pid)
     driver.kill()
-    at = time.time()
     driver.wait()
     for pid in below:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    return at
+    return time.time()
 
 
 def interrupted_run(command: list[str], journal: Path, enough: int | None, moment: random.Random) -> float:

@@ -11,21 +11,26 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from gridtune.sweep.cluster import RAY_ENVIRONMENT
+from gridtune.sweep.lean_ray import free_ports
 
 HERE = "127.0.0.1"
 #: Longest wait for anything: only a failure takes it.
 PATIENCE_S = 600
+#: Times that a node is started: on a busy machine Ray gives up after half a minute.
+_STARTS = 5
+
+_AGENT_PORTS = ("dashboard-agent-grpc-port", "metrics-export-port", "dashboard-agent-listen-port")
+_AGENT_PORTS += ("runtime-env-agent-port",)
 
 #: A raylet that is killed is noticed within five seconds, one out of reach within twenty. With less,
 #: a busy machine would lose nodes that are only slow.
@@ -34,18 +39,6 @@ _QUICK = {
     "health_check_timeout_ms": 3000,
     "health_check_failure_threshold": 5,
 }
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on; held open together, so that they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for bound in sockets:
-            bound.bind((HERE, 0))
-        return [bound.getsockname()[1] for bound in sockets]
-    finally:
-        for bound in sockets:
-            bound.close()
 
 
 def wait_for(what: str, done: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
@@ -79,7 +72,28 @@ class Node:
 
     name: str
     folder: Path
-    process: subprocess.Popen[bytes]
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    starts: int = 0
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.start()
+
+    def start(self) -> None:
+        """Run its command."""
+        self.starts += 1
+        with (self.folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                self.command, env=self.environment, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def kill(self) -> None:
+        """Kill all its processes."""
+        for number in processes_of(self.folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        self.process.wait()
 
     @property
     def last_words(self) -> str:
@@ -138,13 +152,10 @@ class Nodes:
         # No name is the beginning of another's: processes are found by it.
         name = f"n{self.started:04}"
         folder = self.folder / name
-        folder.mkdir()
         command = [*inside, "ray", "start", "--block", f"--num-cpus={cpus}", f"--node-ip-address={host}"]
-        command += [
-            f"--temp-dir={folder}",
-            "--object-store-memory=100000000",
-            "--dashboard-agent-listen-port=0",
-        ]
+        command += [f"--temp-dir={folder}", "--object-store-memory=100000000"]
+        # A raylet ends whose agents have not found ports of their own within 15 s.
+        command += map("--{}={}".format, _AGENT_PORTS, free_ports(len(_AGENT_PORTS)))
         if self.nodes:
             command.append(f"--address={self.address}")
         else:
@@ -152,10 +163,7 @@ class Nodes:
             self.address = f"{host}:{port}"
             command += ["--head", f"--port={port}", "--include-dashboard=false"]
             command += [f"--ray-client-server-port={client}", f"--system-config={json.dumps(_QUICK)}"]
-        with (folder / "log").open("wb") as log:
-            own = {**self.environment, "NODE": str(folder), **extra}
-            process = subprocess.Popen(command, env=own, stdout=log, stderr=subprocess.STDOUT)
-        node = Node(name, folder, process)
+        node = Node(name, folder, command, {**self.environment, "NODE": str(folder), **extra})
         self.nodes.append(node)
         if ready:
             self.wait_for_start()
@@ -171,7 +179,10 @@ class Nodes:
         output = (node.folder / "log").read_text(errors="replace")
         started = "Ray runtime started" in output
         if not started and node.process.poll() is not None:
-            raise RuntimeError(f"node {node.name} did not start:\n{output}")
+            if "timed out during startup" not in output or node.starts == _STARTS:
+                raise RuntimeError(f"node {node.name} did not start:\n{output}")
+            node.kill()
+            node.start()
         return started
 
     def kill(self, node: Node) -> None:
@@ -180,10 +191,7 @@ class Nodes:
 
     def end(self, node: Node) -> None:
         """Kill a node with all its processes; the next one is the head if it was."""
-        for number in processes_of(node.folder):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
-        node.process.wait()
+        node.kill()
         self.nodes.remove(node)
 
     def close(self) -> None:

@@ -9,18 +9,44 @@ everything is started.
 from __future__ import annotations
 
 import contextlib
+import random
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from gridtune.errors import SweepError
 
-__all__ = ["lean_start"]
+__all__ = ["AGENT_PORTS", "free_ports", "lean_start"]
+
+#: The ports of a node's agents, as Ray's parameters name them.
+AGENT_PORTS = (
+    "metrics_agent_port",
+    "metrics_export_port",
+    "dashboard_agent_listen_port",
+    "runtime_env_agent_port",
+)
+#: Ports below those that systems give to connections.
+_PORTS = range(20_000, 32_000)
+_CHANCE = random.SystemRandom()
 
 #: What the node of a Ray must have, so that it can be made lean.
 _METHODS = ("start_monitor", "start_api_server", "start_log_monitor", "start_ray_processes")
 #: Seconds between two looks at a node that is starting.
 _LOOK_SECONDS = 0.05
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of this host that nobody has; none of those that the system gives to connections."""
+    ports: dict[int, socket.socket] = {}
+    with contextlib.ExitStack() as bound:
+        while len(ports) < count:
+            port, candidate = _CHANCE.choice(_PORTS), socket.socket()
+            bound.enter_context(candidate)
+            with contextlib.suppress(OSError):
+                candidate.bind(("", port))
+                ports[port] = candidate
+    return list(ports)
 
 
 @contextlib.contextmanager
@@ -40,6 +66,9 @@ def lean_start() -> Iterator[None]:
             # `ray.init` itself turns a loopback address into that of the host, and Ray's processes then
             # listen to everybody.
             ray_params.node_ip_address = "127.0.0.1"
+            # The node of a busy machine would end: its agents have 15 s to find ports of their own.
+            for name, port in zip(AGENT_PORTS, free_ports(len(AGENT_PORTS)), strict=True):
+                setattr(ray_params, name, port)
             super().__init__(ray_params, *arguments, **options)
 
         def start_monitor(self) -> None:

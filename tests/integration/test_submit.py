@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from benchmarks.ray_nodes import HERE, PATIENCE_S, free_ports, processes_of
+from benchmarks.ray_nodes import HERE, PATIENCE_S, processes_of
+from gridtune.sweep.lean_ray import free_ports
 from gridtune.workload import read_workload
 from gridtune.workload.files import write_workload
 from tests.sweep.spaces import TOY, toy_space

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from gridtune.core.needs import CellNeeds
 from gridtune.errors import SweepError
 from gridtune.sweep import cluster
 from gridtune.sweep.cluster import local_processors, ray_session, warn_after_wait
+from gridtune.sweep.lean_ray import free_ports
 from gridtune.sweep.placement import room_for, waiting_text
 
 
@@ -107,3 +109,12 @@ def test_ray_ends_while_another_thread_collects_garbage() -> None:
         [sys.executable, "-c", _COLLECTING_THREAD], capture_output=True, text=True, timeout=300, check=False
     )
     assert (run.returncode, run.stdout) == (0, "busy True\n"), run.stderr
+
+
+def test_free_ports_differ_and_are_free() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert max(ports) < 32_768  # where Linux begins to give ports to connections
+    for port in ports:
+        with socket.create_server(("127.0.0.1", port)):
+            pass
