@@ -9,6 +9,7 @@ everything is started.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import random
 import socket
 import time
@@ -52,10 +53,15 @@ def free_ports(count: int) -> list[int]:
 @contextlib.contextmanager
 def lean_start() -> Iterator[None]:
     """Let `ray.init` start a node with the processes that run tasks alone, and wait for a slow one."""
+    _raylet: Any = importlib.import_module("ray._raylet")
     from ray._private import node, services  # noqa: PLC0415
 
     usual = node.Node
-    if not all(hasattr(usual, method) for method in _METHODS) or not hasattr(services, "get_node"):
+    if not (
+        all(hasattr(usual, method) for method in _METHODS)
+        and hasattr(services, "get_node")
+        and hasattr(_raylet, "persist_port")
+    ):
         yield
         return
 
@@ -66,7 +72,7 @@ def lean_start() -> Iterator[None]:
             # `ray.init` itself turns a loopback address into that of the host, and Ray's processes then
             # listen to everybody.
             ray_params.node_ip_address = "127.0.0.1"
-            # The node of a busy machine would end: its agents have 15 s to find ports of their own.
+            # The raylet ends if its agents have not found ports within 15 s, and a busy machine takes longer.
             for name, port in zip(AGENT_PORTS, free_ports(len(AGENT_PORTS)), strict=True):
                 setattr(ray_params, name, port)
             super().__init__(ray_params, *arguments, **options)
@@ -83,6 +89,9 @@ def lean_start() -> Iterator[None]:
 
         def start_ray_processes(self) -> None:
             """Start the node and wait for it; Ray itself gives up after half a minute, however busy."""
+            # The one port that the raylet waits to read, though it was given: the agent will write the same.
+            port, name = self.dashboard_agent_listen_port, _raylet.DASHBOARD_AGENT_LISTEN_PORT_NAME
+            _raylet.persist_port(self._session_dir, self._node_id, name, port)
             super().start_ray_processes()
             while not self._registered():
                 if self.dead_processes():

@@ -55,7 +55,12 @@ def test_a_job_whose_time_is_up_goes_on_as_the_same_job(
     wait_for("the first cells", lambda: len(read_journal(journal)) >= 20)
     # What Slurm sends by itself some minutes before the limit.
     slurm.run("scancel", "--batch", "--signal=USR1", job)
-    wait_for("the requeue", lambda: slurm.job(job).get("Restarts") == "1")
+
+    def requeued() -> bool:
+        facts = slurm.job(job)
+        return facts.get("Restarts") == "1" and facts["JobState"] == "PENDING"
+
+    wait_for("the requeue", requeued)
     kept = read_journal(journal)
     before = runs_in(notebook)
     assert 20 <= len(kept) < CELLS, output()
