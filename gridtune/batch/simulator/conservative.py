@@ -38,32 +38,22 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.batch.simulator.accounts import ScoreInputs
-from gridtune.batch.simulator.gains import Gains, bare_gains, forget_gains, no_gains
+from gridtune.batch.simulator.movers import bare_movers, new_movers
 from gridtune.batch.simulator.nodes import Nodes, bare_nodes
 from gridtune.batch.simulator.plan import (
-    Jobs,
+    NEVER,
+    SOONEST,
+    WAITING,
+    Plan,
     admit,
     arrivals,
     complete,
     compress_plan,
-    drop_moved,
     replan,
-    sort_queue,
-    start_due,
-    waiting_in_order,
-)
-from gridtune.batch.simulator.profile import (
-    NEVER,
-    Profile,
-    Spare,
-    bare_profile,
-    empty_profile,
-    lowest_free,
-    pack,
-    refill,
     reserve,
-    rows_for,
+    start_due,
 )
+from gridtune.batch.simulator.slots import bare_slots, move_to, new_slots
 from gridtune.core.compiled import bare, kernel
 
 __all__ = ["Advance", "conservative_schedule"]
@@ -91,83 +81,66 @@ class Advance(NamedTuple):
 
 
 @kernel()
-def _hold(profile: Profile, spare: Spare, advance: Advance, first: int, now: int) -> int:
+def _reserve_in_advance(plan: Plan, advance: Advance, first: int, now: int) -> int:
     """Make the advance reservations of this instant; return the number made so far."""
     while first < len(advance.made) and advance.made[first] == now:
-        begin, end, width = advance.begin[first], advance.end[first], advance.processors[first]
-        if begin < now or end <= begin or lowest_free(profile, begin, end) < width:
-            raise ValueError("an advance reservation finds no room")
-        pack(profile, spare, now)
-        reserve(profile, begin, end, width)
+        reserve(plan, advance.begin[first], advance.end[first], advance.processors[first], now)
         first += 1
     return first
+
+
+@kernel()
+def _bare_plan(plan: Plan) -> Plan:
+    return Plan(
+        bare(plan.run), bare(plan.length), bare(plan.processors), bare(plan.start), bare(plan.last),
+        bare_slots(plan.slots), bare_movers(plan.movers), plan.compress, bare(plan.queue),
+        bare_nodes(plan.nodes), bare(plan.state),
+    )  # fmt: skip
 
 
 @kernel()
 def _run(
     submit: IntArray,
     promise: IntArray,
-    columns: Jobs,
-    profile: Profile,
-    spare: Spare,
-    gains: Gains,
-    machine: int,
-    compress: bool,
+    rank: IntArray,
+    columns: Plan,
     score: Any,
     inputs: ScoreInputs | None,
     advance: Advance | None,
 ) -> int:
     """Replay the log: fill in `columns.start` and `promise`, and return the number of replans."""
-    jobs = Jobs(
-        bare(columns.run),
-        bare(columns.walltime),
-        bare(columns.processors),
-        bare(columns.rank),
-        bare(columns.start),
-        bare(columns.end),
-        bare_nodes(columns.nodes),
-    )
-    profile, gains = bare_profile(profile), bare_gains(gains)
-    spare = Spare(bare(spare.time), bare(spare.free))
-    n = len(submit)
-    queue, queued = np.empty(n, np.int64), 0
-    # Moved reservations leave entries behind in `waiting`; one counts while it names the reserved start.
-    waiting, running = [(NEVER, -1)], [(NEVER, -1)]
+    plan, n = _bare_plan(columns), len(submit)
+    running = [(NEVER, -1)]
     arrived = replans = agreements = 0
     while True:
-        drop_moved(waiting, jobs.start)
         agreement = NEVER
         if advance is not None and agreements < len(advance.made):
             agreement = advance.made[agreements]
         nodes_compute = columns.nodes is not None and running[0][1] >= 0
-        if waiting[0][1] < 0 and arrived == n and agreement == NEVER and not nodes_compute:
+        if plan.state[WAITING] == 0 and arrived == n and agreement == NEVER and not nodes_compute:
             return replans
-        now = min(waiting[0][0], running[0][0], submit[arrived] if arrived < n else NEVER, agreement)
-        noting = compress and len(waiting) > 1
-        early, conflict = complete(profile, spare, jobs, running, gains, noting, inputs, now)
-        if conflict or (early and compress) or queued > 2 * len(waiting) + 8:
-            queued = waiting_in_order(queue, queued, jobs.end)
-            if inputs is not None and (conflict or compress):
-                sort_queue(queue[:queued], score, inputs, now)
+        arrival = submit[arrived] if arrived < n else NEVER
+        now = min(plan.state[SOONEST], running[0][0], arrival, agreement)
+        move_to(plan.slots, now)
+        early, conflict = complete(plan, running, inputs, now)
         if conflict:
             replans += 1
-            replan(profile, spare, machine, jobs, queue, queued, waiting, running, now)
-            forget_gains(gains)  # jobs planned again in order cannot move up
-        elif early and compress:
-            compress_plan(profile, spare, jobs, queue, queued, waiting, gains, now)
+            replan(plan, score, inputs, now)
+        elif early and plan.compress and plan.state[WAITING] > 0:
+            compress_plan(plan, score, inputs, now)
 
         first = arrived
         while arrived < n and submit[arrived] == now:
             arrived += 1
         if arrived == first + 1:
-            queued = admit(profile, spare, jobs, queue, queued, waiting, promise, first, now)
+            promise[first] = admit(plan, first, now)
         elif arrived > first:
-            for job in arrivals(first, columns.rank[first:arrived], score, inputs, now):
-                queued = admit(profile, spare, jobs, queue, queued, waiting, promise, job, now)
+            for job in arrivals(first, rank[first:arrived], score, inputs, now):
+                promise[job] = admit(plan, job, now)
         if advance is not None:
-            agreements = _hold(profile, spare, advance, agreements, now)
+            agreements = _reserve_in_advance(plan, advance, agreements, now)
 
-        start_due(jobs, waiting, running, inputs, now)
+        start_due(plan, running, inputs, now)
 
 
 def conservative_schedule(
@@ -235,11 +208,17 @@ def conservative_schedule(
             raise ValueError("beside advance reservations no job may run longer than its walltime")
         origins += advance.made[:1].tolist()
         intervals += len(advance.made)
-    profile = empty_profile(rows_for(intervals))
-    refill(profile, machine, min(origins, default=0))
-    spare = Spare(np.empty_like(profile.time), np.empty_like(profile.free))
-    start, end, promise = (np.full(n, NEVER) for _ in range(3))
-    jobs = Jobs(run, walltime, processors, rank.astype(np.int64), start, end, nodes)
-    gains = no_gains(machine)
-    replans = _run(submit, promise, jobs, profile, spare, gains, machine, compress, score, inputs, advance)
+    length = np.maximum(walltime, 1)
+    queue = np.argsort(rank).astype(np.int64)
+    position = np.arange(n)
+    if inputs is None:
+        position[queue] = np.arange(n)
+    slots = new_slots(intervals, machine, min(origins, default=0))
+    start, promise = np.full(n, NEVER), np.empty(n, np.int64)
+    movers = new_movers(position, processors, length, len(slots.time))
+    plan = Plan(
+        run, length, processors, start, np.empty(n, np.int64), slots, movers, compress, queue, nodes,
+        np.array([0, NEVER]),
+    )  # fmt: skip
+    replans = _run(submit, promise, rank.astype(np.int64), plan, score, inputs, advance)
     return start, promise, replans

@@ -10,9 +10,6 @@ what is reserved, not on how long the machine has run.
     profile = with_room(profile, now)
     reserve(profile, begin, begin + length, width)
 
-A kernel that changes one profile often has it as bare columns (`bare_profile`), with room for all that may be
-reserved (`rows_for`), and calls `pack` where this calls `with_room`.
-
 Times are int64 seconds and intervals half-open.
 """
 
@@ -23,24 +20,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import kernel
 
 __all__ = [
     "NEVER",
     "Profile",
-    "Spare",
-    "bare_profile",
     "earliest_fit",
-    "earliest_fit_after",
     "empty_profile",
     "locate",
     "lowest_free",
     "new_profile",
-    "pack",
-    "refill",
     "release",
     "reserve",
-    "rows_for",
     "with_room",
 ]
 
@@ -78,19 +69,6 @@ class Profile(NamedTuple):
     blocks: IntArray
 
 
-class Spare(NamedTuple):
-    """Scratch of as many breakpoints as a profile has room for, to pack it in."""
-
-    time: IntArray
-    free: SmallArray
-
-
-@kernel()
-def rows_for(intervals: int) -> int:
-    """Return for how many blocks there must be room so that a profile of so many intervals can be packed."""
-    return max(16, 2 * ((2 * intervals + 2) // HALF + 1) + 4)
-
-
 @kernel()
 def empty_profile(rows: int) -> Profile:
     """Return a profile without a breakpoint, with room for so many blocks."""
@@ -98,21 +76,6 @@ def empty_profile(rows: int) -> Profile:
     base, first = np.empty(rows, np.int64), np.empty(rows, np.int64)
     size, lowest, highest = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows, np.int32)
     return Profile(times, free, base, first, size, lowest, highest, np.array([0, rows]))
-
-
-@kernel()
-def bare_profile(profile: Profile) -> Profile:
-    """Return the profile as bare columns."""
-    return Profile(
-        bare(profile.time),
-        bare(profile.free),
-        bare(profile.base),
-        bare(profile.first),
-        bare(profile.size),
-        bare(profile.lowest),
-        bare(profile.highest),
-        bare(profile.blocks),
-    )
 
 
 @kernel()
@@ -137,13 +100,6 @@ def new_profile(machine: int, now: int) -> Profile:
     profile = empty_profile(16)
     _append(profile, now, machine)
     return profile
-
-
-@kernel()
-def refill(profile: Profile, machine: int, now: int) -> None:
-    """Make every processor free from `now` on."""
-    profile.blocks[0], profile.blocks[1] = 0, 16
-    _append(profile, now, machine)
 
 
 @kernel()
@@ -181,17 +137,6 @@ def with_room(profile: Profile, now: int) -> Profile:
     for j in range(count):
         _append(packed, times[j], free[j])
     return packed
-
-
-@kernel()
-def pack(profile: Profile, spare: Spare, now: int) -> None:
-    """Make room for two changes in place, as `with_room` does; the profile has `rows_for` all intervals."""
-    if profile.blocks[0] + 4 <= profile.blocks[1]:
-        return
-    count = _live(profile, now, spare.time, spare.free)
-    profile.blocks[0], profile.blocks[1] = 0, _rows_after_packing(count)
-    for j in range(count):
-        _append(profile, spare.time[j], spare.free[j])
 
 
 @kernel()
@@ -315,28 +260,6 @@ def earliest_fit(profile: Profile, width: int, length: int, since: int, latest: 
     that is reserved there need not be removed to look for something earlier: it may use its own processors.
     """
     k, i = locate(profile, since)
-    return _fit_from(profile, k, i, width, length, since, latest)
-
-
-@kernel()
-def earliest_fit_after(profile: Profile, width: int, length: int, now: int, gained: int, latest: int) -> int:
-    """Return the same with `since` = `now`, where the interval must contain a second from `gained` on.
-
-    So it begins after the last second before `gained` at which the width is not free.
-    """
-    since = max(now, gained)
-    k, i = locate(profile, since)
-    head, first = k, i
-    while since > now and profile.free[profile.base[head] + first] >= width:
-        k, i = head, first
-        since = max(now, profile.time[profile.base[k] + i])
-        if first > 0:
-            first -= 1
-        elif head > 0:
-            head -= 1
-            first = profile.size[head] - 1
-        else:
-            break
     return _fit_from(profile, k, i, width, length, since, latest)
 
 

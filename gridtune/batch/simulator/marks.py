@@ -1,0 +1,95 @@
+"""Sets of small numbers, compiled: a bitmap of three levels, in which the next member is a few steps away."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.batch.simulator.waiting import bit, lowest
+from gridtune.core.compiled import bare, kernel
+
+__all__ = ["Marks", "bare_marks", "is_marked", "mark", "new_marks", "next_marked", "unmark"]
+
+Words = npt.NDArray[np.uint64]
+
+_ALL = np.uint64(2**64 - 1)
+
+
+class Marks(NamedTuple):
+    """The marked numbers.
+
+    `bits0` has a bit for each number, `bits1` for each word of `bits0`, `bits2` for each of `bits1`, and
+    `words2` words; all have a word to spare.
+    """
+
+    words2: int
+    bits0: Words
+    bits1: Words
+    bits2: Words
+
+
+def new_marks(numbers: int) -> Marks:
+    """Return marks for the numbers below `numbers`, none of them marked."""
+    words = []
+    size = numbers
+    for _ in range(3):
+        size = size // 64 + 2
+        words.append(np.zeros(size, np.uint64))
+    return Marks(size, *words)
+
+
+@kernel()
+def bare_marks(marks):
+    """Return the same as bare columns."""
+    return Marks(marks.words2, bare(marks.bits0), bare(marks.bits1), bare(marks.bits2))
+
+
+@kernel()
+def mark(marks, number):
+    """Mark a number, which may be marked already."""
+    marks.bits0[number >> 6] |= bit(number)
+    marks.bits1[number >> 12] |= bit(number >> 6)
+    marks.bits2[number >> 18] |= bit(number >> 12)
+
+
+@kernel()
+def unmark(marks, number):
+    """Remove the mark of a number, if it has one."""
+    marks.bits0[number >> 6] &= ~bit(number)
+    if marks.bits0[number >> 6] == 0:
+        marks.bits1[number >> 12] &= ~bit(number >> 6)
+        if marks.bits1[number >> 12] == 0:
+            marks.bits2[number >> 18] &= ~bit(number >> 12)
+
+
+@kernel()
+def is_marked(marks, number):
+    """Tell whether a number is marked."""
+    return marks.bits0[number >> 6] & bit(number) != 0
+
+
+@kernel()
+def next_marked(marks, start):
+    """Return the first marked number from `start` on, or -1."""
+    place = start >> 6
+    word = marks.bits0[place] & (_ALL << np.uint64(start & 63))
+    if word == 0:
+        start = place + 1
+        place = start >> 6
+        word = marks.bits1[place] & (_ALL << np.uint64(start & 63))
+        if word == 0:
+            start = place + 1
+            place = start >> 6
+            word = marks.bits2[place] & (_ALL << np.uint64(start & 63))
+            while word == 0:
+                place += 1
+                if place >= marks.words2:
+                    return -1
+                word = marks.bits2[place]
+            place = (place << 6) + lowest(word)
+            word = marks.bits1[place]
+        place = (place << 6) + lowest(word)
+        word = marks.bits0[place]
+    return (place << 6) + lowest(word)

@@ -1,0 +1,280 @@
+"""Which waiting jobs may move up since processors have become free, compiled.
+
+A waiting job holds a reservation from its slot on. It can move up in two ways only:
+
+- It *slides*: its processors are free just before its reservation, so that it needs no others at its end.
+  Only the jobs that start where a slot's free processors have grown can do that from then on.
+- It finds a *hole* that ends before its reservation begins: a run of slots with enough free processors that
+  is long enough. Only runs that contain a slot which has grown are new. They are the maximal rectangles under
+  the free processors there, which one sweep with a stack finds.
+
+What a job needs, its processors and length, is its *shape*. For each shape that waits there is a bound: no
+hole for it begins earlier. Jobs that may move are marked; all others cannot.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.batch.simulator.classes import number_rows
+from gridtune.batch.simulator.marks import Marks, bare_marks, mark, new_marks, next_marked, unmark
+from gridtune.core.compiled import bare, kernel
+
+__all__ = [
+    "Movers",
+    "bare_movers",
+    "enter",
+    "leave",
+    "new_movers",
+    "note_growth",
+    "place",
+    "refresh",
+    "unplace",
+]
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+
+_NEVER = np.int64(2**63 - 1)
+#: The state: the number of widths that wait, whether they have changed, and the shortest length that waits.
+_WIDTHS, _CHANGED, _SHORTEST = range(3)
+
+
+class Movers(NamedTuple):
+    """The waiting jobs by where they start and by their shapes, and which of them may move.
+
+    Attributes
+    ----------
+    position, marked
+        The number by which a job is marked, and the marks of the jobs that may move.
+    width, shape, start, nearer, further
+        Of each job: its processors, its shape, the slot where its reservation begins, and its neighbours
+        among the jobs that start there (-1: none).
+    member, older, newer
+        The newest job that waits of each shape, and of each job its neighbours of the same shape.
+    processors, length, wider
+        Of each shape, in the order of both; `wider` is the first shape with more processors.
+    bound, waiting
+        Of each shape that waits: no hole for it begins before `bound` seconds. And the marks of these shapes.
+    widths, shortest, narrow
+        The different processors that wait, rising; for each the shortest length, and its first shape.
+    longest
+        The longest length of all jobs.
+    level, since
+        The stack of the sweep: rectangles that are open, by free processors and begin.
+    state
+        Shape (3,): see the module's constants.
+    """
+
+    position: Int64s
+    marked: Marks
+    width: Int64s
+    shape: Int32s
+    start: Int32s
+    nearer: Int32s
+    further: Int32s
+    member: Int32s
+    older: Int32s
+    newer: Int32s
+    processors: Int64s
+    length: Int64s
+    wider: Int32s
+    bound: Int64s
+    waiting: Marks
+    widths: Int64s
+    shortest: Int64s
+    narrow: Int64s
+    longest: int
+    level: Int64s
+    since: Int64s
+    state: Int64s
+
+
+def new_movers(position: Int64s, processors: Int64s, length: Int64s, room: int) -> Movers:
+    """Return the structure for some jobs, none of which waits yet; `room` is how many slots there may be."""
+    jobs = len(position)
+    numbers, firsts = number_rows([processors, length])
+    width, longs = processors[firsts], length[firsts]
+    order = np.lexsort((longs, width))
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    width, longs = width[order], longs[order]
+    wider = np.searchsorted(width, width, side="right").astype(np.int32)
+    widths = len(np.unique(width)) + 1
+    listed = [np.zeros(widths, np.int64) for _ in range(3)]
+    links = [np.full(jobs, -1, np.int32) for _ in range(5)]
+    return Movers(
+        position, new_marks(jobs), processors, rank[numbers], links[0], links[1], links[2],
+        np.full(len(order), -1, np.int32), links[3], links[4], width, longs, wider,
+        np.zeros(len(order), np.int64), new_marks(len(order)),
+        listed[0], listed[1], listed[2], int(longs.max(initial=0)),
+        np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(3, np.int64),
+    )  # fmt: skip
+
+
+@kernel()
+def bare_movers(movers):
+    """Return the same as bare columns."""
+    return Movers(
+        bare(movers.position), bare_marks(movers.marked), bare(movers.width), bare(movers.shape),
+        bare(movers.start), bare(movers.nearer), bare(movers.further), bare(movers.member),
+        bare(movers.older), bare(movers.newer), bare(movers.processors), bare(movers.length),
+        bare(movers.wider), bare(movers.bound), bare_marks(movers.waiting), bare(movers.widths),
+        bare(movers.shortest), bare(movers.narrow), movers.longest, bare(movers.level), bare(movers.since),
+        bare(movers.state),
+    )  # fmt: skip
+
+
+@kernel()
+def place(movers, slots, job, slot):
+    """Let a waiting job's reservation begin at a slot."""
+    further = slots.starter[slot]
+    movers.nearer[job], movers.further[job] = -1, further
+    if further >= 0:
+        movers.nearer[further] = job
+    slots.starter[slot], movers.start[job] = job, slot
+    slots.uses[slot] += 1
+
+
+@kernel()
+def unplace(movers, slots, job):
+    """Take a job from the slot where its reservation begins; the caller calls `disuse`."""
+    nearer, further = movers.nearer[job], movers.further[job]
+    if nearer >= 0:
+        movers.further[nearer] = further
+    else:
+        slots.starter[movers.start[job]] = further
+    if further >= 0:
+        movers.nearer[further] = nearer
+
+
+@kernel()
+def enter(movers, job):
+    """Let a job wait; return whether it is the only one of its shape."""
+    shape = movers.shape[job]
+    older = movers.member[shape]
+    movers.older[job], movers.newer[job], movers.member[shape] = older, -1, job
+    if older >= 0:
+        movers.newer[older] = job
+        return False
+    mark(movers.waiting, shape)
+    movers.state[_CHANGED] = 1
+    return True
+
+
+@kernel()
+def leave(movers, job):
+    """Let a job wait no more."""
+    shape, older, newer = movers.shape[job], movers.older[job], movers.newer[job]
+    if older >= 0:
+        movers.newer[older] = newer
+    if newer >= 0:
+        movers.older[newer] = older
+    else:
+        movers.member[shape] = older
+        if older < 0:
+            unmark(movers.waiting, shape)
+            movers.state[_CHANGED] = 1
+    unmark(movers.marked, movers.position[job])
+
+
+@kernel()
+def refresh(movers):
+    """List the widths that wait, if others do than before; to be called before `note_growth`."""
+    state = movers.state
+    if not state[_CHANGED]:
+        return
+    count, shortest = 0, _NEVER
+    shape = next_marked(movers.waiting, 0)
+    while shape >= 0:
+        movers.widths[count], movers.narrow[count] = movers.processors[shape], shape
+        movers.shortest[count] = movers.length[shape]
+        shortest = min(shortest, movers.length[shape])
+        count += 1
+        shape = next_marked(movers.waiting, movers.wider[shape])
+    state[_WIDTHS], state[_CHANGED], state[_SHORTEST] = count, 0, shortest
+
+
+@kernel()
+def note_growth(movers, slots, begin, end, width):
+    """Mark the jobs that may move since `width` more processors are free from slot `begin` to slot `end`."""
+    state, free, after = movers.state, slots.free, slots.after
+    slot, most, least = np.int64(begin), np.int64(0), _NEVER
+    while slot != end:
+        grown = np.int64(free[slot])
+        most, least = max(most, grown), min(least, grown)
+        slot = np.int64(after[slot])
+        job = np.int64(slots.starter[slot])
+        while job >= 0:
+            if movers.width[job] <= grown:
+                mark(movers.marked, movers.position[job])
+            job = np.int64(movers.further[job])
+    floor = max(least - width, 0)
+    widths = state[_WIDTHS]
+    if widths > 0 and most >= movers.widths[0] and floor < movers.widths[widths - 1]:
+        _sweep(movers, slots, begin, end, floor)
+
+
+@kernel()
+def _sweep(movers, slots, begin, end, floor):
+    """Look for holes among the maximal runs with more than `floor` free that have slots before `end`."""
+    time, free, before, after = slots.time, slots.free, slots.before, slots.after
+    level, since, shortest = movers.level, movers.since, movers.state[_SHORTEST]
+    starts, ends = time[begin], time[end]
+    slot, too_far = np.int64(begin), starts - movers.longest
+    while before[slot] >= 0 and free[before[slot]] > floor and time[slot] > too_far:
+        slot = np.int64(before[slot])
+    top = 0
+    while True:
+        t, height = _NEVER, floor
+        if slot >= 0:
+            t, height = time[slot], max(floor, free[slot])
+            if t >= ends and t >= ends + movers.longest:
+                height = floor
+        opens = t
+        while top > 0 and level[top - 1] > height:
+            top -= 1
+            opens = since[top]
+            if t > starts and opens < ends and t - opens >= shortest:
+                _offer(movers, slots, max(height, level[top - 1] if top > 0 else floor), level[top], opens, t)
+        if t >= ends and (height == floor or (top == 0 and opens >= ends)):
+            return
+        if height > floor and opens < ends and (top == 0 or level[top - 1] < height):
+            level[top], since[top] = height, opens
+            top += 1
+        slot = np.int64(after[slot])
+
+
+@kernel()
+def _offer(movers, slots, below, height, opens, closes):
+    """Offer a hole to the shapes with more than `below` processors, up to `height`."""
+    low, high = 0, movers.state[_WIDTHS]
+    while low < high:
+        middle = (low + high) >> 1
+        if movers.widths[middle] <= below:
+            low = middle + 1
+        else:
+            high = middle
+    length = closes - opens
+    while low < movers.state[_WIDTHS] and movers.widths[low] <= height:
+        if movers.shortest[low] <= length:
+            _offer_width(movers, slots, movers.narrow[low], opens, length)
+        low += 1
+
+
+@kernel()
+def _offer_width(movers, slots, shape, opens, length):
+    """Offer a hole to the shapes of as many processors as `shape` has, which is the first of them."""
+    beyond = movers.wider[shape]
+    while 0 <= shape < beyond and movers.length[shape] <= length:
+        if opens < movers.bound[shape]:
+            movers.bound[shape] = opens
+            job = np.int64(movers.member[shape])
+            while job >= 0:
+                if slots.time[movers.start[job]] > opens:
+                    mark(movers.marked, movers.position[job])
+                job = np.int64(movers.older[job])
+        shape = next_marked(movers.waiting, shape + 1)
