@@ -126,6 +126,8 @@ class Nodes:
 
     folder: Path
     address: str = ""
+    #: The address of Ray Client.
+    client: str = ""
     nodes: list[Node] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     started: int = 0
@@ -160,7 +162,7 @@ class Nodes:
             command.append(f"--address={self.address}")
         else:
             port, client = free_ports(2)
-            self.address = f"{host}:{port}"
+            self.address, self.client = f"{host}:{port}", f"ray://{host}:{client}"
             command += ["--head", f"--port={port}", "--include-dashboard=false"]
             command += [f"--ray-client-server-port={client}", f"--system-config={json.dumps(_QUICK)}"]
         node = Node(name, folder, command, {**self.environment, "NODE": str(folder), **extra})

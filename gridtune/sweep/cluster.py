@@ -21,6 +21,7 @@ __all__ = [
     "RAY_ENVIRONMENT",
     "RaySession",
     "environment",
+    "is_client",
     "local_processors",
     "processors_here",
     "ray_session",
@@ -36,6 +37,9 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     # Tune's actors never use the workers that Ray starts on its own account.
     "RAY_prestart_worker_first_driver": "0",
     "RAY_gcs_server_port_wait_time_s": "3600",
+    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "60",
+    "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "600",
+    "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "600",
     "RAY_agent_register_timeout_ms": "3600000",
     "RAY_worker_register_timeout_seconds": "3600",
     # The raylet prints to standard output about dying workers, past every log level; results say it better.
@@ -49,6 +53,8 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+#: How addresses of Ray Client begin.
+_CLIENT = "ray://"
 #: Seconds within which a running cluster must answer.
 _ANSWER_SECONDS = 10.0
 #: Seconds between two looks at its head.
@@ -57,6 +63,11 @@ _WATCH_SECONDS = 5.0
 _SLOW_SECONDS = 10.0
 #: Seconds without a worker after which the user hears that the cluster is full.
 _WAIT_SECONDS = 15.0
+
+
+def is_client(address: str) -> bool:
+    """Return whether an address is one of Ray Client: this machine is then no node of the cluster."""
+    return address.startswith(_CLIENT)
 
 
 def processors_here() -> int:
@@ -166,7 +177,8 @@ class RaySession:
                     room = check_room_for(nodes_now(), self._needs)
                     self._size = (min(self._workers, room) if self._workers else room), room
                     self._answered.set()
-                    self._watch(ray.get_runtime_context().gcs_address)
+                    over_client = is_client(self._address or "")
+                    self._watch(self._address or "" if over_client else ray.get_runtime_context().gcs_address)
                 finally:
                     if ours:
                         _disconnect()
@@ -267,9 +279,9 @@ def _disconnect() -> None:
 
 def _check_listening(address: str) -> None:
     """Raise OSError if nobody listens at a `host:port`; Ray itself would try for minutes on end."""
-    host, colon, port = address.rpartition(":")
+    host, colon, port = address.removeprefix(_CLIENT).rpartition(":")
     if not colon or not port.isdigit() or "/" in host:
-        return  # "auto", "ray://…": Ray's own to resolve
+        return  # such as "auto": Ray's own to resolve
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS):
         pass
 

@@ -120,7 +120,12 @@ def execute(
     driver = SweepDriver(queue, sink=sink, busy=busy, crew=crew)
     actor = tune.with_parameters(SimulatorActor, settings=settings)
     trainable = tune.with_resources(actor, tune.PlacementGroupFactory(crew.needs.bundles))
-    config = tune.TuneConfig(search_alg=_Search(driver), num_samples=-1)
     run_tuner(
-        driver, trainable, config, hooks=_Hooks(driver), stop=_Stop(driver), name="blocks", scratch=scratch
+        driver,
+        trainable,
+        _Search(driver),
+        hooks=_Hooks(driver),
+        stop=_Stop(driver),
+        name="blocks",
+        scratch=scratch,
     )

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from gridtune.core.extras import MissingExtraError
 from gridtune.core.needs import CellNeeds
-from gridtune.core.system import SystemParameters
+from gridtune.core.system import System, SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, SweepError
+from gridtune.sweep.cluster import is_client
 from gridtune.sweep.plan import Planner, Stratum
 
 __all__ = ["cell_needs", "check_address", "check_room", "preflight"]
@@ -86,20 +87,20 @@ def _place(planner: Planner, stratum: Stratum, field: str | None) -> tuple[str |
     return ()
 
 
-def check_address(address: str | None) -> None:
-    """Refuse the address of Ray Client, over which Tune would not run in this process.
+def check_address(address: str | None, system: System) -> None:
+    """Refuse Ray Client for trainings: their checkpoints would be on the cluster, out of this process' reach.
 
     Raises
     ------
     SweepError
-        For `ray://HOST:PORT`, given or in `RAY_ADDRESS`.
+        For `ray://HOST:PORT`, given or in `RAY_ADDRESS`, with a system that needs Ray itself.
     """
     address = address or os.environ.get("RAY_ADDRESS") or ""
-    if address.startswith("ray://"):
+    if is_client(address) and system.needs_ray:
         host = address.removeprefix("ray://").partition(":")[0]
         raise SweepError(
-            f"a sweep cannot be driven over Ray Client ({address}): Tune would run on the cluster's head, "
-            "but the journal and the results are written by this process",
+            f"agents cannot be trained over Ray Client ({address}): the trainings' checkpoints would stay on "
+            "the cluster, and this process reads them",
             hint=f"send it as a job (scripts/submit SPACE --address http://{host}:8265), or run this command "
             f"on a machine of the cluster with --address {host}:6379",
         )

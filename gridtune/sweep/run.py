@@ -122,9 +122,9 @@ def run_space(
     began = time.monotonic()
     if workers is not None:
         require_number(workers, "workers", whole=True, least=1, error=SweepError)
-    check_address(address)
     checked = as_space(space)
     system = check_space(checked)
+    check_address(address, system)
     if shard is not None:
         check_divisible(checked)
     folder = Path(directory) if directory is not None else default_directory(checked, shard)

@@ -161,7 +161,7 @@ def test_ports_addresses_and_folders(
         code, found = examined(capsys)
     assert code == 1
     assert "is in use" in text(found["ports"])
-    assert "Ray Client" in text(found["Ray"])
+    assert "sweeps join the cluster at ray://head:10001" in found["Ray"][0]["message"]
     assert "GRIDTUNE_TRACE_DIR=/nowhere/at/all is no folder" in text(found["logs"])
 
 

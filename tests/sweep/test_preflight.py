@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gridtune.core.extras import require_module
+from gridtune.core.system import get_system
 from gridtune.errors import SpaceError, SweepError
 from gridtune.sweep import run_space, space_cells
 from gridtune.sweep.preflight import check_room
@@ -71,13 +72,15 @@ def test_a_full_disk_is_found_before_anything_runs(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_ray_client_is_refused_with_the_reason(
+def test_trainings_over_ray_client_are_refused_with_the_reason(
     given: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = "ray://head:10001"
     if not given:
         monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(SweepError, match="Tune would run on the cluster's head") as caught:
+    monkeypatch.setattr(type(get_system("batch")), "needs_ray", True)
+    with pytest.raises(SweepError, match="cannot be trained over Ray Client") as caught:
         run_space(SMALL_MACHINE, directory=tmp_path / "out", address=address if given else None)
     assert "--address head:6379" in str(caught.value)
+    assert "scripts/submit SPACE --address http://head:8265" in str(caught.value)
     assert not (tmp_path / "out").exists()

@@ -65,7 +65,7 @@ def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, 
     queue = AdaptiveQueue(planner, {}, workers=2)
     received: list[CellResult] = []
     settings = ActorSettings(SweepCode(space, planner.system).sent, {}, None, 0.0, [])
-    grid = execute_search(
+    analysis = execute_search(
         queue,
         settings,
         sink=received.extend,
@@ -73,16 +73,15 @@ def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, 
         crew=Crew(2, 4, CellNeeds(0.5)),
         scratch=tmp_path / "tune",
     )
-    assert len(grid) == len(queue.search.trials)
+    assert len(analysis.trials) == len(queue.search.trials)
     assert len(received) == len(queue.cells())
     means = {}
     for trial in queue.search.trials:
         means[trial.point["x"]] = objective_means(queue.search.judged(trial), queue.results, ["loss"])
-    for result in grid:
-        assert [result.metrics["loss"]] == means[result.config["x"]]
-    best = grid.get_best_result().metrics
-    assert best is not None
-    assert best["loss"] == min(value[0] for value in means.values() if value)
+    for trial in analysis.trials:
+        assert [trial.last_result["loss"]] == means[trial.config["x"]]
+    assert analysis.best_trial is not None
+    assert analysis.best_trial.last_result["loss"] == min(value[0] for value in means.values() if value)
 
 
 @pytest.mark.usefixtures("cluster")

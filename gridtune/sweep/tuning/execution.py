@@ -159,7 +159,7 @@ def execute_search(
     busy: Busy,
     crew: Crew,
     scratch: Path,
-) -> tune.ResultGrid:
+) -> tune.ExperimentAnalysis:
     """Run an adaptive search to its end, on the Ray that is connected.
 
     The parameters are those of `gridtune.sweep.execution.execute`. No more workers are used than the search
@@ -167,7 +167,7 @@ def execute_search(
 
     Returns
     -------
-    ray.tune.ResultGrid
+    ray.tune.ExperimentAnalysis
         Tune's trials with their objectives.
 
     Raises
@@ -188,14 +188,16 @@ def execute_search(
         tune.with_parameters(ConfigurationActor, settings=settings),
         tune.PlacementGroupFactory(crew.needs.bundles),
     )
-    config = tune.TuneConfig(
+    return run_tuner(
+        driver,
+        trainable,
+        LockstepSearcher(driver),
+        hooks=_Hooks(driver),
+        stop=_Stop(driver),
+        name="search",
+        scratch=scratch,
         metric=objectives[0],
         mode=directions[0],
-        search_alg=LockstepSearcher(driver),
         scheduler=LockstepScheduler(driver),
-        num_samples=-1,
         reuse_actors=True,
-    )
-    return run_tuner(
-        driver, trainable, config, hooks=_Hooks(driver), stop=_Stop(driver), name="search", scratch=scratch
     )
