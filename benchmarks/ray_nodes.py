@@ -161,7 +161,9 @@ class Nodes:
         if self.nodes:
             command.append(f"--address={self.address}")
         else:
-            port, client = free_ports(2)
+            # Ray Client's server asks for the agent's port before the agent has one of its own choice.
+            port, client, agent = free_ports(3)
+            command.append(f"--runtime-env-agent-port={agent}")
             self.address, self.client = f"{host}:{port}", f"ray://{host}:{client}"
             command += ["--head", f"--port={port}", "--include-dashboard=false"]
             command += [f"--ray-client-server-port={client}", f"--system-config={json.dumps(_QUICK)}"]

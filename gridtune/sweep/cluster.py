@@ -37,8 +37,8 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     # Tune's actors never use the workers that Ray starts on its own account.
     "RAY_prestart_worker_first_driver": "0",
     "RAY_gcs_server_port_wait_time_s": "3600",
-    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "60",
-    "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "600",
+    "RAY_raylet_start_wait_time_s": "3600",
+    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "15",
     "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "600",
     "RAY_agent_register_timeout_ms": "3600000",
     "RAY_worker_register_timeout_seconds": "3600",

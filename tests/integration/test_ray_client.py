@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,14 +16,41 @@ import yaml
 
 from benchmarks.ray_nodes import Nodes, own_nodes
 from gridtune.sweep import read_journal, run_space
+from gridtune.sweep.cluster import RAY_ENVIRONMENT
 from tests.integration.processes import wait_for
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = [pytest.mark.integration, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
+#: What nodes keep of the variables that gridtune starts Ray with: time to start, and no statistics.
+KEPT = {
+    "RAY_raylet_start_wait_time_s",
+    "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S",
+    "RAY_USAGE_STATS_ENABLED",
+}
+
+
+@contextlib.contextmanager
+def usual_nodes() -> Iterator[Nodes]:
+    """Give a cluster whose nodes are started as the documentation says, with Ray's own settings."""
+    with own_nodes() as nodes:
+        for name in RAY_ENVIRONMENT.keys() - KEPT:
+            nodes.environment.pop(name, None)
+        nodes.environment.pop("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", None)
+        yield nodes
+
+
+def is_listening(host: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=10):
+        return True
+    return False
+
+
 def start(nodes: Nodes, space: object, folder: Path) -> subprocess.Popen[str]:
     """Run `gridtune sweep` on the cluster as a machine does that is no node of it."""
+    host, _, port = nodes.client.removeprefix("ray://").partition(":")
+    wait_for("Ray Client's server", lambda: is_listening(host, int(port)))
     path = folder / "toys.yaml"
     path.write_text(yaml.safe_dump(space))
     command = [
@@ -50,7 +80,7 @@ def test_the_results_are_those_of_a_sweep_here(strategy: dict[str, object], tmp_
     dimensions = {"x": [1, 2, 3, 4], "kind": ["good", "dies-once"]}
     fixed = {"notebook": str(notebook), "trace": "quickstart"}
     space = toy_space(dimensions=dimensions, replicates={"seeds": 2}, fixed=fixed, **strategy)
-    with own_nodes() as nodes:
+    with usual_nodes() as nodes:
         nodes.add(1)
         nodes.add(1)
         driver = start(nodes, space, tmp_path)
@@ -73,7 +103,7 @@ def test_a_cluster_that_goes_away_ends_the_driver_with_the_reason(tmp_path: Path
     fixed = {"notebook": str(notebook), "gate": str(gate), "nap": 0.1}
     space = toy_space(dimensions={"x": list(range(40))}, replicates={"seeds": 1}, fixed=fixed)
     out = tmp_path / "out"
-    with own_nodes() as nodes:
+    with usual_nodes() as nodes:
         head = nodes.add(1)
         driver = start(nodes, space, tmp_path)
         wait_for("the first results", lambda: len(read_journal(out / "journal.jsonl")) >= 3)
