@@ -53,7 +53,8 @@ def _section(reproduced: Reproduced) -> Iterator[str]:
     logs = ", ".join(
         trace.name + (f" ({trace.remark})" if trace.remark else "") for trace in reproduced.traces
     )
-    made = f"`{reproduced.command}`, {sum(reproduced.cells.values()):,} cells"
+    cells = sum(reproduced.cells.values())
+    made = f"`{reproduced.command}`, experiments {', '.join(reproduced.cells)}, {cells:,} cells"
     yield f"{made}{f', on {logs}' if logs else ''}.\n\n"
     yield "| claim | verdict | here |\n| --- | --- | --- |\n"
     yield from (_row(claim) for claim in reproduced.claims)

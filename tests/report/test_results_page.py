@@ -11,7 +11,8 @@ from tests.report.test_reproduction import found
 def test_a_claim_has_its_verdict_numbers_and_remark() -> None:
     text = claims_markdown([found()])
     assert text.startswith("### A demonstration\n\n[`demo`](studies/demo.md): Somebody & others, 2020\n\n")
-    assert "`gridtune reproduce demo --quick`, 16 cells, on quickstart (stands in for another)." in text
+    made = "`gridtune reproduce demo --quick`, experiments waits, 16 cells, on quickstart"
+    assert f"{made} (stands in for another)." in text
     assert "| Others are long (section 2) | **not reproduced** | 0 of 1 criteria hold. b: 3.000 [" in text
     assert "an earlier run, fails. they are not |\n" in text
     assert "d: not measured" in text
