@@ -29,7 +29,7 @@ from gridtune.workload.workload import Workload
 MILLION = 1_000_000
 #: How many jobs of the crowded log are simulated: the C++ loop takes a millisecond for each.
 CROWD = 10_000
-#: With more jobs waiting, the C++ loop of conservative backfilling takes an hour.
+#: With more jobs waiting, the C++ loop of conservative backfilling takes too long.
 CROWD_QUEUE = 2_000
 
 
