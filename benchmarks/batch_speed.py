@@ -31,13 +31,16 @@ MILLION = 1_000_000
 CROWD = 10_000
 #: With more jobs waiting, the C++ loop of conservative backfilling takes too long.
 CROWD_QUEUE = 2_000
+#: Orders that never change and that the C++ loop has, beside fcfs.
+STATIC = ("sjf", "saf", "widest")
 
 
 def timed_simulation(workload: Workload, processors: int, **settings: str) -> Callable[[], float]:
     """Return a function that simulates once and returns its seconds; it is compiled already."""
 
     def simulate(jobs: Workload) -> Schedule:
-        return gt.simulate(jobs, processors=processors, rng=np.random.default_rng(1), **settings)
+        rng = np.random.default_rng(1) if settings.get("order") == "random" else None
+        return gt.simulate(jobs, processors=processors, rng=rng, **settings)
 
     def run() -> float:
         before = time.process_time()
@@ -85,20 +88,54 @@ def contest(workload: Workload, processors: int, folder: Path, rounds: int) -> d
     return interleave(contestants, rounds)
 
 
+def real_logs() -> list[tuple[str, Workload, int]]:
+    """Return the real logs that are there: name, jobs and processors."""
+    return [(name, *log) for name in (*logs.REAL, *logs.MORE) if (log := logs.real(name))]
+
+
 def easy(rounds: int) -> None:
-    """EASY on four logs: short queues, long ones, and two real logs."""
+    """EASY on generated logs with short and with longer queues, and on real logs."""
     rows = []
-    real = [(name, *log) for name in (*logs.REAL, *logs.MORE) if (log := logs.real(name))]
     with tempfile.TemporaryDirectory() as folder:
         generated = [(f"Lublin, load {load}", logs.lublin(MILLION, load), 256) for load in (0.5, 0.75)]
-        for name, workload, processors in [*generated, *real]:
+        for name, workload, processors in [*generated, *real_logs()]:
             seconds = contest(workload, processors, Path(folder), rounds)
             ours, c, loop = seconds["gridtune"], seconds["C++"], seconds["plain numba"]
             jobs = len(workload)
-            ratios = (f"{median_ratio(c, ours):.2f}", f"{median_ratio(loop, ours):.2f}")
+            ratios = (f"{median_ratio(ours, c):.2f}", f"{median_ratio(ours, loop):.2f}")
             rows.append((name, f"{jobs:,}", processors, *(rate(jobs, s) for s in (ours, c, loop)), *ratios))
     header = ("log", "jobs", "processors", "gridtune jobs/s", "C++ jobs/s", "plain numba jobs/s")
-    print_table("EASY, first come first served", (*header, "gridtune / C++", "gridtune / numba"), rows)
+    print_table("EASY, first come first served", (*header, "time / C++", "time / numba"), rows)
+
+
+def static_orders(rounds: int) -> None:
+    """EASY under other orders that never change, beside C++."""
+    rows = []
+    generated = ("Lublin, load 0.5", logs.lublin(100_000, 0.5), 256)
+    with tempfile.TemporaryDirectory() as folder:
+        program, file = cpp.build(Path(folder)), Path(folder) / "columns.bin"
+        for name, workload, processors in [generated, *real_logs()]:
+            cpp.write_columns(logs.columns(workload), processors, file)
+            ratios = [static_ratio(workload, processors, order, program, file, rounds) for order in STATIC]
+            rows.append((name, f"{len(workload):,}", *ratios))
+    print_table("EASY under other static orders: gridtune's time / C++'s", ("log", "jobs", *STATIC), rows)
+
+
+def static_ratio(
+    workload: Workload, processors: int, order: str, program: Path, file: Path, rounds: int
+) -> str:
+    """Return gridtune's time over that of C++ under an order; the start times must be equal."""
+    expected = gt.simulate(workload, processors=processors, order=order).start_time
+
+    def run_cpp() -> float:
+        seconds, _, starts = cpp.run(program, file, "easy", order, cpu=True)
+        if not np.array_equal(starts, expected):
+            raise AssertionError(f"{order}: C++ has other start times")
+        return seconds
+
+    ours = timed_simulation(workload, processors, order=order, backfill="easy")
+    seconds = interleave({"gridtune": ours, "C++": run_cpp}, rounds)
+    return f"{median_ratio(seconds['gridtune'], seconds['C++']):.2f}"
 
 
 def conservative(rounds: int) -> None:
@@ -209,6 +246,7 @@ def policies(rounds: int) -> None:
 
 SECTIONS = {
     "easy": easy,
+    "static": static_orders,
     "conservative": conservative,
     "metrics": metrics,
     "others": others,

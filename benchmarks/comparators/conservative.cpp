@@ -10,6 +10,8 @@
 // Usage: conservative COLUMNS STARTS, files as those of easy.cpp; what follows is not looked at.
 // Prints the CPU seconds that the simulation itself took, the number of jobs it started, and the seconds again.
 
+#include "columns.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -20,12 +22,7 @@
 #include <utility>
 #include <vector>
 
-using Time = std::int64_t;
 constexpr Time NEVER = std::numeric_limits<Time>::max();
-
-struct Jobs {
-    std::vector<Time> submit, run, requested, width;
-};
 
 struct Step {
     Time time, free;
@@ -116,30 +113,17 @@ static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time
     return started;
 }
 
-static bool read_all(std::FILE* file, std::vector<Time>& values) {
-    return std::fread(values.data(), sizeof(Time), values.size(), file) == values.size();
-}
-
 int main(int argc, char** argv) {
     if (argc < 3) return std::fprintf(stderr, "usage: conservative COLUMNS STARTS\n"), 2;
-    std::FILE* in = std::fopen(argv[1], "rb");
-    std::vector<Time> head(2);
-    if (!in || !read_all(in, head)) return std::fprintf(stderr, "cannot read %s\n", argv[1]), 2;
-    Jobs jobs;
-    for (auto* column : {&jobs.submit, &jobs.run, &jobs.requested, &jobs.width}) {
-        column->resize(static_cast<std::size_t>(head[0]));
-        if (!read_all(in, *column)) return std::fprintf(stderr, "%s is too short\n", argv[1]), 2;
-    }
-    std::fclose(in);
+    const auto log = read_log(argv[1]);
+    if (!log) return 2;
 
-    std::vector<Time> starts(jobs.submit.size(), -1);
     const auto before = std::clock();
-    const auto started = simulate(jobs, head[1], starts);
+    std::vector<Time> starts(log->jobs.submit.size(), -1);
+    const auto started = simulate(log->jobs, log->processors, starts);
     const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
 
-    std::FILE* out = std::fopen(argv[2], "wb");
-    if (!out || std::fwrite(starts.data(), sizeof(Time), starts.size(), out) != starts.size() || std::fclose(out))
-        return std::fprintf(stderr, "cannot write %s\n", argv[2]), 2;
+    if (!write_starts(argv[2], starts)) return 2;
     std::printf("%.9f %lld %.9f\n", seconds, static_cast<long long>(started), seconds);
     return 0;
 }

@@ -10,13 +10,18 @@
 // Data structures: a heap of completions, a vector of running jobs sorted by requested end, a deque of waiting
 // jobs that is scanned from the front. No index over the waiting jobs.
 //
+// Under an order that does not change (sjf, saf, widest) a job is inserted where it belongs by its score; of equal
+// scores the job submitted first is first.
+//
 // Under an order that changes while jobs wait (wfp3, unicef, xfactor) the waiting jobs are sorted by their scores in
 // every pass that may start one; the least score is first, and of equal ones the job submitted first.
 //
-// Usage: easy COLUMNS STARTS (none|easy) (fcfs|wfp3|unicef|xfactor)
+// Usage: easy COLUMNS STARTS (none|easy) (fcfs|sjf|saf|widest|wfp3|unicef|xfactor)
 //   COLUMNS  little-endian int64: n, processors, then n each of submit, run, requested, width
 //   STARTS   where to write n int64 start times
 // Prints the seconds that the simulation itself took, the number of jobs it started and the seconds of CPU time.
+
+#include "columns.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -30,12 +35,6 @@
 #include <utility>
 #include <vector>
 
-using Time = std::int64_t;
-
-struct Jobs {
-    std::vector<Time> submit, run, requested, width;
-};
-
 struct Running {
     Time requested_end;
     Time width;
@@ -46,7 +45,9 @@ class Simulator {
 public:
     Simulator(const Jobs& jobs, Time processors, bool backfilling, std::string order)
         : jobs_(jobs), free_(processors), backfilling_(backfilling), order_(std::move(order)),
-          starts_(jobs.submit.size(), -1), scores_(jobs.submit.size()) {}
+          sorted_(order_ == "sjf" || order_ == "saf" || order_ == "widest"),
+          changing_(order_ == "wfp3" || order_ == "unicef" || order_ == "xfactor"), starts_(jobs.submit.size(), -1),
+          scores_(order_ == "fcfs" ? 0 : jobs.submit.size()) {}
 
     std::int64_t simulate() {
         const auto n = static_cast<std::int64_t>(jobs_.submit.size());
@@ -59,7 +60,7 @@ public:
                 complete(completions_.top().second);
                 completions_.pop();
             }
-            while (next < n && jobs_.submit[next] == now) waiting_.push_back(next++);
+            while (next < n && jobs_.submit[next] == now) arrive(next++);
             pass(now);
         }
         return started_;
@@ -77,6 +78,15 @@ private:
         completions_.emplace(now + std::min(jobs_.run[job], jobs_.requested[job]), job);
         const Running entry{now + jobs_.requested[job], jobs_.width[job], job};
         running_.insert(std::upper_bound(running_.begin(), running_.end(), entry, earlier), entry);
+    }
+
+    void arrive(std::int64_t job) {
+        if (!sorted_) return waiting_.push_back(job);
+        const double width = static_cast<double>(jobs_.width[job]);
+        const double length = static_cast<double>(jobs_.requested[job]);
+        scores_[job] = order_ == "sjf" ? length : order_ == "saf" ? width * length : -width;
+        const auto better = [&](std::int64_t a, std::int64_t b) { return scores_[a] < scores_[b]; };
+        waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), job, better), job);
     }
 
     void complete(std::int64_t job) {
@@ -106,7 +116,7 @@ private:
     }
 
     void pass(Time now) {
-        if (order_ != "fcfs") sort_waiting(now);
+        if (changing_) sort_waiting(now);
         while (!waiting_.empty() && jobs_.width[waiting_.front()] <= free_) {
             start(waiting_.front(), now);
             waiting_.pop_front();
@@ -144,6 +154,7 @@ private:
     Time free_;
     bool backfilling_;
     std::string order_;
+    bool sorted_, changing_;
     std::int64_t started_ = 0;
     std::vector<Time> starts_;
     std::vector<double> scores_;
@@ -152,34 +163,20 @@ private:
     std::priority_queue<Completion, std::vector<Completion>, std::greater<>> completions_;
 };
 
-static bool read_all(std::FILE* file, std::vector<Time>& values) {
-    return std::fread(values.data(), sizeof(Time), values.size(), file) == values.size();
-}
-
 int main(int argc, char** argv) {
-    if (argc != 5)
-        return std::fprintf(stderr, "usage: easy COLUMNS STARTS (none|easy) (fcfs|wfp3|unicef|xfactor)\n"), 2;
-    std::FILE* in = std::fopen(argv[1], "rb");
-    std::vector<Time> head(2);
-    if (!in || !read_all(in, head)) return std::fprintf(stderr, "cannot read %s\n", argv[1]), 2;
-    Jobs jobs;
-    for (auto* column : {&jobs.submit, &jobs.run, &jobs.requested, &jobs.width}) {
-        column->resize(static_cast<std::size_t>(head[0]));
-        if (!read_all(in, *column)) return std::fprintf(stderr, "%s is too short\n", argv[1]), 2;
-    }
-    std::fclose(in);
+    const char* usage = "usage: easy COLUMNS STARTS (none|easy) (fcfs|sjf|saf|widest|wfp3|unicef|xfactor)\n";
+    if (argc != 5) return std::fputs(usage, stderr), 2;
+    const auto log = read_log(argv[1]);
+    if (!log) return 2;
 
-    Simulator simulator(jobs, head[1], std::string(argv[3]) == "easy", argv[4]);
     const auto clock_before = std::clock();
     const auto before = std::chrono::steady_clock::now();
+    Simulator simulator(log->jobs, log->processors, std::string(argv[3]) == "easy", argv[4]);
     const auto started = simulator.simulate();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - before;
     const double cpu_seconds = static_cast<double>(std::clock() - clock_before) / CLOCKS_PER_SEC;
 
-    std::FILE* out = std::fopen(argv[2], "wb");
-    const auto& starts = simulator.starts();
-    if (!out || std::fwrite(starts.data(), sizeof(Time), starts.size(), out) != starts.size() || std::fclose(out))
-        return std::fprintf(stderr, "cannot write %s\n", argv[2]), 2;
+    if (!write_starts(argv[2], simulator.starts())) return 2;
     std::printf("%.9f %lld %.9f\n", seconds.count(), static_cast<long long>(started), cpu_seconds);
     return 0;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import cache, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -168,7 +169,7 @@ def simulate(
         left_out = dependencies_remark(workload)
         workload, start, index = closed_loop(workload, run, starts)
         run, estimates = run[index], estimates[index]
-    state = np.where(run < workload.run_time, JobState.KILLED, JobState.COMPLETED).astype(np.int8)
+    state = (run < workload.run_time) * np.int8(JobState.KILLED)
     settings: dict[str, Any] = {
         "order": queue.label,
         "backfill": backfilling_name(backfill) if isinstance(backfill, str) else rule.kind,
@@ -178,7 +179,7 @@ def simulate(
         "kill": killing,
         "half_life": half_life,
         "guessed_walltimes": guessed,
-        "guessed_processors": _unknown_processors(workload),
+        "guessed_processors": workload.unknown_processors,
         **{name: getattr(rule, name) for name in (*switches, "pass_per_event", "compression")},
     }
     models = models_of(partitions, dependencies)
@@ -214,9 +215,7 @@ def _start_times(
     origin = int(workload.submit_time[0])
     submit = workload.submit_time - origin
     width = np.ascontiguousarray(workload.processors)
-    owners = ("user", "group", "queue", "partition")
-    user, group, queue_number, partition = (np.ascontiguousarray(workload.column(name)) for name in owners)
-    facts = Facts(user, group, queue_number, partition, lots)
+    facts = cache(partial(_facts, workload, lots))
     jobs = (submit, run, walltime, width)
     if rule.kind == "conservative":
         start = _conservative(queue, *jobs, facts, machine, rule.compression, half_life, nodes)
@@ -225,9 +224,14 @@ def _start_times(
         fill_ranks = None if fill is None else static_ranks(fill, submit, walltime, width, facts)
         start = ranked_schedule(*jobs, ranks, fill_ranks, machine, _flags(rule), nodes)
     else:
-        start = scored_schedule(*jobs, facts, queue, fill, machine, _flags(rule), half_life, nodes)
+        start = scored_schedule(*jobs, facts(), queue, fill, machine, _flags(rule), half_life, nodes)
     start += origin
     return start
+
+
+def _facts(workload: Workload, lots: npt.NDArray[np.float64]) -> Facts:
+    owners = ("user", "group", "queue", "partition")
+    return Facts(*(np.ascontiguousarray(workload.column(name)) for name in owners), lot=lots)
 
 
 def _conservative(
@@ -236,7 +240,7 @@ def _conservative(
     run: IntArray,
     walltime: IntArray,
     width: IntArray,
-    facts: Facts,
+    facts: Callable[[], Facts],
     machine: int,
     compress: bool,
     half_life: float,
@@ -250,7 +254,7 @@ def _conservative(
         ranks = static_ranks(queue, submit, walltime, width, facts)
     else:
         options["score"] = compile_score(queue)
-        options["inputs"] = score_inputs(submit, walltime, width, facts, half_life)
+        options["inputs"] = score_inputs(submit, walltime, width, facts(), half_life)
     start: IntArray = conservative_schedule(*plan, ranks, machine, compress, **options)[0]
     return start if nodes is None else start + nodes.boot_wait
 
@@ -342,40 +346,31 @@ def _machine_size(workload: Workload, processors: int | None) -> int:
     return int(size)
 
 
-def _unknown_processors(workload: Workload) -> int:
-    stated = (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
-    return int((~stated).sum())
-
-
 def _check_jobs(workload: Workload, machine: int) -> None:
     """Raise an error for a workload that the kernels cannot run; it names the first such job."""
     width = workload.processors
 
     def refuse(bad: npt.NDArray[np.bool_], what: str, hint: str, field: str | None = None) -> None:
-        if bad.any():
-            row = int(np.argmax(bad))
-            shown = {"processors": int(width[row]), "run time": int(workload.run_time[row])}
-            raise SimulationError(
-                f"{int(bad.sum())} of {len(workload)} jobs {what}; the first is job "
-                f"{int(workload.job_id[row])} (row {row}): {shown}",
-                path=workload.source,
-                field=field,
-                hint=hint,
-            )
+        row = int(np.argmax(bad))
+        shown = {"processors": int(width[row]), "run time": int(workload.run_time[row])}
+        raise SimulationError(
+            f"{int(bad.sum())} of {len(workload)} jobs {what}; the first is job "
+            f"{int(workload.job_id[row])} (row {row}): {shown}",
+            path=workload.source,
+            field=field,
+            hint=hint,
+        )
 
-    refuse(
-        np.diff(workload.submit_time, prepend=workload.submit_time[:1]) < 0,
-        "are not in submit order",
-        "clean with the rule sort_submits",
-    )
-    refuse(workload.run_time < 0, "have no run time", "clean with the rule drop_never_started")
-    refuse(
-        width > machine,
-        f"are wider than the machine's {machine} processors",
-        "give the machine's size, or clean with drop_wider or clamp_wider",
-        "processors",
-    )
-    latest = int(workload.submit_time.max(initial=0))
-    work = float(workload.run_time.astype(np.float64).sum()) + float(workload.requested_time.max(initial=0))
+    submit = workload.submit_time
+    if (submit[1:] < submit[:-1]).any():
+        earlier = np.diff(submit, prepend=submit[:1]) < 0
+        refuse(earlier, "are not in submit order", "clean with the rule sort_submits")
+    if workload.run_time.min(initial=0) < 0:
+        refuse(workload.run_time < 0, "have no run time", "clean with the rule drop_never_started")
+    if width.max(initial=0) > machine:
+        hint = "give the machine's size, or clean with drop_wider or clamp_wider"
+        refuse(width > machine, f"are wider than the machine's {machine} processors", hint, "processors")
+    latest = int(submit.max(initial=0))
+    work = float(workload.run_time.sum(dtype=np.float64)) + float(workload.requested_time.max(initial=0))
     if latest + work > 2.0**61:
         raise SimulationError(f"times up to {latest} s with {work:.3g} s of work overflow the clock")

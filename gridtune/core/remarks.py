@@ -103,9 +103,10 @@ def lost_work(run: Int64s, kept: Int64s, processors: Int64s) -> dict[str, dict[s
     cut = run > kept
     if not cut.any():
         return {}
-    width = processors.astype(np.float64)
-    share = ((run - kept) * width).sum() / (run * width).sum()
-    return {_KILLED: {"jobs": int(cut.sum()), "work_lost": float(share)}}
+    rows = np.flatnonzero(cut)
+    lost = np.multiply(run[rows] - kept[rows], processors[rows], dtype=np.float64).sum()
+    share = lost / np.multiply(run, processors, dtype=np.float64).sum()
+    return {_KILLED: {"jobs": len(rows), "work_lost": float(share)}}
 
 
 def merged_remarks(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

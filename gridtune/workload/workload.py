@@ -207,6 +207,12 @@ class Workload:
         return processors
 
     @cached_property
+    def unknown_processors(self) -> int:
+        """For how many jobs the processors are neither requested nor allocated."""
+        stated = np.maximum(self.column("requested_processors"), self.column("allocated_processors"))
+        return int(np.count_nonzero(stated <= 0))
+
+    @cached_property
     def checksum(self) -> str:
         """SHA-256 of the content (every known column and the machine's size), whatever the format."""
         digest = hashlib.sha256(f"gridtune-workload-1 {len(self)} {self.machine_processors}".encode())

@@ -7,6 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from gridtune.arguments import require
@@ -164,7 +165,12 @@ def fields_read(order: QueueOrder) -> frozenset[str]:
     """Return the fields of a job that an order names in its source; none for one without source."""
     if isinstance(order.score, Expression):
         return order.score.names & {*JobView._fields}
-    tree, _ = source_tree(order.score)
+    return _fields_named(order.score)
+
+
+@lru_cache(maxsize=256)
+def _fields_named(function: Callable[..., float]) -> frozenset[str]:
+    tree, _ = source_tree(function)
     named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} if tree else set()
     return frozenset(named & {*JobView._fields})
 

@@ -1,7 +1,7 @@
 """The batch kernel for static queue orders: plain queueing and EASY backfilling, compiled.
 
 A static order never changes while jobs wait. So the waiting jobs are kept in an index over their places in
-the order, and the cost of a scheduling pass hardly grows with their number.
+the order (`ranked_queue`), and the cost of a scheduling pass hardly grows with their number.
 
 The rules (EASY: Lifka 1995; Mu'alem and Feitelson 2001) are stated in `docs/simulation.md`, and in
 plain Python in `tests/batch/simulator/reference.py`, which shares no code with this file.
@@ -15,28 +15,30 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.batch.simulator.nodes import Nodes, bare_nodes, claim, start_of, vacate
+from gridtune.batch.simulator.ranked_queue import (
+    Queue,
+    QueueArrays,
+    any_fits,
+    enter,
+    foremost,
+    leave,
+    make_queue,
+    next_candidate,
+    queue_arrays,
+)
 from gridtune.batch.simulator.running import (
+    UNLISTED,
     Running,
     add_running,
     bare_running,
     drop_request,
     empty_running,
+    list_requests,
     overstayed,
     pop_ended,
     reservation,
 )
-from gridtune.batch.simulator.waiting import (
-    NEVER,
-    Index,
-    first,
-    index_words,
-    insert,
-    make_index,
-    next_fit,
-    remove,
-    size_classes,
-    something_fits,
-)
+from gridtune.batch.simulator.waiting import NEVER, size_classes
 from gridtune.core.compiled import bare, kernel
 
 __all__ = ["BACKFILL", "EXTRA", "FROZEN", "PASS_PER_EVENT", "STRICT", "ranked_schedule"]
@@ -46,29 +48,28 @@ BACKFILL, EXTRA, STRICT, FROZEN, PASS_PER_EVENT = 1, 2, 4, 8, 16
 
 #: The state of a run, in one column so that helpers can change it: free processors; waiting jobs; the head's
 #: rank (-1: none valid) with its reservation's shadow time and extra; the instant whose expected ends have
-#: been released (see `_complete`); starts so far; submissions so far.
-FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, MEMORY = range(9)
+#: been released (see `_complete`); starts so far; submissions so far; starts and ends since the list of
+#: requested ends was read.
+FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, UNREAD, MEMORY = range(10)
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
-Int8s = npt.NDArray[np.int8]
 
 
 class Log(NamedTuple):
-    """The jobs in submit order, with the size class and both ranks of each. A run fills in `start`."""
+    """The jobs in submit order, with both ranks of each. A run fills in `start`."""
 
     submit: Int64s
     run: Int64s
     walltime: Int64s
     processors: Int64s
-    size: Int8s
     rank: Int32s
     fill_rank: Int32s
     start: Int64s
 
 
 class Replay(NamedTuple):
-    """The data of a run. `fill` is the index in backfilling order, the same as `queue` where `shared`.
+    """The data of a run. `fill` is the queue in backfilling order, the same as `queue` where `shared`.
 
     `longest[c]` is scratch: with which walltime a job of size class c might just be backfilled.
     """
@@ -77,15 +78,15 @@ class Replay(NamedTuple):
     flags: int
     shared: bool
     log: Log
-    queue: Index
-    fill: Index
+    queue: Queue
+    fill: Queue
     running: Running
     memory: Int64s
     longest: Int64s
     nodes: Nodes | None
 
 
-@kernel()
+@kernel(forceinline=True)
 def _launch(replay, job, now):
     log, memory = replay.log, replay.memory
     start = claim(replay.nodes, job, log.processors[job], now)
@@ -97,34 +98,48 @@ def _launch(replay, job, now):
     add_running(replay.running, end, memory[TURN], requested_end, job, log.processors[job])
 
 
-@kernel()
+@kernel(forceinline=True)
 def _enqueue(replay, job):
     log = replay.log
     replay.memory[WAITING] += 1
-    insert(replay.queue, log.rank[job], log.size[job], log.walltime[job])
+    enter(replay.queue, log.rank[job], job, log)
     if not replay.shared:
-        insert(replay.fill, log.fill_rank[job], log.size[job], log.walltime[job])
+        enter(replay.fill, log.fill_rank[job], job, log)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _dequeue(replay, job):
-    log = replay.log
-    replay.memory[WAITING] -= 1
-    size, walltime = log.size[job], log.walltime[job]
-    remove(replay.queue, log.rank[job], size, walltime, log.size, log.walltime)
+    log, waiting = replay.log, replay.memory[WAITING] - 1
+    replay.memory[WAITING] = waiting
+    leave(replay.queue, log.rank[job], log, waiting)
     if not replay.shared:
-        remove(replay.fill, log.fill_rank[job], size, walltime, log.size, log.walltime)
+        leave(replay.fill, log.fill_rank[job], log, waiting)
 
 
-@kernel()
+@kernel(forceinline=True)
+def _read_requests(replay):
+    """Make the list of requested ends if there is none."""
+    log, running = replay.log, replay.running
+    replay.memory[UNREAD] = 0
+    if running.n[1] == UNLISTED:
+        list_requests(running, log.start, log.walltime, log.processors)
+
+
+@kernel(forceinline=True)
+def _overstayed(replay, now):
+    _read_requests(replay)
+    return overstayed(replay.running, now)
+
+
+@kernel(forceinline=True)
 def _pass(replay, now):
     """One scheduling pass: start the queue's head while it fits, then backfill behind it."""
     queue, memory, flags = replay.queue, replay.memory, replay.flags
     frozen = flags & FROZEN != 0
     head = -1
     while memory[WAITING] > 0:
-        head = first(queue)
-        job = queue.jobs[head]
+        head = foremost(queue)
+        job = queue.index.jobs[head]
         if replay.log.processors[job] > memory[FREE]:
             break
         _dequeue(replay, job)
@@ -133,12 +148,13 @@ def _pass(replay, now):
             memory[HEAD] = -1
     if memory[WAITING] == 0 or not flags & BACKFILL:
         return
-    if not frozen and not something_fits(replay.fill, memory[FREE]):
+    if not frozen and not any_fits(replay.fill, memory[FREE]):
         if head != memory[HEAD]:
             memory[HEAD] = -1
         return
-    if head != memory[HEAD] or (not frozen and overstayed(replay.running, now)):
-        needed = replay.log.processors[queue.jobs[head]]
+    if head != memory[HEAD] or (not frozen and _overstayed(replay, now)):
+        needed = replay.log.processors[queue.index.jobs[head]]
+        _read_requests(replay)
         shadow, spare = reservation(replay.running, now, memory[FREE], needed)
         memory[HEAD] = head
         memory[SHADOW] = shadow
@@ -163,63 +179,66 @@ def _in_time(replay, job, now):
 def _next_fill(replay, start, window):
     memory, log = replay.memory, replay.log
     free, extra = memory[FREE], memory[SPARE]
-    return next_fit(replay.fill, start, free, extra, window, replay.longest, log.processors, log.walltime)
+    return next_candidate(replay.fill, start, free, extra, window, replay.longest, log)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _backfill(replay, now):
     log, memory = replay.log, replay.memory
     window = _window(replay, now)
     rank = _next_fill(replay, 0, window)
     while rank >= 0:
-        job = replay.fill.jobs[rank]
+        job = replay.fill.index.jobs[rank]
         in_time = _in_time(replay, job, now)
         if in_time or log.processors[job] <= memory[SPARE]:
             _dequeue(replay, job)
             _launch(replay, job, now)
             if not in_time:
                 memory[SPARE] -= log.processors[job]
-            if not something_fits(replay.fill, memory[FREE]):
+            if not any_fits(replay.fill, memory[FREE]):
                 return
         rank = _next_fill(replay, rank + 1, window)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _arrive(replay, job, now):
-    """Let one job arrive at an instant of its own, without a full pass where the result is the same.
+    """Let one job arrive at an instant of its own; return whether it takes a full pass.
 
     If nothing waits, it starts if it fits. Behind a head whose reservation still holds (nothing has ended
     since, so no job that waits can start), only the new job can be backfilled.
     """
     log, memory, flags = replay.log, replay.memory, replay.flags
     width = log.processors[job]
-    if memory[WAITING] == 0 and width <= memory[FREE]:
-        _launch(replay, job, now)
-        return
+    starts = fits = width <= memory[FREE]
     stands = memory[WAITING] > 0 and memory[HEAD] >= 0 and log.rank[job] > memory[HEAD]
-    if not stands or not (flags & FROZEN or not overstayed(replay.running, now)):
-        _enqueue(replay, job)
-        _pass(replay, now)
-        return
-    fits = width <= memory[FREE]
-    in_time = fits and _in_time(replay, job, now)
-    if in_time or (fits and width <= memory[SPARE]):
-        _launch(replay, job, now)
-        if not in_time:
+    stands = stands and (flags & FROZEN != 0 or not _overstayed(replay, now))
+    if stands and fits:
+        in_time = _in_time(replay, job, now)
+        starts = in_time or width <= memory[SPARE]
+        if starts and not in_time:
             memory[SPARE] -= width
+    elif memory[WAITING] > 0:
+        starts = False
+    if starts:
+        _launch(replay, job, now)
     else:
         _enqueue(replay, job)
+    return not (starts or stands)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _release(replay, job):
     log = replay.log
     drop_request(replay.running, log.start[job] + log.walltime[job], job)
     replay.memory[FREE] += log.processors[job]
     vacate(replay.nodes, job, log.start[job] + log.run[job])
+    # To keep the list up to date for nothing would take longer than to make it again.
+    replay.memory[UNREAD] += 1
+    if replay.memory[UNREAD] > replay.running.n[1] and not replay.flags & PASS_PER_EVENT:
+        replay.running.n[1] = UNLISTED
 
 
-@kernel()
+@kernel(forceinline=True)
 def _release_expected(replay, now):
     """Let the jobs that end now, exactly when requested, release their processors.
 
@@ -237,7 +256,7 @@ def _release_expected(replay, now):
             _release(replay, job)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _complete(replay, now):
     """Take the completions of an instant; with a pass per event, the first one only."""
     log, running = replay.log, replay.running
@@ -256,7 +275,7 @@ def _complete(replay, now):
         _release(replay, job)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _advance(replay):
     """Run the whole log: at an instant all completions, then all submissions, then one pass.
 
@@ -271,35 +290,32 @@ def _advance(replay):
         if running.n[0] > 0 and running.end[0] <= arrival - submits_first:
             now = running.end[0]
             _complete(replay, now)
-            if per_event or arrival != now:
-                if memory[WAITING] > 0:
-                    _pass(replay, now)
-                continue
+            alone = per_event or arrival != now
+            full = not alone or memory[WAITING] > 0
         else:
             now = arrival
             if submits_first:
                 _release_expected(replay, now)
-            if per_event or following + 1 == replay.jobs or submit[following + 1] != now:
+            alone = per_event or following + 1 == replay.jobs or submit[following + 1] != now
+            full = True
+            if alone:
                 memory[ARRIVED] += 1
-                _arrive(replay, following, now)
-                continue
-        while memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
+                full = _arrive(replay, following, now)
+        while not alone and memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
             _enqueue(replay, memory[ARRIVED])
             memory[ARRIVED] += 1
-        _pass(replay, now)
+        if full:
+            _pass(replay, now)
 
 
 @kernel()
-def _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest, nodes):
+def _run(log, flags, shared, narrowest, queue, fill, slots, memory, longest, nodes):
     """Wrap the caller's arrays into bare columns and replay the log."""
-    fill = 0 if shared else 1
-    running = bare_running(slots)
     columns = Log(
         bare(log.submit),
         bare(log.run),
         bare(log.walltime),
         bare(log.processors),
-        bare(log.size),
         bare(log.rank),
         bare(log.fill_rank),
         bare(log.start),
@@ -310,9 +326,9 @@ def _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory,
             flags,
             shared,
             columns,
-            make_index(narrowest, jobs[0], bits[0], least[0], tally[0]),
-            make_index(narrowest, jobs[fill], bits[fill], least[fill], tally[fill]),
-            running,
+            make_queue(queue, narrowest),
+            make_queue(fill, narrowest),
+            bare_running(slots),
             bare(memory),
             bare(longest),
             bare_nodes(nodes),
@@ -348,23 +364,14 @@ def ranked_schedule(
     nodes
         The nodes and their power states; None: every processor is on.
     """
-    n = len(submit)
     ranks = [rank] if fill_rank is None else [rank, fill_rank]
-    size, narrowest = size_classes(processors)
-    classes = len(narrowest)
-    words = sum(index_words(n))
-    jobs = np.empty((len(ranks), n), np.int32)
-    for order, places in zip(jobs, ranks, strict=True):
-        order[places] = np.arange(n, dtype=np.int32)
-    start = np.empty(n, np.int64)
-    log = Log(submit, run, walltime, processors, size, ranks[0], ranks[-1], start)
-    slots = empty_running(min(machine, n) + 1)
+    narrowest = size_classes(processors)
+    start = np.empty(len(submit), np.int64)
+    log = Log(submit, run, walltime, processors, ranks[0], ranks[-1], start)
+    queues: list[QueueArrays] = [queue_arrays(places, len(narrowest)) for places in ranks]
+    slots = empty_running(min(machine, len(submit)) + 1)
     memory = np.zeros(MEMORY, np.int64)
     memory[[FREE, HEAD, RELEASED]] = machine, -1, -1
-    bits = np.zeros((len(ranks), words), np.uint64)
-    least = np.full((len(ranks), words * classes), NEVER)
-    tally = np.zeros((len(ranks), classes), np.int64)
-    longest = np.empty(classes, np.int64)
-    shared = fill_rank is None
-    _run(log, flags, shared, narrowest, jobs, bits, least, tally, slots, memory, longest, nodes)
+    longest = np.empty(len(narrowest), np.int64)
+    _run(log, flags, len(ranks) == 1, narrowest, queues[0], queues[-1], slots, memory, longest, nodes)
     return start

@@ -10,11 +10,13 @@ import numpy.typing as npt
 from gridtune.core.compiled import bare, kernel
 
 __all__ = [
+    "UNLISTED",
     "Running",
     "add_running",
     "bare_running",
     "drop_request",
     "empty_running",
+    "list_requests",
     "overstayed",
     "pop_ended",
     "reservation",
@@ -23,12 +25,17 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 
+UNLISTED = -1
+#: So many places of the list are looked through faster one by one.
+_FEW = 16
+
 
 class Running(NamedTuple):
     """The running jobs: a heap of `n[0]` by (end, turn), and a sorted list of `n[1]` by requested end.
 
     `end`, `turn` and `job` are the heap. `turn` numbers the starts, so that of jobs that end together the one
-    started first comes first. `requested_end`, `listed_job` and `listed_width` are the list.
+    started first comes first. `requested_end`, `listed_job` and `listed_width` are the list. Where `n[1]` is
+    `UNLISTED`, there is none, for as long as it is not needed: `list_requests` makes it.
     """
 
     n: Int64s
@@ -93,6 +100,12 @@ def add_running(running, end, turn, requested_end, job, width):
         hole = parent
     running.end[hole], running.turn[hole], running.job[hole] = end, turn, job
 
+    if running.n[1] != UNLISTED:
+        _list_request(running, requested_end, job, width)
+
+
+@kernel(inline="always")
+def _list_request(running, requested_end, job, width):
     place = running.n[1]
     running.n[1] = place + 1
     while place > 0 and running.requested_end[place - 1] > requested_end:
@@ -105,6 +118,30 @@ def add_running(running, end, turn, requested_end, job, width):
         job,
         width,
     )
+
+
+@kernel()
+def list_requests(running, start, walltime, processors):
+    """Make the list of the jobs in the heap from their starts, walltimes and processors (by job)."""
+    count = running.n[0]
+    running.n[1] = count
+    gap = count
+    for place in range(count):
+        job = running.job[place]
+        running.requested_end[place] = start[job] + walltime[job]
+        running.listed_job[place], running.listed_width[place] = job, processors[job]
+    while gap > 1:  # Shell's sort
+        gap = 1 if gap < 5 else gap * 5 // 11
+        for moved in range(gap, count):
+            requested_end = running.requested_end[moved]
+            job, width, place = running.listed_job[moved], running.listed_width[moved], moved
+            while place >= gap and running.requested_end[place - gap] > requested_end:
+                running.requested_end[place] = running.requested_end[place - gap]
+                running.listed_job[place] = running.listed_job[place - gap]
+                running.listed_width[place] = running.listed_width[place - gap]
+                place -= gap
+            running.requested_end[place] = requested_end
+            running.listed_job[place], running.listed_width[place] = job, width
 
 
 @kernel()
@@ -130,11 +167,13 @@ def pop_ended(running):
 
 @kernel()
 def drop_request(running, requested_end, job):
-    """Remove a job from the list by requested end."""
+    """Remove a job from the list by requested end, if there is one."""
+    if running.n[1] == UNLISTED:
+        return
     count = running.n[1] - 1
     running.n[1] = count
     low, high = 0, count + 1
-    while low < high:
+    while high - low > _FEW:
         middle = (low + high) >> 1
         if running.requested_end[middle] < requested_end:
             low = middle + 1

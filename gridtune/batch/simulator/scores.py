@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -79,6 +80,45 @@ def _reason(error: Exception) -> str:
     return " ".join(reasons[: next(ends, len(reasons))])[:300] or type(error).__name__
 
 
+#: Bits of a key that a step of the sort goes by.
+_DIGIT = 11
+
+
+@kernel()
+def _ranks(scores):
+    """Return each score's place among all, ascending, equal ones in their order: a radix sort of their bits.
+
+    A score's key is its bits, so changed that keys compare as scores do; only bits that differ are sorted.
+    """
+    jobs, sign = scores.size, np.uint64(1) << np.uint64(63)
+    keys = (scores + 0.0).view(np.uint64)  # −0 becomes 0
+    differing = np.uint64(0)
+    for job in range(jobs):
+        keys[job] ^= ~np.uint64(0) if keys[job] & sign else sign
+        differing |= keys[job] ^ keys[0]
+    order, ranks = np.arange(jobs).astype(np.int32), np.empty(jobs, np.int32)
+    sorted_keys, places = np.empty(jobs, np.uint64), np.empty(1 << _DIGIT, np.int64)
+    shift, mask = np.uint64(0), np.uint64((1 << _DIGIT) - 1)
+    while shift < np.uint64(64) and differing >> shift != 0:
+        while (differing >> shift) & np.uint64(1) == 0:
+            shift += np.uint64(1)
+        places[:] = 0
+        for job in range(jobs):
+            places[np.int64((keys[job] >> shift) & mask)] += 1
+        before = 0
+        for digit in range(places.size):
+            before, places[digit] = before + places[digit], before
+        for job in range(jobs):
+            digit = np.int64((keys[job] >> shift) & mask)
+            sorted_keys[places[digit]], ranks[places[digit]] = keys[job], order[job]
+            places[digit] += 1
+        keys, sorted_keys, order, ranks = sorted_keys, keys, ranks, order
+        shift += np.uint64(_DIGIT)
+    for place in range(jobs):
+        ranks[order[place]] = place
+    return ranks
+
+
 @kernel()
 def _score_all(score, submit, walltime, processors, facts):
     """Return every job's score at its submission, with nothing used yet."""
@@ -93,9 +133,9 @@ def _score_all(score, submit, walltime, processors, facts):
 
 
 def static_ranks(
-    order: QueueOrder, submit: Int64s, walltime: Int64s, processors: Int64s, facts: Facts
+    order: QueueOrder, submit: Int64s, walltime: Int64s, processors: Int64s, facts: Callable[[], Facts]
 ) -> npt.NDArray[np.int32]:
-    """Return each job's place in a static order, shape (n,), int32.
+    """Return each job's place in a static order, shape (n,), int32; `facts` is called if it is needed.
 
     Raises
     ------
@@ -104,10 +144,9 @@ def static_ranks(
     """
     if order.name == "fcfs":
         return np.arange(len(submit), dtype=np.int32)
-    scores = _score_all(compile_score(order), submit, walltime, processors, facts)
+    scores = _score_all(compile_score(order), submit, walltime, processors, facts())
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores)))
         raise PolicyError(f"queue order {order.name!r} gives no number for the job in row {row}")
-    ranks = np.empty(len(submit), np.int32)
-    ranks[np.argsort(scores, kind="stable")] = np.arange(len(submit), dtype=np.int32)
+    ranks: npt.NDArray[np.int32] = _ranks(scores)
     return ranks

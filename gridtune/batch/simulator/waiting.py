@@ -21,6 +21,7 @@ from gridtune.core.compiled import bare, kernel
 __all__ = [
     "Index",
     "bit",
+    "fill_index",
     "first",
     "index_words",
     "insert",
@@ -36,6 +37,7 @@ NEVER = np.int64(2**62)
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+Int8s = npt.NDArray[np.int8]
 Words = npt.NDArray[np.uint64]
 
 
@@ -46,13 +48,15 @@ class Index(NamedTuple):
     for each of `bits1`, which has `words2` words. `least0[b * classes + c]` is the shortest walltime of
     the jobs of size class c that wait in block b, `NEVER` if none does; `least1` and `least2` are the same
     for larger blocks. `narrowest[c]` is the least size of class c, `tally[c]` how many of it wait;
-    `jobs[r]` is the job of rank r.
+    `jobs[r]` is the job of rank r, of `ranks`; `sizes[j]` is job j's size class.
     """
 
+    ranks: int
     classes: int
     words2: int
     narrowest: Int64s
     jobs: Int32s
+    sizes: Int8s
     bits0: Words
     bits1: Words
     bits2: Words
@@ -82,21 +86,25 @@ def bit(position):
 MOST_CLASSES = 32
 
 
-def size_classes(processors: Int64s) -> tuple[npt.NDArray[np.int8], Int64s]:
-    """Return each job's size class, shape (n,), and the narrowest size of each class, rising.
+def size_classes(processors: Int64s) -> Int64s:
+    """Return the narrowest size of each class of sizes, rising.
 
     The most frequent sizes have a class of their own, where an index entry is exact; the sizes between two
     of them share one, where it is a bound. (The choice weighs the whole log: it decides how fast the index
     answers, never what.)
     """
-    sizes, counts = np.unique(processors, return_counts=True)
+    if processors.max(initial=0) <= len(processors):
+        counts = np.bincount(processors)
+        sizes = np.flatnonzero(counts)
+        counts = counts[sizes]
+    else:
+        sizes, counts = np.unique(processors, return_counts=True)
     own = np.zeros(len(sizes), bool)
     own[np.argsort(-counts, kind="stable")[: MOST_CLASSES // 2]] = True
     if len(sizes) <= MOST_CLASSES:
         own[:] = True
     opens = own | np.concatenate([[True], own[:-1]])
-    narrowest = sizes[opens].astype(np.int64)
-    return (np.searchsorted(narrowest, processors, side="right") - 1).astype(np.int8), narrowest
+    return sizes[opens].astype(np.int64)
 
 
 @kernel()
@@ -108,15 +116,20 @@ def index_words(jobs):
 
 
 @kernel()
-def make_index(narrowest, jobs, bits, least, tally):
-    """Return an index over the caller's arrays: `bits` and `tally` are zeros, `least` is full of `NEVER`."""
+def make_index(narrowest, jobs, sizes, bits, least, tally):
+    """Return an index over the caller's arrays: `bits` and `tally` are zeros.
+
+    `fill_index` has to be called before its use.
+    """
     words0, words1, words2 = index_words(jobs.size)
     classes = narrowest.size
     return Index(
+        jobs.size,
         classes,
         words2,
         bare(narrowest),
         bare(jobs),
+        bare(sizes),
         bare(bits[:words0]),
         bare(bits[words0 : words0 + words1]),
         bare(bits[words0 + words1 :]),
@@ -128,8 +141,39 @@ def make_index(narrowest, jobs, bits, least, tally):
 
 
 @kernel()
-def insert(index, rank, size, walltime):
+def fill_index(index, processors):
+    """Let no walltime be the least anywhere, and set each job's size class.
+
+    Where few jobs ever wait this is not called, and the memory is not used.
+    """
+    for job in range(index.ranks):
+        index.sizes[job] = _class_of(index, processors[job])
+    words0, words1, words2 = index_words(index.ranks)
+    for cell in range(words0 * index.classes):
+        index.least0[cell] = NEVER
+    for cell in range(words1 * index.classes):
+        index.least1[cell] = NEVER
+    for cell in range(words2 * index.classes):
+        index.least2[cell] = NEVER
+
+
+@kernel()
+def _class_of(index, processors):
+    low, high = 0, index.classes
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if index.narrowest[middle] <= processors:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def insert(index, rank, walltimes):
     """Add the job of a rank."""
+    job = index.jobs[rank]
+    size, walltime = index.sizes[job], walltimes[job]
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
     index.bits0[block0] |= bit(rank)
     index.bits1[block1] |= bit(block0)
@@ -148,8 +192,10 @@ def insert(index, rank, size, walltime):
 
 
 @kernel()
-def remove(index, rank, size, walltime, sizes, walltimes):
+def remove(index, rank, walltimes):
     """Remove the job of a rank."""
+    job = index.jobs[rank]
+    size, walltime = index.sizes[job], walltimes[job]
     block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
     index.tally[size] -= 1
     word = index.bits0[block0] & ~bit(rank)
@@ -165,7 +211,7 @@ def remove(index, rank, size, walltime, sizes, walltimes):
     while word != 0:
         job = index.jobs[(block0 << 6) + lowest(word)]
         word &= word - np.uint64(1)
-        if sizes[job] == size:
+        if index.sizes[job] == size:
             least = min(least, walltimes[job])
             if least == walltime:
                 return

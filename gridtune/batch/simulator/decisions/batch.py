@@ -280,7 +280,7 @@ class DecisionBatch:
         user, group, queue, part = (np.array(self.workload.column(name)[rows]) for name in owners)
         facts = Facts(user, group, queue, part, np.zeros(self.jobs))
         submit = jobs.submit[rows] - jobs.submit[first]
-        return static_ranks(self._order, submit, jobs.walltime[rows], jobs.processors[rows], facts)
+        return static_ranks(self._order, submit, jobs.walltime[rows], jobs.processors[rows], lambda: facts)
 
     def _value(self, index: int) -> float:
         return float(self.metric.function(JobColumns.trimmed(self.schedule(index))))
