@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.metrics.columns import JobColumns
+from gridtune.batch.metrics.columns import TAU, JobColumns
 from gridtune.batch.metrics.registry import metric
 from gridtune.batch.metrics.sources import (
     FEITELSON_1998,
@@ -46,16 +46,20 @@ class UserMeans:
 
 def user_means(jobs: JobColumns) -> UserMeans:
     """Return the users' means; empty columns where no job has a user number."""
-    numbered = jobs.user >= 0
-    rows = slice(None) if numbered.all() else numbered
-    user, wait, slowdown = jobs.user[rows], jobs.wait[rows], jobs.bounded_slowdown[rows]
+    # Here, because importing metrics imports no compiler.
+    from gridtune.batch.metrics.waiting import sums_by_user  # noqa: PLC0415
+
+    user = jobs.user
+    users = int(user.max(initial=-1)) + 1
     # Counting by user number is faster than sorting, unless the numbers are large.
-    if len(user) and user.max() > 4 * len(user) + 1000:
-        user = np.unique(user, return_inverse=True)[1]
-    count = np.bincount(user)
+    if users > 4 * len(user) + 1000:
+        numbers, user = np.unique(user, return_inverse=True)
+        user = user - np.count_nonzero(numbers < 0)
+        users = int(user.max()) + 1
+    columns = (np.ascontiguousarray(column) for column in (user, jobs.submit, jobs.start, jobs.end))
+    count, *sums = sums_by_user(*columns, users, TAU)
     present = count > 0
-    sums = (np.bincount(user, weights=column)[present] for column in (wait, slowdown))
-    return UserMeans(*(total / count[present] for total in sums))
+    return UserMeans(*(total[present] / count[present] for total in sums))
 
 
 def overtaken_time(jobs: JobColumns) -> npt.NDArray[np.int64]:
@@ -72,12 +76,12 @@ def overtaken_time(jobs: JobColumns) -> npt.NDArray[np.int64]:
         Shape (len(jobs),), int64 s: start minus the earliest start of a job that was submitted later; 0 if
         no such job started earlier.
     """
-    everyone = len(jobs.all_start)
-    # earliest[k]: the earliest start among the jobs from k on; after the last job there is none.
-    earliest = np.full(everyone + 1, np.iinfo(np.int64).max)
-    earliest[:everyone] = np.minimum.accumulate(jobs.all_start[::-1])[::-1]
-    later = np.searchsorted(jobs.all_submit, jobs.submit, side="right")
-    return jobs.start - np.minimum(jobs.start, earliest[later])
+    # Here, because importing metrics imports no compiler.
+    from gridtune.batch.metrics.waiting import overtaken  # noqa: PLC0415
+
+    submit, start = (np.ascontiguousarray(column) for column in (jobs.all_submit, jobs.all_start))
+    times: npt.NDArray[np.int64] = overtaken(submit, start, jobs.first, max(jobs.first, jobs.last))
+    return times
 
 
 def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> float:

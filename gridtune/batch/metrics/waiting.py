@@ -1,4 +1,4 @@
-"""What waits when jobs are submitted, compiled. Imported where it is used: metrics import no compiler."""
+"""Metrics of waiting jobs that are compiled. Imported where they are used: metrics import no compiler."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 
-__all__ = ["most_waiting"]
+__all__ = ["most_waiting", "overtaken", "sums_by_user"]
 
 Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
 
 
 @kernel()
@@ -63,3 +64,53 @@ def most_waiting(submit: Int64s, start: Int64s, area: Int64s, first: int, last: 
         if job >= first and (job + 1 == jobs or submit[job + 1] > submit[job]):
             most, most_work = max(most, waiting), max(most_work, waiting_work)
     return most, most_work
+
+
+@kernel()
+def overtaken(submit: Int64s, start: Int64s, first: int, last: int) -> Int64s:
+    """Return for how many seconds jobs still waited after a later job had been started.
+
+    Parameters
+    ----------
+    submit, start
+        Shape (n,), int64 s, of all jobs in order of submission.
+    first, last
+        The jobs asked for are those from `first` up to, not including, `last`.
+    """
+    jobs = submit.size
+    times = np.empty(last - first, np.int64)
+    # The earliest start of all jobs submitted later than this one, and of all from this one on.
+    later = earliest = np.int64(2**63 - 1)
+    for job in range(jobs - 1, first - 1, -1):
+        if job + 1 < jobs and submit[job + 1] > submit[job]:
+            later = earliest
+        earliest = min(earliest, start[job])
+        if job < last:
+            times[job - first] = start[job] - min(start[job], later)
+    return times
+
+
+@kernel()
+def sums_by_user(
+    user: Int64s, submit: Int64s, start: Int64s, end: Int64s, users: int, shortest: int
+) -> tuple[Int64s, Float64s, Float64s]:
+    """Return each user's number of jobs, seconds waited, and sum of bounded slowdowns; shape (users,) each.
+
+    Parameters
+    ----------
+    user, submit, start, end
+        Shape (n,), int64; users are less than `users`, those below 0 are left out.
+    users
+        The number of users.
+    shortest
+        Run times count as this many seconds at least.
+    """
+    count, waits, slowdowns = np.zeros(users, np.int64), np.zeros(users), np.zeros(users)
+    for job in range(user.size):
+        number = user[job]
+        if number >= 0:
+            count[number] += 1
+            waits[number] += start[job] - submit[job]
+            ratio = (end[job] - submit[job]) / max(end[job] - start[job], shortest)
+            slowdowns[number] += max(ratio, 1.0)
+    return count, waits, slowdowns
