@@ -231,7 +231,8 @@ def _start_times(
 
 def _facts(workload: Workload, lots: npt.NDArray[np.float64]) -> Facts:
     owners = ("user", "group", "queue", "partition")
-    return Facts(*(np.ascontiguousarray(workload.column(name)) for name in owners), lot=lots)
+    user, group, queue, partition = (np.ascontiguousarray(workload.column(name)) for name in owners)
+    return Facts(user, group, queue, partition, lots)
 
 
 def _conservative(

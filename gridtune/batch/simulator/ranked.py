@@ -139,7 +139,7 @@ def _pass(replay, now):
     head = -1
     while memory[WAITING] > 0:
         head = foremost(queue)
-        job = queue.index.jobs[head]
+        job = queue.many.jobs[head]
         if replay.log.processors[job] > memory[FREE]:
             break
         _dequeue(replay, job)
@@ -153,7 +153,7 @@ def _pass(replay, now):
             memory[HEAD] = -1
         return
     if head != memory[HEAD] or (not frozen and _overstayed(replay, now)):
-        needed = replay.log.processors[queue.index.jobs[head]]
+        needed = replay.log.processors[queue.many.jobs[head]]
         _read_requests(replay)
         shadow, spare = reservation(replay.running, now, memory[FREE], needed)
         memory[HEAD] = head
@@ -188,7 +188,7 @@ def _backfill(replay, now):
     window = _window(replay, now)
     rank = _next_fill(replay, 0, window)
     while rank >= 0:
-        job = replay.fill.index.jobs[rank]
+        job = replay.fill.many.jobs[rank]
         in_time = _in_time(replay, job, now)
         if in_time or log.processors[job] <= memory[SPARE]:
             _dequeue(replay, job)

@@ -62,14 +62,14 @@ class Queue(NamedTuple):
     """The waiting jobs: the first `length[0]` of the list's columns, or, if that is -1, the index.
 
     `length[1]` tells whether the index has ever been in use.
-    `rank` is a job's place in the order, ascending in the list.
+    `rank` is a job's place in the order, ascending in the list; `many` is the index.
     """
 
     length: Int64s
     rank: Int32s
     processors: Int64s
     walltime: Int64s
-    index: Index
+    many: Index
 
 
 def queue_arrays(rank: Int32s, classes: int) -> QueueArrays:
@@ -118,15 +118,15 @@ def _list(queue, rank, processors, walltime):
 def _move_to_index(queue, log):
     if queue.length[1] == 0:
         queue.length[1] = 1
-        fill_index(queue.index, log.processors)
+        fill_index(queue.many, log.processors)
     for place in range(queue.length[0]):
-        insert(queue.index, queue.rank[place], log.walltime)
+        insert(queue.many, queue.rank[place], log.walltime)
     queue.length[0] = _IN_INDEX
 
 
 @kernel()
 def _move_to_list(queue, log, waiting):
-    index = queue.index
+    index = queue.many
     queue.length[0] = 0
     for _ in range(waiting):
         rank = first(index)
@@ -141,7 +141,7 @@ def enter(queue, rank, job, log):
     if queue.length[0] == MOST:
         _move_to_index(queue, log)
     if queue.length[0] == _IN_INDEX:
-        insert(queue.index, rank, log.walltime)
+        insert(queue.many, rank, log.walltime)
     else:
         _list(queue, rank, log.processors[job], log.walltime[job])
 
@@ -150,7 +150,7 @@ def enter(queue, rank, job, log):
 def leave(queue, rank, log, waiting):
     """Let a job wait no more; `waiting` jobs are left."""
     if queue.length[0] == _IN_INDEX:
-        remove(queue.index, rank, log.walltime)
+        remove(queue.many, rank, log.walltime)
         if waiting == FEW:
             _move_to_list(queue, log, waiting)
         return
@@ -167,14 +167,14 @@ def leave(queue, rank, log, waiting):
 @kernel(forceinline=True)
 def foremost(queue):
     """Return the lowest waiting rank; something must wait."""
-    return queue.rank[0] if queue.length[0] != _IN_INDEX else np.int32(first(queue.index))
+    return queue.rank[0] if queue.length[0] != _IN_INDEX else np.int32(first(queue.many))
 
 
 @kernel(forceinline=True)
 def any_fits(queue, free):
     """Tell whether a job may wait that needs no more than `free` processors; False is sure."""
     if queue.length[0] == _IN_INDEX:
-        return something_fits(queue.index, free)
+        return something_fits(queue.many, free)
     fits = False
     for place in range(queue.length[0]):
         fits |= queue.processors[place] <= free
@@ -185,7 +185,7 @@ def any_fits(queue, free):
 def next_candidate(queue, start, free, extra, window, longest, log):
     """Return the first waiting rank >= start that may be backfilled, or -1: see `next_fit`."""
     if queue.length[0] == _IN_INDEX:
-        return next_fit(queue.index, start, free, extra, window, longest, log.processors, log.walltime)
+        return next_fit(queue.many, start, free, extra, window, longest, log.processors, log.walltime)
     for place in range(queue.length[0]):
         width = queue.processors[place]
         if (

@@ -105,7 +105,7 @@ def _ranks(scores):
         places[:] = 0
         for job in range(jobs):
             places[np.int64((keys[job] >> shift) & mask)] += 1
-        before = 0
+        before = np.int64(0)
         for digit in range(places.size):
             before, places[digit] = before + places[digit], before
         for job in range(jobs):
