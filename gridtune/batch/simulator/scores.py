@@ -105,9 +105,11 @@ def _ranks(scores):
         places[:] = 0
         for job in range(jobs):
             places[np.int64((keys[job] >> shift) & mask)] += 1
-        before = np.int64(0)
+        before = 0
         for digit in range(places.size):
-            before, places[digit] = before + places[digit], before
+            count = int(places[digit])
+            places[digit] = before
+            before += count
         for job in range(jobs):
             digit = np.int64((keys[job] >> shift) & mask)
             sorted_keys[places[digit]], ranks[places[digit]] = keys[job], order[job]
