@@ -111,9 +111,9 @@ def _ranks(scores):
             places[digit] = before
             before += count
         for job in range(jobs):
-            digit = np.int64((keys[job] >> shift) & mask)
-            sorted_keys[places[digit]], ranks[places[digit]] = keys[job], order[job]
-            places[digit] += 1
+            bucket = np.int64((keys[job] >> shift) & mask)
+            sorted_keys[places[bucket]], ranks[places[bucket]] = keys[job], order[job]
+            places[bucket] += 1
         keys, sorted_keys, order, ranks = sorted_keys, keys, ranks, order
         shift += np.uint64(_DIGIT)
     for place in range(jobs):
