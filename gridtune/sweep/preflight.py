@@ -33,6 +33,8 @@ def preflight(planner: Planner) -> None:
     ------
     SpaceError
         If it cannot, at the place of the space that is to blame.
+    MissingExtraError
+        If it needs a package that is not installed: nothing in the space is wrong.
     """
     for stratum, parameters in _corners(planner):
         _ask(planner, stratum, parameters)

@@ -107,7 +107,9 @@ def run_cell(
         traces=traces,
         identity=identity,
     )
-    with ray_session(None, workers=1, cpus=1) if simulated.needs_ray else contextlib.nullcontext():
+    needs = simulated.needs(checked)
+    session = ray_session(None, workers=1, cpus=needs.cpus + needs.helpers, gpus=needs.gpus)
+    with session if simulated.needs_ray else contextlib.nullcontext():
         began = time.perf_counter()
         streams = replicate_streams(seed, traces)
         outcome = _run(simulated, checked, streams, workloads.load, tables=tables)

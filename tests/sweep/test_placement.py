@@ -6,7 +6,7 @@ import pytest
 
 from gridtune.core.needs import CellNeeds
 from gridtune.errors import SweepError
-from gridtune.sweep import as_space, placement
+from gridtune.sweep import as_space, placement, runner
 from gridtune.sweep.placement import Crew, check_room_for, room_for
 from gridtune.sweep.plan import Planner
 from gridtune.sweep.preflight import cell_needs
@@ -90,3 +90,16 @@ def test_a_trainings_runners_are_in_its_placement_group() -> None:
     space |= {"fixed": {"trace": "taurus_days"}, "dimensions": {"runners": [0, 2]}, "baseline": None}
     needs = needs_of(**{key: value for key, value in space.items() if value is not None})
     assert needs.bundles == [{"CPU": 1.0}] * 3
+
+
+def test_a_single_cell_has_processors_for_its_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class AskedError(Exception):
+        """Ray was asked for."""
+
+    def session(address: str | None, *, workers: int, cpus: float, gpus: float) -> None:
+        raise AskedError((address, workers, cpus, gpus))
+
+    monkeypatch.setattr(runner, "ray_session", session)
+    with pytest.raises(AskedError) as asked:
+        runner.run_cell("shutdown/ppo", {"trace": "taurus_days", "runners": 2})
+    assert asked.value.args[0] == (None, 1, 3.0, 0.0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gridtune.core.extras import require_module
+from gridtune.core.extras import MissingExtraError, require_module
 from gridtune.core.system import get_system
 from gridtune.errors import SpaceError, SweepError
 from gridtune.sweep import run_space, space_cells
@@ -55,7 +55,7 @@ def test_a_missing_package_is_named_with_what_brings_it(
         importlib.util, "find_spec", lambda name, *more: None if name == "torch" else there(name, *more)
     )
     space = {"name": "a", "system": system, "fixed": parameters, "objective": "energy_waste_per_day"}
-    with pytest.raises(SpaceError, match=rf"{user} needs torch") as caught:
+    with pytest.raises(MissingExtraError, match=rf"{user} needs torch") as caught:
         space_cells(space)
     assert caught.value.hint == "pip install 'gridtune[agents]'"
 
