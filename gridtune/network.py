@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from gridtune.errors import GridtuneError
 from gridtune.redaction import without_secrets
 
 __all__ = ["network_reason", "skip_proxy_for_this_machine"]
@@ -18,8 +19,11 @@ _SHOWN = 200
 def network_reason(fault: BaseException) -> str:
     """Return why a server was not reached: what the operating system said, or else the error's first line.
 
-    HTTP clients wrap the reason three or four times, each time with the whole address.
+    An error of ours says it already. HTTP clients wrap the reason three or four times, each time with the
+    whole address.
     """
+    if isinstance(fault, GridtuneError):
+        return without_secrets(fault.message)
     causes = list(_causes(fault))
     said = [str(cause.strerror) for cause in causes if isinstance(cause, OSError) and cause.strerror]
     if not said:

@@ -20,19 +20,20 @@ import pytest
 
 from gridtune.core.cells import CellResult, cell_id_of, finite_json, replicate_streams, validated
 from gridtune.core.measure import Direction
-from gridtune.core.reproduction import Experiment, Reading, Reproduction
+from gridtune.core.reproduction import Reading
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.gap import BOUND
 from gridtune.sweep.cluster import ray_session
 from gridtune.sweep.overriding import trimmed_space
-from gridtune.sweep.plan import space_points, space_strata
+from gridtune.sweep.plan import space_points
 from gridtune.sweep.results import results_table
 from gridtune.sweep.runner import CellRun, run_cell
 from gridtune.sweep.space import parse_space
 from gridtune.sweep.space_check import check_space, load_space
 from gridtune.sweep.starting import starter_text
 from gridtune.sweep.workloads import Workloads
+from gridtune.testing.reproductions import configurations, named_numbers, selected
 from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload
 
@@ -69,39 +70,6 @@ class _Sweep:
 def _bits(metrics: Mapping[str, float]) -> dict[str, str]:
     """Return metrics as texts that are equal where the bits are, for NaN too."""
     return {name: float(value).hex() for name, value in metrics.items()}
-
-
-def _configurations(experiment: Experiment, system: System) -> list[tuple[str, dict[str, Any]]]:
-    """Return label of the workload and parameters of each configuration of the whole experiment."""
-    space = trimmed_space(experiment, quick=False)
-    found = [
-        (stratum.label, {**space.fixed, **stratum.parameters, **point})
-        for stratum in space_strata(space, system)
-        for point in space_points(space)
-    ]
-    for _, parameters in found:
-        log = experiment.logs.get(str(parameters.get("trace")))
-        parameters["trace"] = parameters.get("trace") if log is None else log.real
-    return found
-
-
-def _selected(where: Mapping[str, Any], found: list[tuple[str, dict[str, Any]]]) -> list[str]:
-    """Return the workload's label of each configuration that a reading selects."""
-    return [
-        label
-        for label, parameters in found
-        if all(
-            (label if name == "workload" else parameters.get(name)) == value for name, value in where.items()
-        )
-    ]
-
-
-def _named_numbers(reproduction: Reproduction) -> Iterator[tuple[object, object]]:
-    """Yield where each of our numbers comes from, with the published one's name."""
-    for claim in reproduction.claims:
-        yield from ((criterion.ours, criterion.published) for criterion in claim.criteria)
-    for table in reproduction.tables:
-        yield from ((cell.ours, cell.published) for row in table.rows for cell in row.cells)
 
 
 class SystemConformance:
@@ -248,7 +216,7 @@ class SystemConformance:
                     assert (
                         trimmed_space(experiment, quick=quick).system.partition("/")[0] == self.subject.name
                     )
-            for ours, published in _named_numbers(reproduction):
+            for ours, published in named_numbers(reproduction):
                 if isinstance(ours, Reading):
                     assert ours.experiment in reproduction.experiments, ours
                     assert {ours.metric, ours.reference or ours.metric} <= self.subject.metrics.keys(), ours
@@ -258,13 +226,13 @@ class SystemConformance:
             assert {figure.experiment for figure in reproduction.figures} <= reproduction.experiments.keys()
             assert {experiment for experiment, _ in reproduction.documents} <= reproduction.experiments.keys()
             spaces = {
-                name: _configurations(experiment, self.subject)
+                name: configurations(experiment, self.subject)
                 for name, experiment in reproduction.experiments.items()
             }
-            for ours, _ in _named_numbers(reproduction):
+            for ours, _ in named_numbers(reproduction):
                 if isinstance(ours, Reading):
                     for where in (ours.where, {**ours.where, **ours.against}):
-                        labels = _selected(where, spaces[ours.experiment])
+                        labels = selected(where, spaces[ours.experiment])
                         # One configuration of a workload, and not none.
                         assert labels, (ours, where)
                         assert len(set(labels)) == len(labels), (ours, where)

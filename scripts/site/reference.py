@@ -128,8 +128,8 @@ def _policies() -> str:
 def _choices() -> list[str]:
     """Return, for each system, the parameters that choose among policies and rules."""
     parts: list[str] = []
-    for name, system in sorted(SYSTEMS.items()):
-        rows = []
+    for name, page in PAGES.items():
+        system, rows = SYSTEMS[name], []
         for parameter, field in system.Parameters.model_fields.items():
             choices = _literals(field.annotation)
             if choices:
@@ -138,7 +138,7 @@ def _choices() -> list[str]:
                 rows.append((f"`{parameter}`", values, default, field.description or ""))
         parts += [
             f"## Choices of {name}",
-            f"The page of the system, [{name}](../{PAGES[name]}), says how each decides.",
+            f"The page of the system, [{name}](../{page}), says how each decides.",
         ]
         parts.append(_table(("parameter", "one of", "default", "what it is"), rows))
     return parts

@@ -157,7 +157,7 @@ def test_a_study_runs_on_the_cluster_and_a_job_that_fails_fails_here(
     assert set(table["metric.size"].to_pylist()) == {float(len(log))}
     assert (home / "mlflow.db").exists()
     assert mistake.returncode != 0
-    assert "No such option" in refusal
+    assert "no such option" in refusal
 
 
 def test_a_tune_script_runs_on_the_cluster(cluster: Cluster, repository: Path) -> None:
