@@ -57,6 +57,8 @@ RAY_ENVIRONMENT = ONE_THREAD | {
 _CLIENT = "ray://"
 #: Seconds within which a running cluster must answer.
 _ANSWER_SECONDS = 10.0
+#: Seconds within which Ray Client must have started a server of ours, on however busy a head.
+_CLIENT_SECONDS = 300.0
 #: Seconds between two looks at its head.
 _WATCH_SECONDS = 5.0
 #: Seconds after which the user hears that Ray is still starting.
@@ -146,11 +148,20 @@ class RaySession:
         """
         if not self._answered.wait(_SLOW_SECONDS):
             slow()
-            self._answered.wait()
+            self._wait_on()
         if self._fault is not None:
             raise self._fault
         assert self._size is not None
         return self._size
+
+    def _wait_on(self) -> None:
+        """Wait without an end but for Ray Client: if its server fails to start, Ray does not tell us."""
+        over_client = is_client(self._address or "")
+        if not self._answered.wait(_CLIENT_SECONDS if over_client else None):
+            raise SweepError(
+                f"Ray Client at {self._address} has no server for this sweep after {_CLIENT_SECONDS:.0f} s",
+                hint="run the command again; ray_client_server.err among the logs of the head says why",
+            )
 
     def end(self) -> None:
         """Disconnect from a running cluster; end one that was started here.

@@ -71,6 +71,27 @@ def test_a_ray_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         ray_session(None, workers=1, cpus=1).__enter__()
 
 
+def test_a_server_of_ray_client_that_never_starts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray  # noqa: PLC0415
+
+    over = threading.Event()
+    monkeypatch.setattr(ray, "init", lambda **_: over.wait())
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(cluster, "_check_listening", lambda address: None)
+    monkeypatch.setattr(cluster, "_SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(cluster, "_CLIENT_SECONDS", 0.1)
+    session = cluster.RaySession("ray://head:10001", workers=1, needs=CellNeeds())
+    with pytest.raises(SweepError, match="Ray Client at ray://head:10001 has no server") as refusal:
+        session.wait()
+    assert "run the command again" in str(refusal.value.hint)
+    session.end()
+    # The thread ends with an error of its own: what it connected to is no cluster.
+    monkeypatch.setattr(cluster, "nodes_now", lambda: [])
+    monkeypatch.setattr(cluster, "_disconnect", lambda: None)
+    over.set()
+    session._thread.join()
+
+
 #: While Ray ends, another thread makes cycles that hold references to objects, and lets them go at once.
 _COLLECTING_THREAD = """
 import gc
