@@ -160,7 +160,7 @@ class RaySession:
         if not self._answered.wait(_CLIENT_SECONDS if over_client else None):
             raise SweepError(
                 f"Ray Client at {self._address} has no server for this sweep after {_CLIENT_SECONDS:.0f} s",
-                hint="run the command again; ray_client_server.err among the logs of the head says why",
+                hint="start its head with GRPC_ENABLE_FORK_SUPPORT=0; see ray_client_server.err in its logs",
             )
 
     def end(self) -> None:

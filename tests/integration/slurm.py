@@ -70,7 +70,8 @@ SlurmctldPort={ports[0]}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+# For as long as credentials live Slurm lets a job rest that was queued again: two minutes by itself.
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none

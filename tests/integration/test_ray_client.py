@@ -37,6 +37,8 @@ def usual_nodes() -> Iterator[Nodes]:
     with own_nodes() as nodes:
         for name in RAY_ENVIRONMENT.keys() - KEPT:
             nodes.environment.pop(name, None)
+        # Ray's proxy forks while its other threads are in gRPC, whose handlers then break the child.
+        nodes.environment["GRPC_ENABLE_FORK_SUPPORT"] = "0"
         nodes.environment.pop("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", None)
         yield nodes
 

@@ -83,7 +83,7 @@ def test_a_server_of_ray_client_that_never_starts_is_told(monkeypatch: pytest.Mo
     session = cluster.RaySession("ray://head:10001", workers=1, needs=CellNeeds())
     with pytest.raises(SweepError, match="Ray Client at ray://head:10001 has no server") as refusal:
         session.wait()
-    assert "run the command again" in str(refusal.value.hint)
+    assert "GRPC_ENABLE_FORK_SUPPORT=0" in str(refusal.value.hint)
     session.end()
     # The thread ends with an error of its own: what it connected to is no cluster.
     monkeypatch.setattr(cluster, "nodes_now", lambda: [])
