@@ -7,8 +7,9 @@ holds them against the published ones and says of each claim whether it was repr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Literal
 
 __all__ = [
@@ -112,6 +113,9 @@ class Reading:
         The metric that it is compared with, if that is another.
     factor
         What the number is multiplied by, to have the published unit.
+    part
+        Where the metric and the reference are notes that list a number for each batch or the like: the mean
+        of those from the first place to before the second (None: to the end) is read.
     """
 
     experiment: str
@@ -121,6 +125,7 @@ class Reading:
     relation: Relation = "value"
     reference: str = ""
     factor: float = 1.0
+    part: tuple[int, int | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -221,6 +226,13 @@ class TableRow:
 
     label: str
     cells: Sequence[TableCell]
+
+    @classmethod
+    def of(
+        cls, label: str, ours: Iterable[Reading | None], published: Iterable[str | float | None] = ()
+    ) -> TableRow:
+        """Return the row with these numbers by column; the side that ends first has none in the others."""
+        return cls(label, [TableCell(paper, here) for here, paper in zip_longest(ours, published)])
 
 
 @dataclass(frozen=True)

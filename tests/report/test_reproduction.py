@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.core.reproduction import Claim, Criterion, PaperFigure, Reading, Recorded
+from gridtune.core.reproduction import Claim, Criterion, PaperFigure, Reading, Recorded, TableCell, TableRow
 from gridtune.core.system import PublishedFigure
 from gridtune.errors import SweepError
 from gridtune.report.reproduction import (
@@ -104,6 +104,29 @@ def test_a_parameter_that_is_not_set_is_none_and_a_workload_is_its_label() -> No
     named = estimate(Reading("waits", "wait_mean", {"workload": "log"}), {"waits": cells})
     assert named is not None
     assert named.value == 1.0
+
+
+def test_a_part_of_a_note_is_read_as_its_mean() -> None:
+    notes = {"by_batch": [9.0, 2.0, 4.0], "reference_by_batch": [1.0, 1.0, 2.0]}
+    results = {"waits": [cell("fcfs", 1, 1.0, notes=notes), cell("fcfs", 2, 1.0)]}
+    ours = replace(reading(), metric="by_batch", part=(1, 3))
+    mean = estimate(ours, results)
+    assert mean is not None
+    assert (mean.value, mean.replicates) == (3.0, 1)
+    ratio = replace(ours, relation="ratio", reference="reference_by_batch")
+    number = estimate(ratio, results)
+    assert number is not None
+    assert number.value == 2.0
+    assert estimate(replace(ours, part=(3, None)), results) is None
+    assert reading_text(ours) == "waits: by_batch, 2 to 3, of order=fcfs"
+    assert reading_text(replace(ours, part=(1, 2))) == "waits: by_batch, 2, of order=fcfs"
+    assert reading_text(replace(ours, part=(1, None))) == "waits: by_batch, from 2 on, of order=fcfs"
+
+
+def test_a_row_is_as_long_as_its_longer_side() -> None:
+    ours = [reading(), None]
+    assert TableRow.of("a", ours, ["wait"]).cells == [TableCell("wait", ours[0]), TableCell(None, None)]
+    assert TableRow.of("a", [], ["wait"]).cells == [TableCell("wait", None)]
 
 
 def test_a_reading_of_several_configurations_is_refused() -> None:

@@ -77,12 +77,21 @@ def reading_text(ours: Reading | Recorded) -> str:
     """Return in one line where a number comes from."""
     if isinstance(ours, Recorded):
         return f"an earlier run: {ours.command}"
-    text = f"{ours.experiment}: {ours.metric} of {_selection(ours.where)}"
+    text = f"{ours.experiment}: {ours.metric}{_part_text(ours.part)} of {_selection(ours.where)}"
     if ours.relation == "value":
         return text
     differs = {name: value for name, value in ours.against.items() if ours.where.get(name) != value}
     other = " of ".join(filter(None, (ours.reference, _selection(differs) if differs else "")))
     return f"{text}, {ours.relation} to {other}"
+
+
+def _part_text(part: tuple[int, int | None] | None) -> str:
+    if part is None:
+        return ""
+    first, end = part
+    if end is None:
+        return f", from {first + 1} on,"
+    return f", {first + 1} to {end}," if end > first + 1 else f", {end},"
 
 
 def _selection(where: Mapping[str, Any]) -> str:
@@ -104,8 +113,15 @@ def _samples(
                 f"several configurations of the experiment {ours.experiment!r} have {_selection(where)}",
                 hint="name more parameters in the reading",
             )
-        samples[key] = result.metrics.get(metric, math.nan)
+        samples[key] = _sample(result, metric, ours.part)
     return {key: value for key, value in samples.items() if math.isfinite(value)}
+
+
+def _sample(result: CellResult, metric: str, part: tuple[int, int | None] | None) -> float:
+    if part is None:
+        return result.metrics.get(metric, math.nan)
+    numbers = list(result.notes.get(metric, ()))[slice(*part)]
+    return float(np.mean(numbers)) if numbers else math.nan
 
 
 def _matches(result: CellResult, where: Mapping[str, Any]) -> bool:

@@ -1,264 +1,112 @@
-"""The experiments of the paper on classifiers that choose machines, its claims, tables and figures."""
+"""The experiments of the paper on classifiers that choose machines, its tables and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import mean, median
 from types import MappingProxyType
-from typing import Any
 
-from gridtune.core.reproduction import (
-    Claim,
-    Criterion,
-    Experiment,
-    PaperFigure,
-    PaperTable,
-    Reading,
-    Reproduction,
-    TableCell,
-    TableRow,
+from gridtune.core.reproduction import Experiment, PaperFigure, PaperTable, Reading, Reproduction, TableRow
+from gridtune.systems.dispatch.claims import (
+    CLAIMS,
+    LEARNERS,
+    SELECTORS,
+    SHARED_QUEUE,
+    after_change,
+    assisted,
+    published_ratio,
+    tardiness,
+    tardiness_ratio,
 )
-from gridtune.systems.dispatch.published import TABLE_2, TABLE_5, TABLE_6
+from gridtune.systems.dispatch.published import TABLE_2, TABLE_5
 
 __all__ = ["REPRODUCTIONS"]
 
-_SELECTORS = {"random": "random", "round_robin": "round robin", "first_available": "first available"}
-_LEARNERS = {"j48": "J48", "naive_bayes": "naive Bayes", "lwl": "LWL"}
-_IN_TIME, _TARDINESS = "relative_in_time_median", "tardiness_mean"
-_BENCHMARK = {"mode": "alone", "rule": "erd", "repair_every": 10, "learner": None, "order": None}
-_SHARED_QUEUE = {"rule": "shared_queue", "speeds": "nominal"}
-#: Dispatchers of table 6 in the space, and the strongest simple rule.
-_DISPATCHERS: Mapping[str, Mapping[str, Any]] = {
-    "j48": {"mode": "direct", "learner": "j48", "order": "due_date"},
-    "naive_bayes": {"mode": "direct", "learner": "naive_bayes", "order": "due_date"},
-    "edd": {"mode": "alone", "rule": "edd", "repair_every": 10},
-    "erd": {"mode": "alone", "rule": "erd", "repair_every": 10},
-}
-_NAMES = {"j48": "J48", "naive_bayes": "naive Bayes", "edd": "EDD + tabu", "erd": "ERD + tabu"}
-#: What must be unset for the benchmark alone to match, beside what a dispatcher sets.
-_UNSET = {"mode": None, "rule": None, "repair_every": None, "learner": None, "order": None, "speeds": None}
+_OURS = "one shared queue (ours)"
+#: The paper's learners, and the one of ours that learns speeds.
+_ASSISTANTS = {**LEARNERS, "drain": "drain (ours)"}
+#: Batches after the machines have changed, and their places among the five.
+_AFTER = {"batch 3": (2, 3), "batches 4 and 5": (3, 5)}
 
 
-def _assisted(experiment: str, rule: str, learner: str, **where: Any) -> Reading:
-    selection = {"mode": "assist", "rule": rule, "learner": learner, "set_aside": None, **where}
-    if learner in {"naive_bayes", "drain"} and experiment == "assist":
-        selection["set_aside"] = False
-    return Reading(experiment, _IN_TIME, selection)
-
-
-def _assistance(
-    learners: Sequence[str], *, at_least: float | None = None, at_most: float | None = None
-) -> Iterator[Criterion]:
-    for learner in learners:
-        for rule, name in _SELECTORS.items():
-            yield Criterion(
-                f"jobs in time with {_LEARNERS[learner]} over without, {name}",
-                _assisted("assist", rule, learner),
-                published=median(TABLE_2[rule, learner]),
-                at_least=at_least,
-                at_most=at_most,
-            )
-
-
-def _to_benchmark(experiment: str, dispatcher: Mapping[str, Any]) -> Reading:
-    where = {**_UNSET, **dispatcher}
-    if experiment == "incremental":
-        del where["speeds"]
-    return Reading(experiment, _TARDINESS, where, {**_BENCHMARK, **_speeds(experiment)}, "ratio")
-
-
-def _speeds(experiment: str) -> dict[str, None]:
-    return {} if experiment == "incremental" else {"speeds": None}
-
-
-def _published_ratio(dispatcher: str) -> float:
-    return mean(TABLE_6[dispatcher]) / mean(TABLE_6["erd"])
-
-
-_DIRECT_SHARED = {"mode": "alone", **_SHARED_QUEUE}
-
-_CLAIMS = (
-    Claim(
-        "J48 and LWL as assistants put more jobs in time than a selector does alone",
-        "table 2; published: medians of its five batches",
-        [*_assistance(["j48", "lwl"], at_least=1)],
-        "Both gain where the selector is random. Where it is not, they crowd the fast machines.",
-    ),
-    Claim(
-        "Naive Bayes as an assistant puts fewer jobs in time",
-        "table 2; published: medians of its five batches",
-        [*_assistance(["naive_bayes"], at_most=1)],
-    ),
-    Claim(
-        "A learner is needed to improve on a selector",
-        "section 5",
-        [
-            Criterion(
-                f"jobs in time with J48 over {name}, less those of one shared queue over it",
-                Reading(
-                    "assist",
-                    "in_time_share",
-                    {"mode": "assist", "rule": rule, "learner": "j48"},
-                    {"mode": None, "learner": None, **_SHARED_QUEUE},
-                    "difference",
-                ),
-                at_least=0,
-            )
-            for rule, name in _SELECTORS.items()
-        ],
-        "One queue for all machines, the shortest job first, learns nothing.",
-    ),
-    Claim(
-        "Assistants recover after all machines have changed their speed",
-        "table 5",
-        [
-            Criterion(
-                f"jobs in time with {_LEARNERS[learner]} over without, {name}, all batches, speeds changed",
-                _assisted("change", rule, learner, change_after=2),
-                published=median(TABLE_5[rule, learner][1]),
-                at_least=1,
-            )
-            for learner in ("j48", "lwl")
-            for rule, name in _SELECTORS.items()
-        ],
-        "Published: medians of batches 3 to 5. The tables below have every batch.",
-    ),
-    Claim(
-        "Classifiers that decide alone come near to insertion with tabu search",
-        "table 6: J48 1.28, naive Bayes 2.23 times ERD + tabu",
-        [
-            Criterion(
-                f"mean tardiness of {_NAMES[learner]} over that of ERD + tabu",
-                _to_benchmark("direct", _DISPATCHERS[learner]),
-                published=_published_ratio(learner),
-                at_most=1.3,
-            )
-            for learner in ("j48", "naive_bayes")
-        ],
-        "Near is taken as 1.3 times, what the paper has for J48.",
-    ),
-    Claim(
-        "ERD with tabu search is a good benchmark, ahead of EDD",
-        "table 6",
-        [
-            Criterion(
-                "mean tardiness of EDD + tabu over that of ERD + tabu",
-                _to_benchmark("direct", _DISPATCHERS["edd"]),
-                published=_published_ratio("edd"),
-                at_least=1,
-            ),
-            Criterion(
-                "mean tardiness of one shared queue over that of ERD + tabu",
-                _to_benchmark("direct", _DIRECT_SHARED),
-                at_least=1,
-            ),
-            *(
-                Criterion(
-                    f"mean tardiness of ERD + tabu over the optimum, ten jobs on {machines}",
-                    Reading(
-                        "optimum",
-                        _TARDINESS,
-                        {"workload": machines, "rule": "erd", "repair_every": 10},
-                        relation="ratio",
-                        reference="tardiness_mean_bound",
-                    ),
-                    at_most=1.25,
-                )
-                for machines in ("three machines", "six machines")
-            ),
-        ],
-        "Good is taken as within a quarter of the best schedule. One shared queue needs neither learning nor "
-        "speeds.",
-    ),
-    Claim(
-        "J48 that starts from nothing reaches EDD + tabu after 14 runs",
-        "figure 4",
-        [
-            Criterion(
-                "mean tardiness of J48 over that of EDD + tabu, all batches",
-                Reading(
-                    "incremental",
-                    _TARDINESS,
-                    _DISPATCHERS["j48"],
-                    {"mode": "alone", "rule": "edd", "repair_every": 10, "learner": None, "order": None},
-                    "ratio",
-                ),
-                at_most=1.2,
-            )
-        ],
-        "If it were level from run 14 on, its mean over 50 runs would be near. The figure below has every "
-        "run.",
-    ),
-)
-
-
-def _assistance_table(experiment: str, source: str, **where: Any) -> PaperTable:
-    learners = {**_LEARNERS, "drain": "drain (ours)"}
+def _assistance() -> PaperTable:
     rows = [
-        TableRow(
+        TableRow.of(
             name,
-            [
-                TableCell(
-                    _published_median(experiment, rule, learner),
-                    _assisted(experiment, rule, learner, **where),
-                )
-                for rule in _SELECTORS
-            ],
+            [assisted(rule, learner) for rule in SELECTORS],
+            [median(TABLE_2[rule, learner]) if learner in LEARNERS else None for rule in SELECTORS],
         )
-        for learner, name in learners.items()
+        for learner, name in _ASSISTANTS.items()
     ]
     queue = [
-        TableCell(
-            None,
-            Reading(
-                experiment,
-                "in_time_share",
-                {"mode": None, "learner": None, **_SHARED_QUEUE, **where},
-                {"mode": "alone", "rule": rule, "speeds": None},
-                "ratio",
-            ),
+        Reading(
+            "assist",
+            "in_time_share",
+            {"mode": None, "learner": None, **SHARED_QUEUE},
+            {"mode": "alone", "rule": rule, "speeds": None},
+            "ratio",
         )
-        for rule in _SELECTORS
+        for rule in SELECTORS
     ]
     return PaperTable(
-        "Jobs in time with an assistant over without" + (", all machines change" if where else ""),
-        f"{source}; medians over batches",
-        list(_SELECTORS.values()),
-        [*rows, TableRow("one shared queue (ours)", queue)],
+        "Jobs in time with an assistant over without",
+        "table 2; medians over batches",
+        list(SELECTORS.values()),
+        [*rows, TableRow.of(_OURS, queue)],
     )
 
 
-def _published_median(experiment: str, rule: str, learner: str) -> float | None:
-    if (rule, learner) not in TABLE_2:
-        return None
-    return median(TABLE_2[rule, learner] if experiment == "assist" else TABLE_5[rule, learner][1])
-
-
-def _direct_table() -> PaperTable:
+def _recovery() -> PaperTable:
+    columns = [(rule, part) for rule in SELECTORS for part in _AFTER.values()]
     rows = [
-        TableRow(
-            _NAMES[name],
-            [
-                TableCell(None, _direct(where)),
-                TableCell(_published_ratio(name), _to_benchmark("direct", where)),
-            ],
+        TableRow.of(
+            name,
+            [after_change(rule, learner, part) for rule, part in columns],
+            _published_after(learner) if learner in LEARNERS else (),
         )
-        for name, where in _DISPATCHERS.items()
+        for learner, name in _ASSISTANTS.items()
     ]
-    shared = [
-        TableCell(None, _direct(_DIRECT_SHARED)),
-        TableCell(None, _to_benchmark("direct", _DIRECT_SHARED)),
+    queue = [
+        Reading(
+            "change",
+            "in_time_by_batch",
+            {"mode": None, "learner": None, "change_after": 2, **SHARED_QUEUE},
+            {"mode": "alone", "rule": rule, "speeds": None},
+            "ratio",
+            part=part,
+        )
+        for rule, part in columns
+    ]
+    return PaperTable(
+        "Jobs in time with an assistant over without, after all machines have changed",
+        "table 5",
+        [f"{rule}, {when}" for rule in SELECTORS.values() for when in _AFTER],
+        [*rows, TableRow.of(_OURS, queue)],
+    )
+
+
+def _published_after(learner: str) -> Iterator[float]:
+    for rule in SELECTORS:
+        _, (third, *later) = TABLE_5[rule, learner]
+        yield from (third, mean(later))
+
+
+def _direct() -> PaperTable:
+    names = {"j48": "J48", "naive_bayes": "naive Bayes", "edd": "EDD + tabu", "erd": "ERD + tabu"}
+    rows = [
+        TableRow.of(
+            name,
+            [tardiness("direct", dispatcher), tardiness_ratio("direct", dispatcher, "erd")],
+            [None, published_ratio(dispatcher, "erd") if dispatcher != "shared_queue" else None],
+        )
+        for dispatcher, name in {**names, "shared_queue": _OURS}.items()
     ]
     return PaperTable(
         "Mean tardiness; the paper does not name its unit",
         "table 6",
         ["mean tardiness, s", "over ERD + tabu"],
-        [*rows, TableRow("one shared queue (ours)", shared)],
+        rows,
     )
-
-
-def _direct(where: Mapping[str, Any]) -> Reading:
-    return Reading("direct", _TARDINESS, {**_UNSET, **where})
 
 
 _FIGURES = (
@@ -267,7 +115,8 @@ _FIGURES = (
         "figure 4",
         "incremental",
         "learning.png",
-        "J48 starts far above and is level with EDD + tabu from run 14 on; naive Bayes is erratic.",
+        "J48 starts far above and is level with EDD + tabu from run 14 on; naive Bayes is erratic. Each dot "
+        "is a mean of ten runs.",
     ),
     PaperFigure(
         "Jobs in time by batch when all machines change after the second",
@@ -304,12 +153,7 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                 ),
                 "change": Experiment(
                     "search_spaces/dispatch_change.yaml",
-                    quick={
-                        "change_after": [2],
-                        "learner": ["j48", "lwl", "drain"],
-                        "speeds": ["nominal"],
-                        "replicates.seeds": [3],
-                    },
+                    quick={"change_after": [2], "speeds": ["nominal"], "replicates.seeds": [3]},
                 ),
                 "direct": Experiment(
                     "search_spaces/dispatch_direct.yaml",
@@ -331,12 +175,8 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                     quick={"rule": ["erd", "shared_queue"], "repair_every": [10], "replicates.seeds": [10]},
                 ),
             },
-            claims=_CLAIMS,
-            tables=[
-                _assistance_table("assist", "table 2"),
-                _assistance_table("change", "table 5, batches 3 to 5 (ours: all)", change_after=2),
-                _direct_table(),
-            ],
+            claims=CLAIMS,
+            tables=[_assistance(), _recovery(), _direct()],
             figures=_FIGURES,
             documents=[(name, "comparison.md") for name in ("assist", "change", "direct", "incremental")],
         )

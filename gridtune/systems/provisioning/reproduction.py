@@ -14,7 +14,6 @@ from gridtune.core.reproduction import (
     PaperTable,
     Reading,
     Reproduction,
-    TableCell,
     TableRow,
 )
 from gridtune.systems.provisioning.claims import CLAIMS, COST, LOADS, MAKESPAN, change_to_best_effort
@@ -44,17 +43,13 @@ def _cybershake() -> PaperTable:
         (0.46, 1): "cybershake/change_at_94",
     }
     rows = [
-        TableRow(
+        TableRow.of(
             f"{load} % load",
             [
-                TableCell(
-                    published.get((chance, place)),
-                    replace(
-                        reading, where={"workload": "rules", **reading.where, "copy_probability": chance}
-                    ),
-                )
-                for place, reading in enumerate(columns.values())
+                replace(reading, where={"workload": "rules", **reading.where, "copy_probability": chance})
+                for reading in columns.values()
             ],
+            [published.get((chance, place)) for place in range(len(columns))],
         )
         for chance, load in LOADS.items()
     ]
@@ -68,10 +63,10 @@ def _trade_off_table() -> PaperTable:
         for what, metric in (("makespan", MAKESPAN), ("cost", COST))
     }
     rows = [
-        TableRow(
+        TableRow.of(
             f"α = {alpha:g}",
             [
-                TableCell(None, change_to_best_effort("tradeoff", metric, variant, alpha=alpha))
+                change_to_best_effort("tradeoff", metric, variant, alpha=alpha)
                 for variant, metric in columns.values()
             ],
         )
