@@ -6,8 +6,10 @@ Only its own processes are ended, by their numbers.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -26,6 +28,8 @@ from gridtune.sweep.lean_ray import free_ports
 HERE = "127.0.0.1"
 #: Longest wait for anything: only a failure takes it.
 PATIENCE_S = 600
+#: Ports of a cluster.
+_PORTS = 300
 #: Times that a node is started: on a busy machine Ray gives up after half a minute.
 _STARTS = 5
 
@@ -130,6 +134,10 @@ class Nodes:
     client: str = ""
     nodes: list[Node] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
+    #: Ports that no other cluster of this kind uses.
+    ports: Sequence[int] = range(20_000, 32_000)
+    #: Seconds that a node may take to start.
+    patience: float = PATIENCE_S
     started: int = 0
 
     def add(
@@ -157,12 +165,14 @@ class Nodes:
         command = [*inside, "ray", "start", "--block", f"--num-cpus={cpus}", f"--node-ip-address={host}"]
         command += [f"--temp-dir={folder}", "--object-store-memory=100000000"]
         # A raylet ends whose agents have not found ports of their own within 15 s.
-        command += map("--{}={}".format, _AGENT_PORTS, free_ports(len(_AGENT_PORTS)))
+        command += map("--{}={}".format, _AGENT_PORTS, free_ports(len(_AGENT_PORTS), self.ports))
+        # By itself each node gives its workers the first ports from 10002, also those of other nodes here.
+        command += ["--min-worker-port=0", "--max-worker-port=0"]
         if self.nodes:
             command.append(f"--address={self.address}")
         else:
             # Ray Client's server asks for the agent's port before the agent has one of its own choice.
-            port, client, agent = free_ports(3)
+            port, client, agent = free_ports(3, self.ports)
             command.append(f"--runtime-env-agent-port={agent}")
             self.address, self.client = f"{host}:{port}", f"ray://{host}:{client}"
             command += ["--head", f"--port={port}", "--include-dashboard=false"]
@@ -176,7 +186,7 @@ class Nodes:
     def wait_for_start(self) -> None:
         """Wait until all nodes are there."""
         for node in self.nodes:
-            wait_for(f"node {node.name}", partial(self._started, node))
+            wait_for(f"node {node.name}", partial(self._started, node), self.patience)
 
     @staticmethod
     def _started(node: Node) -> bool:
@@ -213,6 +223,22 @@ class Nodes:
 
 
 @contextlib.contextmanager
+def _own_ports() -> Iterator[range]:
+    """Give ports that none of these clusters has, also none that has not bound its own yet."""
+    starts = list(range(20_000, 32_000, _PORTS))
+    random.shuffle(starts)
+    for start in starts:
+        with Path(tempfile.gettempdir(), f"gridtune-ports-{start}").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            yield range(start, start + _PORTS)
+            return
+    raise RuntimeError("all ports for clusters are taken")
+
+
+@contextlib.contextmanager
 def own_nodes() -> Iterator[Nodes]:
     """Give a cluster without nodes, and end those it has got."""
     # Ray's sockets need a short path, shorter than pytest's own folders.
@@ -227,8 +253,9 @@ def own_nodes() -> Iterator[Nodes]:
         "PATH": path,
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
     }
-    nodes = Nodes(folder, environment=own)
-    try:
-        yield nodes
-    finally:
-        nodes.close()
+    with _own_ports() as ports:
+        nodes = Nodes(folder, environment=own, ports=ports)
+        try:
+            yield nodes
+        finally:
+            nodes.close()

@@ -28,9 +28,12 @@ from typing import Any
 
 from benchmarks.kills import descendants
 from benchmarks.measure import arguments, print_machine, print_table
+from gridtune.sweep.cluster import processors_here
 
-#: Seconds that the workers run cells, at least.
+#: Seconds that the workers run cells when all are there, at least.
 _SECONDS = 20.0
+#: Seconds that Ray takes to start, and processor seconds of a worker's start: those that are there run cells.
+_RAY_SECONDS, _WORKER_SECONDS = 10.0, 3.0
 HEADER = ("workers", "nap s", "cells", "cells/s", "efficiency", "of the whole command", "reports/s")
 HEADER += ("driver's core in use", "driver's CPU ms per report", "MB per worker")
 
@@ -100,7 +103,8 @@ def run(workers: int, nap: float, cells: int, every: float | None) -> dict[str, 
             space, directory=folder, executor="ray", workers=workers, observers=[clock], stage=clock.stage
         )
     whole = time.monotonic() - began
-    assert clock.complete is not None
+    if clock.complete is None:
+        sys.exit(f"{cells} cells were done before all {workers} workers were there: give more --cells")
     seconds, processor = (last - first for last, first in zip(clock.last, clock.complete, strict=True))
     return {
         "rate": clock.results / seconds,
@@ -117,7 +121,7 @@ def main() -> None:
     parser = arguments(__doc__.partition("\n")[0])
     parser.add_argument("--workers", type=int, nargs="+", default=[16], help="(16)")
     parser.add_argument("--naps", type=float, nargs="+", default=[0.1, 1.0], help="seconds of a cell (0.1 1)")
-    parser.add_argument("--cells", type=int, default=None, help=f"(those of {_SECONDS:g} s)")
+    parser.add_argument("--cells", type=int, default=None, help=f"(start and {_SECONDS:g} s)")
     parser.add_argument("--report-every", type=float, default=None, help="seconds, instead of gridtune's own")
     parser.add_argument("--one", action="store_true", help="run one sweep here and print its figures as JSON")
     options = parser.parse_args()
@@ -129,7 +133,8 @@ def main() -> None:
     rows = []
     for workers in options.workers:
         for nap in options.naps:
-            cells = options.cells or int(workers * _SECONDS / nap)
+            starting = _RAY_SECONDS + _WORKER_SECONDS * workers / processors_here()
+            cells = options.cells or int(workers * (starting + _SECONDS) / nap)
             command = [sys.executable, "-m", "benchmarks.scale", "--one", "--workers", str(workers)]
             command += ["--naps", str(nap), "--cells", str(cells)]
             if options.report_every is not None:

@@ -13,7 +13,7 @@ import importlib
 import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gridtune.errors import SweepError
@@ -37,12 +37,12 @@ _METHODS = ("start_monitor", "start_api_server", "start_log_monitor", "start_ray
 _LOOK_SECONDS = 0.05
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of this host that nobody has; none of those that the system gives to connections."""
+def free_ports(count: int, among: Sequence[int] = _PORTS) -> list[int]:
+    """Return ports of this host that nobody has; by default none that the system gives to connections."""
     ports: dict[int, socket.socket] = {}
     with contextlib.ExitStack() as bound:
         while len(ports) < count:
-            port, candidate = _CHANCE.choice(_PORTS), socket.socket()
+            port, candidate = _CHANCE.choice(among), socket.socket()
             bound.enter_context(candidate)
             with contextlib.suppress(OSError):
                 candidate.bind(("", port))
