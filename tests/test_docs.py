@@ -132,12 +132,12 @@ def test_options_on_the_pages_exist(repository: Path) -> None:
                 words = call.split()
                 command = command_of(words)
                 own = ((*parameter.opts, *parameter.secondary_opts) for parameter in command.params)
-                known = {"--help", *(option for names in own for option in names)}
+                accepted = {"--help", *(option for names in own for option in names)}
                 options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
                 faults += [
                     f"{page.relative_to(repository)}: {line.strip()} [no {option}]"
                     for option in options
-                    if option not in known
+                    if option not in accepted
                 ]
     assert not faults, "\n".join(faults)
 

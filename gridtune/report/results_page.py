@@ -38,13 +38,13 @@ def fill_results(path: Path) -> str:
     """
     before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    found = [read_reproduced(file) for file in sorted((path.parent / _FOLDER).glob("*.json"))]
-    return f"{before}{BEGIN}\n{claims_markdown(found)}{END}{after}"
+    reproductions = [read_reproduced(file) for file in sorted((path.parent / _FOLDER).glob("*.json"))]
+    return f"{before}{BEGIN}\n{claims_markdown(reproductions)}{END}{after}"
 
 
-def claims_markdown(found: Iterable[Reproduced]) -> str:
+def claims_markdown(reproductions: Iterable[Reproduced]) -> str:
     """Return a section for each reproduction: how it was made, and its claims with their verdicts."""
-    return "".join(line for reproduced in found for line in _section(reproduced))
+    return "".join(line for reproduced in reproductions for line in _section(reproduced))
 
 
 def _section(reproduced: Reproduced) -> Iterator[str]:

@@ -91,7 +91,7 @@ class RemoteFiles:
             raise SweepError(
                 f"is not what a sweep writes: {fault}",
                 path=f"{self._storage}/{_MANIFEST}",
-                hint="delete it, and run the sweep again: it stores its files anew",
+                hint="delete it, and run the sweep again: it stores its files again",
             ) from None
 
     @staticmethod

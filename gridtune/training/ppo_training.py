@@ -60,6 +60,12 @@ GradientNorm = Annotated[
 ]
 Lambda = Annotated[float, Field(ge=0, le=1, description="λ of the advantage estimate")]
 
+#: The parameters that are settings of PPO by the same name.
+_LEARNING = (
+    *("learning_rate", "entropy_weight", "entropy_decay", "gradient_norm", "gamma", "lam"),
+    "minibatches",
+)
+
 
 class PPOParameters(TrainingParameters):
     """The parameters that every training with PPO has; a subclass has those of its episodes, and `steps`."""
@@ -108,10 +114,7 @@ class PPOTraining(Training):
     """A training with PPO; a subclass defines `task` and `evaluate`."""
 
     Parameters: ClassVar[type[SystemParameters]] = PPOParameters
-    changeable: ClassVar[tuple[str, ...]] = (
-        *("learning_rate", "entropy_weight", "entropy_decay", "gradient_norm", "gamma", "lam"),
-        *("minibatches", "steps"),
-    )
+    changeable: ClassVar[tuple[str, ...]] = (*_LEARNING, "steps")
 
     @abstractmethod
     def task(self, parameters: Any, load: WorkloadLoader) -> PPOTask:
@@ -123,18 +126,8 @@ class PPOTraining(Training):
         from gridtune.training.rllib import ppo_config  # noqa: PLC0415 (RLlib)
 
         p, task = parameters, self.task(parameters, load)
-        settings = PPOSettings(
-            steps=task.steps,
-            minibatches=p.minibatches,
-            gamma=p.gamma,
-            lam=p.lam,
-            entropy_weight=p.entropy_weight,
-            entropy_decay=p.entropy_decay,
-            learning_rate=p.learning_rate,
-            gradient_norm=p.gradient_norm,
-            updates=p.schedule,
-            seed=seed,
-        )
+        learning: dict[str, Any] = {name: getattr(p, name) for name in _LEARNING}
+        settings = PPOSettings(**learning, steps=task.steps, updates=p.schedule, seed=seed)
         return ppo_config(
             task.make_env,
             task.network,

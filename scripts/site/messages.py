@@ -81,7 +81,7 @@ class Message:
 
 def messages_page() -> str:
     """Return the page."""
-    found = list(messages())
+    refusals = list(messages())
     parts = [
         "# Messages",
         "What gridtune refuses, and what to do about it. Look here, or search the site, for the words of a "
@@ -92,7 +92,7 @@ def messages_page() -> str:
         _table(("exception", "means", "if in doubt"), families()),
     ]
     for title, commands, _ in SECTIONS:
-        own = [message for message in found if section_of(message.module) == title]
+        own = [message for message in refusals if section_of(message.module) == title]
         if not own:
             continue
         parts += [f"## {title}", f"Said by {commands}."]

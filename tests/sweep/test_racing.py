@@ -40,8 +40,8 @@ def planner_of(race: dict[str, Any] | None = None, **changes: Any) -> Planner:
 
 
 def queue_of(planner: Planner, finished: Iterable[CellResult] = (), workers: int = 2) -> RaceQueue:
-    known = {result.cell_id: result for result in finished}
-    return RaceQueue(planner, planner.cells(), known, workers=workers)
+    results = {result.cell_id: result for result in finished}
+    return RaceQueue(planner, planner.cells(), results, workers=workers)
 
 
 def result_of(cell: Any) -> CellResult:

@@ -56,7 +56,7 @@ class Profile(NamedTuple):
         Shape (rows,): for the k-th block where it begins in `time` and `free`, its first breakpoint, number
         of breakpoints, and its smallest and largest value.
     blocks
-        Shape (2,): the number of blocks, and how many there may be before the profile is packed.
+        Shape (1,): the number of blocks.
     """
 
     time: IntArray
@@ -75,7 +75,7 @@ def empty_profile(rows: int) -> Profile:
     times, free = np.empty(rows * BLOCK, np.int64), np.empty(rows * BLOCK, np.int32)
     base, first = np.empty(rows, np.int64), np.empty(rows, np.int64)
     size, lowest, highest = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows, np.int32)
-    return Profile(times, free, base, first, size, lowest, highest, np.array([0, rows]))
+    return Profile(times, free, base, first, size, lowest, highest, np.zeros(1, np.int64))
 
 
 @kernel()
@@ -260,12 +260,6 @@ def earliest_fit(profile: Profile, width: int, length: int, since: int, latest: 
     that is reserved there need not be removed to look for something earlier: it may use its own processors.
     """
     k, i = locate(profile, since)
-    return _fit_from(profile, k, i, width, length, since, latest)
-
-
-@kernel()
-def _fit_from(profile: Profile, k: int, i: int, width: int, length: int, since: int, latest: int) -> int:
-    """Search from the i-th breakpoint of block k on, the last one not after `since`."""
     times, first, lowest, highest = profile.time, profile.first, profile.lowest, profile.highest
     free, bases, sizes, blocks = profile.free, profile.base, profile.size, profile.blocks[0]
     while True:

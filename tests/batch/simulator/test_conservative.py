@@ -138,7 +138,7 @@ DRAWN = {
         [0, 3],
         2,
     ),
-    # A is believed to end at 6 from 3 on: nobody is in the way, and nobody is planned anew.
+    # A is believed to end at 6 from 3 on: nobody is in the way, and nobody is planned again.
     #   XXXXXXXXBB
     #   AAAAA...BB
     "an overrun into idle processors changes nothing": (

@@ -265,8 +265,8 @@ def test_the_shared_queue_stands_beside_each_selector_and_the_bound_beside_each_
     assert rows["random", "shared queue"][2:5] == ["10", "2.00 2.00 2.00 2.00 2.00", "2.00"]
     assert rows["first available", "shared queue"][4] == "1.25"
     erd = {"rule": "erd", "repair_every": 10}
-    known = {"rule": "shared_queue", "speeds": "known", "order": "due_date"}
-    results = [cell(0, parameters, 1.0, 500.0) for parameters in (erd, shared, known)]
+    sorted_by_due_date = {"rule": "shared_queue", "speeds": "known", "order": "due_date"}
+    results = [cell(0, parameters, 1.0, 500.0) for parameters in (erd, shared, sorted_by_due_date)]
     results = [replace(result, metrics={"tardiness_mean_bound": 400.0}) for result in results[:2]] + results[
         2:
     ]
