@@ -193,7 +193,7 @@ class Claim:
     source
         Where it stands in the publication.
     criteria
-        What must hold. All of them: reproduced; none: not reproduced; else partly.
+        What must hold. All of them: reproduced; some: partly; none, and some surely not: not reproduced.
     remark
         What a reader must know besides; no numbers, for those are measured.
     """

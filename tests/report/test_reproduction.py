@@ -146,10 +146,13 @@ def test_where_a_number_comes_from_is_said_in_one_line() -> None:
     [
         ((5.0, 4.0, 6.0), {"at_most": 7}, "holds"),
         ((5.0, 4.0, 6.0), {"at_most": 5.5}, "not sure"),
-        ((5.0, 4.0, 6.0), {"at_most": 4.5}, "fails"),
+        ((5.0, 4.0, 6.0), {"at_most": 4.5}, "not sure"),
+        ((5.0, 4.0, 6.0), {"at_most": 3.5}, "fails"),
+        ((5.0, 4.0, 6.0), {"at_least": 6.5}, "fails"),
         ((5.0, 4.0, 6.0), {"at_least": 3, "at_most": 7}, "holds"),
         ((5.0, 4.0, 6.0), {"at_least": 4.5, "at_most": 7}, "not sure"),
         ((5.0, math.nan, math.nan), {"at_most": 7}, "not sure"),
+        ((5.0, math.nan, math.nan), {"at_most": 4}, "fails"),
         ((95.0, 90.0, 99.0), {"within": 0.05}, "holds"),
         ((90.0, 80.0, 96.0), {"within": 0.05}, "not sure"),
         ((90.0, 80.0, 94.0), {"within": 0.05}, "fails"),
@@ -182,8 +185,10 @@ OPEN = Criterion("d", reading("saf"), at_most=2)
         ([OPEN], "open"),
         ([HOLDS, FAILS], "partly"),
         ([HOLDS, OPEN], "partly"),
-        ([UNSURE], "partly"),
+        ([UNSURE], "open"),
+        ([UNSURE, OPEN], "open"),
         ([HOLDS, UNSURE], "partly"),
+        ([FAILS, UNSURE], "not reproduced"),
     ],
 )
 def test_verdicts(criteria: list[Criterion], verdict: str) -> None:

@@ -111,9 +111,10 @@ def _claims(reproduced: Reproduced) -> Iterator[str]:
     yield f'<p class="tally">{"".join(badges)}</p>'
     yield (
         '<p class="note">A criterion with limits holds if the whole 95 % interval of our number lies within '
-        "them, and is not sure if only the number does. One that asks for the published number holds if ours "
-        "is within the stated part of it, and is not sure if only our interval reaches so far. A claim is "
-        "reproduced if all criteria hold, and not if all fail. Intervals are over replicates.</p>"
+        "them, fails if the whole interval lies outside, and is not sure else. One that asks for the "
+        "published number holds if ours is within the stated part of it, and is not sure if only our "
+        "interval reaches so far. A claim is reproduced if all criteria hold, partly if some do, not "
+        "reproduced if none holds and some fail, and open else. Intervals are over replicates.</p>"
     )
     if not reproduced.full:
         yield (

@@ -1,12 +1,12 @@
 """The verdict of a claim: whether its criteria hold, by rules that are stated.
 
-A criterion with limits holds if the whole 95 % interval of our number lies within them; it is not sure if
-only the number does, or if there is no interval; else it fails. A criterion that asks for the published
-number holds if ours is within the stated part of it; it is not sure if only our interval reaches so far; else
-it fails.
+A criterion with limits holds if the whole 95 % interval of our number lies within them, and fails if the
+whole interval lies outside; else it is not sure. Without an interval, a number within them is not sure. A
+criterion that asks for the published number holds if ours is within the stated part of it, and is not sure if
+only our interval reaches so far; else it fails.
 
-A claim is reproduced if all its criteria hold, not reproduced if all fail, open if none was measured, and
-partly reproduced else.
+A claim is reproduced if all its criteria hold, and partly if only some do. Where none holds, it is not
+reproduced if some fail, and open if none does.
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ def target_text(criterion: Criterion) -> str:
 
 
 def _verdict(outcomes: set[Outcome]) -> Verdict:
-    if outcomes == {Outcome.OPEN}:
-        return Verdict.OPEN
     if outcomes == {Outcome.HOLDS}:
         return Verdict.REPRODUCED
-    return Verdict.NOT_REPRODUCED if outcomes <= {Outcome.FAILS, Outcome.OPEN} else Verdict.PARTLY
+    if Outcome.HOLDS in outcomes:
+        return Verdict.PARTLY
+    return Verdict.NOT_REPRODUCED if Outcome.FAILS in outcomes else Verdict.OPEN
 
 
 def _outcome(
@@ -148,12 +148,12 @@ def _judged(criterion: Criterion, ours: Estimate | None, published: float | None
         return Outcome.OPEN
     low, high = _limits(criterion, published)
     inside = low <= ours.value <= high
-    if criterion.within is not None:
-        # NaN ends compare as false: without an interval nothing reaches further.
-        reaches = ours.low <= high and ours.high >= low
-        return Outcome.HOLDS if inside else Outcome.UNSURE if reaches else Outcome.FAILS
-    sure = low <= ours.low and ours.high <= high
-    return Outcome.HOLDS if inside and sure else Outcome.UNSURE if inside else Outcome.FAILS
+    # NaN ends compare as false: without an interval nothing is sure, and nothing reaches further.
+    sure = criterion.within is not None or (low <= ours.low and ours.high <= high)
+    if inside and sure:
+        return Outcome.HOLDS
+    reaches = ours.low <= high and ours.high >= low
+    return Outcome.UNSURE if inside or reaches else Outcome.FAILS
 
 
 def _limits(criterion: Criterion, published: float | None) -> tuple[float, float]:
