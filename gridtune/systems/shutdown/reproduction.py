@@ -32,7 +32,7 @@ _POLICIES: Mapping[str, Mapping[str, Any]] = {
     "T(1)": {"policy": "timeout", "timeout": 1},
     "T(5)": {"policy": "timeout", "timeout": 5},
 }
-_WASTE, _SWITCHES = "energy_waste_per_day", "switches_per_day"
+_WASTE, _SWITCHES, _ENERGY = "energy_waste_per_day", "switches_per_day", "energy_total_per_day"
 #: Columns of table 3: the published figure, our metric, and its factor to the paper's unit.
 _COLUMNS = {
     "waste, W·min a day": ("waste", _WASTE, 1.0),
@@ -101,20 +101,23 @@ def _sizes() -> Iterator[Criterion]:
             )
 
 
-def _energy() -> Iterator[Criterion]:
-    total = "energy_total_per_day"
+def _switched_off() -> Iterator[Criterion]:
     for cluster in _CLUSTERS:
         yield Criterion(
             f"{cluster}: all energy of T(0), change to never switching off",
-            _change(cluster, "T(0)", {"policy": "always_on"}, total),
-            at_most=0,
+            _change(cluster, "T(0)", {"policy": "always_on"}, _ENERGY),
+            at_most=-5,
             unit="%",
         )
+
+
+def _left_to_save() -> Iterator[Criterion]:
     for cluster in _CLUSTERS:
+        where = {"cluster": cluster, **_POLICIES["T(0)"]}
         yield Criterion(
-            f"{cluster}: all energy of OR*, change to T(0)",
-            _change(cluster, "OR*", _POLICIES["T(0)"], total),
-            at_most=-5,
+            f"{cluster}: waste of T(0) in all its energy, the most that a better policy could save",
+            Reading("timeouts", _WASTE, where, relation="ratio", reference=_ENERGY, factor=100),
+            at_least=5,
             unit="%",
         )
 
@@ -170,11 +173,17 @@ _CLAIMS = (
         "same.",
     ),
     Claim(
-        "Better policies than switching off at once save considerable energy",
+        "Switching idle nodes off saves considerable energy",
+        "section 1",
+        [*_switched_off()],
+        "Considerable is taken as 5 % of all energy.",
+    ),
+    Claim(
+        "Policies that waste less than switching off at once save considerable energy",
         "section 1, which calls the change of waste energy savings",
-        [*_energy()],
-        "Considerable is taken as 5 % of all energy. Once idle nodes are switched off, what is wasted is a "
-        "small part of all energy, so policies that differ in waste hardly differ in energy.",
+        [*_left_to_save()],
+        "Once idle nodes are switched off, little is wasted, so policies that differ in waste hardly differ "
+        "in energy.",
     ),
     Claim(
         "An LSTM trained with PPO wastes 46 % less than T(5) on average",
