@@ -17,11 +17,13 @@ from gridtune.batch.remarks import models_of
 from gridtune.batch.replay import check_runnable, simulate
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
+from gridtune.core.reproduction import Reproduction
 from gridtune.core.schedule import Schedule, validate_schedule
 from gridtune.core.starter import StarterSpace, has_walltimes
 from gridtune.core.system import EnvironmentSpec, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.batch.parameters import SWITCHES, BatchParameters
+from gridtune.systems.batch.reproduction import REPRODUCTIONS
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
@@ -54,6 +56,7 @@ class BatchSystem(System):
     version: ClassVar[str] = "2"
     Parameters: ClassVar[type[SystemParameters]] = BatchParameters
     metrics = METRICS
+    reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
     #: What `conservative` meant in version 1.
     renamed_values: ClassVar[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "1": {
