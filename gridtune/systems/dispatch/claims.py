@@ -91,25 +91,15 @@ def _fastest(learner: str, other: str | None = None) -> Reading:
     )
 
 
-def _dips() -> Iterator[Criterion]:
-    for learner, method in LEARNERS.items():
-        for rule, name in SELECTORS.items():
+def _after_change(when: str, part: tuple[int, int], **limits: Any) -> Iterator[Criterion]:
+    for learner, name in LEARNERS.items():
+        for rule, selector in SELECTORS.items():
+            batches = dict(enumerate(TABLE_5[rule, learner][1], start=2))
             yield Criterion(
-                f"jobs in time with {method} over without, {name}, batch 3",
-                after_change(rule, learner, (2, 3)),
-                published=TABLE_5[rule, learner][1][0],
-                at_most=1,
-            )
-
-
-def _recoveries() -> Iterator[Criterion]:
-    for learner, method in LEARNERS.items():
-        for rule, name in SELECTORS.items():
-            yield Criterion(
-                f"jobs in time with {method} over without, {name}, batches 4 and 5",
-                after_change(rule, learner, (3, 5)),
-                published=mean(TABLE_5[rule, learner][1][1:]),
-                at_least=1,
+                f"jobs in time with {name} over without, {selector}, {when}",
+                after_change(rule, learner, part),
+                published=mean(batches[place] for place in range(*part)),
+                **limits,
             )
 
 
@@ -181,13 +171,13 @@ CLAIMS = (
     Claim(
         "Right after all machines have changed their speed, assistants mostly do harm",
         "section 2.2.2 and table 5",
-        [*_dips()],
+        [*_after_change("batch 3", (2, 3), at_most=1)],
         "The changed machines differ more from one another, so there is more to gain after the change.",
     ),
     Claim(
         "They recover in the next batches",
         "section 2.2.2 and table 5; published: means of batches 4 and 5",
-        [*_recoveries()],
+        [*_after_change("batches 4 and 5", (3, 5), at_least=1)],
     ),
     Claim(
         "J48 that decides alone is about as good as EDD with tabu search; naive Bayes is not",

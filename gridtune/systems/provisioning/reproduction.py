@@ -27,6 +27,8 @@ _LOGS = {
 }
 #: As published; and the plans that a search must beat: the best of 40 of simple rules, and one of open slots.
 _VARIANTS = {"workload": ["as published", "rules", "open slots"]}
+#: Tasks of the smallest and the largest size, of the published approach alone.
+_TWO_SIZES = {"workload": ["as published"], "task_processors": [3, 30], "replicates.seeds": [10]}
 
 
 def _cybershake() -> PaperTable:
@@ -164,22 +166,13 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                 "tasksize": Experiment(
                     "search_spaces/provisioning_tasksize.yaml",
                     settings=_VARIANTS,
-                    quick={
-                        "workload": ["as published"],
-                        "task_processors": [3, 30],
-                        "replicates.seeds": [10],
-                    },
+                    quick=_TWO_SIZES,
                     logs=_LOGS,
                 ),
                 "utilisation": Experiment(
                     "search_spaces/provisioning_utilisation.yaml",
                     settings=_VARIANTS,
-                    quick={
-                        "workload": ["as published"],
-                        "task_processors": [3, 30],
-                        "copy_probability": [0, 0.37],
-                        "replicates.seeds": [10],
-                    },
+                    quick={**_TWO_SIZES, "copy_probability": [0, 0.37]},
                     logs=_LOGS,
                 ),
                 "cybershake": Experiment(

@@ -189,11 +189,14 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                 ),
                 "sarsa": Experiment(
                     "search_spaces/responsive_lambda.yaml",
-                    settings={"workload": ["EGEE-like"]},
+                    settings={
+                        "workload": ["EGEE-like"],
+                        "policy": ["fair_share", "fcfs", "sjf", "interactive_first", "esn-sarsa"],
+                        "weight": [0.5, 1],
+                    },
                     quick={
                         "policy": ["interactive_first", "esn-sarsa"],
                         "headroom": [2],
-                        "weight": [0.5, 1],
                         "replicates.shakes": [2],
                     },
                 ),
