@@ -148,12 +148,12 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                         "learner": ["j48", "naive_bayes", "lwl", "drain"],
                         "set_aside": [False],
                         "speeds": ["nominal"],
-                        "replicates.seeds": [3],
+                        "replicates.seeds": [5],
                     },
                 ),
                 "change": Experiment(
                     "search_spaces/dispatch_change.yaml",
-                    quick={"change_after": [2], "speeds": ["nominal"], "replicates.seeds": [3]},
+                    quick={"change_after": [2], "speeds": ["nominal"], "replicates.seeds": [5]},
                 ),
                 "direct": Experiment(
                     "search_spaces/dispatch_direct.yaml",
@@ -163,12 +163,12 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                         "learner": ["j48", "naive_bayes"],
                         "order": ["due_date"],
                         "repair_every": [10],
-                        "replicates.seeds": [3],
+                        "replicates.seeds": [5],
                     },
                 ),
                 "incremental": Experiment(
                     "search_spaces/dispatch_incremental.yaml",
-                    quick={"batches": [15], "replicates.seeds": [2]},
+                    quick={"batches": [15], "replicates.seeds": [5]},
                 ),
                 "optimum": Experiment(
                     "search_spaces/dispatch_optimum.yaml",
