@@ -54,9 +54,9 @@ def reproduce(
     """Run the experiments of PAPER again, and say of each of its claims whether it holds here.
 
     PAPER is responsive, provisioning, dispatch, shutdown or batch_learning, or a reproduction of a
-    plug-in's. Its experiments are sweeps, and go on where they were if killed. One HTML page holds every table and figure,
-    our numbers beside the published ones, with the logs, their checksums and the commands; verdicts.json
-    beside it has the same for machines.
+    plug-in's. Its experiments are sweeps, and go on where they were if killed. One HTML page holds every
+    table and figure, our numbers beside the published ones, with the logs, their checksums and the
+    commands; verdicts.json beside it has the same for machines.
 
     With --full, logs that are not here stop it before anything is run: `gridtune traces fetch NAME` gets
     public ones. With --quick generated logs stand in for them.
