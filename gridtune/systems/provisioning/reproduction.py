@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from gridtune.core.reproduction import (
     Experiment,
@@ -28,7 +29,11 @@ _LOGS = {
 #: As published; and the plans that a search must beat: the best of 40 of simple rules, and one of open slots.
 _VARIANTS = {"workload": ["as published", "rules", "open slots"]}
 #: Tasks of the smallest and the largest size, of the published approach alone.
-_TWO_SIZES = {"workload": ["as published"], "task_processors": [3, 30], "replicates.seeds": [10]}
+_TWO_SIZES: Mapping[str, Sequence[Any]] = {
+    "workload": ["as published"],
+    "task_processors": [3, 30],
+    "replicates.seeds": [10],
+}
 
 
 def _cybershake() -> PaperTable:
