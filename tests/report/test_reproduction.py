@@ -26,6 +26,7 @@ from gridtune.report.reproduction import (
 )
 from gridtune.report.reproduction.markdown import markdown_html
 from gridtune.report.reproduction.numbers import Estimate, estimate, reading_text
+from gridtune.report.reproduction.verdicts import target_text
 
 FIGURES = {"wait": PublishedFigure("Table 1", "wait", 100.0, "s")}
 
@@ -168,6 +169,13 @@ def test_criteria(numbers: tuple[float, float, float], limits: dict[str, float],
     assert judged.published == 100.0
     assert judged.unit == "s"
     assert judged.recorded
+
+
+def test_what_a_number_must_be_is_said_in_words() -> None:
+    assert target_text(Criterion("a", reading(), at_least=-0.03, at_most=2)) == "surely from −0.03 to 2"
+    assert target_text(Criterion("a", reading(), at_least=-1)) == "surely at least −1"
+    assert target_text(Criterion("a", reading(), at_most=2)) == "surely at most 2"
+    assert target_text(Criterion("a", reading(), published=1.0, within=0.1)) == "within 10 % of the published"
 
 
 HOLDS = Criterion("a", Recorded(1, "", 1, 1), at_most=2)

@@ -14,9 +14,9 @@ from gridtune.report.reproduction.results import TableNumbers
 __all__ = ["table_charts"]
 
 #: Sizes in pixels: the whole, the labels at the left, a row, the axis below.
-_WIDTH, _LABELS, _ROW, _AXIS, _MARGIN = 420, 150, 20, 26, 14
+_WIDTH, _LABELS, _ROW, _AXIS, _MARGIN = 460, 190, 20, 26, 14
 #: Characters of a label that there is room for.
-_LETTERS = 23
+_LETTERS = 29
 _TICKS = 4
 #: Ratio of the greatest to the least value from which the axis is logarithmic.
 _LOGARITHMIC = 50.0
@@ -95,7 +95,8 @@ def _axis(scale: _Scale, top: float) -> Iterator[str]:
 
 
 def _tick_text(value: float) -> str:
-    return f"{value:,.6g}".replace("-", "−")
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
+    return text.replace("-", "−")
 
 
 def _scale(rows: Sequence[tuple[str, float | None, Estimate | None]]) -> _Scale:

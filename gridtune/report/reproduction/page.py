@@ -139,7 +139,7 @@ def _claim(claim: ClaimVerdict) -> Iterator[str]:
     yield f"<h3>{_badge(claim.verdict)}{html.escape(claim.text)}</h3>"
     yield f'<p class="note">{html.escape(claim.source)}</p>'
     if claim.remark:
-        yield f"<p>{html.escape(claim.remark)}</p>"
+        yield f"<p>{_text(claim.remark)}</p>"
     numbers = {"published", "ours", "95 %"}
     head = "".join(
         f'<th scope="col"{" class=number" if name in numbers else ""}>{name}</th>' for name in _HEADS
@@ -164,10 +164,13 @@ def _criterion(criterion: CriterionOutcome) -> str:
         (f"outcome {_class(criterion.outcome)}", str(criterion.outcome)),
         ("how", criterion.how),
     )
-    columns = (
-        f'<td class="{kind}">{html.escape(text.replace(" %", chr(160) + "%"))}</td>' for kind, text in cells
-    )
+    columns = (f'<td class="{kind}">{_text(text)}</td>' for kind, text in cells)
     return f"<tr>{''.join(columns)}</tr>"
+
+
+def _text(text: str) -> str:
+    """Return a text for HTML, in which no line begins with a per cent sign."""
+    return html.escape(text.replace(" %", "\N{NO-BREAK SPACE}%"))
 
 
 def estimate_text(number: Estimate, unit: str = "1") -> str:
@@ -256,7 +259,7 @@ def _figures(figures: Sequence[DrawnFigure]) -> Iterator[str]:
             title = html.escape(figure.title)
             yield (
                 f'<figure class="picture"><img alt="{title}" src="data:image/png;base64,{content}">'
-                f"<figcaption>Published: {html.escape(figure.published)}</figcaption></figure>"
+                f"<figcaption>Published: {_text(figure.published)}</figcaption></figure>"
             )
     yield "</section>"
 

@@ -105,12 +105,13 @@ def target_text(criterion: Criterion) -> str:
     """Return what the number of a criterion must be, in words."""
     if criterion.within is not None:
         return f"within {criterion.within * 100:g} % of the published"
-    parts = []
-    if criterion.at_least is not None:
-        parts.append(f"surely at least {criterion.at_least:g}")
-    if criterion.at_most is not None:
-        parts.append(f"surely at most {criterion.at_most:g}")
-    return " and ".join(parts)
+    low, high = (
+        None if limit is None else f"{limit:g}".replace("-", "−")
+        for limit in (criterion.at_least, criterion.at_most)
+    )
+    if low is not None and high is not None:
+        return f"surely from {low} to {high}"
+    return f"surely at least {low}" if low is not None else f"surely at most {high}"
 
 
 def _verdict(outcomes: set[Outcome]) -> Verdict:

@@ -243,6 +243,6 @@ CLAIMS = (
             ),
         ],
         "The published learner lets the pool shrink here: its reward does not say that the queue behind "
-        "grows. The rule that asks for twice the demand is near the published W, in the table below.",
+        "grows. The tables below have the rule that asks for twice the demand beside it.",
     ),
 )
