@@ -23,6 +23,10 @@ DrawPair = Callable[[np.random.Generator, tuple[int, int]], tuple[FloatArray, Fl
 SINGLE: dict[str, tuple[Draw, float]] = {
     "normal": (lambda rng, shape: rng.standard_normal(shape), 0.0),
     "exponential": (lambda rng, shape: rng.standard_exponential(shape), 1.0),
+    "exponential, or 0 in 40 %": (
+        lambda rng, shape: rng.standard_exponential(shape) * (rng.random(shape) < 0.6),
+        0.6,
+    ),
     "lognormal(0.5)": (lambda rng, shape: rng.lognormal(0, 0.5, shape), float(np.exp(0.5**2 / 2))),
     "lognormal(1)": (lambda rng, shape: rng.lognormal(0, 1, shape), float(np.exp(1 / 2))),
     "lognormal(1.5)": (lambda rng, shape: rng.lognormal(0, 1.5, shape), float(np.exp(1.5**2 / 2))),

@@ -189,7 +189,7 @@ def paired_difference(
     method
         "adjusted", for skewed replicates: the difference's interval is that of `mean_interval`; the
         relative one reaches on each side as far as the wider of the expanded bootstrap and Student's
-        interval of the logarithm of the ratio of the means (where values are not positive, that of
+        interval of the logarithm of the ratio of the means (where values are negative, that of
         `mean_interval` of the residuals around the ratio). The others are those of `bootstrap_interval`,
         for both.
 
@@ -299,8 +299,8 @@ def _ratio_ends(
 ) -> tuple[FloatArray, FloatArray]:
     """Return an interval of the relative difference in closed form.
 
-    Where all values are positive it is Student's, of log(mean a / mean b); the logarithm's standard error is
-    that of the residuals aᵢ / mean a − bᵢ / mean b (delta method). Elsewhere it is that of the residuals
+    Where no value is negative and both means are positive it is Student's, of log(mean a / mean b); the
+    logarithm's standard error is that of the residuals aᵢ / mean a − bᵢ / mean b (delta method). Elsewhere it is that of the residuals
     around the ratio (Cochran, "Sampling Techniques", 1977, section 6.3), as for `mean_interval`.
     """
     n = base.shape[1]
@@ -309,8 +309,9 @@ def _ratio_ends(
     residuals = differences - (relative * np.sign(mean))[:, None] * base
     below, above = (_over(end, mean) for end in reach(residuals, confidence))
     low, high = relative - below, relative + above
-    positive = (base > 0).all(axis=1) & (differences + base > 0).all(axis=1)
-    b, a = base[positive], (differences + base)[positive]
+    compared = differences + base
+    positive = (np.minimum(base, compared).min(axis=1) >= 0) & (mean > 0) & (compared.mean(axis=1) > 0)
+    b, a = base[positive], compared[positive]
     residuals = a / a.mean(axis=1, keepdims=True) - b / b.mean(axis=1, keepdims=True)
     half = t_quantile(n, confidence) * residuals.std(axis=1, ddof=1) / np.sqrt(n)
     low[positive] = (1 + relative[positive]) * np.exp(-half) - 1

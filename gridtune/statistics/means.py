@@ -4,8 +4,9 @@ Waiting times and slowdowns have long tails. A sample of ten rarely holds a valu
 its mean is mostly too small and so is its standard deviation, and symmetric intervals miss the true mean on
 the side of the tail. Hall's transformation removes the skewness of the t statistic and moves that end
 outwards. It also moves the other end inwards, for which the skewness of few replicates is too uncertain. So
-an interval here reaches on each side as far as the wider of the two, Student's and Hall's. Where all values
-have one sign, Student's is that of the logarithm of the mean, which does not reach across zero.
+an interval here reaches on each side as far as the wider of the two, Student's and Hall's. Where no two values
+have opposite signs, as with waits, some of which are zero, Student's is that of the logarithm of the mean, which
+does not reach across zero.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
     """Return a confidence interval of the mean along the last axis, for symmetric and skewed samples.
 
     Each end is the outer one of Hall's interval, which corrects for skewness, and of Student's: on the scale
-    of the logarithm for samples of one sign (delta method), plain for others; the interval of a sample of one
-    sign does not cross zero. Nothing is drawn at random.
+    of the logarithm for samples without values of opposite signs (delta method), plain for others; the interval
+    of such a sample does not cross zero. Nothing is drawn at random.
 
     Parameters
     ----------
@@ -64,8 +65,8 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
         mean = rows.mean(axis=1)
         residuals = rows - mean[:, None]
         below, above = reach(residuals, confidence)
-        # Samples of one sign: the mean times a factor, and divided by it.
-        one_sign = (rows[:, 0] > 0) | (rows[:, -1] < 0)
+        # Samples of one sign, zeros among them: the mean times a factor, and divided by it.
+        one_sign = ((rows[:, 0] >= 0) | (rows[:, -1] <= 0)) & (mean != 0)
         size = np.abs(mean)[one_sign]
         half = _student(residuals[one_sign], confidence) / size
         with np.errstate(over="ignore"):
@@ -75,9 +76,9 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
         below[one_sign] = np.maximum(hall[0], np.where(positive, smaller, larger))
         above[one_sign] = np.maximum(hall[1], np.where(positive, larger, smaller))
         constant = rows[:, 0] == rows[:, -1]
-        # Of two or three replicates Hall's end may lie beyond zero.
-        lowest = np.where(rows[:, 0] > 0, 0.0, -np.inf)
-        highest = np.where(rows[:, -1] < 0, 0.0, np.inf)
+        # Of few replicates, or with zeros, Hall's end may lie beyond zero.
+        lowest = np.where(rows[:, 0] >= 0, 0.0, -np.inf)
+        highest = np.where(rows[:, -1] <= 0, 0.0, np.inf)
         low[index] = np.where(constant, rows[:, 0], np.maximum(mean - below, lowest))
         high[index] = np.where(constant, rows[:, 0], np.minimum(mean + above, highest))
     return Interval(values.shaped(low), values.shaped(high))

@@ -251,8 +251,8 @@ class TestPairedDifference:
         assert result.relative_high == pytest.approx(max(drawn.relative_high, math.exp(log[1]) - 1))
         assert result.relative_low > -1
 
-    def test_the_adjusted_ratio_of_values_that_may_be_zero(self) -> None:
-        result = paired_difference([0.0, 5.0, 7.0, 1.0], [2.0] * 4, rng=seeded())
+    def test_the_adjusted_ratio_of_values_that_may_be_negative(self) -> None:
+        result = paired_difference([-1.0, 5.0, 7.0, 2.0], [2.0] * 4, rng=seeded())
         assert result.relative_low == pytest.approx(result.low / 2)
         assert result.relative_high == pytest.approx(result.high / 2)
 

@@ -93,9 +93,29 @@ def test_nothing_one_and_equal_values() -> None:
         mean_interval([1.0, 2.0], confidence=1.0)
 
 
-@pytest.mark.parametrize("values", [[1.0, 2.0], [1.0, 2.0, 30.0], [5.0, 8.0, 3.0, 100.0]])
-def test_the_interval_of_positive_values_is_not_below_zero(values: list[float]) -> None:
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 2.0],
+        [1.0, 2.0, 30.0],
+        [5.0, 8.0, 3.0, 100.0],
+        # Waits of windows, some of which had no queue.
+        [0.0, 0.0, 3.0, 100.0],
+        [0.0] * 9 + [20.0],
+    ],
+)
+def test_the_interval_of_values_that_are_not_negative_is_not_below_zero(values: list[float]) -> None:
     low, high = mean_interval(values)
     assert 0 <= low < np.mean(values) < high
     mirrored = mean_interval(np.negative(values))
     assert (mirrored.low, mirrored.high) == (pytest.approx(-high), -low)
+
+
+def test_zeros_are_of_no_sign() -> None:
+    waits, longer = [0.0, 0, 40, 5, 300, 0], [5.0, 10, 90, 20, 500, 30]
+    factor = math.exp(stats.t.ppf(0.975, 5) * np.std(waits, ddof=1) / math.sqrt(6) / np.mean(waits))
+    assert mean_interval(waits).high == pytest.approx(max(np.mean(waits) * factor, hall(np.array(waits))[1]))
+    ratio = paired_difference(waits, longer, rng=np.random.default_rng(0))
+    assert -1 <= ratio.relative_low < ratio.relative < ratio.relative_high
+    assert mean_interval([0.0, 0.0, 0.0]) == (0.0, 0.0)
+    assert mean_interval([-5.0, 0.0, 5.0]).low < 0
