@@ -300,8 +300,9 @@ def _ratio_ends(
     """Return an interval of the relative difference in closed form.
 
     Where no value is negative and both means are positive it is Student's, of log(mean a / mean b); the
-    logarithm's standard error is that of the residuals aᵢ / mean a − bᵢ / mean b (delta method). Elsewhere it is that of the residuals
-    around the ratio (Cochran, "Sampling Techniques", 1977, section 6.3), as for `mean_interval`.
+    logarithm's standard error is that of the residuals aᵢ / mean a − bᵢ / mean b (delta method). Elsewhere it
+    is that of the residuals around the ratio (Cochran, "Sampling Techniques", 1977, section 6.3), as for
+    `mean_interval`.
     """
     n = base.shape[1]
     mean = base.mean(axis=1)

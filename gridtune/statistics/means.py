@@ -4,9 +4,9 @@ Waiting times and slowdowns have long tails. A sample of ten rarely holds a valu
 its mean is mostly too small and so is its standard deviation, and symmetric intervals miss the true mean on
 the side of the tail. Hall's transformation removes the skewness of the t statistic and moves that end
 outwards. It also moves the other end inwards, for which the skewness of few replicates is too uncertain. So
-an interval here reaches on each side as far as the wider of the two, Student's and Hall's. Where no two values
-have opposite signs, as with waits, some of which are zero, Student's is that of the logarithm of the mean, which
-does not reach across zero.
+an interval here reaches on each side as far as the wider of the two, Student's and Hall's. Where no two
+values have opposite signs, as with waits, some of which are zero, Student's is that of the logarithm of the
+mean, which does not reach across zero.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def mean_interval(samples: npt.ArrayLike, *, confidence: float = 0.95) -> Interv
     """Return a confidence interval of the mean along the last axis, for symmetric and skewed samples.
 
     Each end is the outer one of Hall's interval, which corrects for skewness, and of Student's: on the scale
-    of the logarithm for samples without values of opposite signs (delta method), plain for others; the interval
-    of such a sample does not cross zero. Nothing is drawn at random.
+    of the logarithm for samples without values of opposite signs (delta method), plain for others; the
+    interval of such a sample does not cross zero. Nothing is drawn at random.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["groups_alike", "joined", "wrapped"]
+__all__ = ["groups_alike", "in_words", "joined", "wrapped"]
 
 Floats = npt.NDArray[np.float64]
 #: The width of a line, as a share of an axis's range.
@@ -77,7 +77,11 @@ def wrapped(names: Sequence[str]) -> str:
     unbroken = [
         name.replace("pool = ", "pool\u00a0=\u00a0").replace(" × ", "\u00a0×\u00a0") for name in names
     ]
-    text = joined(unbroken)
+    return textwrap.fill(in_words(joined(unbroken)), _WIDEST, break_long_words=False, break_on_hyphens=False)
+
+
+def in_words(text: str) -> str:
+    """Return a name with words in place of the short names of tables."""
     for short, words in _WORDS.items():
         text = re.sub(rf"(?<![\w-]){re.escape(short)}(?![\w-])", words, text)
-    return textwrap.fill(text, _WIDEST, break_long_words=False, break_on_hyphens=False)
+    return text

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from gridtune.core.style import figure, group_thousands, head, save, series_colours
-from gridtune.systems.responsive.report.alike import wrapped
+from gridtune.systems.responsive.report.alike import in_words, wrapped
 
 __all__ = ["draw_pools"]
 
@@ -30,20 +30,30 @@ def draw_pools(pools: Mapping[str, pa.Table], where: str, path: Path) -> Path:
     """
     colours = series_colours(list(pools))
     widths = np.linspace(2.2, 1.0, len(pools)) if len(pools) > 1 else [1.6]
+    shared, labels = _shared_part(list(pools))
     with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
         for (name, table), width in zip(pools.items(), widths, strict=True):
             columns = {column: table[column].to_numpy() for column in table.column_names}
             days = (columns["time"] - columns["time"][0]) / DAY
             look = {"color": colours[name], "linewidth": width, "where": "post", "alpha": 0.8}
-            above.step(days, columns["pool"], label=wrapped([name]), **look)
+            above.step(days, columns["pool"], label=wrapped([labels[name]]), **look)
             below.step(days, columns["waiting"], **look)
-        head(above, f"Cores paid for: {where}", "booting cores included")
+        head(above, f"Cores paid for: {where}", "; ".join(filter(None, ["booting cores included", shared])))
         head(below, "Waiting jobs")
         above.set_ylabel("cores")
         below.set_ylabel("jobs")
         below.set_yscale("symlog", linthresh=10)
         below.set_ylim(bottom=0)
+        group_thousands(below.yaxis)
         below.set_xlabel("days since the first submission")
         group_thousands(above.yaxis)
         above.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
         return save(drawing, path)
+
+
+def _shared_part(names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return in words the parts that all names have, and what is left of each name."""
+    parts = [name.split(", ") for name in names]
+    common = [part for part in parts[0] if len(names) > 1 and all(part in other for other in parts)]
+    rests = [", ".join(part for part in own if part not in common) for own in parts]
+    return in_words(", ".join(common)), dict(zip(names, rests, strict=True))
