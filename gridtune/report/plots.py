@@ -159,7 +159,7 @@ def _difference_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: Ranki
         for height, row in enumerate(scaled):
             if row not in inside:
                 _far_off(axes, height, row)
-    axes.xaxis.get_major_locator().set_params(nbins=7, steps=[1, 2, 5, 10])
+    axes.locator_params(axis="x", nbins=7, steps=[1, 2, 5, 10])
     axes.set_xlabel(f"difference to the baseline, % of its {head.objective}")
     axes.set_title("paired on the same replicates, 95 % interval")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["merged_counts", "write_fronts"]
 
+#: What titles say for the names of searches.
+_SEARCHES = {
+    "moga": "genetic search (MOGA)",
+    "nsga2": "NSGA-II",
+    "memetic": "memetic search",
+    "random": "random plans",
+}
 _SETTINGS = ("population", "iterations", "crossover_points", "mutation")
 
 
@@ -60,7 +67,11 @@ def _draw_plans(sweep: FinishedSweep, row: Row, path: Path) -> Path:
             axes.scatter(x, y, label=f"{label} ({len(x):,})", linewidths=0, **style)
         axes.set(xlabel="makespan, hours", ylabel="allocation cost, SU")
         axes.legend()
-        head(axes, "Plans that the search evaluated", f"{row.results[0].replicate}, {row.get('search')}")
+        head(
+            axes,
+            "Plans that the search evaluated",
+            f"{row.results[0].replicate}, {_SEARCHES.get(row.get('search'), row.get('search'))}",
+        )
         return save(drawing, path)
 
 
@@ -71,7 +82,8 @@ def _draw_choice(rows: Sequence[Row], path: Path) -> Path:
         for index, (metric, unit, label) in enumerate(COSTS):
             alpha, y = [row.get("alpha") for row in rows], [row.mean(metric) / unit for row in rows]
             spread = [row.spread(metric) / unit for row in rows]
-            panels[index].errorbar(alpha, y, spread, color=PALETTE[index], marker=MARKERS[index], capsize=3)
+            style: dict[str, Any] = {"color": PALETTE[index], "marker": MARKERS[index], "capsize": 3}
+            panels[index].errorbar(alpha, y, spread, elinewidth=0.9, **style)
             panels[index].set(xlabel="trade-off factor α", ylabel=label)
         head(panels[0], "The plan chosen from the front", f"mean and standard deviation, n = {len(rows[0])}")
         return save(drawing, path)

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["groups_alike", "in_words", "joined", "wrapped"]
+__all__ = ["SITES", "groups_alike", "in_words", "joined", "wrapped"]
 
 Floats = npt.NDArray[np.float64]
 #: The width of a line, as a share of an axis's range.
 TOLERANCE = 0.01
 _WIDEST = 36
 _ESTIMATES = (", ORA", ", EST")
+#: What titles say for the kinds of site.
+SITES = {"rigid": "rigid", "elastic": "elastic", "elastic-paper": "elastic as in the papers"}
 #: What legends say for the short names of tables.
 _WORDS = {
     "EST": "run times estimated",

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gridtune.core.style import figure, head, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
-from gridtune.systems.responsive.report.alike import groups_alike, wrapped
+from gridtune.systems.responsive.report.alike import SITES, groups_alike, wrapped
 from gridtune.systems.responsive.report.pool_curves import draw_pools
 from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
 
@@ -71,7 +71,7 @@ def write_curves(sweep: FinishedSweep) -> list[Path]:
             if not runs:
                 continue
             stem = sweep.directory / "plots" / f"responsive_{number}_{site}"
-            where = f"{workload}, {site}"
+            where = f"{workload}, {SITES[site]}"
             files.append(_draw_responsiveness(runs, where, stem))
             files.append(_draw_delays(runs, where, stem))
             files += _draw_fairness(runs, where, stem)
@@ -228,7 +228,9 @@ def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], where: str, 
             above.step(run.days, run.pool, where="post", label=wrapped(groups[name]), **look)
             below.plot(run.days, run.utilisation, **look)
         for name, run in list(rigid.items())[:1]:
-            below.plot(run.days, run.utilisation, color="#222222", linestyle=":", label=f"rigid: {name}")
+            below.plot(
+                run.days, run.utilisation, color="#222222", linestyle=":", label=wrapped([f"rigid: {name}"])
+            )
         head(above, f"Cores of the pool: {where}", _EXPLAINED)
         head(below, "Utilisation U")
         above.set_ylabel("cores")

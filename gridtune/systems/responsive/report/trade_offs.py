@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.style import MARKERS, figure, group_thousands, head, save, series_colours
-from gridtune.systems.responsive.report.alike import groups_alike, wrapped
+from gridtune.systems.responsive.report.alike import SITES, groups_alike, wrapped
 from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
         group_thousands(axes.xaxis)
         axes.set_xlabel(words)
         axes.set_ylabel("mean W over all jobs")
-        head(axes, f"Responsiveness against {words}: {workload}, {site}", _EXPLAINED)
+        head(axes, f"Responsiveness against {words}: {workload}, {SITES[site]}", _EXPLAINED)
         _legend(drawing, axes)
         return save(drawing, path)
 
@@ -151,7 +151,9 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
             panel.set_xlabel("λ, weight of responsiveness")
             panel.set_title(label)
         group_thousands(axes[2].yaxis)
-        drawing.suptitle(f"{workload}, {site}; bars: standard deviation over replicates", x=0.01, ha="left")
+        drawing.suptitle(
+            f"{workload}, {SITES[site]}; bars: standard deviation over replicates", x=0.01, ha="left"
+        )
         handles, labels = axes[0].get_legend_handles_labels()
         drawing.legend(handles, [wrapped([label]) for label in labels], loc="outside lower center", ncols=3)
         return save(drawing, path)
