@@ -2,7 +2,8 @@
 
 A block of Python, YAML or TOML whose first line is `# NAME` is saved as that file. A block of `bash` is
 run with what the blocks before it exported, and the block of `text` after it is what it prints: `…` stands
-for anything, on a line by itself for any number of lines. A block after `<!-- not run: WHY -->` is left out.
+for anything, on a line by itself for any number of lines. A block after `<!-- not run: WHY -->` is left out;
+one after `<!-- on a cluster -->` is left to `tests/integration/test_tutorials.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(180
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "tutorials").glob("*.md"))]
-BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_RUN, ON_A_CLUSTER = "<!-- not run", "<!-- on a cluster"
+BLOCK = re.compile(
+    rf"((?:{NOT_RUN}|{ON_A_CLUSTER})[^\n]*-->\n)?^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -79,11 +83,11 @@ def run(content: str, folder: Path, variables: Mapping[str, str]) -> subprocess.
     )
 
 
-def follow(page: Path, folder: Path, variables: Mapping[str, str]) -> None:
+def follow(page: Path, folder: Path, variables: Mapping[str, str], *, on_a_cluster: bool = False) -> None:
     """Do what a page says, and compare what it prints."""
     output, command = "", ""
-    for left_out, language, content in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if left_out:
+    for mark, language, content in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if mark and not (on_a_cluster and mark.startswith(ON_A_CLUSTER)):
             continue
         if language == "bash":
             command = content

@@ -39,13 +39,13 @@ def actors_of(nodes: Nodes) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["grid", {"train": {"trials": 1, "iterations": [2]}}], ids=["grid", "train"]
+    "strategy", ["grid", {"train": {"trials": 1, "iterations": 1}}], ids=["grid", "train"]
 )
 def test_a_trainings_learner_and_runners_share_three_nodes(tmp_path: Path, strategy: Any) -> None:
     space = {
         "name": "runners",
         "system": "shutdown/ppo",
-        "fixed": {name: value for name, value in TRAINING.items() if name != "iterations"},
+        "fixed": TRAINING if "train" in strategy else TRAINING | {"iterations": 1},
         "dimensions": {"runners": [RUNNERS]},
         "strategy": strategy,
         "replicates": {"seeds": 1},
@@ -53,13 +53,13 @@ def test_a_trainings_learner_and_runners_share_three_nodes(tmp_path: Path, strat
     }
     (tmp_path / "runners.yaml").write_text(yaml.safe_dump(space))
     with own_nodes() as nodes:
-        for _ in range(1 + RUNNERS):
-            nodes.add(1, ready=False) if nodes.nodes else nodes.add(1)
+        for number in range(1 + RUNNERS):
+            # Where the cell's process looks for a training that it could go on with.
+            nodes.add(1, ready=number == 0, GRIDTUNE_TRAININGS=str(tmp_path / "trainings"))
         nodes.wait_for_start()
         command = [sys.executable, "-m", "gridtune", "sweep", str(tmp_path / "runners.yaml"), "--no-tracking"]
         command += ["--address", nodes.address, "--out", str(tmp_path / "out")]
-        own = {**nodes.environment, "GRIDTUNE_TRAININGS": str(tmp_path / "trainings")}
-        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=nodes.environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         (result,) = read_journal(tmp_path / "out" / "journal.jsonl").values()
         assert result.state == "done", result.error
