@@ -20,6 +20,8 @@ if __name__ == "__main__":
     raw = argparse.RawDescriptionHelpFormatter
     argparse.ArgumentParser(description=__doc__, formatter_class=raw).parse_args()
     # A cluster job's own folder is deleted with it; results go where GRIDTUNE_HOME says, else here.
-    os.chdir(os.environ.get("GRIDTUNE_HOME", "."))
+    home = Path(os.environ.get("GRIDTUNE_HOME", "."))
+    home.mkdir(parents=True, exist_ok=True)
+    os.chdir(home)
     study = gt.run_sweep(SPACE)
     sys.exit(0 if study.complete else 1)

@@ -20,8 +20,10 @@ BENCHMARKS = sorted(
 )
 
 
-def test_the_study_script_runs_its_space(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_study_script_runs_its_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ran = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRIDTUNE_HOME", str(tmp_path / "made" / "by it"))
 
     class Finished:
         complete = True
@@ -36,6 +38,7 @@ def test_the_study_script_runs_its_space(monkeypatch: pytest.MonkeyPatch) -> Non
         runpy.run_path(str(SCRIPT), run_name="__main__")
     assert ended.value.code == 0
     assert ran == ["backfilling"]
+    assert Path.cwd() == tmp_path / "made" / "by it"
     assert f"python scripts/{SCRIPT.name}" in SCRIPT.read_text(encoding="utf-8")
 
 
