@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SITES", "groups_alike", "in_words", "joined", "wrapped"]
+__all__ = ["SITES", "groups_alike", "in_words", "joined", "shared_part", "wrapped"]
 
 Floats = npt.NDArray[np.float64]
 #: The width of a line, as a share of an axis's range.
@@ -87,3 +87,11 @@ def in_words(text: str) -> str:
     for short, words in _WORDS.items():
         text = re.sub(rf"(?<![\w-]){re.escape(short)}(?![\w-])", words, text)
     return text
+
+
+def shared_part(names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return in words the parts that all of several names have, and what is left of each name."""
+    parts = [name.split(", ") for name in names]
+    common = [part for part in parts[0] if all(part in other for other in parts)] if len(names) > 1 else []
+    rests = [", ".join(part for part in own if part not in common) for own in parts]
+    return in_words(", ".join(common)), dict(zip(names, rests, strict=True))

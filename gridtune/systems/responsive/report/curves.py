@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gridtune.core.style import figure, head, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
-from gridtune.systems.responsive.report.alike import SITES, groups_alike, wrapped
+from gridtune.systems.responsive.report.alike import SITES, groups_alike, in_words, shared_part, wrapped
 from gridtune.systems.responsive.report.pool_curves import draw_pools
 from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
 
@@ -58,6 +58,21 @@ class _Run:
         self.track = tables.get("pool")
 
 
+class _Drawn(NamedTuple):
+    """What the figures of one site are of: the site, what its policies have in common, and their files."""
+
+    where: str
+    shared: str
+    stem: Path
+
+    def path(self, what: str) -> Path:
+        return self.stem.with_name(f"{self.stem.name}_{what}.png")
+
+    @property
+    def explained(self) -> str:
+        return "; ".join(filter(None, [self.shared, _EXPLAINED]))
+
+
 def write_curves(sweep: FinishedSweep) -> list[Path]:
     """Write W, waits, fairness and, if elastic, pool and utilisation, of each workload and kind of site."""
     rows, files = rows_of(sweep.results), []
@@ -70,16 +85,18 @@ def write_curves(sweep: FinishedSweep) -> list[Path]:
             }
             if not runs:
                 continue
+            shared, names = shared_part(list(runs))
+            runs = {names[name]: run for name, run in runs.items()}
             stem = sweep.directory / "plots" / f"responsive_{number}_{site}"
-            where = f"{workload}, {SITES[site]}"
-            files.append(_draw_responsiveness(runs, where, stem))
-            files.append(_draw_delays(runs, where, stem))
-            files += _draw_fairness(runs, where, stem)
+            drawn = _Drawn(f"{workload}, {SITES[site]}", shared, stem)
+            files.append(_draw_responsiveness(runs, drawn))
+            files.append(_draw_delays(runs, drawn))
+            files += _draw_fairness(runs, drawn)
             if site == "elastic":
                 pools = {name: run.track for name, run in runs.items() if run.track is not None}
-                files.append(draw_pools(pools, where, _named(stem, "pool")))
+                files.append(draw_pools(pools, drawn.where, shared, drawn.path("pool")))
             if site == "elastic-paper":
-                files.append(_draw_pool(runs, rigid, where, stem))
+                files.append(_draw_pool(runs, rigid, drawn))
             rigid = runs
     return files
 
@@ -110,10 +127,6 @@ def chosen_rows(rows: Sequence[Row]) -> list[Row]:
     return [*native, *learned, *rules[: MOST - len(native) - len(learned)]]
 
 
-def _named(stem: Path, what: str) -> Path:
-    return stem.with_name(f"{stem.name}_{what}.png")
-
-
 def _looks(runs: Mapping[str, _Run], drawn: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return the style of each line: each is thinner than those before it, so that none hides another."""
     colours = series_colours(list(runs))
@@ -135,44 +148,46 @@ def _span(shapes: Mapping[str, Floats]) -> Floats:
 
 
 @contextmanager
-def _panels(runs: Mapping[str, _Run], where: str, curve: _Curve, grid: Floats) -> Iterator[tuple[Any, Any]]:
+def _panels(
+    runs: Mapping[str, _Run], drawn: _Drawn, curve: _Curve, grid: Floats
+) -> Iterator[tuple[Any, Any]]:
     """Yield a figure of two panels, interactive and batch jobs, with a curve of each run.
 
     Curves are compared at the places in `grid`: those that differ by less than a line's width are one line.
     """
     classes = {name: [run.interactive, ~run.interactive] for name, run in runs.items()}
-    drawn = {name: [curve(run, mine) for mine in classes[name]] for name, run in runs.items()}
+    lines = {name: [curve(run, mine) for mine in classes[name]] for name, run in runs.items()}
     shapes = {
         name: np.stack([_at(grid, x, y) if len(x) else np.zeros(len(grid)) for x, y in curves], axis=1)
-        for name, curves in drawn.items()
+        for name, curves in lines.items()
     }
     groups = groups_alike(shapes, 1.0)
     with figure(11, 4.4, ncols=2) as (drawing, axes):
         for name, look in _looks(runs, groups).items():
-            for panel, (x, y) in zip(axes, drawn[name], strict=True):
+            for panel, (x, y) in zip(axes, lines[name], strict=True):
                 panel.step(x, y, where="post", label=wrapped(groups[name]), **look)
         for panel, kind in zip(axes, ("Interactive", "Batch"), strict=True):
-            head(panel, f"{kind} jobs: {where}", _EXPLAINED if kind == "Interactive" else " ")
+            head(panel, f"{kind} jobs: {drawn.where}", drawn.explained if kind == "Interactive" else " ")
         drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
         yield drawing, axes
 
 
-def _draw_responsiveness(runs: Mapping[str, _Run], where: str, stem: Path) -> Path:
+def _draw_responsiveness(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
     """Draw P(W > x), as figures 4, 5 and 8 of the first paper and 2 of the second."""
 
     def curve(run: _Run, mine: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
         values = np.sort(run.responsiveness[mine])
         return values, 1.0 - np.arange(len(values)) / max(len(values), 1)
 
-    with _panels(runs, where, curve, np.linspace(0, 1, 201)) as (drawing, axes):
+    with _panels(runs, drawn, curve, np.linspace(0, 1, 201)) as (drawing, axes):
         for panel in axes:
             panel.set_xlim(0, 1.02)
             panel.set_xlabel("W")
         axes[0].set_ylabel("share of jobs with a larger W")
-        return save(drawing, _named(stem, "responsiveness"))
+        return save(drawing, drawn.path("responsiveness"))
 
 
-def _draw_delays(runs: Mapping[str, _Run], where: str, stem: Path) -> Path:
+def _draw_delays(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
     """Draw P(wait ≤ x), as figures 7 and 10 of the first paper and 3 of the second."""
 
     def curve(run: _Run, mine: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -180,16 +195,16 @@ def _draw_delays(runs: Mapping[str, _Run], where: str, stem: Path) -> Path:
         return values, (np.arange(len(values)) + 1) / max(len(values), 1)
 
     longest = max(run.wait.max(initial=1) for run in runs.values())
-    with _panels(runs, where, curve, np.geomspace(1, max(longest, 2), 201)) as (drawing, axes):
+    with _panels(runs, drawn, curve, np.geomspace(1, max(longest, 2), 201)) as (drawing, axes):
         for panel in axes:
             panel.set_xscale("log")
             panel.set_xlabel("wait, s (1 s and less at the left edge)")
             panel.axvline(PROMPT, color="#999999", linewidth=0.8, linestyle="--")
         axes[0].set_ylabel("share of jobs that wait no longer")
-        return save(drawing, _named(stem, "delay"))
+        return save(drawing, drawn.path("delay"))
 
 
-def _draw_fairness(runs: Mapping[str, _Run], where: str, stem: Path) -> list[Path]:
+def _draw_fairness(runs: Mapping[str, _Run], drawn: _Drawn) -> list[Path]:
     """Draw F over time and its difference to the native scheduler's, as figures 6 (2009) and 4 (2010)."""
     native = next((name for name in runs if name.startswith(("FCFS with caps", "fair share"))), None)
     if native is None:
@@ -207,17 +222,17 @@ def _draw_fairness(runs: Mapping[str, _Run], where: str, stem: Path) -> list[Pat
         groups = groups_alike(apart, _span(apart)) if apart else {}
         for name, look in _looks(runs, groups).items():
             below.plot(reference.days, apart[name], label=wrapped(groups[name]), **look)
-        head(above, f"Fairness: {where}", _EXPLAINED)
-        head(below, f"Difference to {native}", "positive: fairer")
+        head(above, f"Fairness: {drawn.where}", drawn.explained)
+        head(below, f"Difference to {in_words(native)}", "positive: fairer")
         above.set_ylabel("F")
         below.set_ylabel("difference of F")
         below.set_xlabel("days since the first submission")
         for panel in (above, below):
             panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        return [save(drawing, _named(stem, "fairness"))]
+        return [save(drawing, drawn.path("fairness"))]
 
 
-def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], where: str, stem: Path) -> Path:
+def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], drawn: _Drawn) -> Path:
     """Draw pool and utilisation over time, as figure 9 of the first paper, next to a rigid site."""
     pools, used = _over_time(runs, "pool"), _over_time(runs, "utilisation")
     shapes = {name: np.stack([pools[name], used[name]], axis=1) for name in runs}
@@ -231,14 +246,14 @@ def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], where: str, 
             below.plot(
                 run.days, run.utilisation, color="#222222", linestyle=":", label=wrapped([f"rigid: {name}"])
             )
-        head(above, f"Cores of the pool: {where}", _EXPLAINED)
+        head(above, f"Cores of the pool: {drawn.where}", drawn.explained)
         head(below, "Utilisation U")
         above.set_ylabel("cores")
         below.set_ylabel("U")
         below.set_xlabel("days since the first submission")
         for panel in (above, below) if rigid else (above,):
             panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        return save(drawing, _named(stem, "pool"))
+        return save(drawing, drawn.path("pool"))
 
 
 def _at(instants: Floats, steps: Floats, values: Floats) -> Floats:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from gridtune.core.style import figure, group_thousands, head, save, series_colours
-from gridtune.systems.responsive.report.alike import in_words, wrapped
+from gridtune.systems.responsive.report.alike import wrapped
 
 __all__ = ["draw_pools"]
 
 DAY = 86_400
 
 
-def draw_pools(pools: Mapping[str, pa.Table], where: str, path: Path) -> Path:
+def draw_pools(pools: Mapping[str, pa.Table], where: str, shared: str, path: Path) -> Path:
     """Draw the pool and the queue of each run over time.
 
     Parameters
@@ -25,18 +25,19 @@ def draw_pools(pools: Mapping[str, pa.Table], where: str, path: Path) -> Path:
         The table `pool` of each run, by the name of its policy.
     where
         The site, for the title.
+    shared
+        What all policies have in common, for the small print.
     path
         The file to write.
     """
     colours = series_colours(list(pools))
     widths = np.linspace(2.2, 1.0, len(pools)) if len(pools) > 1 else [1.6]
-    shared, labels = _shared_part(list(pools))
     with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
         for (name, table), width in zip(pools.items(), widths, strict=True):
             columns = {column: table[column].to_numpy() for column in table.column_names}
             days = (columns["time"] - columns["time"][0]) / DAY
             look = {"color": colours[name], "linewidth": width, "where": "post", "alpha": 0.8}
-            above.step(days, columns["pool"], label=wrapped([labels[name]]), **look)
+            above.step(days, columns["pool"], label=wrapped([name]), **look)
             below.step(days, columns["waiting"], **look)
         head(above, f"Cores paid for: {where}", "; ".join(filter(None, ["booting cores included", shared])))
         head(below, "Waiting jobs")
@@ -49,11 +50,3 @@ def draw_pools(pools: Mapping[str, pa.Table], where: str, path: Path) -> Path:
         group_thousands(above.yaxis)
         above.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
         return save(drawing, path)
-
-
-def _shared_part(names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return in words the parts that all names have, and what is left of each name."""
-    parts = [name.split(", ") for name in names]
-    common = [part for part in parts[0] if len(names) > 1 and all(part in other for other in parts)]
-    rests = [", ".join(part for part in own if part not in common) for own in parts]
-    return in_words(", ".join(common)), dict(zip(names, rests, strict=True))

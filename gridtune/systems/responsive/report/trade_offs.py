@@ -90,7 +90,7 @@ def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
         group_thousands(axes.xaxis)
         axes.set_xlabel(words)
         axes.set_ylabel("mean W over all jobs")
-        head(axes, f"Responsiveness against {words}: {workload}, {SITES[site]}", _EXPLAINED)
+        head(axes, f"Responsiveness against {words}", f"{workload}, {SITES[site]}; {_EXPLAINED}")
         _legend(drawing, axes)
         return save(drawing, path)
 
