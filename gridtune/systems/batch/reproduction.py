@@ -41,6 +41,8 @@ _PICK = {
     "sessions": (19.0, -7.9, 69.5),
     "quickstart": (-12.2, -36.6, 23.0),
 }
+#: To first come, first served with EASY: another of the three.
+_PICK_TO_FCFS = (-47.0, -60.0, -30.0)
 #: 17 times better.
 _PUBLISHED = (1 / 17 - 1) * 100
 
@@ -98,15 +100,23 @@ _CLAIMS = (
         "RLScheduler, abstract",
         [
             Criterion(
-                f"bounded slowdown of the best of three trained orders, change to smallest area first, {log}",
-                _recorded(log, *change),
+                f"bounded slowdown of one of three trained orders, change to FCFS, {_KTH}",
+                _recorded(_KTH, *_PICK_TO_FCFS),
                 at_most=0,
                 unit="%",
-            )
-            for log, change in _PICK.items()
+            ),
+            *(
+                Criterion(
+                    f"bounded slowdown of the best of them, change to smallest area first, {log}",
+                    _recorded(log, *change),
+                    at_most=0,
+                    unit="%",
+                )
+                for log, change in _PICK.items()
+            ),
         ],
-        "Learned on the first half of KTH, with EASY. It is far ahead of first come, first served; so is "
-        "smallest area first. Seeds differ more than rules.",
+        "Learned on the first half of KTH, with EASY. Ahead of first come, first served is every rule that "
+        "puts small jobs first. Seeds differ more than rules.",
     ),
 )
 
