@@ -139,6 +139,8 @@ def test_a_reading_of_several_configurations_is_refused() -> None:
 def test_where_a_number_comes_from_is_said_in_one_line() -> None:
     ours = reading("sjf", against={"order": "fcfs", "load": None}, relation="change")
     assert reading_text(ours) == "waits: wait_mean of order=sjf, change to order=fcfs"
+    loaded = replace(ours, where={"order": "sjf", "load": 2, "backfill": None})
+    assert reading_text(loaded) == "waits: wait_mean of order=sjf, load=2, change to order=fcfs, load=unset"
     assert "gridtune run x" in reading_text(Recorded(1.0, "gridtune run x"))
 
 

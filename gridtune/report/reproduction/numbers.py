@@ -77,7 +77,8 @@ def reading_text(ours: Reading | Recorded) -> str:
     """Return in one line where a number comes from."""
     if isinstance(ours, Recorded):
         return f"an earlier run: {ours.command}"
-    text = f"{ours.experiment}: {ours.metric}{_part_text(ours.part)} of {_selection(ours.where)}"
+    where = {name: value for name, value in ours.where.items() if value is not None}
+    text = f"{ours.experiment}: {ours.metric}{_part_text(ours.part)} of {_selection(where)}"
     if ours.relation == "value":
         return text
     differs = {name: value for name, value in ours.against.items() if ours.where.get(name) != value}
