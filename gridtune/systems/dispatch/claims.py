@@ -168,7 +168,7 @@ CLAIMS = (
             ),
             *(
                 Criterion(
-                    f"the same less that under {LEARNERS[other]}",
+                    f"share of the jobs on the fastest machine, LWL less {LEARNERS[other]}",
                     _fastest("lwl", other),
                     published=TABLE_3["lwl"][2] - TABLE_3[other][2],
                     at_least=0,

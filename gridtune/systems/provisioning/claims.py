@@ -68,7 +68,7 @@ CLAIMS = (
                 within=0.25,
             ),
             Criterion(
-                "the same, 94 % load",
+                "CyberShake's makespan, 94 % load, change to best effort",
                 change_to_best_effort("cybershake", copy_probability=0.46),
                 "cybershake/change_at_94",
                 within=0.25,
