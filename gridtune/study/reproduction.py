@@ -233,7 +233,9 @@ def _written(
         traces=_traces(list(studies.values()), logs),
         versions=software_versions(),
         claims=[judge(claim, results, system.published) for claim in reproduction.claims],
-        tables=[_numbers(table, system, results) for table in reproduction.tables],
+        tables=[
+            numbers for table in reproduction.tables if (numbers := _numbers(table, system, results)).rows
+        ],
     )
     drawn = []
     for figure in reproduction.figures:
@@ -265,6 +267,7 @@ def _published(published: str | float | None, system: System) -> float | None:
 
 
 def _numbers(table: PaperTable, system: System, results: Results) -> TableNumbers:
+    """Return the numbers of a table, without the rows of which neither side has any."""
     readings: list[Reading] = [cell.ours for row in table.rows for cell in row.cells if cell.ours is not None]
     rows = [
         (
@@ -279,5 +282,6 @@ def _numbers(table: PaperTable, system: System, results: Results) -> TableNumber
         )
         for row in table.rows
     ]
+    rows = [(label, cells) for label, cells in rows if any(pair != (None, None) for pair in cells)]
     experiments = list(dict.fromkeys(reading.experiment for reading in readings))
     return TableNumbers(table.title, table.source, list(table.columns), rows, experiments)

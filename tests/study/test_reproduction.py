@@ -21,7 +21,6 @@ from gridtune.core.reproduction import (
     PaperTable,
     Reading,
     Reproduction,
-    TableCell,
     TableRow,
 )
 from gridtune.core.system import get_system
@@ -67,7 +66,12 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reproduction:
         },
         claims=[Claim("SJF shortens waits", "section 1", [shorter])],
         tables=[
-            PaperTable("Waits", "table 1", ["wait, s"], [TableRow("SJF", [TableCell(None, waits(**SJF))])])
+            PaperTable(
+                "Waits",
+                "table 1",
+                ["wait, s"],
+                [TableRow.of("SJF", [waits(**SJF)]), TableRow.of("a rule not run", [waits(order="no rule")])],
+            )
         ],
         figures=[PaperFigure("Ranking", "figure 1", "orders", "ranking-bounded_slowdown_mean.png", "bars")],
     )
@@ -82,6 +86,7 @@ def test_it_runs_goes_on_and_writes_page_and_verdicts(demo: Reproduction, tmp_pa
     assert done.reproduced.cells == {"orders": 4}
     (claim,) = done.reproduced.claims
     assert claim.criteria[0].ours is not None
+    assert [label for label, _ in done.reproduced.tables[0].rows] == ["SJF"]
     (trace,) = done.reproduced.traces
     assert trace.name == "../traces/a-log-that-is-nowhere.swf-stand-in.swf.gz"
     assert "stands in for" in trace.remark
