@@ -247,7 +247,8 @@ CLAIMS = (
                 at_least=0,
             ),
         ],
-        "The published learner lets the pool shrink here: its reward does not say that the queue behind "
-        "grows. The tables below have the rule that asks for twice the demand beside it.",
+        "Here the learner goes to the smallest pool or to the largest, by the draw of its network: its "
+        "reward does not say that the queue behind grows. The tables have the rule that asks for twice the "
+        "demand.",
     ),
 )
