@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gridtune.report.reproduction.page import estimate_text, interval_text, published_text
 from gridtune.report.reproduction.results import Reproduced, read_reproduced
-from gridtune.report.reproduction.verdicts import ClaimVerdict, CriterionOutcome, Outcome
+from gridtune.report.reproduction.verdicts import ClaimVerdict, CriterionOutcome, Outcome, Verdict
 
 __all__ = ["BEGIN", "END", "claims_markdown", "fill_results"]
 
@@ -67,7 +67,9 @@ def _row(claim: ClaimVerdict) -> str:
     shown = [_criterion(criterion) for criterion in ordered[:_SHOWN]]
     if len(claim.criteria) > _SHOWN:
         shown.append("…")
-    here = f"{holds} of {len(claim.criteria)} criteria hold. {'; '.join(shown)}. {claim.remark}".strip()
+    count = f"{holds} of {len(claim.criteria)} criteria hold. " if len(claim.criteria) > 1 else ""
+    measured = "not measured. " if claim.verdict == Verdict.OPEN else f"{count}{'; '.join(shown)}. "
+    here = f"{measured}{claim.remark}".strip()
     cells = (f"{claim.text} ({claim.source})", f"**{claim.verdict}**", here.replace("….", "…"))
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 

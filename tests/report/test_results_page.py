@@ -13,9 +13,12 @@ def test_a_claim_has_its_verdict_numbers_and_remark() -> None:
     assert text.startswith("### A demonstration\n\n[`demo`](studies/demo.md): Somebody & others, 2020\n\n")
     made = "`gridtune reproduce demo --quick`, experiments waits, 16 cells, on quickstart"
     assert f"{made} (stands in for another)." in text
-    assert "| Others are long (section 2) | **not reproduced** | 0 of 1 criteria hold. b: 3.000 [" in text
+    assert (
+        "| Waits <b> are short (section 1) | **partly** | 1 of 2 criteria hold. c: 1.000, an earlier" in text
+    )
+    assert "| Others are long (section 2) | **not reproduced** | b: 3.000 [" in text
     assert "an earlier run, fails. they are not |\n" in text
-    assert "d: not measured" in text
+    assert text.endswith("| Nobody knows (section 3) | **open** | not measured. |\n\n")
 
 
 def test_only_the_part_between_the_marks_is_written(tmp_path: Path) -> None:
