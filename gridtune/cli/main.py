@@ -158,7 +158,9 @@ def _usage_error(fault: click.ClickException) -> str:
     """Return what is wrong with the arguments, and how the command is called; of a bare group, its help."""
     if isinstance(fault, click.exceptions.NoArgsIsHelpError):
         return fault.format_message()
-    message = fault.format_message().strip().removesuffix(".").replace(". (Did", " (did")
+    # The choices, which click lists line by line, are in the usage, too.
+    message = fault.format_message().partition(". Choose from:")[0].strip()
+    message = message.removesuffix(".").replace(". (Did", " (did")
     text = f"error: {message[:1].lower()}{message[1:]}"
     context = fault.ctx if isinstance(fault, click.UsageError) else None
     if context is None:

@@ -135,7 +135,8 @@ def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[
     for text in arguments:
         name, sign, value = text.partition("=")
         if not sign:
-            raise SweepError(f"a parameter is given as KEY=VALUE, but got {text!r}")
+            message = f"a parameter is given as KEY=VALUE, but got {text!r}"
+            raise SweepError(message, hint="without spaces around the =, such as order=sjf")
         if name not in fields:
             raise SweepError(f"{system.name} has no parameter {name!r}", hint=parameter_hint(system, name))
         if name in parameters:

@@ -103,15 +103,29 @@ def read_yaml(text: str, path: Path | None = None) -> LinedYaml:
     return LinedYaml(content, lines, path)
 
 
+#: What to do about what the parser says.
+_YAML_HINTS = {
+    "simple key": "between a key and its value are a colon and a space: order: fcfs",
+    "expected <block end>": "keys that belong together are indented alike",
+    "expected ',' or": "a bracket is not closed, or a comma is missing",
+    "mapping values are not allowed here": "quote a value that has a colon",
+}
+
+
 def _marked_error(fault: yaml.MarkedYAMLError, path: Path | None) -> SpaceError:
     mark = fault.problem_mark or fault.context_mark
     problem = ", ".join(part for part in (fault.context, fault.problem) if part)
+    if "simple key" in problem:
+        # A line that should be a key: the parser notices at a later line.
+        mark = fault.context_mark or mark
     message, hint = f"not YAML: {problem}", None
     if "could not determine a constructor for the tag" in problem:
         tag = problem.rpartition("tag ")[2].strip("'").replace("tag:yaml.org,2002:", "!!")
         message, hint = f"the tag {tag} is not read", "write plain values: words, numbers, lists, mappings"
     elif "\\t" in problem:
         hint = "YAML is indented by spaces, never by tabs"
+    else:
+        hint = next((way_out for part, way_out in _YAML_HINTS.items() if part in problem), None)
     return SpaceError(message, path=path, line=mark.line + 1 if mark else None, hint=hint)
 
 

@@ -332,7 +332,8 @@ def _within(folder: Path | None, name: str) -> Path | None:
 
 
 def _not_found(name: str, base: Path | None) -> TraceError:
-    places = ", ".join(str(folder) for folder in (Path.cwd(), base, bundled_folder()) if folder is not None)
+    folders = [folder for folder in (Path.cwd(), base, bundled_folder()) if folder is not None]
+    places = ", ".join(dict.fromkeys(map(str, folders)))
     return TraceError(
         f"no trace {name!r}: neither a file in {places}, GRIDTUNE_TRACE_DIR or {cache_folder()}, "
         f"nor the name of a bundled or catalogued trace",

@@ -26,6 +26,19 @@ FILES = {
     "mine.yaml": QUEUE_ORDERS.format(name="mine", order="sjf"),
     "other.yaml": QUEUE_ORDERS.format(name="other", order="saf"),
 }
+FILES |= {
+    "colon.yaml": "name: colon\nfixed: {trace: quickstart}\ndimensions: {order: []}\nobjective:wait_mean\n",
+    "bracket.yaml": "name: bracket\ndimensions: {order: [fcfs, sjf}\nobjective: wait_mean\n",
+    "indent.yaml": "name: indent\nfixed:\n  trace: quickstart\n first: 50\nobjective: wait_mean\n",
+    "text.yaml": QUEUE_ORDERS.format(name="text", order="sjf").replace("50", "fifty"),
+    "metric.yaml": QUEUE_ORDERS.format(name="metric", order="sjf").replace("wait_mean", "Wait_Mean"),
+    "ten.yaml": QUEUE_ORDERS.format(name="ten", order="sjf") + "replicates: 10\n",
+    "plain.swf.gz": "1 0 -1 10 1\n",
+    "plain.swf.xz": "1 0 -1 10 1\n",
+    "table.csv": "submit_time,run_time,width\n0,10,1\n",
+    "ten.csv": "submit_time,run_time,requested_processors\n0,ten,1\n",
+    "newer/journal.jsonl": '{"journal":"gridtune","schema":9,"check":"727d910c"}\n',
+}
 #: What is typed, what is wrong, and what to do (without a hint: None). "…" is any text.
 MISTAKES = [
     # Files
@@ -84,6 +97,24 @@ MISTAKES = [
         "'htp://here' is no tracking URI: …",
         "give a server (http://…",
     ),
+    (
+        "sweep colon.yaml",
+        "colon.yaml:4: not YAML: …",
+        "between a key and its value are a colon and a space: order: fcfs",
+    ),
+    ("sweep bracket.yaml", "bracket.yaml:2: not YAML: …", "a bracket is not closed, or a comma is missing"),
+    ("sweep indent.yaml", "indent.yaml:4: not YAML: …", "keys that belong together are indented alike"),
+    ("sweep text.yaml", "text.yaml:2, field fixed.first: must be a whole number, but got 'fifty'", None),
+    ("sweep metric.yaml", "metric.yaml:4, …batch has no metric 'Wait_Mean'", "did you mean 'wait_mean'?"),
+    ("sweep ten.yaml", "ten.yaml:5, field replicates: must be a mapping of keys to values, but got 10", None),
+    ("simulate plain.swf.gz", "plain.swf.gz: is not a gzip file, or it is damaged …", None),
+    ("simulate plain.swf.xz", "plain.swf.xz: is not an xz file, or it is damaged …", None),
+    (
+        "simulate table.csv",
+        "table.csv:1: unknown field 'width'",
+        "…gridtune traces import FILE NEW.swf --columns processors=NAME",
+    ),
+    ("simulate ten.csv", "ten.csv:2, field run_time: 'ten' is …", None),
     # Names
     ("sweeep mine.yaml", "no command is named 'sweeep': did you mean 'sweep'?", "…"),
     ("simulate quickstart --ordr sjf", "no such option '--ordr' (did you mean one of: …)", "…"),
@@ -93,6 +124,17 @@ MISTAKES = [
         "run",
         "missing argument 'SYSTEM'",
         "gridtune run [OPTIONS] SYSTEM [KEY=VALUE]...; see gridtune run --help",
+    ),
+    ("list", "missing argument '{systems|orders|metrics|spaces|traces}'", "gridtune list …"),
+    (
+        "simulate quickstart --order run_time",
+        "no queue order is named 'run_time': a policy never sees run times",
+        "sjf has the shortest walltime first",
+    ),
+    (
+        "run batch trace = quickstart",
+        "a parameter is given as KEY=VALUE, but got 'trace'",
+        "without spaces around the =, such as order=sjf",
     ),
     ("run shutdwn", "no system is named 'shutdwn'", "did you mean 'shutdown'?"),
     ("run shutdown", "shutdown needs trace", "such as trace=…"),
@@ -131,6 +173,7 @@ MISTAKES = [
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder as a stranger may have it."""
     for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="latin-1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -167,6 +210,16 @@ def test_a_sweep_does_not_replace_the_tables_of_another(folder: Path, gridtune) 
     assert "results/mine: holds the sweep 'mine', whose tables those of 'other' would replace" in err
     assert "hint: give another with --out" in err
     assert content(folder) == before
+
+
+def test_a_journal_of_a_newer_gridtune_is_left_alone(folder: Path, gridtune) -> None:
+    journal = folder / "newer" / "journal.jsonl"
+    before = journal.read_bytes()
+    code, _, err = gridtune("sweep", "mine.yaml", "--out", "newer", "--no-tracking", "--quiet")
+    assert code == 2
+    assert "newer/journal.jsonl:1: the journal is of schema 9, this gridtune knows up to" in err
+    assert "hint: use the gridtune that wrote it, or start in another directory" in err
+    assert journal.read_bytes() == before
 
 
 def test_a_group_of_commands_alone_shows_its_help(gridtune) -> None:

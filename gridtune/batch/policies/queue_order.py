@@ -155,6 +155,9 @@ def get_queue_order(
     name = name.strip()
     if name not in ORDERS and looks_like_expression(text):
         return _order_of_expression(read_expression(text, tuple((coefficients or {}).items())))
+    if name in ("run_time", "runtime") and name not in ORDERS:
+        message = f"no queue order is named {name!r}: a policy never sees run times"
+        raise PolicyError(message, hint="sjf has the shortest walltime first")
     order = ORDERS.find(name)
     if not rest:
         return order

@@ -119,7 +119,8 @@ class LogStream:
             raise WorkloadError(f"cannot be read: {error.strerror}", path=self.path) from error
 
     def _damaged(self, error: Exception) -> WorkloadError:
-        message = f"is not a {self._compression or 'tar'} file, or it is damaged ({error})"
+        kind = self._compression or "tar"
+        message = f"is not {'an' if kind == 'xz' else 'a'} {kind} file, or it is damaged ({error})"
         return WorkloadError(message, path=self.path)
 
     def _check_start(self, block: bytes) -> None:

@@ -80,7 +80,8 @@ def _field(text: str, stream: LogStream) -> str:
     name = text.strip().strip('"').strip()
     if name not in FIELDS:
         near = nearest_name(name, FIELDS)
-        hint = f"did you mean {near!r}?" if near else f"the fields are {', '.join(FIELDS)}"
+        meant = f"did you mean {near!r}? " if near else ""
+        hint = f"{meant}columns of other names: gridtune traces import FILE NEW.swf --columns processors=NAME"
         raise WorkloadError(f"unknown field {name[:40]!r}", path=stream.path, line=1, hint=hint)
     return name
 

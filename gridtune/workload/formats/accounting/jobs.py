@@ -239,6 +239,8 @@ class _Jobs:
             if (column > 0).any():
                 self.notes[f"jobs of at least one processor each: the log counts {name}"] = len(column)
                 return np.maximum(column, 1)
+        there = ", ".join(list(self.records.columns)[:20])
+        self.notes[f"jobs of unknown size, by none of {there}: --columns processors=NAME"] = len(nodes)
         return nodes
 
     def _resources(self, quantity: str) -> list[dict[str, str]]:
