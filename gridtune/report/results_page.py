@@ -10,6 +10,7 @@ files in `studies/reproductions/` beside the page, which are copies of the `verd
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -55,7 +56,9 @@ def _section(reproduced: Reproduced) -> Iterator[str]:
     )
     cells = sum(reproduced.cells.values())
     made = f"`{reproduced.command}`, experiments {', '.join(reproduced.cells)}, {cells:,} cells"
-    yield f"{made}{f', on {logs}' if logs else ''}.\n\n"
+    counts = Counter(claim.verdict for claim in reproduced.claims)
+    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    yield f"{made}{f', on {logs}' if logs else ''}. Of {len(reproduced.claims)} claims {tally}.\n\n"
     yield "| claim | verdict | here |\n| --- | --- | --- |\n"
     yield from (_row(claim) for claim in reproduced.claims)
     yield "\n"

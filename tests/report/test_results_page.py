@@ -12,7 +12,7 @@ def test_a_claim_has_its_verdict_numbers_and_remark() -> None:
     text = claims_markdown([found()])
     assert text.startswith("### A demonstration\n\n[`demo`](studies/demo.md): Somebody & others, 2020\n\n")
     made = "`gridtune reproduce demo --quick`, experiments waits, 16 cells, on quickstart"
-    assert f"{made} (stands in for another)." in text
+    assert f"{made} (stands in for another). Of 3 claims 1 partly, 1 not reproduced, 1 open.\n" in text
     assert (
         "| Waits <b> are short (section 1) | **partly** | 1 of 2 criteria hold. c: 1.000, an earlier" in text
     )
