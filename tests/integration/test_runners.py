@@ -1,4 +1,7 @@
-"""A training whose learner and RLlib's runners are on three nodes: one placement group, a process on each."""
+"""A training whose learner and RLlib's runners are on three nodes: one placement group, a process on each.
+
+The group has the only processor of every node, so no runner could be outside of it.
+"""
 
 from __future__ import annotations
 
