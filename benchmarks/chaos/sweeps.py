@@ -175,6 +175,7 @@ class Sweeps:
         self.port = self.port or free_ports(1, self.nodes.ports)[0]
         store = f"sqlite:///{self.folder}/mlflow.db"
         command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", store, "--workers", "1"]
+        command += ["--artifacts-destination", str(self.folder / "artifacts")]
         command += ["--host", HERE, "--port", str(self.port)]
         quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "NODE": str(self.folder / "server")}
         with (self.folder / "server.log").open("ab") as log:
