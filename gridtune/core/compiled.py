@@ -10,8 +10,8 @@ Three things numba does not do by itself:
   work of a small helper (measured: three quarters of an EASY replay). A *bare* column is the address of an
   array's data with its element type: passing and reading a NamedTuple of them costs nothing. The price: it
   keeps nothing alive and checks no bounds. So the caller of a kernel allocates the arrays and keeps them
-  until it returns; and where numba checks bounds (`NUMBA_BOUNDSCHECK=1`, one leg of the tests), `bare`
-  returns the array itself.
+  until it returns; and where numba checks bounds (`NUMBA_BOUNDSCHECK=1`, one leg of the tests), a bare
+  column knows its length (`checked`).
 - It names each compiled function by its number in the process that compiles it, so machine code of two
   processes can hold two functions of one name. Loaded together, both are the one loaded first: `np.argsort`
   of 16 numbers used the comparison of `array.sort` and returned them unsorted. Numbers are random here.
@@ -36,6 +36,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CacheImpl, UserWideCacheLocator
 from numba.extending import intrinsic
 
+from gridtune.core.checked import checked, checked_section
 from gridtune.core.plugins import PLUGIN_PREFIX
 from gridtune.core.sources import Source, import_closure, module_source
 
@@ -153,13 +154,8 @@ def _bare(array):
     return _address(array)
 
 
-@kernel(inline="always")
-def _checked(array):
-    return array
-
-
 #: Return a C-contiguous array's data as a bare column: `column[i]`, no reference count, no bounds.
-bare = _checked if config.BOUNDSCHECK else _bare
+bare = checked if config.BOUNDSCHECK else _bare
 
 
 @intrinsic
@@ -180,14 +176,9 @@ def _section(array, start, length):
     return _shifted(_address(array), start)
 
 
-@kernel(inline="always")
-def _checked_section(array, start, length):
-    return array[start : start + length]
-
-
 #: Return the bare column of `length` elements from `start` on: many columns can share one array, which is
 #: one argument of a kernel instead of many.
-section = _checked_section if config.BOUNDSCHECK else _section
+section = checked_section if config.BOUNDSCHECK else _section
 
 
 def handles_of(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
