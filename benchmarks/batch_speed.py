@@ -27,10 +27,8 @@ from gridtune.core.schedule import Schedule
 from gridtune.workload.workload import Workload
 
 MILLION = 1_000_000
-#: How many jobs of the crowded log are simulated: the C++ loop takes a millisecond for each.
-CROWD = 10_000
-#: With more jobs waiting, the C++ loop of conservative backfilling takes too long.
-CROWD_QUEUE = 2_000
+#: The loads at which thousands of jobs wait for conservative backfilling.
+CROWDS = (1.5, 2.0)
 #: Orders that never change and that the C++ loop has, beside fcfs.
 STATIC = ("sjf", "saf", "widest")
 
@@ -142,27 +140,26 @@ def conservative(rounds: int) -> None:
     """Conservative backfilling with compression, beside a C++ loop over a vector."""
     rows = []
     logged = [(name, *log, rounds) for name in logs.REAL if (log := logs.real(name))]
-    crowded = logs.crowded(100_000)
-    logged.append(("generated, 8,192 processors", crowded.first(CROWD), 8192, 1))
-    logged.append(("generated, 8,192 processors", crowded, 8192, 1))
+    logged += [(f"generated, load {load}", logs.crowded(100_000, load), 8192, 1) for load in CROWDS]
     with tempfile.TemporaryDirectory() as folder:
-        program = cpp.build(Path(folder), "conservative")
+        program, file = cpp.build(Path(folder), "conservative"), Path(folder) / "columns.bin"
         for name, workload, processors, times in logged:
-            file = Path(folder) / "columns.bin"
             cpp.write_columns(logs.columns(workload), processors, file)
             schedule = gt.simulate(workload, processors=processors, backfill="conservative")
-            theirs = ["", ""]
-            run = timed_simulation(workload, processors, order="fcfs", backfill="conservative")
-            ours = interleave({"": run}, times)[""]
-            longest = int(schedule.queue_length.values.max())
-            jobs = len(workload)
-            if longest <= CROWD_QUEUE:
+
+            def run_cpp(name: str = name, expected: np.ndarray = schedule.start_time) -> float:
                 seconds, _, starts = cpp.run(program, file, cpu=True)
-                if not np.array_equal(starts, schedule.start_time):
+                if not np.array_equal(starts, expected):
                     raise AssertionError(f"{name}: C++ has another schedule")
-                theirs = [rate(jobs, [seconds]), f"{seconds / min(ours):.1f}"]
-            rows.append((name, f"{jobs:,}", f"{longest:,}", rate(jobs, ours), *theirs))
-    header = ("log", "jobs", "longest queue", "gridtune jobs/s", "C++ jobs/s", "gridtune / C++")
+                return seconds
+
+            ours = timed_simulation(workload, processors, order="fcfs", backfill="conservative")
+            seconds = interleave({"gridtune": ours, "C++": run_cpp}, times)
+            jobs, longest = len(workload), int(schedule.queue_length.values.max())
+            rates = (rate(jobs, seconds["gridtune"]), rate(jobs, seconds["C++"]))
+            ratio = f"{median_ratio(seconds['gridtune'], seconds['C++']):.2f}"
+            rows.append((name, f"{jobs:,}", f"{longest:,}", *rates, ratio))
+    header = ("log", "jobs", "longest queue", "gridtune jobs/s", "C++ jobs/s", "time / C++")
     print_table("Conservative backfilling with compression, fcfs", header, rows)
 
 

@@ -10,8 +10,6 @@ import numpy as np
 import gridtune as gt
 from gridtune.workload.workload import Workload
 
-#: Under which load of `crowded` thousands of jobs wait.
-CROWDED_LOAD = 1.5
 ROOT = Path(__file__).resolve().parent.parent
 REAL = {
     "CTC (reconstructed)": ("CTC-SP2-1996-reconstructed.swf.gz", 338),
@@ -29,9 +27,9 @@ def lublin(jobs: int, load: float) -> Workload:
     return gt.generate_workload("lublin", jobs=jobs, seed=1, processors=256, load=load)
 
 
-def crowded(jobs: int) -> Workload:
-    """Return a log for 8,192 processors under which thousands wait; users submit batches of like jobs."""
-    return gt.generate_workload("sessions", jobs=jobs, seed=1, processors=8192, load=CROWDED_LOAD)
+def crowded(jobs: int, load: float) -> Workload:
+    """Return a log for 8,192 processors, where batches of like jobs come; at a load of 1.5 thousands wait."""
+    return gt.generate_workload("sessions", jobs=jobs, seed=1, processors=8192, load=load)
 
 
 def real_path(name: str) -> Path | None:

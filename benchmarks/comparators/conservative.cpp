@@ -1,7 +1,7 @@
 // Conservative backfilling with compression, written straightforwardly: what gridtune's kernel is measured against.
 //
 // The rule. At an instant: all completions; if one came before its requested end, each waiting job in queue order is
-// taken out of the profile and put back at the earliest time; then all submissions, each reserved at the earliest
+// taken out of the profile and put back at the earliest time, if that is before its reservation; then all submissions, each reserved at the earliest
 // time; then every job starts whose reserved time has come. A walltime of 0 is planned as a second.
 //
 // Data structures: the profile is a sorted vector of (time, free processors) that is scanned from the front; a heap of
@@ -35,15 +35,19 @@ public:
     void add(Time begin, Time end, Time width) {
         const auto first = cut(begin), last = cut(end);
         for (auto i = first; i < last; ++i) steps_[i].free += width;
+        for (const auto i : {last, first}) {
+            if (i > 0 && steps_[i].free == steps_[i - 1].free) steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
     }
 
-    Time earliest(Time width, Time length, Time now) const {
+    // Returns `latest` if there is nothing before: who is reserved there may use its own processors from then on.
+    Time earliest(Time width, Time length, Time now, Time latest) const {
         Time begin = now;
         for (std::size_t i = at(now); i < steps_.size(); ++i) {
-            if (steps_[i].time >= begin + length) break;
+            if (steps_[i].time >= std::min(begin + length, latest)) break;
             if (steps_[i].free < width) begin = i + 1 < steps_.size() ? steps_[i + 1].time : NEVER;
         }
-        return begin;
+        return std::min(begin, latest);
     }
 
     void forget(Time now) { steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(at(now))); }
@@ -73,8 +77,8 @@ static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time
     std::vector<std::int64_t> waiting;
     std::int64_t next = 0, started = 0;
     const auto length = [&](std::int64_t job) { return std::max<Time>(jobs.requested[job], 1); };
-    const auto reserve = [&](std::int64_t job, Time now) {
-        start[job] = profile.earliest(jobs.width[job], length(job), now);
+    const auto reserve = [&](std::int64_t job, Time begin) {
+        start[job] = begin;
         profile.add(start[job], start[job] + length(job), -jobs.width[job]);
         reserved.emplace(start[job], job);
     };
@@ -91,13 +95,15 @@ static std::int64_t simulate(const Jobs& jobs, Time processors, std::vector<Time
         }
         if (early) {
             for (const auto job : waiting) {
+                const auto begin = profile.earliest(jobs.width[job], length(job), now, start[job]);
+                if (begin == start[job]) continue;
                 reserved.erase({start[job], job});
                 profile.add(start[job], start[job] + length(job), jobs.width[job]);
-                reserve(job, now);
+                reserve(job, begin);
             }
         }
         for (; next < n && jobs.submit[next] == now; ++next) {
-            reserve(next, now);
+            reserve(next, profile.earliest(jobs.width[next], length(next), now, NEVER));
             waiting.push_back(next);
         }
         bool due = false;
