@@ -40,7 +40,7 @@ from gridtune.core.checked import checked, checked_section
 from gridtune.core.plugins import PLUGIN_PREFIX
 from gridtune.core.sources import Source, import_closure, module_source
 
-__all__ = ["array_at", "bare", "handles_of", "kernel", "section", "source_stamp"]
+__all__ = ["address", "array_at", "bare", "handles_of", "kernel", "section", "source_stamp"]
 
 
 #: Part of every stamp: raise it when `kernel` compiles differently.
@@ -137,8 +137,10 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 
 
 @intrinsic
-def _address(typing_context: Any, array: Any) -> Any:
-    """Return the pointer to the data of a contiguous array."""
+def address(typing_context: Any, array: Any) -> Any:
+    """Return the pointer to the data of a contiguous array, or of a bare column."""
+    if isinstance(array, types.CPointer):
+        return array(array), lambda context, builder, signature, arguments: arguments[0]
     if not isinstance(array, types.Array) or array.layout != "C":
         return None
 
@@ -151,7 +153,7 @@ def _address(typing_context: Any, array: Any) -> Any:
 
 @kernel(inline="always")
 def _bare(array):
-    return _address(array)
+    return address(array)
 
 
 #: Return a C-contiguous array's data as a bare column: `column[i]`, no reference count, no bounds.
@@ -173,7 +175,7 @@ def _shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
 
 @kernel(inline="always")
 def _section(array, start, length):
-    return _shifted(_address(array), start)
+    return _shifted(address(array), start)
 
 
 #: Return the bare column of `length` elements from `start` on: many columns can share one array, which is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import ClassVar
@@ -13,6 +14,7 @@ from gridtune.batch.policies import JobView, QueueOrder, get_queue_order
 from gridtune.batch.policies.job_view import CHANGING_FIELDS
 from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.batch.replay import simulate
+from gridtune.batch.simulator.accounts import Facts, ScoreInputs, score_inputs, score_job
 from gridtune.batch.simulator.scores import compile_score
 from gridtune.core.schedule import Schedule, validate_schedule
 from gridtune.registry import Registry
@@ -28,28 +30,23 @@ _PROCESSORS = (1, 2, 100_000)
 
 def _views() -> Iterator[JobView]:
     """Yield jobs from the smallest to the largest, just submitted and long waiting."""
-    for submit in _SECONDS:
-        for walltime in _SECONDS:
-            for processors in _PROCESSORS:
-                for wait in _SECONDS:
-                    owner = (submit + walltime) % 7
-                    used = float(wait * processors)
-                    now = submit + wait
-                    yield JobView(
-                        submit,
-                        walltime,
-                        processors,
-                        owner,
-                        owner,
-                        1,
-                        1,
-                        wait,
-                        now,
-                        used,
-                        2 * used,
-                        0.25,
-                        walltime / 2,
-                    )
+    cases = itertools.product(_SECONDS, _SECONDS, _PROCESSORS, _SECONDS)
+    for owner, (submit, walltime, processors, wait) in enumerate(cases):
+        used = float(wait * processors)
+        facts = owner, owner, 1, 1
+        changing = wait, submit + wait, used, 2 * used
+        yield JobView(submit, walltime, processors, *facts, *changing, 0.25, walltime / 2)
+
+
+def _inputs(views: list[JobView]) -> ScoreInputs:
+    """Return inputs from which compiled scores see these jobs, each of a user and a group of its own."""
+    column = {name: np.array(values) for name, *values in zip(JobView._fields, *views, strict=True)}
+    facts = Facts(*(column[name] for name in Facts._fields))
+    inputs = score_inputs(column["submit_time"], column["walltime"], column["processors"], facts, 0.0)
+    for usage, used in ((inputs.users, "user_usage"), (inputs.groups, "group_usage")):
+        usage.used[:], usage.since[:] = column[used], column["now"]
+    inputs.last[::2], inputs.last[1::2] = column["walltime"], 0  # a mean of half the walltime
+    return inputs
 
 
 def _schedule(order: str, workload: Workload, backfill: str) -> Schedule:
@@ -79,11 +76,11 @@ class QueueOrderConformance(RegistryConformance):
     def test_compiled_it_is_what_python_makes_of_it(self, name: str) -> None:
         """The compiled score is that of the plain Python function."""
         order = get_queue_order(name)
-        compiled = compile_score(order)
-        for view in _views():
-            assert compiled.function.ctypes(*view, compiled.program) == pytest.approx(
-                order(view), rel=1e-12, abs=1e-12
-            )
+        compiled, views = compile_score(order), list(_views())
+        inputs = _inputs(views)
+        for job, view in enumerate(views):
+            score = score_job(compiled, inputs, job, view.now)
+            assert score == pytest.approx(order(view), rel=1e-12, abs=1e-12)
 
     def test_a_static_order_does_not_change_with_time(self, name: str) -> None:
         """An order that counts as static scores a job the same whenever it is asked."""

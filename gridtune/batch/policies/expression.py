@@ -22,10 +22,20 @@ import numpy.typing as npt
 from gridtune.batch.policies.job_view import JobView
 from gridtune.errors import PolicyError
 
-__all__ = ["FIELDS", "OPERATIONS", "Expression", "instead_of", "looks_like_expression", "read_expression"]
+__all__ = [
+    "BLOCK",
+    "FIELDS",
+    "OPERATIONS",
+    "Expression",
+    "instead_of",
+    "looks_like_expression",
+    "read_expression",
+]
 
 #: Fields that expressions may name. A lot is left out: it is no property of the job.
 FIELDS = tuple(name for name in JobView._fields if name != "lot")
+#: Of so many jobs each instruction is computed at once.
+BLOCK = 32
 _LONGEST_TEXT, _MOST_NODES = 1000, 150
 
 
@@ -115,11 +125,12 @@ class Expression:
 
     @cached_property
     def program(self) -> npt.NDArray[np.float64]:
-        """The same for the interpreter: room for fields, the number of instructions, these, a stack."""
+        """The same for the interpreter: the number of instructions, these, a stack of rows of `BLOCK`."""
         operands = [count for count, _ in OPERATIONS.values()]
         stack = int(np.cumsum([1 - operands[code] for code, _ in self.instructions]).max())
-        head = [*(0.0 for _ in JobView._fields), len(self.instructions)]
-        return np.concatenate([head, np.ravel(self.instructions), np.zeros(stack)])
+        return np.concatenate(
+            [[len(self.instructions)], np.ravel(self.instructions), np.zeros(stack * BLOCK)]
+        )
 
 
 def looks_like_expression(text: str) -> bool:

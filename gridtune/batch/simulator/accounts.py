@@ -1,4 +1,4 @@
-"""The inputs of orders that change while jobs wait: facts of each job, and the use by users and groups."""
+"""The inputs of queue orders: facts of each job, and the use by users and groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import bare, kernel
+from gridtune.batch.policies.job_view import JobView
+from gridtune.core.compiled import address, array_at, bare, handles_of, kernel
 
 __all__ = [
     "Facts",
@@ -16,10 +17,14 @@ __all__ = [
     "Usage",
     "bare_inputs",
     "charge",
+    "inputs_at",
     "note_end",
+    "prediction",
     "score_inputs",
     "score_job",
+    "score_jobs",
     "used",
+    "view_of",
 ]
 
 Int64s = npt.NDArray[np.int64]
@@ -51,10 +56,11 @@ class Usage(NamedTuple):
 
 
 class ScoreInputs(NamedTuple):
-    """All that the score of a changing order depends on.
+    """All that scores depend on.
 
     `last[2 * user]` and the one after it are the run times of the user's last jobs that have ended, the
-    latest first; -1: none. `half_life` is in seconds; 0: use never fades.
+    latest first; -1: none. `half_life[0]` is in seconds; 0: use never fades. `handles` are those of all the
+    arrays before it; `job` and `score` have one cell each, for `score_job`.
     """
 
     submit: Int64s
@@ -64,7 +70,10 @@ class ScoreInputs(NamedTuple):
     users: Usage
     groups: Usage
     last: Int64s
-    half_life: float
+    half_life: Float64s
+    handles: Int64s
+    job: Int32s
+    score: Float64s
 
 
 def score_inputs(
@@ -72,15 +81,47 @@ def score_inputs(
 ) -> ScoreInputs:
     """Return the inputs before the first job arrives, when nothing has been used."""
     users, groups = _new_usage(facts.user), _new_usage(facts.group)
-    last = np.full(2 * len(users.used), -1, np.int64)
-    return ScoreInputs(submit, walltime, processors, facts, users, groups, last, float(half_life))
+    last, fading = np.full(2 * len(users.used), -1, np.int64), np.array([half_life], np.float64)
+    handles = handles_of([submit, walltime, processors, *facts, *users, *groups, last, fading])
+    scratch = np.empty(1, np.int32), np.empty(1)
+    return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, handles, *scratch)
 
 
 def _new_usage(owner: Int64s) -> Usage:
-    numbers, account = np.unique(owner, return_inverse=True)
-    count = len(numbers)
+    least, most = int(owner.min(initial=0)), int(owner.max(initial=0))
+    count = most - least + 1
+    account = owner - least
+    if count > max(64, len(owner) // 8):
+        numbers, account = np.unique(owner, return_inverse=True)
+        count = len(numbers)
     zeros = np.zeros(count, np.int64)
     return Usage(account.astype(np.int32), np.zeros(count), zeros, zeros.copy())
+
+
+@kernel()
+def _usage_at(handles, place):
+    return Usage(
+        array_at(handles, place, np.int32),
+        array_at(handles, place + 1, np.float64),
+        array_at(handles, place + 2, np.int64),
+        array_at(handles, place + 3, np.int64),
+    )
+
+
+@kernel()
+def inputs_at(handles):
+    """Return the inputs whose handles these are, for reading."""
+    submit, walltime, processors = (
+        array_at(handles, 0, np.int64), array_at(handles, 1, np.int64), array_at(handles, 2, np.int64)
+    )  # fmt: skip
+    facts = Facts(
+        array_at(handles, 3, np.int64), array_at(handles, 4, np.int64), array_at(handles, 5, np.int64),
+        array_at(handles, 6, np.int64), array_at(handles, 7, np.float64),
+    )  # fmt: skip
+    users, groups = _usage_at(handles, 8), _usage_at(handles, 12)
+    last, fading = array_at(handles, 16, np.int64), array_at(handles, 17, np.float64)
+    scratch = handles, users.account, fading  # not used
+    return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, *scratch)
 
 
 @kernel()
@@ -100,7 +141,10 @@ def bare_inputs(inputs):
         _bare_usage(inputs.users),
         _bare_usage(inputs.groups),
         bare(inputs.last),
-        inputs.half_life,
+        bare(inputs.half_life),
+        bare(inputs.handles),
+        bare(inputs.job),
+        bare(inputs.score),
     )
 
 
@@ -126,8 +170,8 @@ def _charge(usage, job, width, now, half_life):
 @kernel()
 def charge(inputs, job, width, now):
     """Charge a job's accounts for `width` more processors from now on; a negative width ends the charge."""
-    _charge(inputs.users, job, width, now, inputs.half_life)
-    _charge(inputs.groups, job, width, now, inputs.half_life)
+    _charge(inputs.users, job, width, now, inputs.half_life[0])
+    _charge(inputs.groups, job, width, now, inputs.half_life[0])
 
 
 @kernel()
@@ -139,7 +183,8 @@ def note_end(inputs, job, run):
 
 
 @kernel()
-def _prediction(inputs, job):
+def prediction(inputs, job):
+    """Return how many seconds a job may be expected to run (see `JobView`)."""
     place, longest = 2 * inputs.users.account[job], float(inputs.walltime[job])
     if inputs.last[place] < 0:
         return longest
@@ -148,14 +193,27 @@ def _prediction(inputs, job):
     return min(longest, (inputs.last[place] + inputs.last[place + 1]) / 2.0)
 
 
+@kernel(forceinline=True)
+def view_of(inputs, job, now):
+    """Return a waiting job as orders see it now."""
+    facts, users, groups, half_life = inputs.facts, inputs.users, inputs.groups, inputs.half_life[0]
+    return JobView(
+        inputs.submit[job], inputs.walltime[job], inputs.processors[job], facts.user[job], facts.group[job],
+        facts.queue[job], facts.partition[job], now - inputs.submit[job], now,
+        used(users, users.account[job], now, half_life), used(groups, groups.account[job], now, half_life),
+        facts.lot[job], prediction(inputs, job),
+    )  # fmt: skip
+
+
+@kernel(inline="always")
+def score_jobs(score, inputs, jobs, count, now, scores):
+    """Write the scores now of the first `count` of some waiting jobs."""
+    score.function(address(inputs.handles), address(jobs), count, now, address(scores), score.program)
+
+
 @kernel()
 def score_job(score, inputs, job, now):
     """Return a waiting job's score now."""
-    facts, users, groups = inputs.facts, inputs.users, inputs.groups
-    return score.function(
-        inputs.submit[job], inputs.walltime[job], inputs.processors[job], facts.user[job], facts.group[job],
-        facts.queue[job], facts.partition[job], now - inputs.submit[job], now,
-        used(users, users.account[job], now, inputs.half_life),
-        used(groups, groups.account[job], now, inputs.half_life), facts.lot[job],
-        _prediction(inputs, job), score.program,
-    )  # fmt: skip
+    inputs.job[0] = job
+    score_jobs(score, inputs, inputs.job, 1, now, inputs.score)
+    return inputs.score[0]

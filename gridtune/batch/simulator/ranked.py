@@ -27,15 +27,14 @@ from gridtune.batch.simulator.ranked_queue import (
     queue_arrays,
 )
 from gridtune.batch.simulator.running import (
-    UNLISTED,
     Running,
     add_running,
     bare_running,
-    drop_request,
     empty_running,
-    list_requests,
     overstayed,
     pop_ended,
+    read_requests,
+    release_request,
     reservation,
 )
 from gridtune.batch.simulator.waiting import NEVER, size_classes
@@ -48,9 +47,8 @@ BACKFILL, EXTRA, STRICT, FROZEN, PASS_PER_EVENT = 1, 2, 4, 8, 16
 
 #: The state of a run, in one column so that helpers can change it: free processors; waiting jobs; the head's
 #: rank (-1: none valid) with its reservation's shadow time and extra; the instant whose expected ends have
-#: been released (see `_complete`); starts so far; submissions so far; starts and ends since the list of
-#: requested ends was read.
-FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, UNREAD, MEMORY = range(10)
+#: been released (see `_complete`); starts so far; submissions so far.
+FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, MEMORY = range(9)
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -117,18 +115,10 @@ def _dequeue(replay, job):
 
 
 @kernel(forceinline=True)
-def _read_requests(replay):
-    """Make the list of requested ends if there is none."""
-    log, running = replay.log, replay.running
-    replay.memory[UNREAD] = 0
-    if running.n[1] == UNLISTED:
-        list_requests(running, log.start, log.walltime, log.processors)
-
-
-@kernel(forceinline=True)
 def _overstayed(replay, now):
-    _read_requests(replay)
-    return overstayed(replay.running, now)
+    log, running = replay.log, replay.running
+    read_requests(running, log.start, log.walltime, log.processors)
+    return overstayed(running, now)
 
 
 @kernel(forceinline=True)
@@ -153,8 +143,8 @@ def _pass(replay, now):
             memory[HEAD] = -1
         return
     if head != memory[HEAD] or (not frozen and _overstayed(replay, now)):
-        needed = replay.log.processors[queue.many.jobs[head]]
-        _read_requests(replay)
+        log, needed = replay.log, replay.log.processors[queue.many.jobs[head]]
+        read_requests(replay.running, log.start, log.walltime, log.processors)
         shadow, spare = reservation(replay.running, now, memory[FREE], needed)
         memory[HEAD] = head
         memory[SHADOW] = shadow
@@ -229,13 +219,10 @@ def _arrive(replay, job, now):
 @kernel(forceinline=True)
 def _release(replay, job):
     log = replay.log
-    drop_request(replay.running, log.start[job] + log.walltime[job], job)
+    keep = replay.flags & PASS_PER_EVENT != 0  # jobs that are expected to end now are not in it
+    release_request(replay.running, log.start[job] + log.walltime[job], job, keep)
     replay.memory[FREE] += log.processors[job]
     vacate(replay.nodes, job, log.start[job] + log.run[job])
-    # To keep the list up to date for nothing would take longer than to make it again.
-    replay.memory[UNREAD] += 1
-    if replay.memory[UNREAD] > replay.running.n[1] and not replay.flags & PASS_PER_EVENT:
-        replay.running.n[1] = UNLISTED
 
 
 @kernel(forceinline=True)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.batch.simulator.sorted_list import insert_row, remove_row
 from gridtune.batch.simulator.waiting import (
     Index,
     fill_index,
@@ -104,14 +105,9 @@ def make_queue(arrays, narrowest):
 
 @kernel()
 def _list(queue, rank, processors, walltime):
-    place = queue.length[0]
-    queue.length[0] = place + 1
-    while place > 0 and queue.rank[place - 1] > rank:
-        queue.rank[place] = queue.rank[place - 1]
-        queue.processors[place] = queue.processors[place - 1]
-        queue.walltime[place] = queue.walltime[place - 1]
-        place -= 1
-    queue.rank[place], queue.processors[place], queue.walltime[place] = rank, processors, walltime
+    count = queue.length[0]
+    queue.length[0] = count + 1
+    insert_row(queue.rank, queue.processors, queue.walltime, count, rank, processors, walltime)
 
 
 @kernel()
@@ -157,11 +153,8 @@ def leave(queue, rank, log, waiting):
     place = 0
     while queue.rank[place] != rank:
         place += 1
+    remove_row(queue.rank, queue.processors, queue.walltime, queue.length[0], place)
     queue.length[0] -= 1
-    for later in range(place, queue.length[0]):
-        queue.rank[later] = queue.rank[later + 1]
-        queue.processors[later] = queue.processors[later + 1]
-        queue.walltime[later] = queue.walltime[later + 1]
 
 
 @kernel(forceinline=True)

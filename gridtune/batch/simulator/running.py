@@ -7,18 +7,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.batch.simulator.sorted_list import insert_row, remove_row
 from gridtune.core.compiled import bare, kernel
 
 __all__ = [
-    "UNLISTED",
     "Running",
     "add_running",
     "bare_running",
     "drop_request",
     "empty_running",
-    "list_requests",
     "overstayed",
     "pop_ended",
+    "read_requests",
+    "release_request",
     "reservation",
 ]
 
@@ -33,9 +34,11 @@ _FEW = 16
 class Running(NamedTuple):
     """The running jobs: a heap of `n[0]` by (end, turn), and a sorted list of `n[1]` by requested end.
 
+    `n[2]` counts the jobs that have left the list since it was read.
+
     `end`, `turn` and `job` are the heap. `turn` numbers the starts, so that of jobs that end together the one
     started first comes first. `requested_end`, `listed_job` and `listed_width` are the list. Where `n[1]` is
-    `UNLISTED`, there is none, for as long as it is not needed: `list_requests` makes it.
+    `UNLISTED`, there is none, for as long as it is not needed: `read_requests` makes it.
     """
 
     n: Int64s
@@ -50,7 +53,7 @@ class Running(NamedTuple):
 def empty_running(room: int) -> Running:
     """Return arrays for at most `room` running jobs, none of them running."""
     return Running(
-        n=np.zeros(2, np.int64),
+        n=np.zeros(3, np.int64),
         end=np.empty(room, np.int64),
         turn=np.empty(room, np.int64),
         job=np.empty(room, np.int32),
@@ -100,28 +103,15 @@ def add_running(running, end, turn, requested_end, job, width):
         hole = parent
     running.end[hole], running.turn[hole], running.job[hole] = end, turn, job
 
-    if running.n[1] != UNLISTED:
-        _list_request(running, requested_end, job, width)
-
-
-@kernel(inline="always")
-def _list_request(running, requested_end, job, width):
-    place = running.n[1]
-    running.n[1] = place + 1
-    while place > 0 and running.requested_end[place - 1] > requested_end:
-        running.requested_end[place] = running.requested_end[place - 1]
-        running.listed_job[place] = running.listed_job[place - 1]
-        running.listed_width[place] = running.listed_width[place - 1]
-        place -= 1
-    running.requested_end[place], running.listed_job[place], running.listed_width[place] = (
-        requested_end,
-        job,
-        width,
-    )
+    count = running.n[1]
+    if count != UNLISTED:
+        running.n[1] = count + 1
+        ends, jobs, widths = running.requested_end, running.listed_job, running.listed_width
+        insert_row(ends, jobs, widths, count, requested_end, job, width)
 
 
 @kernel()
-def list_requests(running, start, walltime, processors):
+def _list_requests(running, start, walltime, processors):
     """Make the list of the jobs in the heap from their starts, walltimes and processors (by job)."""
     count = running.n[0]
     running.n[1] = count
@@ -181,10 +171,27 @@ def drop_request(running, requested_end, job):
             high = middle
     while running.listed_job[low] != job:
         low += 1
-    for place in range(low, count):
-        running.requested_end[place] = running.requested_end[place + 1]
-        running.listed_job[place] = running.listed_job[place + 1]
-        running.listed_width[place] = running.listed_width[place + 1]
+    remove_row(running.requested_end, running.listed_job, running.listed_width, count + 1, low)
+
+
+@kernel(forceinline=True)
+def release_request(running, requested_end, job, keep):
+    """Remove a job from the list; or do away with a list that is not read, unless it is to be kept.
+
+    To keep it up to date for nothing takes longer than to make it again.
+    """
+    drop_request(running, requested_end, job)
+    running.n[2] += 1
+    if running.n[2] > running.n[1] and not keep:
+        running.n[1] = UNLISTED
+
+
+@kernel(forceinline=True)
+def read_requests(running, start, walltime, processors):
+    """Make the list if there is none."""
+    running.n[2] = 0
+    if running.n[1] == UNLISTED:
+        _list_requests(running, start, walltime, processors)
 
 
 @kernel()

@@ -1,7 +1,8 @@
 """The batch kernel for orders that change while jobs wait: WFP3, fair share, users' own.
 
-The waiting jobs are in a tournament (`tournament`), which keeps the result of a comparison for as long as it
-is sure to hold. The rules are those of `ranked`, and on static orders both kernels agree to the second.
+The waiting jobs are in a list that is scored in every pass or, where many wait, in a tournament, which
+keeps the result of a comparison for as long as it is sure to hold (`scored_queue`). The rules are those of
+`ranked`, and on static orders both kernels agree to the second.
 """
 
 from __future__ import annotations
@@ -16,44 +17,42 @@ from gridtune.batch.policies import QueueOrder
 from gridtune.batch.simulator.accounts import (
     Facts,
     ScoreInputs,
-    bare_inputs,
     charge,
     note_end,
     score_inputs,
 )
-from gridtune.batch.simulator.classes import Classes, bare_classes
-from gridtune.batch.simulator.grouping import group_jobs
+from gridtune.batch.simulator.grouping import group_jobs, nobody
 from gridtune.batch.simulator.nodes import Nodes, bare_nodes, claim, start_of, vacate
 from gridtune.batch.simulator.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.running import (
     Running,
     add_running,
     bare_running,
-    drop_request,
     empty_running,
     overstayed,
     pop_ended,
+    read_requests,
+    release_request,
     reservation,
 )
+from gridtune.batch.simulator.scored_queue import (
+    ScoredQueue,
+    any_fits,
+    bare_queue,
+    begin_filling,
+    begin_pass,
+    best_candidate,
+    charged,
+    empty_list,
+    enter,
+    head_of,
+    leave,
+    may_fill,
+    prepare,
+    surely_best,
+    too_many,
+)
 from gridtune.batch.simulator.scores import compile_score
-from gridtune.batch.simulator.shapes import (
-    Shapes,
-    add_shape,
-    bare_shapes,
-    can_start,
-    drop_shape,
-    something_fits,
-)
-from gridtune.batch.simulator.tournament import (
-    Tournament,
-    best_fit,
-    foremost,
-    make_tournament,
-    refresh,
-    replay_account,
-    replay_class,
-    within_bounds,
-)
 from gridtune.batch.simulator.waiting import NEVER
 from gridtune.core.compiled import bare, kernel
 
@@ -66,53 +65,32 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Replay(NamedTuple):
-    """The data of a run, as bare columns. `fill` is the same tournament as `queue` where `shared`."""
+    """The data of a run, as bare columns."""
 
     jobs: int
     flags: int
-    shared: bool
     run: Int64s
     inputs: ScoreInputs
     start: Int64s
-    classes: Classes
-    shapes: Shapes
-    queue: Tournament
-    fill: Tournament
+    queue: ScoredQueue
     running: Running
     memory: Int64s
     nodes: Nodes | None
 
 
-@kernel()
-def _front_changes(replay, place, now):
-    replay_class(replay.queue, place, now)
-    if not replay.shared:
-        replay_class(replay.fill, place, now)
-
-
-@kernel()
+@kernel(forceinline=True)
 def _charge(replay, job, width, now):
     charge(replay.inputs, job, width, now)
-    replay_account(replay.queue, job, now)
-    if not replay.shared:
-        replay_account(replay.fill, job, now)
+    charged(replay.queue, job, now)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _enqueue(replay, job, now):
-    classes = replay.classes
-    place = classes.of[job]
     replay.memory[WAITING] += 1
-    add_shape(replay.shapes, classes.shape[place])
-    if classes.front[place] >= 0:
-        classes.behind[classes.last[place]] = job
-        classes.last[place] = job
-        return
-    classes.front[place] = classes.last[place] = job
-    _front_changes(replay, place, now)
+    enter(replay.queue, job, now)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _launch(replay, job, now):
     """Start a job, which waits no more."""
     memory, width = replay.memory, replay.inputs.processors[job]
@@ -125,95 +103,95 @@ def _launch(replay, job, now):
     _charge(replay, job, width, now)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _start(replay, job, now):
-    """Start the front job of a class."""
-    classes = replay.classes
-    place = classes.of[job]
-    if not (within_bounds(replay.queue, job, now) and within_bounds(replay.fill, job, now)):
+    """Start a job that the queue has returned."""
+    if not surely_best(replay.queue, job, now):
         replay.memory[ASTRAY] = 1
     replay.memory[WAITING] -= 1
-    drop_shape(replay.shapes, classes.shape[place])
-    classes.front[place] = classes.behind[job]
-    _front_changes(replay, place, now)
+    leave(replay.queue, job, now)
     _launch(replay, job, now)
 
 
-@kernel()
+@kernel(forceinline=True)
+def _overstayed(replay, now):
+    inputs, running = replay.inputs, replay.running
+    read_requests(running, replay.start, inputs.walltime, inputs.processors)
+    return overstayed(running, now)
+
+
+@kernel(forceinline=True)
 def _pass(replay, newest, now):
     """One scheduling pass: start the queue's head while it fits, then backfill behind it.
 
     If nothing but the arrival of a job has happened since the last pass, `newest` is that job, else -1: while
     the head's reservation holds, no other job can be backfilled.
     """
-    memory, flags, width = replay.memory, replay.flags, replay.inputs.processors
-    frozen = flags & FROZEN != 0
-    if memory[WAITING] == 0 or (not frozen and not something_fits(replay.shapes, memory[FREE])):
+    memory, flags, inputs = replay.memory, replay.flags, replay.inputs
+    frozen, width = flags & FROZEN != 0, inputs.processors
+    if memory[WAITING] == 0 or (not frozen and not any_fits(replay.queue, memory[FREE])):
         return
-    refresh(replay.queue, now)
-    head = foremost(replay.queue)
+    begin_pass(replay.queue, memory[WAITING], now)
+    head = head_of(replay.queue)
     while head >= 0 and width[head] <= memory[FREE]:
         _start(replay, head, now)
         newest = -1
         if not frozen:  # the job just started may use processors that the reservation counts on
             memory[HEAD] = -1
-        head = foremost(replay.queue)
+        head = head_of(replay.queue)
     if head < 0 or not flags & BACKFILL:
         return
-    if not frozen and not something_fits(replay.shapes, memory[FREE]):
+    if not frozen and not any_fits(replay.queue, memory[FREE]):
         return
-    if head != memory[HEAD] or (not frozen and overstayed(replay.running, now)):
+    if head != memory[HEAD] or (not frozen and _overstayed(replay, now)):
+        newest = -1
+        read_requests(replay.running, replay.start, inputs.walltime, width)
         shadow, spare = reservation(replay.running, now, memory[FREE], width[head])
         memory[HEAD], memory[SHADOW] = head, shadow
         memory[SPARE] = spare if flags & EXTRA else 0
-    elif newest >= 0:
-        _backfill_newest(replay, newest, now)
-        return
-    _backfill(replay, now)
+    _backfill(replay, newest, now)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _window(replay, now):
     return replay.memory[SHADOW] - now - (1 if replay.flags & STRICT else 0)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _in_time(replay, job, now):
     """Tell whether a job that fits would end by the head's reservation, were it started now."""
     start = start_of(replay.nodes, replay.inputs.processors[job], now)
     return replay.inputs.walltime[job] <= _window(replay, start)
 
 
-@kernel()
-def _backfill_newest(replay, job, now):
-    memory, width = replay.memory, replay.inputs.processors[job]
-    fits = width <= memory[FREE]
-    in_time = fits and _in_time(replay, job, now)
-    if in_time or (fits and width <= memory[SPARE]):
-        if not in_time:
-            memory[SPARE] -= width
-        _start(replay, job, now)
-
-
-@kernel()
-def _backfill(replay, now):
-    memory, window = replay.memory, _window(replay, now)
-    if not can_start(replay.shapes, memory[FREE], memory[SPARE], window):
+@kernel(forceinline=True)
+def _backfill(replay, newest, now):
+    """Start what may be backfilled, or only the newest job if one is given."""
+    memory, width, window, queue = replay.memory, replay.inputs.processors, _window(replay, now), replay.queue
+    if newest < 0 and may_fill(queue, memory[FREE], memory[SPARE], window):
+        begin_filling(queue, now)
+    elif newest < 0:
         return
-    if not replay.shared:
-        refresh(replay.fill, now)
-    while can_start(replay.shapes, memory[FREE], memory[SPARE], window):
-        job = best_fit(replay.fill, now, memory[FREE], memory[SPARE], window, replay.nodes)
-        if job < 0:  # nodes that are off make all of them too late
+    while True:
+        job = newest
+        if newest < 0:
+            job = best_candidate(queue, now, memory[FREE], memory[SPARE], window, replay.nodes)
+        elif width[job] > memory[FREE]:
             return
-        if not _in_time(replay, job, now):
-            memory[SPARE] -= replay.inputs.processors[job]
+        in_time = job >= 0 and _in_time(replay, job, now)
+        if job < 0 or not (in_time or width[job] <= memory[SPARE]):
+            return
+        if not in_time:
+            memory[SPARE] -= width[job]
         _start(replay, job, now)
+        if newest >= 0:
+            return
 
 
-@kernel()
+@kernel(forceinline=True)
 def _release(replay, job, now):
-    drop_request(replay.running, replay.start[job] + replay.inputs.walltime[job], job)
+    keep = replay.flags & PASS_PER_EVENT != 0  # as in `ranked`
+    release_request(replay.running, replay.start[job] + replay.inputs.walltime[job], job, keep)
     width = replay.inputs.processors[job]
     replay.memory[FREE] += width
     _charge(replay, job, -width, now)
@@ -221,7 +199,7 @@ def _release(replay, job, now):
     vacate(replay.nodes, job, now)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _release_expected(replay, now):
     """Let the jobs that end now, exactly when requested, release their processors, as in `ranked`."""
     running, memory = replay.running, replay.memory
@@ -234,7 +212,7 @@ def _release_expected(replay, now):
             _release(replay, job, now)
 
 
-@kernel()
+@kernel(forceinline=True)
 def _complete(replay, now):
     """Take the completions of an instant, as `ranked._complete` does."""
     running = replay.running
@@ -253,58 +231,53 @@ def _complete(replay, now):
         _release(replay, job, now)
 
 
-@kernel()
-def _arrive(replay, job, now):
-    """Let one job arrive at an instant of its own."""
-    memory = replay.memory
-    if memory[WAITING] == 0 and replay.inputs.processors[job] <= memory[FREE]:
-        _launch(replay, job, now)
-        return
-    _enqueue(replay, job, now)
-    _pass(replay, job, now)
-
-
-@kernel()
+@kernel(forceinline=True)
 def _advance(replay):
-    """Run the whole log: the events of an instant as in `ranked`."""
+    """Run the log to its end, the events of an instant as in `ranked`; return whether it has come to it.
+
+    It has not where too many wait for the list, and tournaments have to be prepared.
+    """
     submit, running, memory = replay.inputs.submit, replay.running, replay.memory
     per_event = replay.flags & PASS_PER_EVENT != 0
     submits_first = per_event and replay.flags & FROZEN == 0
     while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
+        if too_many(replay.queue):
+            return False
         following = memory[ARRIVED]
         arrival = submit[following] if following < replay.jobs else NEVER
+        newest = -1
         if running.n[0] > 0 and running.end[0] <= arrival - submits_first:
             now = running.end[0]
             _complete(replay, now)
-            if per_event or arrival != now:
-                _pass(replay, -1, now)
-                continue
+            alone = per_event or arrival != now
         else:
             now = arrival
             if submits_first:
                 _release_expected(replay, now)
-            if per_event or following + 1 == replay.jobs or submit[following + 1] != now:
+            alone = per_event or following + 1 == replay.jobs or submit[following + 1] != now
+            if alone:
                 memory[ARRIVED] += 1
-                _arrive(replay, following, now)
-                continue
-        while memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
+                newest = following
+                if memory[WAITING] == 0 and replay.inputs.processors[newest] <= memory[FREE]:
+                    _launch(replay, newest, now)
+                else:
+                    _enqueue(replay, newest, now)
+        while not alone and memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
             _enqueue(replay, memory[ARRIVED], now)
             memory[ARRIVED] += 1
-        _pass(replay, -1, now)
+        _pass(replay, newest, now)
+    return True
 
 
 @kernel()
-def _run(flags, run, start, inputs, classes, shapes, scores, bases, roots, columns, slots, memory, nodes):
-    """Wrap the caller's arrays into bare columns and replay the log."""
-    read, groups = bare_inputs(inputs), bare_classes(classes)
-    queue = make_tournament(memory[FREE], bases[0], roots[0], scores[0], read, groups, columns[0])
-    fill = make_tournament(memory[FREE], bases[1], roots[1], scores[1], read, groups, columns[1])
-    shared = columns[0].nodes.ctypes.data == columns[1].nodes.ctypes.data
+def _run(flags, run, start, inputs, parts, slots, memory, nodes):
+    """Wrap the caller's arrays into bare columns and replay the log as far as it goes."""
+    queue = bare_queue(inputs, *parts)
     replay = Replay(
-        inputs.submit.size, flags, shared, bare(run), read, bare(start), groups, bare_shapes(shapes), queue,
-        fill, bare_running(slots), bare(memory), bare_nodes(nodes),
+        inputs.submit.size, flags, bare(run), queue.inputs, bare(start), queue, bare_running(slots),
+        bare(memory), bare_nodes(nodes),
     )  # fmt: skip
-    _advance(replay)
+    return _advance(replay)
 
 
 def scored_schedule(
@@ -342,14 +315,12 @@ def scored_schedule(
         memory = np.zeros(MEMORY, np.int64)
         memory[[FREE, HEAD, RELEASED]] = machine, -1, -1
         inputs = score_inputs(submit, walltime, processors, facts, half_life)
-        classes, shapes, rules = group_jobs(orders, inputs, bounded)
-        bases, roots, columns = zip(rules[0], rules[-1], strict=True)
-        slots = empty_running(min(machine, len(submit)) + 1)
-        states = deepcopy(nodes)
-        _run(
-            flags, run, start, inputs, classes, shapes, (scores[0], scores[-1]), bases, roots, columns, slots,
-            memory, states,
-        )  # fmt: skip
+        listed, entrants = empty_list(len(submit), bounded), nobody()
+        slots, states = empty_running(min(machine, len(submit)) + 1), deepcopy(nodes)
+        parts = machine, len(orders) == 1, (scores[0], scores[-1]), listed
+        while not _run(flags, run, start, inputs, (*parts, entrants), slots, memory, states):
+            entrants = group_jobs(orders, inputs) or entrants
+            prepare(listed, entrants is not nobody())
         if not memory[ASTRAY]:
             break
     if nodes is not None and states is not None:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from numba import cfunc, njit
 from numba.core.errors import NumbaError
 
-from gridtune.batch.policies import JobView, QueueOrder
+from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.expression import Expression
-from gridtune.batch.simulator.accounts import Facts
+from gridtune.batch.simulator.accounts import Facts, inputs_at, score_inputs, score_jobs, view_of
 from gridtune.batch.simulator.interpreter import SCORE, interpreter
 from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
@@ -54,11 +54,10 @@ def compile_score(order: QueueOrder) -> Score:
 def _compile_score(name: str, function: Any, parameters: tuple[float, ...]) -> Any:
     inner = njit(function)
 
-    def score(submit, walltime, width, user, group, queue, part, wait, now, by_user, by_group, lot, run, _):
-        job = JobView(
-            submit, walltime, width, user, group, queue, part, wait, now, by_user, by_group, lot, run
-        )
-        return float(inner(job, *parameters))
+    def score(handles, jobs, count, now, scores, _):
+        inputs = inputs_at(handles)
+        for place in range(count):
+            scores[place] = float(inner(view_of(inputs, jobs[place], now), *parameters))
 
     try:
         return cfunc(SCORE)(score)
@@ -122,15 +121,10 @@ def _ranks(scores):
 
 
 @kernel()
-def _score_all(score, submit, walltime, processors, facts):
-    """Return every job's score at its submission, with nothing used yet."""
-    scores = np.empty(submit.size)
-    for job in range(submit.size):
-        scores[job] = score.function(
-            submit[job], walltime[job], processors[job], facts.user[job], facts.group[job],
-            facts.queue[job], facts.partition[job], 0, submit[job], 0.0, 0.0, facts.lot[job],
-            float(walltime[job]), score.program,
-        )  # fmt: skip
+def _score_all(score, inputs):
+    """Return every job's score; an order that never changes does not read the time."""
+    jobs, scores = np.arange(inputs.submit.size).astype(np.int32), np.empty(inputs.submit.size)
+    score_jobs(score, inputs, jobs, scores.size, 0, scores)
     return scores
 
 
@@ -146,7 +140,7 @@ def static_ranks(
     """
     if order.name == "fcfs":
         return np.arange(len(submit), dtype=np.int32)
-    scores = _score_all(compile_score(order), submit, walltime, processors, facts())
+    scores = _score_all(compile_score(order), score_inputs(submit, walltime, processors, facts(), 0.0))
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores)))
         raise PolicyError(f"queue order {order.name!r} gives no number for the job in row {row}")

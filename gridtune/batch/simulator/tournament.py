@@ -2,10 +2,9 @@
 
 A binary tree stands over the classes of jobs (`classes`). A leaf has its class's front job; every other node
 has the better of its two children's jobs, so that the root has the queue's head. A node also has the time
-until which the result of its comparison holds: for ever between jobs that are alike to the order; until their
-bounds meet where scores have bounds (`bounds`); otherwise until the next pass. A pass only repeats
-comparisons that may have changed. (A *kinetic tournament*: Basch, Guibas and Hershberger 1999,
-doi:10.1006/jagm.1998.0988.)
+until which the result of its comparison holds: for ever between jobs that are alike to the order; else until
+the bounds of their scores (`bounds`) meet. A pass only repeats comparisons that may have changed. (A *kinetic
+tournament*: Basch, Guibas and Hershberger 1999, doi:10.1006/jagm.1998.0988.)
 
 Each node has the shortest walltime and the fewest processors that wait below it, too: the search for the best
 job that may be backfilled leaves out what cannot have one, and what has no better one.
@@ -27,10 +26,10 @@ from gridtune.core.compiled import bare, kernel
 
 __all__ = [
     "GROUPS",
-    "SCORES",
     "USERS",
     "WAIT",
     "Columns",
+    "Rule",
     "Tournament",
     "best_fit",
     "foremost",
@@ -42,8 +41,8 @@ __all__ = [
     "within_bounds",
 ]
 
-#: What the bounds of a score depend on: no bounds; the wait; also the use by the user, by the group.
-SCORES, WAIT, USERS, GROUPS = range(4)
+#: What the bounds of a score depend on: the wait; also the use by the user, by the group.
+WAIT, USERS, GROUPS = range(3)
 #: What a node has: its job, the job that this was compared with (-1: none), until when the comparison holds,
 #: until when all below do, and the shortest walltime and fewest processors below. A row is a cache line.
 _BEST, _OTHER, _UNTIL, _SOONEST, _SHORTEST, _NARROWEST, _ROW = 0, 1, 2, 3, 4, 5, 8
@@ -61,7 +60,7 @@ class Columns(NamedTuple):
 
     Jobs of classes of one `kind[c]` are alike to the order: the one submitted first is first. Six `lines` of
     a class bound its score (`Bounds`). `top[account]` is the root of the subtree of an account's classes.
-    `key[job]` is a score, computed at time `keyed[job]`. `pass_number[0]` counts the passes.
+    `key[job]` is a score, computed at time `keyed[job]`.
     """
 
     kind: Int32s
@@ -70,12 +69,19 @@ class Columns(NamedTuple):
     nodes: Int64s
     key: Float64s
     keyed: Int64s
-    pass_number: Int64s
     stack: Int64s
 
 
+class Rule(NamedTuple):
+    """What a tournament needs of an order: what the bounds of its score depend on, and their `root`."""
+
+    basis: int
+    root: float
+    columns: Columns
+
+
 class Tournament(NamedTuple):
-    """A tournament over `leaves` classes, a power of two; `basis` says what the bounds depend on."""
+    """A tournament over `leaves` classes, a power of two."""
 
     leaves: int
     machine: int
@@ -94,30 +100,21 @@ def new_columns(kind: Int32s, lines: Float64s, top: Int64s, jobs: int) -> Column
     nodes[:, [_BEST, _OTHER]] = -1
     keyed = np.full(jobs, -1, np.int64)
     stack = np.empty(2 * leaves.bit_length() + 2, np.int64)
-    passes = np.zeros(1, np.int64)
-    return Columns(kind, lines.ravel(), top, nodes.ravel(), np.empty(jobs), keyed, passes, stack)
+    return Columns(kind, lines.ravel(), top, nodes.ravel(), np.empty(jobs), keyed, stack)
 
 
 @kernel()
-def make_tournament(machine, basis, root, score, inputs, classes, columns):
+def make_tournament(machine, rule, score, inputs, classes):
     """Return a tournament over the caller's arrays, as bare columns."""
-    kind, lines, top, nodes, key, keyed, pass_number, stack = columns
-    fields = Columns(
-        bare(kind), bare(lines), bare(top), bare(nodes), bare(key), bare(keyed), bare(pass_number),
-        bare(stack),
-    )  # fmt: skip
-    return Tournament(nodes.size // (2 * _ROW), machine, basis, root, score, inputs, classes, fields)
+    kind, lines, top, nodes, key, keyed, stack = rule.columns
+    fields = Columns(bare(kind), bare(lines), bare(top), bare(nodes), bare(key), bare(keyed), bare(stack))
+    leaves = nodes.size // (2 * _ROW)
+    return Tournament(leaves, machine, rule.basis, rule.root, score, inputs, classes, fields)
 
 
 @kernel(inline="always")
 def _usage(tree):
     return tree.inputs.users if tree.basis == USERS else tree.inputs.groups
-
-
-@kernel(inline="always")
-def _clock(tree, now):
-    """Return the time that comparisons are dated by: passes where there are no bounds."""
-    return now if tree.basis != SCORES else tree.columns.pass_number[0]
 
 
 @kernel(inline="always")
@@ -127,10 +124,10 @@ def _wait(tree, job, now):
 
 @kernel()
 def _key(tree, job, now):
-    """Return a job's score now, computed once a pass."""
-    columns, clock = tree.columns, _clock(tree, now)
-    if columns.keyed[job] != clock:
-        columns.keyed[job] = clock
+    """Return a job's score now, computed once in a second."""
+    columns = tree.columns
+    if columns.keyed[job] != now:
+        columns.keyed[job] = now
         columns.key[job] = score_job(tree.score, tree.inputs, job, now)
     return columns.key[job]
 
@@ -142,7 +139,7 @@ def _lead(tree, one, other, now):
     lead = lines[other_line] * _wait(tree, other, now) + lines[other_line + 2]
     lead -= lines[line + 3] * _wait(tree, one, now) + lines[line + 5]
     if tree.basis >= USERS:
-        usage, half_life = _usage(tree), tree.inputs.half_life
+        usage, half_life = _usage(tree), tree.inputs.half_life[0]
         account, other_account = usage.account[one], usage.account[other]
         use = used(usage, account, now, half_life)
         if account == other_account:
@@ -166,7 +163,7 @@ def _until(tree, first, second, lead, now):
         else:
             rise = lines[line + 4] * _growth(tree, account, now)
             other_rise = lines[other_line + 1] * _growth(tree, other_account, now)
-            if tree.inputs.half_life > 0.0:  # both fade away
+            if tree.inputs.half_life[0] > 0.0:  # both fade away
                 rise, other_rise = max(rise, 0.0), min(other_rise, 0.0)
             speed += rise - other_rise
     if speed <= 0.0:
@@ -178,7 +175,7 @@ def _until(tree, first, second, lead, now):
 @kernel()
 def _growth(tree, account, now):
     """Return by how much an account's use grows in a second, now."""
-    usage, half_life = _usage(tree), tree.inputs.half_life
+    usage, half_life = _usage(tree), tree.inputs.half_life[0]
     if half_life <= 0.0:
         return float(usage.rate[account])
     return usage.rate[account] - math.log(2.0) / half_life * used(usage, account, now, half_life)
@@ -190,11 +187,10 @@ def _before(tree, one, other, now):
     kind, of = tree.columns.kind, tree.classes.of
     if kind[of[one]] == kind[of[other]]:
         return one < other
-    if tree.basis != SCORES:
-        if _lead(tree, one, other, now) > 0.0:
-            return True
-        if _lead(tree, other, one, now) > 0.0:
-            return False
+    if _lead(tree, one, other, now) > 0.0:
+        return True
+    if _lead(tree, other, one, now) > 0.0:
+        return False
     key, other_key = _key(tree, one, now), _key(tree, other, now)
     return key < other_key or (key == other_key and one < other)
 
@@ -205,15 +201,13 @@ def _compare(tree, one, other, now):
     kind, of = tree.columns.kind, tree.classes.of
     if kind[of[one]] == kind[of[other]]:
         return min(one, other), NEVER
-    if tree.basis != SCORES:
-        lead = _lead(tree, one, other, now)
-        if lead > 0.0:
-            return one, _until(tree, one, other, lead, now)
-        lead = _lead(tree, other, one, now)
-        if lead > 0.0:
-            return other, _until(tree, other, one, lead, now)
-    first = one if _before(tree, one, other, now) else other
-    return first, _clock(tree, now)
+    lead = _lead(tree, one, other, now)
+    if lead > 0.0:
+        return one, _until(tree, one, other, lead, now)
+    lead = _lead(tree, other, one, now)
+    if lead > 0.0:
+        return other, _until(tree, other, one, lead, now)
+    return (one if _before(tree, one, other, now) else other), now
 
 
 @kernel()
@@ -230,7 +224,7 @@ def _replay_node(tree, node, now, again):
         nodes[row + _BEST], nodes[row + _OTHER], nodes[row + _UNTIL] = first, -1, NEVER
     elif (
         again
-        or nodes[row + _UNTIL] < _clock(tree, now)
+        or nodes[row + _UNTIL] < now
         or not ((best == one and loser == other) or (best == other and loser == one))
     ):
         first, until = _compare(tree, one, other, now)
@@ -279,14 +273,11 @@ def replay_account(tree, job, now):
 @kernel()
 def refresh(tree, now):
     """Begin a pass: repeat the comparisons that may have changed."""
-    nodes = tree.columns.nodes
-    if tree.basis == SCORES:
-        tree.columns.pass_number[0] += 1
-    clock, node = _clock(tree, now), 1
-    while nodes[_ROW + _SOONEST] < clock:
-        if nodes[2 * _ROW * node + _SOONEST] < clock:
+    nodes, node = tree.columns.nodes, 1
+    while nodes[_ROW + _SOONEST] < now:
+        if nodes[2 * _ROW * node + _SOONEST] < now:
             node = 2 * node
-        elif nodes[2 * _ROW * node + _ROW + _SOONEST] < clock:
+        elif nodes[2 * _ROW * node + _ROW + _SOONEST] < now:
             node = 2 * node + 1
         else:
             _replay_node(tree, node, now, False)
@@ -334,12 +325,10 @@ def best_fit(tree, now, free, extra, window, states):
 @kernel()
 def within_bounds(tree, job, now):
     """Tell whether a job's score is within its bounds now."""
-    if tree.basis == SCORES:
-        return True
     score = score_job(tree.score, tree.inputs, job, now)
     y = score if tree.root == 1.0 else math.copysign(math.pow(abs(score), tree.root), score)
     lines, line, wait, use = tree.columns.lines, 6 * tree.classes.of[job], _wait(tree, job, now), 0.0
     if tree.basis >= USERS:
-        use = used(_usage(tree), _usage(tree).account[job], now, tree.inputs.half_life)
+        use = used(_usage(tree), _usage(tree).account[job], now, tree.inputs.half_life[0])
     least = lines[line] * wait + lines[line + 1] * use + lines[line + 2]
     return least <= y <= lines[line + 3] * wait + lines[line + 4] * use + lines[line + 5]

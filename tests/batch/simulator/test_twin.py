@@ -18,6 +18,7 @@ from gridtune.batch.policies import (
     get_queue_order,
     queue_order_names,
 )
+from gridtune.batch.simulator import scored_queue
 from tests.batch.logs import logs, make_log, reference_starts
 
 EASY = [name for name in backfilling_names() if get_backfilling(name).kind != "conservative"]
@@ -191,16 +192,19 @@ KINDS = [
 @pytest.mark.parametrize("order", KINDS)
 @settings(max_examples=20, deadline=None)
 @given(
+    most=st.sampled_from([0, 3, 9, scored_queue.MOST]),
     workload=logs(jobs=30),
     backfill=st.sampled_from(EASY),
     fill_order=st.sampled_from([None, "sjf", "unicef", "fair-group", "wait * wait"]),
     half_life=st.sampled_from([0.0, 4.0, 1e6]),
     kill=st.booleans(),
 )
-def test_changing_orders_of_all_kinds(order, workload, backfill, fill_order, half_life, kill):
+def test_changing_orders_of_all_kinds(order, most, workload, backfill, fill_order, half_life, kill):
     fill_order = None if backfill == "none" else fill_order
     settings_ = {"order": order, "backfill": backfill, "fill_order": fill_order, "kill": kill}
-    schedule = gt.simulate(workload, **settings_, half_life=half_life)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scored_queue, "MOST", most)  # when jobs move from the list to tournaments and back
+        schedule = gt.simulate(workload, **settings_, half_life=half_life)
     np.testing.assert_array_equal(
         schedule.start_time, reference_starts(workload, **settings_, half_life=half_life)
     )

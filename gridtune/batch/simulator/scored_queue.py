@@ -1,0 +1,320 @@
+"""The waiting jobs under an order that changes, compiled: a list while they are few, tournaments when many.
+
+The list is scored and looked through in every pass. That is the faster way for tens of jobs, and the only one
+where nothing bounds the scores. Between the two lengths at which the jobs move to the tournaments and back,
+so many come or go that moving costs little.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.batch.simulator.accounts import ScoreInputs, bare_inputs, score_jobs
+from gridtune.batch.simulator.classes import Classes, bare_classes
+from gridtune.batch.simulator.nodes import start_of
+from gridtune.batch.simulator.shapes import (
+    Shapes,
+    add_shape,
+    bare_shapes,
+    can_start,
+    drop_shape,
+    something_fits,
+)
+from gridtune.batch.simulator.sorted_list import insert_row, remove_row
+from gridtune.batch.simulator.tournament import (
+    Tournament,
+    best_fit,
+    foremost,
+    make_tournament,
+    refresh,
+    replay_account,
+    replay_class,
+    within_bounds,
+)
+from gridtune.core.compiled import bare, kernel
+
+__all__ = [
+    "Listed",
+    "ScoredQueue",
+    "any_fits",
+    "bare_queue",
+    "begin_filling",
+    "begin_pass",
+    "best_candidate",
+    "charged",
+    "empty_list",
+    "enter",
+    "head_of",
+    "leave",
+    "may_fill",
+    "prepare",
+    "surely_best",
+    "too_many",
+]
+
+#: The longest list that is scanned if there are tournaments; of a third of that in these, all move back.
+MOST = 128
+_IN_TREES = -1
+_UNPREPARED, _PREPARED = 0, 1
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Float64s = npt.NDArray[np.float64]
+
+
+class Listed(NamedTuple):
+    """The list: its first `size[0]` rows, in order of submission; if that is -1, tournaments have the jobs.
+
+    `size[1]` is the most that it should have, `size[2]` whether the tournaments are prepared. The scores are
+    those of the last pass.
+    """
+
+    size: Int64s
+    job: Int32s
+    processors: Int64s
+    walltime: Int64s
+    score: Float64s
+    fill_score: Float64s
+
+
+class ScoredQueue(NamedTuple):
+    """The waiting jobs: `listed`, or the tournaments `first` and `fill` over `classes`.
+
+    `fill`, in backfilling order, is the same as `first` where `shared`.
+    """
+
+    shared: bool
+    inputs: ScoreInputs
+    listed: Listed
+    classes: Classes
+    shapes: Shapes
+    first: Tournament
+    fill: Tournament
+
+
+def empty_list(jobs: int, short: bool) -> Listed:
+    """Return the columns of an empty list with room for `jobs`; `short` tells whether to keep it short."""
+    size = np.array([0, MOST if short else jobs, _UNPREPARED])
+    widths, lengths = np.empty(jobs, np.int64), np.empty(jobs, np.int64)
+    return Listed(size, np.empty(jobs, np.int32), widths, lengths, np.empty(jobs), np.empty(jobs))
+
+
+def prepare(listed: Listed, possible: bool) -> None:
+    """Note that there are tournaments now, or that there will be none, so that the list may be long."""
+    listed.size[1:] = (MOST, _PREPARED) if possible else (len(listed.job), _UNPREPARED)
+
+
+@kernel()
+def bare_queue(inputs, machine, shared, scores, listed, entrants):
+    """Return the queue over the caller's arrays, as bare columns."""
+    read, classes = bare_inputs(inputs), bare_classes(entrants.classes)
+    columns = Listed(
+        bare(listed.size), bare(listed.job), bare(listed.processors), bare(listed.walltime),
+        bare(listed.score), bare(listed.fill_score),
+    )  # fmt: skip
+    first = make_tournament(machine, entrants.rule, scores[0], read, classes)
+    fill = make_tournament(machine, entrants.fill_rule, scores[1], read, classes)
+    return ScoredQueue(shared, read, columns, classes, bare_shapes(entrants.shapes), first, fill)
+
+
+@kernel(inline="always")
+def too_many(queue):
+    """Tell whether more wait than the list should have, and tournaments have to be prepared."""
+    size = queue.listed.size
+    return size[0] > size[1] and size[2] == _UNPREPARED
+
+
+@kernel()
+def _front_changes(queue, place, now):
+    replay_class(queue.first, place, now)
+    if not queue.shared:
+        replay_class(queue.fill, place, now)
+
+
+@kernel()
+def _enter_trees(queue, job, now):
+    classes = queue.classes
+    place = classes.of[job]
+    add_shape(queue.shapes, classes.shape[place])
+    if classes.front[place] >= 0:
+        classes.behind[classes.last[place]] = job
+        classes.last[place] = job
+        return
+    classes.front[place] = classes.last[place] = job
+    _front_changes(queue, place, now)
+
+
+@kernel()
+def _leave_trees(queue, job, now):
+    """Remove the front job of a class."""
+    classes = queue.classes
+    place = classes.of[job]
+    drop_shape(queue.shapes, classes.shape[place])
+    classes.front[place] = classes.behind[job]
+    _front_changes(queue, place, now)
+
+
+@kernel(forceinline=True)
+def _list(queue, job):
+    listed = queue.listed
+    count = listed.size[0]
+    listed.size[0] = count + 1
+    width, walltime = queue.inputs.processors[job], queue.inputs.walltime[job]
+    insert_row(listed.job, listed.processors, listed.walltime, count, job, width, walltime)
+
+
+@kernel()
+def _move_to_trees(queue, now):
+    count = queue.listed.size[0]
+    queue.listed.size[0] = _IN_TREES
+    for place in range(count):
+        _enter_trees(queue, queue.listed.job[place], now)
+
+
+@kernel()
+def _move_to_list(queue, now):
+    queue.listed.size[0] = 0
+    job = foremost(queue.first)
+    while job >= 0:
+        _leave_trees(queue, job, now)
+        _list(queue, job)
+        job = foremost(queue.first)
+
+
+@kernel(forceinline=True)
+def enter(queue, job, now):
+    """Let a job wait."""
+    if queue.listed.size[0] == _IN_TREES:
+        _enter_trees(queue, job, now)
+    else:
+        _list(queue, job)
+
+
+@kernel(forceinline=True)
+def leave(queue, job, now):
+    """Let a job that `head_of` or `best_candidate` has returned wait no more."""
+    listed = queue.listed
+    count = listed.size[0]
+    if count == _IN_TREES:
+        _leave_trees(queue, job, now)
+        return
+    place, beyond = 0, count
+    while listed.job[place] != job:
+        middle = (place + beyond) >> 1
+        if listed.job[middle] <= job:
+            place = middle
+        else:
+            beyond = middle
+    listed.size[0] = count - 1
+    remove_row(listed.job, listed.processors, listed.walltime, count, place)
+    for later in range(place, count - 1):
+        listed.score[later] = listed.score[later + 1]
+        listed.fill_score[later] = listed.fill_score[later + 1]
+
+
+@kernel(forceinline=True)
+def charged(queue, job, now):
+    """Take note that the use by a job's accounts grows at another rate from now on."""
+    if queue.listed.size[0] == _IN_TREES:
+        replay_account(queue.first, job, now)
+        if not queue.shared:
+            replay_account(queue.fill, job, now)
+
+
+@kernel(forceinline=True)
+def any_fits(queue, free):
+    """Tell whether a job waits that needs no more than `free` processors."""
+    listed = queue.listed
+    if listed.size[0] == _IN_TREES:
+        return something_fits(queue.shapes, free)
+    fits = False
+    for place in range(listed.size[0]):
+        fits |= listed.processors[place] <= free
+    return fits
+
+
+@kernel(forceinline=True)
+def begin_pass(queue, waiting, now):
+    """Bring the order up to date for a pass; `waiting` jobs wait."""
+    if queue.listed.size[0] == _IN_TREES:
+        if 3 * waiting <= queue.listed.size[1]:
+            _move_to_list(queue, now)
+    elif queue.listed.size[2] == _PREPARED and queue.listed.size[0] > queue.listed.size[1]:
+        _move_to_trees(queue, now)
+    if queue.listed.size[0] == _IN_TREES:
+        refresh(queue.first, now)
+    else:
+        listed = queue.listed
+        score_jobs(queue.first.score, queue.inputs, listed.job, listed.size[0], now, listed.score)
+
+
+@kernel(forceinline=True)
+def head_of(queue):
+    """Return the first job, -1 if nobody waits."""
+    listed = queue.listed
+    if listed.size[0] == _IN_TREES:
+        return foremost(queue.first)
+    if listed.size[0] == 0:
+        return -1
+    best = 0
+    for place in range(1, listed.size[0]):
+        if listed.score[place] < listed.score[best]:
+            best = place
+    return np.int64(listed.job[best])
+
+
+@kernel(forceinline=True)
+def begin_filling(queue, now):
+    """Bring the backfilling order up to date, in a pass that has begun."""
+    if queue.shared:
+        return
+    if queue.listed.size[0] == _IN_TREES:
+        refresh(queue.fill, now)
+    else:
+        listed = queue.listed
+        score_jobs(queue.fill.score, queue.inputs, listed.job, listed.size[0], now, listed.fill_score)
+
+
+@kernel(forceinline=True)
+def may_fill(queue, free, extra, window):
+    """Tell whether a job waits that might be backfilled: see `best_candidate`."""
+    listed = queue.listed
+    if listed.size[0] == _IN_TREES:
+        return can_start(queue.shapes, free, extra, window)
+    possible = False
+    for place in range(listed.size[0]):
+        width = listed.processors[place]
+        possible |= (width <= free) & ((width <= extra) | (listed.walltime[place] <= window))
+    return possible
+
+
+@kernel(forceinline=True)
+def best_candidate(queue, now, free, extra, window, nodes):
+    """Return the first job, in the order, that may be backfilled, or -1.
+
+    A job may if it needs at most `free` processors, and at most `extra` or at most `window` seconds; with
+    power states of nodes, from the time when its own are on.
+    """
+    listed = queue.listed
+    if listed.size[0] == _IN_TREES:
+        return best_fit(queue.fill, now, free, extra, window, nodes)
+    scores = listed.score if queue.shared else listed.fill_score
+    best = -1
+    for place in range(listed.size[0]):
+        width = listed.processors[place]
+        if width > free or (best >= 0 and scores[place] >= scores[best]):
+            continue
+        if width <= extra or listed.walltime[place] <= window - (start_of(nodes, width, now) - now):
+            best = place
+    return np.int64(listed.job[best]) if best >= 0 else -1
+
+
+@kernel(forceinline=True)
+def surely_best(queue, job, now):
+    """Tell whether a job has been chosen by scores, or by bounds that these are within."""
+    if queue.listed.size[0] != _IN_TREES:
+        return True
+    return within_bounds(queue.first, job, now) and within_bounds(queue.fill, job, now)
