@@ -18,11 +18,15 @@ __all__: list[str] = []
 FAMILY = "Weighted by area"
 
 
-def _weighted(jobs: JobColumns, weights: npt.NDArray[np.int64], values: npt.NDArray[np.float64]) -> float:
+def _weighted(
+    jobs: JobColumns,
+    weights: npt.NDArray[np.int64],
+    values: npt.NDArray[np.int64] | npt.NDArray[np.float64],
+) -> float:
     # In floating point, as the products of long runs on large machines leave int64; and not as a dot
     # product, whose last bits depend on how many threads the linear algebra library may use.
     total = float(jobs.area.sum())
-    return float((weights * values).sum()) / total if total > 0 else float("nan")
+    return float(np.multiply(weights, values, dtype=np.float64).sum()) / total if total > 0 else float("nan")
 
 
 @metric(
@@ -35,7 +39,7 @@ def _weighted(jobs: JobColumns, weights: npt.NDArray[np.int64], values: npt.NDAr
 )
 def area_weighted_response(jobs: JobColumns) -> float:
     """Mean response in which a job counts by its processor-seconds; NaN if none used any."""
-    return _weighted(jobs, jobs.area, jobs.response.astype(np.float64))
+    return _weighted(jobs, jobs.area, jobs.response)
 
 
 @metric(
@@ -48,7 +52,7 @@ def area_weighted_response(jobs: JobColumns) -> float:
 )
 def area_weighted_slowdown(jobs: JobColumns) -> float:
     """Mean slowdown in which a job counts by its processor-seconds; jobs without run time weigh nothing."""
-    return _weighted(jobs, np.where(jobs.run > 0, jobs.processors, 0), jobs.response.astype(np.float64))
+    return _weighted(jobs, np.where(jobs.run > 0, jobs.processors, 0), jobs.response)
 
 
 @metric(

@@ -35,7 +35,7 @@ def area_weighted_response_bound(jobs: JobColumns) -> float:
     from gridtune.batch.simulator.relaxed import least_backlog  # noqa: PLC0415
 
     submit, run, processors = (
-        np.ascontiguousarray(column) for column in (jobs.submit - jobs.submit[0], jobs.run, jobs.processors)
+        np.ascontiguousarray(column) for column in (jobs.submit, jobs.run, jobs.processors)
     )
     backlog = least_backlog(submit, run, processors, jobs.schedule.processors)
-    return (backlog + float((jobs.area * (jobs.run / 2.0)).sum())) / total
+    return (backlog + float(np.multiply(jobs.area, jobs.run, dtype=np.float64).sum()) / 2.0) / total

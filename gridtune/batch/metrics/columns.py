@@ -50,7 +50,7 @@ class Summary:
 
     @classmethod
     def of(cls, values: Column) -> Summary:
-        """Summarise values, in any order; NaN throughout when there are none.
+        """Summarise values, and put them in another order; NaN throughout when there are none.
 
         Quantiles are interpolated linearly between order statistics, at rank q (n − 1) counted from 0.
         """
@@ -60,12 +60,12 @@ class Summary:
         ranks = {name: level * (n - 1) for name, level in QUANTILES.items()}
         below = {name: int(rank) for name, rank in ranks.items()}
         needed = {k for first in below.values() for k in (first, min(first + 1, n - 1))}
-        ordered = np.partition(values, sorted(needed | {n - 1}))
-        quantiles = {}
+        mean, ordered, quantiles = float(values.mean()), values, {}
+        ordered.partition(sorted(needed | {n - 1}))
         for name, first in below.items():
             low, high = float(ordered[first]), float(ordered[min(first + 1, n - 1)])
             quantiles[name] = low + (ranks[name] - first) * (high - low)
-        return cls(mean=float(values.mean()), max=float(ordered[-1]), **quantiles)
+        return cls(mean=mean, max=float(ordered[-1]), **quantiles)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +252,10 @@ class JobColumns:
     def summary(self, quantity: str) -> Summary:
         """Return the summary of one of the columns above, by its name."""
         if quantity not in self._cache:
-            self._cache[quantity] = Summary.of(getattr(self, quantity))
+            values = getattr(self, quantity)
+            if values.base is not None or values is self.__dict__.get(quantity):
+                values = values.copy()  # as the schedule or this object keeps it
+            self._cache[quantity] = Summary.of(values)
         summary: Summary = self._cache[quantity]
         return summary
 

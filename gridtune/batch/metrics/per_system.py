@@ -23,6 +23,9 @@ IntArray = npt.NDArray[np.int64]
 
 def _within(window: tuple[int, int], begin: IntArray, end: IntArray) -> IntArray:
     """Return the seconds that each interval [begin, end) spends in the window."""
+    opens, closes = window
+    if begin.min(initial=opens) == opens and end.max(initial=closes) == closes:
+        return end - begin
     return np.clip(end, *window) - np.clip(begin, *window)
 
 
@@ -159,7 +162,7 @@ def backlog_mean(jobs: JobColumns) -> float:
         return math.nan
     waited = _within(jobs.window, jobs.all_submit, jobs.all_start)
     # In floating point, as processor-seconds times seconds may overflow int64.
-    work = float((jobs.all_area * waited.astype(np.float64)).sum())
+    work = float(np.multiply(jobs.all_area, waited, dtype=np.float64).sum())
     return work / (jobs.schedule.processors * (closes - opens))
 
 

@@ -127,12 +127,12 @@ def _regroup(running, waiting, state, met):
 
 @kernel()
 def _integrate(submit, run, processors, machine, running, waiting, state):
-    jobs, arrived = submit.size, 0
+    jobs, arrived, origin = submit.size, 0, submit[0]
     running, waiting, state = _bare_groups(running), _bare_groups(waiting), bare(state)
     while arrived < jobs or running.n[0] > 0 or state[WIDTH] > 0.0:
         rate = (machine - state[FULL]) / state[WIDTH] if state[WIDTH] > 0.0 else 0.0
         meets, drains = _next_event(running, waiting, state, rate)
-        arrives = submit[arrived] - state[NOW] if arrived < jobs else np.inf
+        arrives = submit[arrived] - origin - state[NOW] if arrived < jobs else np.inf
         step = max(0.0, min(arrives, meets, drains))
         done = (state[FULL] + rate * state[WIDTH]) * step
         state[BACKLOG] += (state[LEFT] - done / 2.0) * step
@@ -140,7 +140,7 @@ def _integrate(submit, run, processors, machine, running, waiting, state):
         state[LEVEL] -= rate * step
         state[NOW] += step
         if arrives <= min(meets, drains):
-            state[NOW] = submit[arrived]
+            state[NOW] = submit[arrived] - origin
             if run[arrived] > 0:
                 _arrive(running, waiting, state, run[arrived], processors[arrived], machine)
             arrived += 1
@@ -155,7 +155,7 @@ def least_backlog(submit: Int64s, run: Int64s, processors: Int64s, machine: int)
     Parameters
     ----------
     submit, run, processors
-        Shape (n,), int64, in order of submission; times in seconds.
+        Shape (n,), n > 0, int64, in order of submission; times in seconds.
     machine
         The number of processors.
     """
