@@ -67,7 +67,7 @@ def disturb_sweeps(sweeps: Sweeps, kinds: list[str], moment: random.Random, more
             sweeps.outcome.problems.append(str(fault))
             print(fault, sweeps.log.read_text(errors="replace")[-2000:], file=sys.stderr, flush=True)
             sweeps.end()
-        if sweeps.driver is not None and sweeps.driver.poll() == 0:
+        if sweeps.ended:
             sweeps.next()
             if not more():
                 return
@@ -91,7 +91,8 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
 
 def run(options: argparse.Namespace, kinds: list[str], folder: Path) -> Outcome:
     """Do one run in a folder; return what came of it."""
-    outcome, began, cells = Outcome([options.seed]), time.monotonic(), len(space_cells(options.space))
+    began, cells = time.monotonic(), len(space_cells(options.space))
+    outcome = Outcome([options.seed], cells=cells)
     command = [sys.executable, "-m", "gridtune", "sweep", str(options.space), "--executor", "inline"]
     command += ["--no-tracking", "--quiet", "--out", str(folder / "undisturbed")]
 

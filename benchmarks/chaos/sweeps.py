@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.chaos.outcome import Outcome
 from benchmarks.ray_nodes import HERE, Node, Nodes, processes_of
+from gridtune.cli.main import EXIT_FAILED_CELLS
 from gridtune.sweep.lean_ray import free_ports
 
 __all__ = ["STANDSTILL", "StandstillError", "Sweeps", "end_processes_of"]
@@ -92,12 +93,18 @@ class Sweeps:
         """Whether the command still runs."""
         return self.driver is not None and self.driver.poll() is None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the command came to the sweep's end, if need be with cells that it gave up."""
+        code = None if self.driver is None else self.driver.poll()
+        return code == 0 or (code == EXIT_FAILED_CELLS and self.results >= self.outcome.cells)
+
     def mend(self) -> None:
         """Start what is not running: the tracking server, the nodes, the command."""
         if self.tracked:
             self._mend_server()
         self._mend_cluster()
-        if self.driver is not None and self.driver.poll():
+        if self.driver is not None and self.driver.poll() and not self.ended:
             last = self.log.read_text(errors="replace")[-2000:]
             self.outcome.problems.append(
                 f"sweep {self.finished}: the command ended with {self.driver.returncode}:\n{last}"

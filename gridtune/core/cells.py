@@ -119,7 +119,7 @@ class CellResult:
     parameters
         All parameters, the replicate's included: with `seed`, what `run_cell` needs to run it again.
     state
-        `done`; `failed` (it raised); `timed_out`; `lost` (its worker died with it, twice).
+        `done`; `failed` (it raised); `timed_out`; `lost` (its worker died with it, again and again).
     metrics, notes
         As of the `Outcome`; empty unless done.
     error

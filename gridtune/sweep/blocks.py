@@ -27,6 +27,8 @@ _FIRST_BLOCK = 4
 _SUSPECTS_TOGETHER = 16
 #: Deaths of workers that were certainly running a cell after which it is given up.
 _DEATHS_TO_GIVE_UP = 2
+#: The same once a cell with such a death was done after all: workers die here of something else too.
+_DEATHS_TO_GIVE_UP_AMONG_OTHERS = 5
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,6 +77,7 @@ class BlockQueue:
         self._out: dict[int, list[Cell]] = {}
         self._blocks: dict[int, Block] = {}
         self._deaths: Counter[str] = Counter()
+        self._deaths_to_give_up = _DEATHS_TO_GIVE_UP
         #: How many take blocks at once; known for sure when Ray is there.
         self.workers = max(1, workers)
         self._timeout = timeout
@@ -147,6 +150,8 @@ class BlockQueue:
         if results:
             self.deaths_in_a_row = 0
         reported = {result.cell_id for result in results}
+        if not reported.isdisjoint(self._deaths):
+            self._deaths_to_give_up = _DEATHS_TO_GIVE_UP_AMONG_OTHERS
         rest = [cell for cell in self._out.pop(number, []) if cell.cell_id not in reported]
         if rest:
             self._out[number] = rest
@@ -189,8 +194,9 @@ class BlockQueue:
             message = f"took longer than the timeout of {self._timeout:g} s; its worker was ended"
             return [CellResult.of(guilty, "timed_out", error=message, seconds=elapsed)]
         self._deaths[guilty.cell_id] += 1
-        if self._deaths[guilty.cell_id] < _DEATHS_TO_GIVE_UP:
+        deaths = self._deaths[guilty.cell_id]
+        if deaths < self._deaths_to_give_up:
             self._suspects.append((guilty,))
             return []
-        message = f"its worker died with it, twice: {error}"
+        message = f"its worker died with it, {deaths} times: {error}"
         return [CellResult.of(guilty, "lost", error=message, seconds=elapsed)]
