@@ -19,7 +19,7 @@ from numba.core.typing.builtins import normalize_1d_index
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic
 
-__all__ = ["checked", "checked_section"]
+__all__ = ["CheckedColumn", "checked", "checked_section"]
 
 
 class CheckedColumn(types.Type):

@@ -36,7 +36,7 @@ from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CacheImpl, UserWideCacheLocator
 from numba.extending import intrinsic
 
-from gridtune.core.checked import checked, checked_section
+from gridtune.core.checked import CheckedColumn, checked, checked_section
 from gridtune.core.plugins import PLUGIN_PREFIX
 from gridtune.core.sources import Source, import_closure, module_source
 
@@ -141,7 +141,7 @@ def address(typing_context: Any, array: Any) -> Any:
     """Return the pointer to the data of a contiguous array, or of a bare column."""
     if isinstance(array, types.CPointer):
         return array(array), lambda context, builder, signature, arguments: arguments[0]
-    if not isinstance(array, types.Array) or array.layout != "C":
+    if not isinstance(array, CheckedColumn) and getattr(array, "layout", None) != "C":
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
