@@ -119,6 +119,8 @@ def _caches(dispatcher: Any) -> bool:
 
 def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function without the interpreter; cache its machine code until its sources change."""
+    if config.BOUNDSCHECK:  # there speed does not matter, and copies of code take long to compile
+        options.pop("forceinline", None)
 
     def compile_with_cache(function: Callable[..., Any]) -> Any:
         dispatcher = njit(**options)(function)
