@@ -22,6 +22,7 @@ import gridtune as gt
 from benchmarks import logs
 from benchmarks.comparators import accasim_runner, cpp, plain_numba
 from benchmarks.measure import arguments, interleave, median_ratio, print_machine, print_table, rate
+from benchmarks.memory import forget_highest, resident
 from gridtune.batch.policies import queue_order_names
 from gridtune.core.schedule import Schedule
 from gridtune.workload.workload import Workload
@@ -164,9 +165,9 @@ def conservative(rounds: int) -> None:
 
 
 def metrics(rounds: int) -> None:
-    """Every metric of a schedule."""
+    """Every metric of a schedule, and what memory it takes beside it."""
     rows = []
-    for jobs in (100_000, MILLION):
+    for jobs in (100_000, MILLION, 10 * MILLION):
         schedule = gt.simulate(logs.lublin(jobs, 0.9), processors=256)
 
         def run(schedule: Schedule = schedule) -> float:
@@ -175,9 +176,13 @@ def metrics(rounds: int) -> None:
             return time.process_time() - before
 
         run()
+        before = resident("VmRSS")
+        forget_highest()
         seconds = min(interleave({"": run}, rounds)[""])
-        rows.append((f"{jobs:,}", f"{seconds:.3f}", f"{seconds / jobs * 1e9:.0f}"))
-    print_table("All metrics of a schedule (`evaluate`)", ("jobs", "CPU seconds", "ns per job"), rows)
+        top = (resident("VmHWM") - before) / 1e9
+        rows.append((f"{jobs:,}", f"{seconds:.3f}", f"{seconds / jobs * 1e9:.0f}", f"{top:.2f}"))
+    header = ("jobs", "CPU seconds", "ns per job", "GB beside the schedule")
+    print_table("All metrics of a schedule (`evaluate`)", header, rows)
 
 
 def others(rounds: int) -> None:

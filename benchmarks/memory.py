@@ -27,6 +27,11 @@ def resident(field: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 
 
+def forget_highest() -> None:
+    """Let this process's highest use of memory begin with what it uses now; Linux only."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def measure(backfill: str, jobs: int) -> tuple[str, ...]:
     """Return a row of the table."""
     workload = lublin(jobs, 0.75)
@@ -34,7 +39,7 @@ def measure(backfill: str, jobs: int) -> tuple[str, ...]:
     gt.simulate(workload.first(100), processors=256, backfill=backfill)  # compiles
     gc.collect()
     before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the highest use so far
+    forget_highest()
     schedule = gt.simulate(workload, processors=256, backfill=backfill)
     highest = resident("VmHWM") - before
     schedule_bytes = sum(part.nbytes for part in (schedule.start_time, schedule.end_time, schedule.state))
