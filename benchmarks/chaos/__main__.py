@@ -91,8 +91,7 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
 
 def run(options: argparse.Namespace, kinds: list[str], folder: Path) -> Outcome:
     """Do one run in a folder; return what came of it."""
-    began, cells = time.monotonic(), len(space_cells(options.space))
-    outcome = Outcome([options.seed], cells=cells)
+    outcome, began, cells = Outcome([options.seed]), time.monotonic(), len(space_cells(options.space))
     command = [sys.executable, "-m", "gridtune", "sweep", str(options.space), "--executor", "inline"]
     command += ["--no-tracking", "--quiet", "--out", str(folder / "undisturbed")]
 
@@ -107,7 +106,7 @@ def run(options: argparse.Namespace, kinds: list[str], folder: Path) -> Outcome:
         return bool(spent + rest + _ENDING < options.seconds)
 
     with contextlib.ExitStack() as stack, own_nodes() as nodes:
-        sweeps = Sweeps(options.space.resolve(), folder, nodes, "tracking" in kinds, outcome)
+        sweeps = Sweeps(options.space.resolve(), folder, nodes, "tracking" in kinds, outcome, cells)
         nodes.patience = STANDSTILL
         sweeps.disk.mkdir()
         if "disk" in kinds:

@@ -46,6 +46,8 @@ class Sweeps:
         Whether there is a tracking server.
     outcome
         Takes what ends by itself, and problems.
+    cells
+        How many a sweep has.
     finished
         How many sweeps came to their end.
     """
@@ -55,6 +57,7 @@ class Sweeps:
     nodes: Nodes
     tracked: bool
     outcome: Outcome
+    cells: int
     finished: int = 0
     driver: subprocess.Popen[bytes] | None = None
     server: subprocess.Popen[bytes] | None = None
@@ -97,7 +100,7 @@ class Sweeps:
     def ended(self) -> bool:
         """Whether the command came to the sweep's end, if need be with cells that it gave up."""
         code = None if self.driver is None else self.driver.poll()
-        return code == 0 or (code == EXIT_FAILED_CELLS and self.results >= self.outcome.cells)
+        return code == 0 or (code == EXIT_FAILED_CELLS and self.results >= self.cells)
 
     def mend(self) -> None:
         """Start what is not running: the tracking server, the nodes, the command."""
