@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,11 @@ def test_the_tutorial_on_clusters_can_be_followed(repository: Path, folder: Path
     own = {name: value for name, value in environment(folder).items() if not name.startswith("RAY_")}
     # However long Ray takes to start on a busy machine.
     patience = {name: value for name, value in RAY_ENVIRONMENT.items() if name.startswith("RAY_")}
-    follow(repository / "docs" / "tutorials" / "cluster.md", folder, own | patience, on_a_cluster=True)
+    page = repository / "docs" / "tutorials" / "cluster.md"
+    # A folder of its own: in Ray's usual one the head leaves its address, and later scripts here would look for it.
+    # A short one, since Ray's sockets lie in it.
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as rays:
+        follow(page, folder, own | patience | {"RAY_TMPDIR": rays}, on_a_cluster=True)
 
 
 def test_the_tutorial_on_slurm_can_be_followed(repository: Path, folder: Path) -> None:

@@ -81,7 +81,8 @@ def test_every_way_to_fail_is_a_row_and_stops_nothing(tmp_path: Path) -> None:
     assert watch.plan.total == 8
     assert pq.read_table(result.path).num_rows == 8
     runs = runs_in(notebook)
-    assert {runs[f"{x}-a-dies-None"] for x in range(2)} <= {2, 3}
+    # As often as the error says, and once more where a block had died with it before it was suspected alone.
+    assert {runs[f"{x}-a-dies-None"] for x in range(2)} <= {2, 3, 5, 6}
     assert not (tmp_path / "out" / ".tune").exists()
 
     # The same call runs nothing; with retry_failed, what is not done and nothing else.
