@@ -50,22 +50,21 @@ class Summary:
 
     @classmethod
     def of(cls, values: Column) -> Summary:
-        """Summarise values, and put them in another order; NaN throughout when there are none.
+        """Summarise values, and sort them; NaN throughout when there are none.
 
         Quantiles are interpolated linearly between order statistics, at rank q (n − 1) counted from 0.
         """
         n = len(values)
         if n == 0:
             return cls(*[math.nan] * 6)
-        ranks = {name: level * (n - 1) for name, level in QUANTILES.items()}
-        below = {name: int(rank) for name, rank in ranks.items()}
-        needed = {k for first in below.values() for k in (first, min(first + 1, n - 1))}
-        mean, ordered, quantiles = float(values.mean()), values, {}
-        ordered.partition(sorted(needed | {n - 1}))
-        for name, first in below.items():
-            low, high = float(ordered[first]), float(ordered[min(first + 1, n - 1)])
-            quantiles[name] = low + (ranks[name] - first) * (high - low)
-        return cls(mean=mean, max=float(ordered[-1]), **quantiles)
+        mean, quantiles = float(values.mean()), {}
+        values.sort()  # faster, in vector instructions, than a partition at seven ranks
+        for name, level in QUANTILES.items():
+            rank = level * (n - 1)
+            first = int(rank)
+            low, high = float(values[first]), float(values[min(first + 1, n - 1)])
+            quantiles[name] = low + (rank - first) * (high - low)
+        return cls(mean=mean, max=float(values[-1]), **quantiles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,6 @@ from gridtune.batch.simulator.running import (
     empty_running,
     overstayed,
     pop_ended,
-    read_requests,
     release_request,
     reservation,
 )
@@ -115,22 +114,15 @@ def _dequeue(replay, job):
 
 
 @kernel(forceinline=True)
-def _overstayed(replay, now):
-    log, running = replay.log, replay.running
-    read_requests(running, log.start, log.walltime, log.processors)
-    return overstayed(running, now)
-
-
-@kernel(forceinline=True)
 def _pass(replay, now):
     """One scheduling pass: start the queue's head while it fits, then backfill behind it."""
-    queue, memory, flags = replay.queue, replay.memory, replay.flags
+    queue, log, memory, flags = replay.queue, replay.log, replay.memory, replay.flags
     frozen = flags & FROZEN != 0
     head = -1
     while memory[WAITING] > 0:
         head = foremost(queue)
         job = queue.many.jobs[head]
-        if replay.log.processors[job] > memory[FREE]:
+        if log.processors[job] > memory[FREE]:
             break
         _dequeue(replay, job)
         _launch(replay, job, now)
@@ -142,10 +134,9 @@ def _pass(replay, now):
         if head != memory[HEAD]:
             memory[HEAD] = -1
         return
-    if head != memory[HEAD] or (not frozen and _overstayed(replay, now)):
-        log, needed = replay.log, replay.log.processors[queue.many.jobs[head]]
-        read_requests(replay.running, log.start, log.walltime, log.processors)
-        shadow, spare = reservation(replay.running, now, memory[FREE], needed)
+    if head != memory[HEAD] or (not frozen and overstayed(replay.running, log, log.start, now)):
+        needed = log.processors[queue.many.jobs[head]]
+        shadow, spare = reservation(replay.running, log, log.start, now, memory[FREE], needed)
         memory[HEAD] = head
         memory[SHADOW] = shadow
         memory[SPARE] = spare if flags & EXTRA else 0
@@ -201,7 +192,7 @@ def _arrive(replay, job, now):
     width = log.processors[job]
     starts = fits = width <= memory[FREE]
     stands = memory[WAITING] > 0 and memory[HEAD] >= 0 and log.rank[job] > memory[HEAD]
-    stands = stands and (flags & FROZEN != 0 or not _overstayed(replay, now))
+    stands = stands and (flags & FROZEN != 0 or not overstayed(replay.running, log, log.start, now))
     if stands and fits:
         in_time = _in_time(replay, job, now)
         starts = in_time or width <= memory[SPARE]

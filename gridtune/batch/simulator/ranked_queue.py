@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.sorted_list import insert_row, remove_row
+from gridtune.batch.simulator.sorted_list import insert_row, remove_row, some_within
 from gridtune.batch.simulator.waiting import (
     Index,
     fill_index,
@@ -168,10 +168,7 @@ def any_fits(queue, free):
     """Tell whether a job may wait that needs no more than `free` processors; False is sure."""
     if queue.length[0] == _IN_INDEX:
         return something_fits(queue.many, free)
-    fits = False
-    for place in range(queue.length[0]):
-        fits |= queue.processors[place] <= free
-    return fits
+    return some_within(queue.processors, queue.length[0], free)
 
 
 @kernel(forceinline=True)

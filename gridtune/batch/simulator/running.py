@@ -18,7 +18,6 @@ __all__ = [
     "empty_running",
     "overstayed",
     "pop_ended",
-    "read_requests",
     "release_request",
     "reservation",
 ]
@@ -187,7 +186,7 @@ def release_request(running, requested_end, job, keep):
 
 
 @kernel(forceinline=True)
-def read_requests(running, start, walltime, processors):
+def _read_requests(running, start, walltime, processors):
     """Make the list if there is none."""
     running.n[2] = 0
     if running.n[1] == UNLISTED:
@@ -195,11 +194,13 @@ def read_requests(running, start, walltime, processors):
 
 
 @kernel()
-def reservation(running, now, free, needed):
+def reservation(running, jobs, start, now, free, needed):
     """Return (shadow, extra): when a job of `needed` processors can start, and what is free beside it.
 
-    A running job past its requested end is expected to end now.
+    A running job past its requested end is expected to end now. `jobs` has the walltimes and processors of
+    all jobs, `start` the starts of those that have started.
     """
+    _read_requests(running, start, jobs.walltime, jobs.processors)
     shadow, available, place = now, free, 0
     while available < needed or (place < running.n[1] and running.requested_end[place] <= shadow):
         shadow = max(shadow, running.requested_end[place])
@@ -208,7 +209,8 @@ def reservation(running, now, free, needed):
     return shadow, available - needed
 
 
-@kernel()
-def overstayed(running, now):
-    """Tell whether some job runs past its requested end."""
+@kernel(forceinline=True)
+def overstayed(running, jobs, start, now):
+    """Tell whether some job runs past its requested end; `jobs` and `start` as for `reservation`."""
+    _read_requests(running, start, jobs.walltime, jobs.processors)
     return running.n[1] > 0 and running.requested_end[0] < now

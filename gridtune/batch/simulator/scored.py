@@ -31,7 +31,6 @@ from gridtune.batch.simulator.running import (
     empty_running,
     overstayed,
     pop_ended,
-    read_requests,
     release_request,
     reservation,
 )
@@ -114,13 +113,6 @@ def _start(replay, job, now):
 
 
 @kernel(forceinline=True)
-def _overstayed(replay, now):
-    inputs, running = replay.inputs, replay.running
-    read_requests(running, replay.start, inputs.walltime, inputs.processors)
-    return overstayed(running, now)
-
-
-@kernel(forceinline=True)
 def _pass(replay, newest, now):
     """One scheduling pass: start the queue's head while it fits, then backfill behind it.
 
@@ -143,10 +135,9 @@ def _pass(replay, newest, now):
         return
     if not frozen and not any_fits(replay.queue, memory[FREE]):
         return
-    if head != memory[HEAD] or (not frozen and _overstayed(replay, now)):
+    if head != memory[HEAD] or (not frozen and overstayed(replay.running, inputs, replay.start, now)):
         newest = -1
-        read_requests(replay.running, replay.start, inputs.walltime, width)
-        shadow, spare = reservation(replay.running, now, memory[FREE], width[head])
+        shadow, spare = reservation(replay.running, inputs, replay.start, now, memory[FREE], width[head])
         memory[HEAD], memory[SHADOW] = head, shadow
         memory[SPARE] = spare if flags & EXTRA else 0
     _backfill(replay, newest, now)

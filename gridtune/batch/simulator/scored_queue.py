@@ -23,7 +23,7 @@ from gridtune.batch.simulator.shapes import (
     drop_shape,
     something_fits,
 )
-from gridtune.batch.simulator.sorted_list import insert_row, remove_row
+from gridtune.batch.simulator.sorted_list import insert_row, remove_row, some_within
 from gridtune.batch.simulator.tournament import (
     Tournament,
     best_fit,
@@ -230,10 +230,7 @@ def any_fits(queue, free):
     listed = queue.listed
     if listed.size[0] == _IN_TREES:
         return something_fits(queue.shapes, free)
-    fits = False
-    for place in range(listed.size[0]):
-        fits |= listed.processors[place] <= free
-    return fits
+    return some_within(listed.processors, listed.size[0], free)
 
 
 @kernel(forceinline=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridtune.core.compiled import kernel
 
-__all__ = ["insert_row", "remove_row"]
+__all__ = ["insert_row", "remove_row", "some_within"]
 
 
 @kernel(forceinline=True)
@@ -26,3 +26,12 @@ def remove_row(keys, firsts, seconds, count, place):
         keys[later] = keys[later + 1]
         firsts[later] = firsts[later + 1]
         seconds[later] = seconds[later + 1]
+
+
+@kernel(forceinline=True)
+def some_within(values, count, limit):
+    """Tell whether one of the first `count` values is at most the limit."""
+    within = False
+    for place in range(count):  # to the end: a loop that may stop early is not made of vector instructions
+        within |= values[place] <= limit
+    return within
