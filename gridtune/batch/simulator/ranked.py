@@ -33,6 +33,7 @@ from gridtune.batch.simulator.running import (
     empty_running,
     overstayed,
     pop_ended,
+    read_requests,
     release_request,
     reservation,
 )
@@ -136,7 +137,8 @@ def _pass(replay, now):
         return
     if head != memory[HEAD] or (not frozen and overstayed(replay.running, log, log.start, now)):
         needed = log.processors[queue.many.jobs[head]]
-        shadow, spare = reservation(replay.running, log, log.start, now, memory[FREE], needed)
+        read_requests(replay.running, log, log.start)
+        shadow, spare = reservation(replay.running, now, memory[FREE], needed)
         memory[HEAD] = head
         memory[SHADOW] = shadow
         memory[SPARE] = spare if flags & EXTRA else 0

@@ -18,6 +18,7 @@ __all__ = [
     "empty_running",
     "overstayed",
     "pop_ended",
+    "read_requests",
     "release_request",
     "reservation",
 ]
@@ -186,21 +187,22 @@ def release_request(running, requested_end, job, keep):
 
 
 @kernel(forceinline=True)
-def _read_requests(running, start, walltime, processors):
-    """Make the list if there is none."""
+def read_requests(running, jobs, start):
+    """Make the list if there is none.
+
+    `jobs` has the walltimes and processors of all jobs, `start` the starts of those that have started.
+    """
     running.n[2] = 0
     if running.n[1] == UNLISTED:
-        _list_requests(running, start, walltime, processors)
+        _list_requests(running, start, jobs.walltime, jobs.processors)
 
 
 @kernel()
-def reservation(running, jobs, start, now, free, needed):
+def reservation(running, now, free, needed):
     """Return (shadow, extra): when a job of `needed` processors can start, and what is free beside it.
 
-    A running job past its requested end is expected to end now. `jobs` has the walltimes and processors of
-    all jobs, `start` the starts of those that have started.
+    A running job past its requested end is expected to end now.
     """
-    _read_requests(running, start, jobs.walltime, jobs.processors)
     shadow, available, place = now, free, 0
     while available < needed or (place < running.n[1] and running.requested_end[place] <= shadow):
         shadow = max(shadow, running.requested_end[place])
@@ -211,6 +213,6 @@ def reservation(running, jobs, start, now, free, needed):
 
 @kernel(forceinline=True)
 def overstayed(running, jobs, start, now):
-    """Tell whether some job runs past its requested end; `jobs` and `start` as for `reservation`."""
-    _read_requests(running, start, jobs.walltime, jobs.processors)
+    """Tell whether some job runs past its requested end; `jobs` and `start` as for `read_requests`."""
+    read_requests(running, jobs, start)
     return running.n[1] > 0 and running.requested_end[0] < now

@@ -31,6 +31,7 @@ from gridtune.batch.simulator.running import (
     empty_running,
     overstayed,
     pop_ended,
+    read_requests,
     release_request,
     reservation,
 )
@@ -137,7 +138,8 @@ def _pass(replay, newest, now):
         return
     if head != memory[HEAD] or (not frozen and overstayed(replay.running, inputs, replay.start, now)):
         newest = -1
-        shadow, spare = reservation(replay.running, inputs, replay.start, now, memory[FREE], width[head])
+        read_requests(replay.running, inputs, replay.start)
+        shadow, spare = reservation(replay.running, now, memory[FREE], width[head])
         memory[HEAD], memory[SHADOW] = head, shadow
         memory[SPARE] = spare if flags & EXTRA else 0
     _backfill(replay, newest, now)
