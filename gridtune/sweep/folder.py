@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import tempfile
 from pathlib import Path
 
@@ -15,20 +15,20 @@ RESULTS = Path("results")
 
 
 def check_writable(folder: Path, hint: str = "give another with --out") -> None:
-    """Make the folder and a file in it, and take both away again.
+    """Make a file in the folder and take it away again; in the nearest one above where it is not there yet.
 
     Permissions are not enough to know: the superuser has all of them and still cannot write everywhere.
+    The folder itself is not made: an array job's tasks, which share those above, would take them from under
+    each other when they took them away again.
 
     Raises
     ------
     SweepError
         If nothing can be written there; with the hint.
     """
-    created: list[Path] = []
+    there = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), Path())
     try:
-        created = [directory for directory in (folder, *folder.parents) if not directory.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as fault:
         reason = (fault.strerror or type(fault).__name__).lower()
@@ -37,11 +37,6 @@ def check_writable(folder: Path, hint: str = "give another with --out") -> None:
             path=folder if folder.parts else Path.cwd(),
             hint=hint,
         ) from None
-    finally:
-        for directory in created:
-            # What somebody else has put something into meanwhile stays.
-            with contextlib.suppress(OSError):
-                directory.rmdir()
 
 
 def sweep_folders(root: Path = RESULTS) -> list[Path]:

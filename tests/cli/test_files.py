@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,15 @@ def test_a_sweep_asks_for_its_folder_before_it_reads_traces(
     assert "hint: give another with --out" in message
 
 
-def test_asking_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_asking_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Not even for a moment: an array job's tasks ask for folders side by side, all at once.
+    monkeypatch.setattr(os, "mkdir", lambda *_: pytest.fail("a folder was made"))
     check_writable(tmp_path / "deep" / "er")
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    with pytest.raises(SweepError, match="no such file"):
+        check_writable(tmp_path / "nowhere")
+    (tmp_path / "nowhere").unlink()
     (tmp_path / "file").write_text("kept")
     with pytest.raises(SweepError, match="not a directory"):
         check_writable(tmp_path / "file" / "results")
