@@ -10,6 +10,7 @@ which the next one to open the journal cuts off.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gc
 import json
@@ -33,7 +34,7 @@ from gridtune.sweep.journal_lines import (
 )
 from gridtune.sweep.room import AppendOnlyFile, OnFull
 
-__all__ = ["JOURNAL_SCHEMA", "Journal", "read_journal", "read_proposals"]
+__all__ = ["JOURNAL_SCHEMA", "Journal", "is_news", "read_journal", "read_proposals"]
 
 #: Version of the lines' form; a journal of a newer one is not touched. 2 added proposals and checks.
 JOURNAL_SCHEMA = 2
@@ -127,6 +128,11 @@ def _schema(record: Any, path: Path, line: int) -> int:
     return schema
 
 
+def is_news(result: CellResult, earlier: CellResult | None) -> bool:
+    """Return whether a result from elsewhere adds to what a journal has of its cell."""
+    return earlier is None or (earlier.state != "done" and result.state == "done")
+
+
 class Journal:
     """A journal open for writing; one process at a time can have it.
 
@@ -150,19 +156,21 @@ class Journal:
     ) -> None:
         self.path, self._mirror = path, mirror
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(path.with_suffix(".lock"))
-        try:
-            self._results, self._proposals, schema, sound = _read(path)
+        with contextlib.ExitStack() as opened:
+            self._lock = opened.enter_context(_locked(path.with_suffix(".lock")))
             self._file = AppendOnlyFile(path, on_full)
+            opened.callback(self._file.close)
+            if not _lock(self._file, path):
+                # Somebody has removed the lock file of a sweep that runs.
+                raise _refusal("another process", path)
+            self._results, self._proposals, schema, sound = _read(path)
             if self._file.size > sound:
                 self._file.truncate(sound)
             if schema < JOURNAL_SCHEMA:
                 # Lines are never written again: in an old journal, a header of today goes before ours.
                 self._write([record_line({"journal": "gridtune", "schema": JOURNAL_SCHEMA})])
             self._sync()
-        except BaseException:
-            self._lock.close()
-            raise
+            opened.pop_all()
 
     @property
     def results(self) -> Mapping[str, CellResult]:
@@ -214,32 +222,45 @@ class Journal:
         self.close()
 
 
-def _lock(file: IO[str]) -> bool:
-    """Lock a file, and return whether that was possible."""
+def _lock(file: IO[str] | AppendOnlyFile, path: Path) -> bool:
+    """Lock a file of the journal in `path`, and return whether nobody else has."""
     for pause in (_GLANCE_SECONDS, 0.0):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-        except OSError:
+        except BlockingIOError:
             # Who only looks whether it is locked has it for a moment.
             time.sleep(pause)
+        except OSError as fault:
+            raise SweepError(
+                f"this file system does not lock files ({fault.strerror}), so two sweeps could write here",
+                path=path,
+                hint="give a folder on another disk, or a URL, with --out",
+            ) from None
     return False
 
 
 def _locked(path: Path) -> IO[str]:
     """Return the lock file, locked; the operating system unlocks it when this process ends, however."""
+    journal = path.with_suffix(".jsonl")
     file = path.open("a+", encoding="utf-8")
-    if not _lock(file):
-        file.seek(0)
-        owner = file.read().strip() or "another process"
+    try:
+        if not _lock(file, journal):
+            file.seek(0)
+            raise _refusal(file.read().strip() or "another process", journal)
+    except BaseException:
         file.close()
-        raise SweepError(
-            f"{owner} is writing this sweep's journal",
-            path=path.with_suffix(".jsonl"),
-            hint=f"wait for it to end (`gridtune status {path.parent}` shows how far it is), end it, or give "
-            "this sweep another --out",
-        ) from None
+        raise
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}")
     file.flush()
     return file
+
+
+def _refusal(owner: str, path: Path) -> SweepError:
+    return SweepError(
+        f"{owner} is writing this sweep's journal",
+        path=path,
+        hint=f"wait for it to end (`gridtune status {path.parent}` shows how far it is), end it, or give "
+        "this sweep another --out",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -63,6 +64,10 @@ class AppendOnlyFile:
         self._path, self._on_full = path, on_full
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
 
+    def fileno(self) -> int:
+        """Return the descriptor of the file."""
+        return self._descriptor
+
     @property
     def size(self) -> int:
         """Bytes of the file."""
@@ -73,12 +78,20 @@ class AppendOnlyFile:
         os.ftruncate(self._descriptor, size)
 
     def append(self, content: bytes) -> None:
-        """Write all of `content`; what the operating system has taken survives the end of this process."""
-        rest = memoryview(content)
-        while rest:
-            # A full disk may take a part: the next try goes on after it.
-            written = when_there_is_room(partial(os.write, self._descriptor, rest), self._path, self._on_full)
-            rest = rest[written:]
+        """Write all of `content`, whole lines; what the operating system has taken survives this process.
+
+        Where it cannot, the lines that were written whole stay: half a one must not be followed by another.
+        """
+        start, rest = self.size, memoryview(content)
+        try:
+            while rest:
+                # A full disk may take a part: the next try goes on after it.
+                write = partial(os.write, self._descriptor, rest)
+                rest = rest[when_there_is_room(write, self._path, self._on_full) :]
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.truncate(start + content.rfind(b"\n", 0, self.size - start) + 1)
+            raise
 
     def sync(self) -> None:
         """Force everything onto the disk."""

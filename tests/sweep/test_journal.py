@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -230,3 +231,25 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 def test_a_process_holds_it_once(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.jsonl"), pytest.raises(SweepError, match="is writing"):
         Journal(tmp_path / "journal.jsonl")
+
+
+def test_a_lock_file_that_was_removed_lets_nobody_in(tmp_path: Path, results: list[CellResult]) -> None:
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        path.with_suffix(".lock").unlink()
+        for _ in range(2):
+            with pytest.raises(SweepError, match="another process is writing"):
+                Journal(path)
+        journal.append(results[:1])
+    with Journal(path) as journal:
+        assert list(journal.results) == [results[0].cell_id]
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(SweepError, match=r"does not lock files \(No locks available\)") as caught:
+        Journal(tmp_path / "journal.jsonl")
+    assert caught.value.path == tmp_path / "journal.jsonl"

@@ -94,3 +94,26 @@ def test_a_disk_that_is_really_full(small_disk: Path) -> None:
     writer.join(60)
     file.close()
     assert (small_disk / "file").read_bytes() == b"".join(lines)
+
+
+def test_half_a_line_does_not_stay_where_writing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real = tmp_path / "file", os.write
+    steps = iter([6, None])
+
+    def write(descriptor: int, content: Any) -> int:
+        size = next(steps)
+        if size is None:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(descriptor, content[:size])
+
+    file = AppendOnlyFile(path)
+    file.append(b"zero\n")
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(OSError, match="Input/output"):
+        file.append(b"one\ntwo\n")
+    monkeypatch.undo()
+    file.append(b"three\n")
+    file.close()
+    assert path.read_bytes() == b"zero\none\nthree\n"
