@@ -181,9 +181,10 @@ def _run(
         progress.stage(what, busy)
 
     status = "FAILED"
-    with said.ending():
+    # Another driver may begin when the report is written and tracked, not before.
+    with contextlib.ExitStack() as until, said.ending():
         try:
-            sweep = run_space(space, observers=observers, stage=stage, **options)
+            sweep = run_space(space, observers=observers, stage=stage, until=until, **options)
             if writer.facts is None:
                 raise SweepError("the sweep has not said what it is about")
             stage("writing the report", 0)

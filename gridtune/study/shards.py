@@ -57,7 +57,12 @@ def run_shard(
     """
     said = StatusFile()
     console = report_console() if output == "screen" else None
-    with results_at(directory, warn) as (folder, remote), Progress(console) as progress, said.ending():
+    with (
+        results_at(directory, warn) as (folder, remote),
+        Progress(console) as progress,
+        contextlib.ExitStack() as until,
+        said.ending(),
+    ):
 
         def stage(what: str, busy: int) -> None:
             said.stage(what, busy)
@@ -71,6 +76,7 @@ def run_shard(
             stage=stage,
             retry_failed=retry_failed,
             mirror=remote.append if remote else None,
+            until=until,
             **options,
         )
         if remote is not None:

@@ -187,7 +187,7 @@ def _state(
     if owner is not None and owner.alive:
         return "running"
     if driver is not None and driver.ended is None and driver.alive:
-        # It has given the journal up and writes the report.
+        # One of an earlier gridtune gave the journal up before it wrote the report.
         return "running"
     if driver is not None and driver.ended is not None:
         words: dict[str, SweepState] = {"finished": "finished", "interrupted": "interrupted"}

@@ -70,6 +70,7 @@ def run_space(
     executor: Executor | None = None,
     shard: Shard | None = None,
     mirror: Callable[[bytes], None] | None = None,
+    until: contextlib.ExitStack | None = None,
 ) -> SweepResult:
     """Run what is left to run of a search space; write `results.parquet`.
 
@@ -105,6 +106,9 @@ def run_space(
         Run only this part of the cells, by default in a folder of its own: `results/NAME/shards/3-of-16`.
     mirror
         Takes what is appended to the journal; see `Journal`.
+    until
+        Keeps the journal, so that no other process begins this sweep, until it is closed; by default until
+        this returns.
 
     Returns
     -------
@@ -142,11 +146,23 @@ def run_space(
     if runner.executor == "ray":
         # What cannot be sent to workers is refused before Ray starts.
         _ = code.sent
-    with environment(ONE_THREAD), contextlib.closing(runner):
+    with contextlib.ExitStack() as own, environment(ONE_THREAD), contextlib.closing(runner):
         if runner.executor == "ray" and not (folder / JOURNAL_NAME).exists():
             # It starts while the traces are read; a sweep that goes on may have nothing left to run.
             runner.start_ray()
-        return _run(checked, system, code, runner, observers, retry_failed, shuffle, began, shard, mirror)
+        return _run(
+            checked,
+            system,
+            code,
+            runner,
+            observers,
+            retry_failed,
+            shuffle,
+            began,
+            shard,
+            mirror,
+            until or own,
+        )
 
 
 def _run(
@@ -160,6 +176,7 @@ def _run(
     began: float,
     shard: Shard | None,
     mirror: Callable[[bytes], None] | None,
+    kept: contextlib.ExitStack,
 ) -> SweepResult:
     runner.stage("reading traces", 0)
     folder = runner.folder
@@ -167,45 +184,45 @@ def _run(
     cells = planner.cells()
     preflight(planner)
     check_room(folder)
-    if shard is not None:
-        ShardFacts.of(shard, cells).write(folder)
-        cells = shard.cells(cells)
 
     def on_full(message: str) -> None:
         warnings.warn(message, GridtuneWarning, stacklevel=2)
         runner.stage(message, 0)
 
-    with Journal(folder / JOURNAL_NAME, on_full, mirror) as journal:
-        renaming = Renaming(system)
-        stored = {cell_id: renaming.result(result) for cell_id, result in journal.results.items()}
-        finished = {
-            cell_id: result
-            for cell_id, result in stored.items()
-            if result.state == "done" or not _is_retried(result, retry_failed)
-        }
-        queue, before = _queue(planner, cells, finished, journal, runner.workers, shuffle)
-        if isinstance(queue, AdaptiveQueue) and queue.search.differing:
-            warnings.warn(differing_text(queue.search.differing), GridtuneWarning, stacklevel=2)
-        plan = _plan(planner, folder, queue, before, find_other_code(stored, cells))
+    journal = kept.enter_context(Journal(folder / JOURNAL_NAME, on_full, mirror))
+    if shard is not None:
+        ShardFacts.of(shard, cells).write(folder)
+        cells = shard.cells(cells)
+    renaming = Renaming(system)
+    stored = {cell_id: renaming.result(result) for cell_id, result in journal.results.items()}
+    finished = {
+        cell_id: result
+        for cell_id, result in stored.items()
+        if result.state == "done" or not _is_retried(result, retry_failed)
+    }
+    queue, before = _queue(planner, cells, finished, journal, runner.workers, shuffle)
+    if isinstance(queue, AdaptiveQueue) and queue.search.differing:
+        warnings.warn(differing_text(queue.search.differing), GridtuneWarning, stacklevel=2)
+    plan = _plan(planner, folder, queue, before, find_other_code(stored, cells))
+    for observer in observers:
+        observer.started(plan)
+    ran = 0
+
+    def sink(results: Sequence[CellResult]) -> None:
+        nonlocal ran
+        journal.append(results)
+        finished.update({result.cell_id: result for result in results})
+        ran += len(results)
         for observer in observers:
-            observer.started(plan)
-        ran = 0
+            observer.finished(results)
 
-        def sink(results: Sequence[CellResult]) -> None:
-            nonlocal ran
-            journal.append(results)
-            finished.update({result.cell_id: result for result in results})
-            ran += len(results)
-            for observer in observers:
-                observer.finished(results)
-
-        if queue.left:
-            runner.run(queue, _work(planner, cells, before, code), sink=sink)
-        runner.stage("writing results", 0)
-        results = _in_order(planner, cells, queue, finished)
-        other_code = find_other_code(stored, results)
-        earlier = len(journal.results.keys() - {result.cell_id for result in results})
-        earlier -= 0 if other_code is None else other_code.cells
+    if queue.left:
+        runner.run(queue, _work(planner, cells, before, code), sink=sink)
+    runner.stage("writing results", 0)
+    results = _in_order(planner, cells, queue, finished)
+    other_code = find_other_code(stored, results)
+    earlier = len(journal.results.keys() - {result.cell_id for result in results})
+    earlier -= 0 if other_code is None else other_code.cells
     table = results_table(results)
     path = folder / RESULTS_NAME
     when_there_is_room(lambda: write_table(table, path), path, on_full)

@@ -16,7 +16,7 @@ from typing import Self
 
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.errors import SweepError
-from gridtune.sweep.journal import Journal, read_journal, read_proposals
+from gridtune.sweep.journal import Journal, is_news, read_journal, read_proposals
 from gridtune.sweep.places import Place, SweepView
 from gridtune.sweep.space import SearchSpace
 
@@ -212,10 +212,11 @@ def merge_journals(
             earlier = merged.get(cell_id)
             if earlier is not None and {earlier.state, result.state} == {"done"}:
                 _check_same(earlier, origin[cell_id], result, view.place)
-            if earlier is None or (earlier.state != "done" and result.state == "done"):
+            if is_news(result, earlier):
                 merged[cell_id], origin[cell_id] = result, view.place
     with Journal(out / _JOURNAL, mirror=mirror) as journal:
-        new = [result for cell_id, result in merged.items() if origin[cell_id] != out]
+        # What a sweep has written here since counts, too.
+        new = [result for cell_id, result in merged.items() if is_news(result, journal.results.get(cell_id))]
         journal.append(new)
     return len(new)
 

@@ -8,6 +8,8 @@ import pytest
 
 import gridtune as gt
 from gridtune.errors import SweepError
+from gridtune.study.report import write_study
+from gridtune.sweep import Journal
 from tests.cli.folders import finished_sweep, quickstart
 
 
@@ -90,3 +92,21 @@ def test_curves_over_a_numeric_parameter(tmp_path: Path) -> None:
     assert study.plot("load").png != study.plot().png
     with pytest.raises(SweepError, match="two objectives"):
         study.plot("front")
+
+
+def test_another_driver_begins_when_the_report_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals: list[str] = []
+
+    def write(folder: Path, *rest: object) -> gt.Study:
+        with pytest.raises(SweepError, match="is writing this sweep's journal") as caught:
+            Journal(folder / "journal.jsonl")
+        refusals.append(str(caught.value))
+        return write_study(folder, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("gridtune.study.run.write_study", write)
+    space = quickstart(dimensions={"order": ["fcfs"]}, replicates={"windows": 2})
+    gt.run_sweep(space, directory=tmp_path, executor="inline", tracking=False, output="quiet")
+    assert len(refusals) == 1
+    Journal(tmp_path / "journal.jsonl").close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import SweepError
-from gridtune.sweep import Journal, as_space, read_journal, run_space, space_cells
+from gridtune.sweep import Journal, as_space, read_journal, run_space, shards, space_cells
 from gridtune.sweep.places import SweepView
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible, merge_journals, missing_shards
 from tests.sweep.spaces import toy_space
@@ -98,3 +98,28 @@ def test_shards_that_are_missing_or_do_not_fit_are_named(tmp_path: Path) -> None
     (folders[0] / "shard.json").write_text("[]")
     with pytest.raises(SweepError, match="is not what a shard writes"):
         ShardFacts.read(folders[0])
+
+
+def test_a_sweep_that_ends_while_others_are_merged_into_it_keeps_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = toy_space(dimensions={"x": [1]}, replicates={"seeds": 1})
+    one, out = shard_of(space, "1/1", tmp_path / "one"), tmp_path / "out"
+    (result,) = read_journal(one / "journal.jsonl").values()
+    with Journal(one / "journal.jsonl") as journal:
+        journal.append([replace(result, state="failed", metrics={}, error="no memory")])
+
+    def open_late(path: Path, **options: object) -> Journal:
+        with Journal(path) as journal:
+            journal.append([result])
+        return Journal(path)
+
+    monkeypatch.setattr(shards, "Journal", open_late)
+    assert merge_journals(views(one), out) == 0
+    assert read_journal(out / "journal.jsonl") == {result.cell_id: result}
+
+
+def test_a_folder_is_a_shards_only_for_who_has_its_journal(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.jsonl"), pytest.raises(SweepError, match="is writing"):
+        shard_of(toy_space(), "1/2", tmp_path)
+    assert ShardFacts.read(tmp_path) is None
