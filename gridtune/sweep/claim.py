@@ -7,6 +7,7 @@ it, and a driver that sees a living one gives way. A driver lives while its file
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -19,7 +20,7 @@ from typing import Any
 
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep.driver_status import LockOwner, process_clock, process_exists
+from gridtune.sweep.driver_status import LockOwner, machine_id, process_clock, process_exists
 
 __all__ = ["Claim", "Claimed", "claim_at"]
 
@@ -67,6 +68,13 @@ class Claim:
         self._thread = threading.Thread(target=self._live, name="claim", daemon=True)
         self._thread.start()
 
+    def is_lost(self) -> bool:
+        """Return whether another driver has taken over; looks, where the last sign of life is long ago."""
+        if not self.lost and self._is_late():
+            with contextlib.suppress(StorageError):
+                self.lost = self._has_successor()
+        return self.lost
+
     def close(self) -> None:
         """Give the claim up."""
         if not self._over.is_set():
@@ -76,20 +84,33 @@ class Claim:
 
     def _beat(self) -> None:
         self._beats += 1
-        sign = {"process": os.getpid(), "host": socket.gethostname(), "clock": process_clock(os.getpid())}
+        sign: dict[str, Any] = {"process": os.getpid(), "host": socket.gethostname()}
+        sign |= {"machine": machine_id(), "clock": process_clock(os.getpid())}
         content = json.dumps({**sign, "beats": self._beats, "status": self._doing().decode()})
+        # The time before: a sign may be long on its way, and others count from when they last saw one.
+        signed = time.time()
         self._storage.write(f"{_FOLDER}/{self._name}", content.encode())
+        self._signed = signed
 
     def _live(self) -> None:
         while not self._over.wait(_BEAT_SECONDS):
             try:
-                if self._storage.facts(f"{_FOLDER}/{self._name}") is None:
+                if self._has_successor():
                     self.lost = True
                     return
                 self._beat()
             except StorageError:
                 # It is away for all; who waits for us waits for it, too.
                 continue
+
+    def _is_late(self) -> bool:
+        """Return whether the last sign of life is so long ago that another driver may take over."""
+        return time.time() - self._signed > _SILENCE_SECONDS / 2
+
+    def _has_successor(self) -> bool:
+        there = self._storage.files(_FOLDER)
+        # A sign that was long on its way brings back the file that another driver has removed.
+        return self._name not in there or (self._is_late() and len(there) > 1)
 
     def _outlive_others(self, say: Callable[[str], None]) -> None:
         """Wait until no other driver lives, or raise if one does."""
@@ -177,7 +198,9 @@ def _shown(sign: dict[str, Any]) -> str:
 
 
 def _is_here(sign: dict[str, Any]) -> bool:
-    return sign.get("host") == socket.gethostname() and isinstance(sign.get("process"), int)
+    """Return whether a driver's process can be seen from here: two machines may have the same name."""
+    here = sign.get("host") == socket.gethostname() and sign.get("machine", "") in {"", machine_id()}
+    return here and isinstance(sign.get("process"), int)
 
 
 def _is_dead(sign: dict[str, Any]) -> bool:

@@ -34,6 +34,7 @@ __all__ = [
     "StatusFile",
     "cells_since",
     "lock_owner",
+    "machine_id",
     "process_clock",
     "process_exists",
 ]
@@ -224,12 +225,12 @@ class StatusFile:
     def _write(self) -> None:
         if not self._content:
             return
-        self._written, self._stale = time.time(), False
-        state = {"stage": self._stage, "busy": self._busy, "running_since": self._running_since}
-        content = {"schema": _SCHEMA, **self._content, **state, "updated": self._written}
         draft = self._folder / f".{STATUS_FILE}.draft"
-        # A full disk must not end a sweep for the sake of this file.
+        # What is written last must be what was true last. A full disk must not end a sweep for this file.
         with self._lock, contextlib.suppress(OSError):
+            self._written, self._stale = time.time(), False
+            state = {"stage": self._stage, "busy": self._busy, "running_since": self._running_since}
+            content = {"schema": _SCHEMA, **self._content, **state, "updated": self._written}
             draft.write_text(json.dumps(content), encoding="utf-8")
             draft.replace(self._folder / STATUS_FILE)
 
@@ -309,3 +310,15 @@ def process_clock(process: int) -> int | None:
         return None
     # A process that has ended and that nobody has waited for yet still has an entry.
     return None if fields[0] == "Z" else int(fields[19])
+
+
+def machine_id() -> str:
+    """Return what tells this machine, or container, from others of its name and from itself before a restart.
+
+    It is "" where the system does not say.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +18,8 @@ from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage, as_local, is_url
 from gridtune.sweep.claim import Claim
 from gridtune.sweep.driver_status import STATUS_FILE
+from gridtune.sweep.journal import is_news, read_journal
+from gridtune.sweep.journal_lines import parse_line, result_of_record
 from gridtune.sweep.observing import SweepPlan, SweepResult
 from gridtune.sweep.remote_files import RemoteFiles, checksum_of
 from gridtune.workload.catalogue import cache_folder
@@ -125,7 +127,7 @@ class RemoteResults:
         """Write a file; while the storage is away, try again and again."""
         warned = False
         while True:
-            if self._claim.lost:
+            if self._claim.is_lost():
                 message = f"another driver has taken over {self._storage}, as this one was silent for long"
                 raise SweepError(
                     message, hint="nothing is lost; the same command goes on when that has ended"
@@ -152,19 +154,32 @@ class RemoteResults:
         self._next = self._files.last_number(names)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / _JOURNAL
+        draft = path.with_suffix(".draft")
         here = path.read_bytes() if path.exists() else b""
         here = here[: here.rfind(b"\n") + 1]
         if here.startswith(stored):
             missing = here[len(stored) :]
         else:
-            lines = set(stored.splitlines())
-            missing = b"".join(line for line in here.splitlines(keepends=True) if line[:-1] not in lines)
-        draft = path.with_suffix(".draft")
+            # Another machine has gone on, and may have run the same cells.
+            draft.write_bytes(stored)
+            lines, results = set(stored.splitlines()), read_journal(draft)
+            late = (line for line in here.splitlines(keepends=True) if line[:-1] not in lines)
+            missing = b"".join(line for line in late if _is_news(line, results))
         draft.write_bytes(stored + missing)
         draft.replace(path)
         if missing:
             self.append(missing)
         self._files.fetch(self._manifest, self.folder, _FACTS)
+
+
+def _is_news(line: bytes, stored: Mapping[str, CellResult]) -> bool:
+    """Return whether a line that was not stored adds to the results that were."""
+    try:
+        result = result_of_record(parse_line(line.rstrip(b"\n"), checked=False))
+    except (ValueError, TypeError, AttributeError, KeyError):
+        # No cell's: what it is, and whether it is sound, is seen when the journal is opened.
+        return True
+    return is_news(result, stored.get(result.cell_id))
 
 
 @contextlib.contextmanager

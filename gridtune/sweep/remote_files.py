@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -136,7 +137,7 @@ def _is_inside(name: str, folder: Path) -> bool:
 
 def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.draft")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.write_bytes(content)
     draft.replace(path)
 

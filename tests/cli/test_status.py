@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -362,3 +363,26 @@ def test_status_is_true_after_a_real_kill(tmp_path: Path, capsys: pytest.Capture
     assert died["counts"]["done"] == len(read_journal(out / "journal.jsonl"))
     assert died["left"] == 400 - died["counts"]["done"] > 0
     assert status(capsys, out)[0] == 1
+
+
+def test_the_end_is_what_the_file_says_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(tmp_path)
+    driver.start()
+
+    class Slow:
+        """A lock that lets the end overtake the writing that waits for it."""
+
+        def __enter__(self) -> None:
+            if DriverStatus.read(tmp_path).ended is None:  # type: ignore[union-attr]
+                monkeypatch.setattr(driver.said, "_lock", contextlib.nullcontext())
+                driver.said.close("finished")
+
+        def __exit__(self, *fault: object) -> None:
+            pass
+
+    monkeypatch.setattr(driver.said, "_lock", Slow())
+    driver.said.stage("writing the report", 0)
+    driver.journal.close()
+    last = DriverStatus.read(tmp_path)
+    assert last is not None
+    assert last.ended == "finished"

@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -20,15 +22,19 @@ from gridtune.storage import Storage
 from gridtune.sweep import claim as claims
 from gridtune.sweep import read_journal
 from gridtune.sweep.claim import Claim
+from gridtune.sweep.driver_status import machine_id
+from gridtune.sweep.journal_lines import record_line, result_line
 from gridtune.sweep.remote import RemoteResults
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
 from tests.sweep.spaces import content
+from tests.tracking.synthetic import cell_results
 
 pytestmark = pytest.mark.integration
 
 SPACE = quickstart(dimensions={"order": ["fcfs", "sjf", "saf"]}, replicates={"windows": 2})
 CELLS = 6
+HEADER = record_line({"journal": "gridtune", "schema": 2})
 
 
 def _say(message: str) -> None:
@@ -101,25 +107,32 @@ def test_a_kill_loses_nothing_that_was_stored(bucket: str, storage: Storage, tmp
 
 
 def test_lines_that_were_not_stored_yet_are_stored_at_the_next_start(bucket: str, storage: Storage) -> None:
+    results = [
+        replace(result, cell_id=f"{number:032x}", identity="") for number, result in enumerate(cell_results())
+    ]
+    one, two, three = map(result_line, results[:3])
     with RemoteResults(bucket, _say) as remote:
         journal = remote.folder / "journal.jsonl"
-        remote.append(b"one\n")
-    journal.write_bytes(b"one\ntwo\nthr")
+        remote.append(HEADER + one)
+    journal.write_bytes(HEADER + one + two + three[:3])
     with RemoteResults(bucket, _say):
-        assert journal.read_bytes() == b"one\ntwo\n"
-    assert [storage.read(f"journal/{name}") for name in storage.files("journal")] == [b"one\n", b"two\n"]
+        assert journal.read_bytes() == HEADER + one + two
+    segments = [storage.read(f"journal/{name}") for name in storage.files("journal")]
+    assert segments == [HEADER + one, two]
     # Another machine has gone on meanwhile, without what this one had not stored.
     *_, last = storage.files("journal")
     storage.delete(f"journal/{last}")
     _forget_here()
     with RemoteResults(bucket, _say) as remote:
-        remote.append(b"three\n")
-    journal.write_bytes(b"one\ntwo\n")
+        remote.append(three)
+    failed = result_line(replace(results[2], state="failed", metrics={}, error="no memory"))
+    again = result_line(replace(results[2], seconds=9.0))
+    journal.write_bytes(HEADER + one + failed + two + again)
     with RemoteResults(bucket, _say):
-        assert journal.read_bytes() == b"one\nthree\ntwo\n"
-    assert (
-        b"".join(storage.read(f"journal/{name}") for name in storage.files("journal")) == journal.read_bytes()
-    )
+        # The third cell, which both have run, is there once, with the result that was stored.
+        assert journal.read_bytes() == HEADER + one + three + two
+    stored = b"".join(storage.read(f"journal/{name}") for name in storage.files("journal"))
+    assert stored == journal.read_bytes()
 
 
 def test_an_altered_segment_is_named(bucket: str, storage: Storage) -> None:
@@ -180,6 +193,38 @@ def test_who_was_taken_for_dead_writes_nothing_more(
         with pytest.raises(SweepError, match="another driver has taken over"):
             remote.append(b"line\n")
     assert storage.files("journal") == {}
+
+
+def test_who_was_silent_for_long_looks_before_it_writes(
+    bucket: str, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RemoteResults(bucket, _say) as remote:
+        monkeypatch.setattr(claims, "_SILENCE_SECONDS", 0.0)
+        remote.append(b"alone\n")
+        # Its sign of life was so long on its way that another driver had removed it, and began.
+        storage.write("drivers/other.json", b'{"process": 1, "host": "elsewhere"}')
+        with pytest.raises(SweepError, match="another driver has taken over"):
+            remote.append(b"late\n")
+    assert list(storage.files("drivers")) == ["other.json"]
+    assert [storage.read(f"journal/{name}") for name in storage.files("journal")] == [b"alone\n"]
+
+
+def test_a_driver_on_another_machine_of_this_ones_name_is_not_taken_for_dead(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = {"process": 2**22 + 1, "host": socket.gethostname(), "clock": 1, "machine": "another"}
+    storage.write("drivers/other.json", json.dumps(sign).encode())
+    with pytest.raises(KeyboardInterrupt):
+        Claim(storage, _interrupt)
+    assert list(storage.files("drivers")) == ["other.json"]
+    # A process that has ended on this very machine is.
+    storage.write("drivers/other.json", json.dumps({**sign, "machine": machine_id()}).encode())
+    Claim(storage, _say).close()
+    assert storage.files("drivers") == {}
+
+
+def _interrupt(message: str) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_storage_that_is_away_is_waited_for(
