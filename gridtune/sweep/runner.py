@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import time
 import traceback
@@ -125,11 +126,20 @@ def run_one(cell: Cell, system: System, load: WorkloadLoader) -> CellResult:
         outcome = _run(system, parameters, streams, load, tables=False)
         metrics = {name: float(value) for name, value in outcome.metrics.items()}
         notes = dict(outcome.notes)
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:
+        if _is_termination(fault):
+            raise
         seconds = time.perf_counter() - began
         return CellResult.of(cell, "failed", error=error_text(fault), seconds=seconds, worker=worker_name())
     seconds = time.perf_counter() - began
     return CellResult.of(cell, "done", metrics=metrics, notes=notes, seconds=seconds, worker=worker_name())
+
+
+def _is_termination(fault: BaseException) -> bool:
+    """Whether a signal ends this process, as Ray's handlers do it; what a cell calls may exit by itself."""
+    if not isinstance(fault, SystemExit):
+        return False
+    return hasattr(fault, "ray_terminate_msg") or fault.code == signal.SIGTERM
 
 
 def _run(

@@ -56,7 +56,7 @@ def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
             "replicates": {"windows": 3},
             "objective": "wait_mean",
         },
-        toy_space(dimensions={"x": [0, 1, 2], "kind": ["good", "raises"]}),
+        toy_space(dimensions={"x": [0, 1, 2], "kind": ["good", "raises", "exits"]}),
     ],
     ids=["batch", "failures"],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -36,7 +37,7 @@ class ToyParameters(SystemParameters):
     word: str = "a"
     depth: int | None = None
     rate: float | None = None
-    kind: Literal["good", "raises", "dies", "dies-once", "hangs", "hungry"] = "good"
+    kind: Literal["good", "raises", "dies", "dies-once", "hangs", "hungry", "exits"] = "good"
     nap: float = 0.0
     notebook: str | None = None
     gate: str | None = None
@@ -95,6 +96,8 @@ def misbehave(parameters: ToyParameters, runs_before: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if parameters.kind == "hangs":
         time.sleep(600)
+    if parameters.kind == "exits":
+        sys.exit("the toy has no licence")
     if parameters.kind == "hungry":
         bytearray(4 * 2**30)
 
