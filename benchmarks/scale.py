@@ -94,7 +94,8 @@ def run(workers: int, nap: float, cells: int, every: float | None) -> dict[str, 
         "system": "naps",
         "plugins": [str(Path(__file__).with_name("naps.py"))],
         "fixed": {"nap": nap},
-        "dimensions": {"number": {"integer": [1, cells]}},
+        "dimensions": {"number": [1]},
+        "replicates": {"seeds": cells},
         "objective": "value",
     }
     began = time.monotonic()
