@@ -22,8 +22,8 @@ def test_the_tutorial_on_clusters_can_be_followed(repository: Path, folder: Path
     # However long Ray takes to start on a busy machine.
     patience = {name: value for name, value in RAY_ENVIRONMENT.items() if name.startswith("RAY_")}
     page = repository / "docs" / "tutorials" / "cluster.md"
-    # A folder of its own: in Ray's usual one the head leaves its address, and later scripts here would look for it.
-    # A short one, since Ray's sockets lie in it.
+    # A folder of its own: in Ray's usual one the head leaves its address, and later scripts here would look
+    # for it. A short one, since Ray's sockets lie in it.
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as rays:
         follow(page, folder, own | patience | {"RAY_TMPDIR": rays}, on_a_cluster=True)
 
