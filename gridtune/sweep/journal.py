@@ -156,8 +156,13 @@ class Journal:
     ) -> None:
         self.path, self._mirror = path, mirror
         path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_suffix(".lock")
+        is_new = not lock.exists()
         with contextlib.ExitStack() as opened:
-            self._lock = opened.enter_context(_locked(path.with_suffix(".lock")))
+            self._lock = opened.enter_context(_locked(lock))
+            if is_new:
+                # A sweep that is refused leaves the folder as it was.
+                opened.callback(lock.unlink, missing_ok=True)
             self._file = AppendOnlyFile(path, on_full)
             opened.callback(self._file.close)
             if not _lock(self._file, path):

@@ -253,3 +253,16 @@ def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(SweepError, match=r"does not lock files \(No locks available\)") as caught:
         Journal(tmp_path / "journal.jsonl")
     assert caught.value.path == tmp_path / "journal.jsonl"
+
+
+def test_a_refused_journal_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"journal":"gridtune","schema":99}\n')
+    with pytest.raises(SweepError, match="schema 99"):
+        Journal(path)
+    assert sorted(tmp_path.iterdir()) == [path]
+    # One that a sweep has left stays: another process may be waiting for it.
+    path.with_suffix(".lock").touch()
+    with pytest.raises(SweepError, match="schema 99"):
+        Journal(path)
+    assert sorted(tmp_path.iterdir()) == [path, path.with_suffix(".lock")]
