@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.core.style import MARKERS, figure, save, series_colours
+from gridtune.core.style import MARKERS, figure, head, save, series_colours
 from gridtune.sweep import run_space
 from gridtune.systems.responsive.learners.playing import play
 from gridtune.systems.responsive.learners.training import train
@@ -84,7 +84,7 @@ class GridSite:
         self.fixed = {**log, "cores": cores, "largest": 4 * cores, "site": "elastic"}
         self.system = ResponsiveSystem()
         parameters = ResponsiveParameters(**log, cores=cores)
-        workload = self.system._selected(parameters, _load)
+        workload = self.system.selected(parameters, _load)
         self.half = len(workload) // 2
         first, last = split_log(workload, parameters, _streams)
         self.training, self.jobs = site_jobs(first, last, parameters)
@@ -263,16 +263,18 @@ def draw(sites: list[dict[str, Any]], path: Path) -> None:
             for number, pool in enumerate(pools):
                 points = site["results"][f"{pool} | fair_index"]
                 line = np.array(sorted((point["cost"], point["responsiveness_mean"]) for point in points))
-                look = {"color": colours[pool], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
+                look = {"color": colours[pool], "marker": MARKERS[number], "markersize": 4, "linewidth": 0.8}
                 panel.plot(*line.T, label=pool, **look)
-            panel.set_title(site["site"].replace("lcg_", "LCG site "))
+            head(panel, site["site"].replace("lcg_", "LCG site "))
             panel.set_xlim(1, DEAREST)
             panel.set_ylim(0.6, 1.01)
         for panel in axes[1]:
-            panel.set_xlabel("cost / work of the jobs")
+            panel.set_xlabel("cost, times the work of the jobs")
         for panel in axes[:, 0]:
-            panel.set_ylabel("mean W")
-        drawing.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper")
+            panel.set_ylabel("mean responsiveness W")
+        drawing.legend(
+            *axes[0, 0].get_legend_handles_labels(), title="rule of the pool", loc="outside right upper"
+        )
         save(drawing, path)
 
 

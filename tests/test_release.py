@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,19 @@ def test_the_version_is_written_once(project: Any) -> None:
     assert "version" in project["project"]["dynamic"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "gridtune.__version__"}
     assert str(Version(gridtune.__version__)) == gridtune.__version__
+
+
+def test_what_is_pinned_runs_on_the_first_python_that_is_named(repository: Path) -> None:
+    """Distributions of Linux stay at the Python that they began with: Debian 12 at 3.11.2."""
+    constraints = (repository / "constraints.txt").read_text(encoding="utf-8")
+    wanted: dict[str, str] = {}
+    for name, version in re.findall(r"^([\w.-]+)(?:\[.*\])?==(\S+)", constraints, re.MULTILINE):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            package = metadata.distribution(name)
+            if package.version == version:
+                wanted[name] = package.metadata.get("Requires-Python") or ""
+    assert len(wanted) > 50
+    assert [name for name, python in wanted.items() if "3.11.2" not in SpecifierSet(python)] == []
 
 
 def test_every_extra_is_on_the_page_and_has_a_tested_version(repository: Path, project: Any) -> None:

@@ -16,7 +16,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FuncFormatter, LogFormatter
+from matplotlib.ticker import Formatter, LogFormatter
 
 __all__ = [
     "BASELINE",
@@ -147,8 +147,8 @@ def series_colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def group_thousands(axis: Axis) -> None:
-    """Write the ticks of an axis as 12,000 rather than 12000."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _grouped(value)))
+    """Write the ticks of an axis as 12,000 rather than 12000, all with as many decimals."""
+    axis.set_major_formatter(_Grouped())
 
 
 def plain_logarithms(axis: Axis) -> None:
@@ -158,6 +158,17 @@ def plain_logarithms(axis: Axis) -> None:
     """
     axis.set_major_formatter(_PlainLogarithms())
     axis.set_minor_formatter(_PlainLogarithms(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
+
+
+class _Grouped(Formatter):
+    """Labels ticks with their thousands grouped."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return _grouped(x)
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        decimals = max((len(_grouped(value).partition(".")[2]) for value in values), default=0)
+        return [f"{value:,.{decimals}f}".replace("-", "−") for value in values]
 
 
 class _PlainLogarithms(LogFormatter):

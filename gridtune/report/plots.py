@@ -81,7 +81,7 @@ def plot_ranking(ranking: pa.Table, path: Path) -> Path:
                 draw_panel(panel, rows, head)
                 _set_rows(panel, rows, [])
             _set_rows(panels[0], rows, [_row_label(row, varying) for row in rows])
-            title = "overall" if head.overall else name
+            title = "over all workloads" if head.overall else name
             style.head(panels[0], title, panels[0].get_title(loc="left"))
         for panel in axes[:, 1:].flat:
             style.head(panel, "", panel.get_title(loc="left"))
@@ -159,7 +159,7 @@ def _difference_panel(axes: Axes, rows: Sequence[Mapping[str, Any]], head: Ranki
         for height, row in enumerate(scaled):
             if row not in inside:
                 _far_off(axes, height, row)
-    axes.locator_params(axis="x", nbins=7, steps=[1, 2, 5, 10])
+    axes.locator_params(axis="x", nbins=8, steps=[1, 2, 2.5, 5, 10])
     axes.set_xlabel(f"difference to the baseline, % of its {head.objective}")
     axes.set_title("paired on the same replicates, 95 % interval")
 

@@ -43,11 +43,13 @@ def write_submissions(sweep: FinishedSweep, rows: Sequence[Row]) -> list[Path]:
     folder, paths = sweep.directory / "plots", []
     for name, draw, title in drawn:
         groups = by_value(rows, "workload")
-        with figure(9.8, 3.7 * len(groups), len(groups), ncols=2, squeeze=False) as (drawing, panels):
+        with figure(11, 3.7 * len(groups), len(groups), ncols=2, squeeze=False) as (drawing, panels):
             for axes, (workload, mine) in zip(panels, groups.items(), strict=True):
                 draw(axes, mine)
                 heading = f"{title}: {workload}" if len(groups) > 1 else title
                 head(axes[0], heading, subtitles.get(name, _RATIO))
+                # Lines go from corner to corner: a legend within a panel would cross one.
+                axes[-1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
                 for panel in axes:
                     group_thousands(panel.yaxis)
             paths.append(save(drawing, folder / f"provisioning_{name}.png"))
@@ -80,10 +82,6 @@ def _trade_off(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
             low, high = row.quantiles(metric)
             axes.axhspan(low / unit, high / unit, label="best effort, 10–90 %", **band)
         axes.set(xlabel="trade-off factor α: 0 makespan alone, 1 cost alone", ylabel=label)
-        # Room for the legend above bars and band.
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high + 0.35 * (high - low))
-        axes.legend(loc="upper right")
 
 
 def _percent_line(
@@ -97,7 +95,6 @@ def _finish(axes: Axes, xlabel: str, ylabel: str) -> None:
     axes.axhline(100, color=BASELINE, lw=1.2)
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.margins(y=0.15)
-    axes.legend()
 
 
 def _task_size(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
@@ -129,4 +126,3 @@ def _load(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
             _line(axes, load, mine, cost, index, approach.replace("_", " "))
         axes.set(xlabel="offered load of the site, %", ylabel=cost[2])
         axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
-        axes.legend(loc="upper left" if cost is COSTS[0] else "lower left")
