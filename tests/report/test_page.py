@@ -185,7 +185,7 @@ def test_of_many_answers_those_over_all_workloads_stand_first(tmp_path: Path) ->
     facts = sweep_facts(objectives=(ObjectiveFacts("wait_mean", "min"), ObjectiveFacts("utilisation", "max")))
     answers = re.findall(r'<p class="answer[^>]*>(.*?)</p>', page_of(results, facts, tmp_path))
     assert len(answers) == 8
-    assert [answer.startswith("Over all 3 workloads") for answer in answers] == [True] * 2 + [False] * 6
+    assert [answer.startswith("Over the 3 workloads") for answer in answers] == [True] * 2 + [False] * 6
 
 
 def test_of_very_many_configurations_the_best_are_on_the_page(

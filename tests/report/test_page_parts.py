@@ -40,7 +40,7 @@ def test_the_sentence_has_the_rankings_numbers() -> None:
         f"{best['mean']:.0f} s (95 % interval {best['ci_low']:.0f} … {best['ci_high']:.0f})" in sentence.text
     )
     assert f"{-best['relative'] * 100:.1f} % less than the baseline fcfs" in sentence.text
-    assert "certain" in sentence.text
+    assert "significant at 5 %" in sentence.text
 
 
 def test_a_baseline_that_is_best_is_said_to_be() -> None:
@@ -59,13 +59,13 @@ def test_what_is_not_sure_is_not_called_certain() -> None:
     facts = sweep_facts(4, baseline={"order": "order2"})
     (sentence,) = verdict_sentences(summarise(results_table(cell_results()), facts))
     assert sentence.verdict == Verdict.UNSURE
-    assert sentence.text.endswith("Whether it is really better is not sure.")
+    assert sentence.text.endswith("Whether it really is better is not sure.")
 
 
 def test_several_workloads_have_a_sentence_over_all_first() -> None:
     sentences = verdict_sentences(summary_of(("ctc-sp2", "kth-sp2")))
     assert [sentence.stratum for sentence in sentences] == ["overall", "ctc-sp2", "kth-sp2"]
-    assert sentences[0].text.startswith("Over all 2 workloads sjf has the smallest wait_mean relative to")
+    assert sentences[0].text.startswith("Over the 2 workloads sjf has the smallest wait_mean relative to")
 
 
 def test_three_logs_say_something_of_others() -> None:

@@ -81,7 +81,7 @@ def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[Sentence]:
 def _everywhere(single: pa.Table) -> str:
     count, names = len(list(strata(single))), ranking_head(single).group_by
     what = "workloads" if names == ("workload",) else f"combinations of {' and '.join(names)}"
-    return f"Over all {count} {what}"
+    return f"Over the {count} {what}"
 
 
 def _label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
@@ -116,12 +116,12 @@ def _against(
     these = " on these workloads" if head.overall else ""
     certainty = {
         Verdict.BETTER: (
-            f"That it is better{these} is certain at {'the error of the race' if 'race' in row else '5 %'}, "
+            f"The difference{these} is significant at {'the error of the race' if 'race' in row else '5 %'}, "
             "all comparisons taken together."
         ),
         Verdict.EQUAL: "It is equal to the baseline in every replicate.",
         Verdict.WORSE: "It is worse.",
-    }.get(Verdict(row["verdict"]), "Whether it is really better is not sure.")
+    }.get(Verdict(row["verdict"]), "Whether it really is better is not sure.")
     return f", {amount}{paired}. {certainty}{_on_other_logs(row)}"
 
 
