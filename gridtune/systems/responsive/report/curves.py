@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.style import figure, head, save, series_colours
+from gridtune.core.style import figure, head, plain_logarithms, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
 from gridtune.systems.responsive.report.alike import SITES, groups_alike, in_words, shared_part, wrapped
@@ -198,7 +198,8 @@ def _draw_delays(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
     with _panels(runs, drawn, curve, np.geomspace(1, max(longest, 2), 201)) as (drawing, axes):
         for panel in axes:
             panel.set_xscale("log")
-            panel.set_xlabel("wait, s (1 s and less at the left edge)")
+            plain_logarithms(panel.xaxis)
+            panel.set_xlabel(f"wait, s (left edge: 1 s and less; dashed: {PROMPT} s)")
             panel.axvline(PROMPT, color="#999999", linewidth=0.8, linestyle="--")
         axes[0].set_ylabel("share of jobs that wait no longer")
         return save(drawing, drawn.path("delay"))
