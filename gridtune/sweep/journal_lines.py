@@ -28,6 +28,7 @@ _PLAIN = ("configuration_id", "workload", "configuration", "replicate", "traces"
 
 #: `json.loads` without its guess of the encoding, which takes a fifth of its time.
 _decode = json.JSONDecoder().decode
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class AlteredLineError(ValueError):
@@ -55,7 +56,11 @@ def result_line(result: CellResult) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(finite_json(value), separators=(",", ":"), allow_nan=False).encode()
+    try:
+        return _encode(value).encode()
+    except (TypeError, ValueError):
+        # NaN, a NumPy number, a path: to look for them in every result takes as long as writing it.
+        return _encode(finite_json(value)).encode()
 
 
 def _checked(text: bytes) -> bytes:
