@@ -78,7 +78,7 @@ class RemoteResults:
     def __exit__(self, *fault: object) -> None:
         try:
             status = self._doing()
-            if status and not self._claim.lost:
+            if status and not self._claim.is_lost():
                 # The storage may be away: how a sweep ended is not worth waiting for it.
                 with contextlib.suppress(StorageError):
                     self._storage.write(STATUS_FILE, status)
