@@ -113,7 +113,7 @@ def read_sweep(results: Place, *wanted: str) -> StoredSweep:
 
 
 def _read(view: SweepView) -> StoredSweep:
-    path = _table_path(view.folder)
+    path = _table_path(view)
     folder = path.parent
     own = SweepFacts.read(folder)
     system = _system_of(own)
@@ -125,12 +125,15 @@ def _read(view: SweepView) -> StoredSweep:
     return StoredSweep(folder, place, facts, system, table, journal, renaming)
 
 
-def _table_path(path: Path) -> Path:
+def _table_path(view: SweepView) -> Path:
+    path = view.folder
     table = path / RESULTS_NAME if path.is_dir() else path
     if table.is_file():
         return table
     if path.is_dir() and (path / JOURNAL_NAME).exists():
         hint = "start the same sweep again: it runs only the missing cells"
+        if view.owner is not None and view.owner.alive:
+            hint = f"it is running: `gridtune status {view.place}` shows how far it is, and what leads"
         raise SweepError(f"the sweep has no {RESULTS_NAME} yet", path=path, hint=hint)
     meant = Path("results") / path
     hint = f"did you mean {meant}?" if meant.is_dir() else "give a sweep's folder: results/NAME"

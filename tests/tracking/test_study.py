@@ -19,6 +19,7 @@ from gridtune.cli.report import report
 from gridtune.cli.ui import ui
 from gridtune.errors import SweepError, TrackingError
 from gridtune.study import Study, report_study, run_sweep
+from gridtune.sweep import Journal
 from gridtune.tracking.store import connect
 
 from .synthetic import cell_results, study_folder, sweep_facts
@@ -134,6 +135,8 @@ def test_results_that_are_not_there_are_told(tmp_path: Path, capsys: pytest.Capt
     study_folder(tmp_path / "half", cell_results(), sweep_facts())
     (tmp_path / "half" / "results.parquet").unlink()
     with pytest.raises(SweepError, match="start the same sweep again"):
+        report_study(tmp_path / "half")
+    with Journal(tmp_path / "half" / "journal.jsonl"), pytest.raises(SweepError, match="it is running"):
         report_study(tmp_path / "half")
     with pytest.raises(SystemExit) as ended:
         main(["report", str(tmp_path / "nothing")])
