@@ -168,8 +168,8 @@ def rewarded(policy: str, reward: float, **more: Any) -> CellResult:
         ({"policy": "sjf", "site": "elastic-paper", "headroom": 1.5}, "SJF, pool = 1.5 × demand", "SJF, EST"),
         (
             {"policy": "esn-fq", "site": "elastic-paper", "ridge": 1},
-            "ESN-FQ, ridge=1",
-            "ESN-FQ, ridge=1, EST",
+            "ESN-FQ, ridge 1",
+            "ESN-FQ, ridge 1, EST",
         ),
         (
             {"policy": "esn-counterfactual", "variant": "improved"},

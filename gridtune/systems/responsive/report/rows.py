@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gridtune.report.labels import value_text
 from gridtune.report.rows import ConfigurationRow, by_configuration
 from gridtune.systems.responsive.parameters import LEARNING, LINEAR_WEIGHTS
 from gridtune.systems.responsive.pool_parameters import POOL_SETTINGS
@@ -105,7 +106,11 @@ class Row(ConfigurationRow):
     @property
     def _settings(self) -> str:
         settings = {key: self.parameters.get(key) for key in _LABELLED}
-        return "".join(f", {key}={value}" for key, value in settings.items() if value is not None)
+        return "".join(
+            f", {key.replace('_', ' ')} {value_text(value)}"
+            for key, value in settings.items()
+            if value is not None
+        )
 
 
 def rows_of(results: Sequence[CellResult]) -> list[Row]:
