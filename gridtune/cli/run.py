@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -229,9 +230,15 @@ def _print(system: System, done: CellRun) -> None:
     table.add_column("unit", style="dim")
     for name, value in done.outcome.metrics.items():
         unit = system.metrics[name].unit if name in system.metrics else "1"
-        text = "–" if value != value else f"{value:,.6g}"  # noqa: PLR0124 (NaN)
-        table.add_row(name, text, "" if unit == "1" else unit)
+        table.add_row(name, _value_text(value), "" if unit == "1" else unit)
     console.print(table)
+
+
+def _value_text(value: float) -> str:
+    """Write a metric to six digits, and all of those before the point; a dash where it has no value."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:,.6g}"
 
 
 def _note_text(note: Any) -> str:

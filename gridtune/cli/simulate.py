@@ -349,6 +349,7 @@ def _print(
         f"[bold]{schedule.workload.name}[/] on {schedule.processors:,} processors, "
         f"order [bold]{settings['order']}[/], backfilling [bold]{settings['backfill']}[/] ({rate})",
         highlight=False,
+        soft_wrap=True,
     )
     for rule, count in cleaning.items():
         console.print(f"  cleaned: {rule} touched {count:,} jobs", highlight=False)

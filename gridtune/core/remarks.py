@@ -152,5 +152,5 @@ def remark_lines(notes: Mapping[str, Any], *, most: bool = False) -> list[str]:
     if _KILLED in notes:
         killed = notes[_KILLED]
         jobs = f"{'up to ' if most else ''}{killed['jobs']:,} jobs were cut at their walltime"
-        lines.append(f"killed: {jobs}, {killed['work_lost']:.2%} of the work")
+        lines.append(f"killed: {jobs}, {100 * killed['work_lost']:.2f} % of the work")
     return lines

@@ -152,12 +152,16 @@ def _plug_ins() -> Iterator[Finding]:
         hint = "install gridtune again: pip install -e . in its folder"
         yield Finding("plug-ins", "fail", "no system, order or format is announced", hint)
         return
-    good = 0
+    good = optional = 0
     for point in points:
         try:
             point.load()
             good += 1
         except ModuleNotFoundError as fault:
+            if point.dist is not None and point.dist.name == "gridtune":
+                # Of an extra, on which there is a finding of its own.
+                optional += 1
+                continue
             text = f"{point.group} {point.name} needs {fault.name}, which is not installed"
             yield Finding(
                 "plug-ins", "warn", text, "pip install 'gridtune[agents]' if it is torch or gymnasium"
@@ -166,7 +170,8 @@ def _plug_ins() -> Iterator[Finding]:
             package = point.dist.name if point.dist else "its package"
             text = f"{point.group} {point.name} cannot be imported: {type(fault).__name__}: {fault}"
             yield Finding("plug-ins", "fail", text, f"mend or uninstall {package}; it is {point.value}")
-    yield Finding("plug-ins", "ok", f"{good} of {len(points)} imported, in {len(groups)} groups")
+    others = f"; {optional} are of the extra `agents`" if optional else ""
+    yield Finding("plug-ins", "ok", f"{good} of {len(points)} imported, in {len(groups)} groups{others}")
 
 
 def _machine() -> Iterator[Finding]:

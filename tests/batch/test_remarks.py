@@ -107,7 +107,7 @@ def test_many_results_are_summed_up():
     assert remark_lines(merged_remarks(notes), most=True) == [
         "ignored: memory, in 9 jobs",
         "warning: sjf, saf cannot order jobs by walltime: all walltimes are the same",
-        "killed: up to 5 jobs were cut at their walltime, 25.00% of the work",
+        "killed: up to 5 jobs were cut at their walltime, 25.00 % of the work",
     ]
     assert remark_lines({"jobs": 4}) == []
 

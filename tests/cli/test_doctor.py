@@ -103,6 +103,22 @@ def test_a_package_that_is_too_old_or_missing(
     assert "pip install 'pyarrow" in text(found["packages"])
 
 
+def test_what_needs_an_extra_that_is_not_wanted_is_no_fault(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = metadata.EntryPoint.load
+
+    def loaded(point: metadata.EntryPoint) -> object:
+        if point.group == "gridtune.networks":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+        return load(point)
+
+    monkeypatch.setattr(metadata.EntryPoint, "load", loaded)
+    _, found = examined(capsys)
+    assert levels(found["plug-ins"]) == {"ok"}
+    assert found["plug-ins"][-1]["message"].endswith("2 are of the extra `agents`")
+
+
 def test_a_plug_in_that_cannot_be_imported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
