@@ -76,10 +76,12 @@ def joined(names: Sequence[str]) -> str:
 
 def wrapped(names: Sequence[str]) -> str:
     """Return the joined name in words, wrapped to the width of a legend."""
-    unbroken = [
-        name.replace("pool = ", "pool\u00a0=\u00a0").replace(" × ", "\u00a0×\u00a0") for name in names
-    ]
+    unbroken = [re.sub(r"(?<=pool) = | × | (?=\d)", _unbroken, name) for name in names]
     return textwrap.fill(in_words(joined(unbroken)), _WIDEST, break_long_words=False, break_on_hyphens=False)
+
+
+def _unbroken(match: re.Match[str]) -> str:
+    return match[0].replace(" ", "\u00a0")
 
 
 def in_words(text: str) -> str:

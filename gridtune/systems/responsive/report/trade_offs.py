@@ -151,9 +151,9 @@ def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Pat
             panel.set_xlabel("λ, weight of responsiveness")
             panel.set_title(label)
         group_thousands(axes[2].yaxis)
-        drawing.suptitle(
-            f"{workload}, {SITES[site]}; bars: standard deviation over replicates", x=0.01, ha="left"
-        )
+        replicates = max(map(len, rows))
+        title = f"{workload}, {SITES[site]}; bars: standard deviation over {replicates} replicates"
+        drawing.suptitle(title, x=0.01, ha="left")
         handles, labels = axes[0].get_legend_handles_labels()
         drawing.legend(handles, [wrapped([label]) for label in labels], loc="outside lower center", ncols=3)
         return save(drawing, path)
