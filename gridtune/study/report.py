@@ -25,6 +25,7 @@ from gridtune.sweep.folder import check_writable
 from gridtune.sweep.journal import read_journal, read_proposals
 from gridtune.sweep.other_code import find_other_code
 from gridtune.sweep.places import Place
+from gridtune.sweep.room import is_full
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
 from gridtune.sweep.runner import error_text
 
@@ -137,6 +138,8 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
     try:
         return get_system(system).report(material), None
     except Exception as fault:
+        if is_full(fault):
+            raise
         return [], f"the report of the system {system!r} failed: {error_text(fault)}"
 
 

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -15,8 +16,8 @@ from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.redaction import without_secrets
 from gridtune.report.derived import replace_derived
 from gridtune.report.facts import FACTS_FILE, SweepFacts
-from gridtune.report.schedules import write_schedules
-from gridtune.report.summary import summarise
+from gridtune.report.schedules import ScheduleFiles, write_schedules
+from gridtune.report.summary import Summary, summarise
 from gridtune.report.tables import report_console
 from gridtune.study.finished import remember_answer
 from gridtune.study.printing import print_errors, print_study
@@ -28,6 +29,7 @@ from gridtune.sweep.objects import SpaceObjects
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
 from gridtune.sweep.progress import Progress
 from gridtune.sweep.remote import RemoteResults, results_at
+from gridtune.sweep.room import when_there_is_room
 from gridtune.sweep.run import default_directory, run_space
 from gridtune.sweep.space_check import as_space
 
@@ -114,7 +116,7 @@ def run_sweep(
                 console.print(f"stored at {remote}", markup=False, soft_wrap=True)
         else:
             print_errors(study)
-        remember_answer(study, checked)
+        when_there_is_room(partial(remember_answer, study, checked), study.directory, warn)
     return study
 
 
@@ -192,15 +194,9 @@ def _run(
             if tracker:
                 # The runs are sent while the figures are drawn.
                 tracker.publish(summary, seconds=sweep.seconds)
-            study = write_study(sweep.path.parent, summary, sweep.results, sweep.table)
-            schedules = write_schedules(study.summary, study.results, study.directory / SCHEDULES)
-            study = replace(
-                study, earlier=sweep.earlier, renaming=sweep.renaming, other_code=sweep.other_code
+            study, schedules, files = when_there_is_room(
+                partial(_write_report, sweep, summary), sweep.path.parent, warn
             )
-            study = with_page(study, schedules)
-            files = [*study.files, *schedule_paths(schedules, study.directory)]
-            # What an earlier space of the same name left would pass for this one's.
-            replace_derived(study.directory, files)
             if remote is not None:
                 stage("storing the report", 0)
                 remote.publish()
@@ -215,3 +211,15 @@ def _run(
             # Whatever happened, no run of the tracking store is left as running.
             outcome = tracker.close(status) if tracker else None
     return replace(study, files=files, tracking=outcome, sweep=sweep)
+
+
+def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[ScheduleFiles], list[Path]]:
+    """Write the tables and figures of a sweep; return the study, its schedules and all files."""
+    study = write_study(sweep.path.parent, summary, sweep.results, sweep.table)
+    schedules = write_schedules(study.summary, study.results, study.directory / SCHEDULES)
+    study = replace(study, earlier=sweep.earlier, renaming=sweep.renaming, other_code=sweep.other_code)
+    study = with_page(study, schedules)
+    files = [*study.files, *schedule_paths(schedules, study.directory)]
+    # What an earlier space of the same name left would pass for this one's.
+    replace_derived(study.directory, files)
+    return study, schedules, files

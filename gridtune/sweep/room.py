@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["AppendOnlyFile", "OnFull", "when_there_is_room"]
+__all__ = ["AppendOnlyFile", "OnFull", "is_full", "when_there_is_room"]
 
 T = TypeVar("T")
 
@@ -22,6 +22,11 @@ OnFull = Callable[[str], None]
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 #: Seconds between two tries.
 _RETRY_SECONDS = 1.0
+
+
+def is_full(fault: BaseException) -> bool:
+    """Whether a fault is that of a full disk, or of a quota that is used up."""
+    return isinstance(fault, OSError) and fault.errno in _FULL
 
 
 def when_there_is_room(action: Callable[[], T], path: Path, on_full: OnFull | None = None) -> T:
@@ -41,7 +46,7 @@ def when_there_is_room(action: Callable[[], T], path: Path, on_full: OnFull | No
         try:
             return action()
         except OSError as fault:
-            if fault.errno not in _FULL:
+            if not is_full(fault):
                 raise
         if on_full is not None and not warned:
             on_full(f"the disk of {path} is full: waiting; make room and the sweep goes on, nothing is lost")
@@ -103,7 +108,7 @@ class AppendOnlyFile:
             try:
                 os.fsync(self._descriptor)
             except OSError as fault:
-                if fault.errno not in _FULL:
+                if not is_full(fault):
                     raise
             os.close(self._descriptor)
             self._descriptor = -1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 import gridtune as gt
-from gridtune.errors import SweepError
+from gridtune.core.system import get_system
+from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.study.report import write_study
 from gridtune.sweep import Journal
 from tests.cli.folders import finished_sweep, quickstart
@@ -110,3 +113,24 @@ def test_another_driver_begins_when_the_report_is_written(
     gt.run_sweep(space, directory=tmp_path, executor="inline", tracking=False, output="quiet")
     assert len(refusals) == 1
     Journal(tmp_path / "journal.jsonl").close()
+
+
+def test_a_disk_that_is_full_when_the_report_is_written_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = iter([True, True])
+
+    def write(*arguments: object) -> list[Path]:
+        if next(full, False):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return []
+
+    monkeypatch.setattr("gridtune.sweep.room._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(type(get_system("batch")), "report", write)
+    space = quickstart(dimensions={"order": ["fcfs"]}, replicates={"windows": 2})
+    options = {"directory": tmp_path, "tracking": False, "output": "quiet"}
+    with pytest.warns(GridtuneWarning, match="is full: waiting; make room and the sweep goes on"):
+        study = gt.run_sweep(space, executor="inline", **options)  # type: ignore[arg-type]
+    assert next(full, None) is None
+    assert study.report_error is None
+    assert (tmp_path / "report.html").exists()
