@@ -16,7 +16,12 @@ __all__ = ["ui"]
 
 #: MLflow starts ten processes by default and runs scorers in some of them; a person looking at sweeps
 #: needs one.
-_SETTINGS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+_SETTINGS = {
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "PYTHONWARNINGS": "ignore",
+}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -56,7 +61,7 @@ def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, n
         subprocess.Popen([sys.executable, "-m", "gridtune.cli.browser", f"{server}/health", address])
     # The server takes this process's place: what ends this command ends the server, and nothing is left.
     # The store's URI may hold a password, so it is not among the arguments that every user can see.
-    settings = _SETTINGS | {"MLFLOW_BACKEND_STORE_URI": uri}
+    settings = _SETTINGS | {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_REGISTRY_STORE_URI": uri}
     os.execve(command[0], command, os.environ | settings)
 
 
@@ -99,6 +104,9 @@ def _command(uri: str, host: str, port: int) -> list[str]:
         *("--artifacts-destination", str(artefacts)),
         *("--host", host, "--port", str(port)),
         *("--workers", "1"),
+        # No line for every request, and no traceback at Ctrl-C: MLflow's start and end of the server
+        # concern its assistant alone.
+        *("--uvicorn-opts", "--log-level warning --lifespan off"),
     ]
 
 
