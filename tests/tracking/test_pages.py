@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -50,19 +53,22 @@ class Site:
         self._process = subprocess.Popen(
             [*command, "--tracking-uri", self.uri, "--port", str(port)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             text=True,
         )
         assert self._process.stdout is not None
-        lines = []
-        for line in self._process.stdout:
-            lines.append(line)
-            if "running on" in line:
-                break
-        found = re.search(r"(http://\S+)   \(Ctrl-C", "".join(lines))
+        lines = [next(self._process.stdout, "") for _ in range(2)]
+        found = re.search(r"(http://\S+)   \(Ctrl-C", lines[-1])
         assert found, lines
         self.address = found[1]
         self.server = f"http://127.0.0.1:{port}"
+        self._wait_until_it_answers()
+
+    def _wait_until_it_answers(self) -> None:
+        while self._process.poll() is None:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.server}/health"):
+                return
+            time.sleep(0.2)
+        raise AssertionError("the server has ended")
 
     def stop(self) -> None:
         """Stop the server."""
