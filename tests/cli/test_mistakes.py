@@ -88,7 +88,7 @@ MISTAKES = [
     ("sweep mine.yaml --workers 0", "invalid value for '--workers': 0 is not in the range x>=1", "…"),
     (
         "sweep mine.yaml --out mine.yaml",
-        "mine.yaml: nothing can be written into this folder: file exists",
+        "mine.yaml: nothing can be written into this folder: not a directory",
         "…",
     ),
     ("sweep mine.yaml --tracking-uri mlruns", "'mlruns' is no tracking URI", "give a server (http://…"),
