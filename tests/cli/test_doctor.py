@@ -106,14 +106,16 @@ def test_a_package_that_is_too_old_or_missing(
 def test_what_needs_an_extra_that_is_not_wanted_is_no_fault(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = metadata.EntryPoint.load
+    # Once the package `importlib_metadata` has been imported, entry points are of its class.
+    (kind,) = {type(point) for point in metadata.entry_points(group="gridtune.networks")}
+    load = kind.load
 
     def loaded(point: metadata.EntryPoint) -> object:
         if point.group == "gridtune.networks":
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
         return load(point)
 
-    monkeypatch.setattr(metadata.EntryPoint, "load", loaded)
+    monkeypatch.setattr(kind, "load", loaded)
     _, found = examined(capsys)
     assert levels(found["plug-ins"]) == {"ok"}
     assert found["plug-ins"][-1]["message"].endswith("2 are of the extra `agents`")
