@@ -53,8 +53,8 @@ def text(findings: list[dict[str, Any]]) -> str:
 
 
 def test_a_sound_installation_is_well(capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = examined(capsys)
-    assert code == 0, found
+    code, findings = examined(capsys)
+    assert code == 0, findings
     checks = [
         "Python",
         "packages",
@@ -67,8 +67,8 @@ def test_a_sound_installation_is_well(capsys: pytest.CaptureFixture[str]) -> Non
         "ports",
         "logs",
     ]
-    assert list(found) == checks
-    assert "will be made by the first sweep" in found["tracking"][0]["message"]
+    assert list(findings) == checks
+    assert "will be made by the first sweep" in findings["tracking"][0]["message"]
     assert not Path("results").exists()
     with pytest.raises(SystemExit) as ended:
         main(["doctor"])
@@ -80,9 +80,9 @@ def test_a_python_that_is_too_old(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.python_version", lambda: "3.9.1")
-    code, found = examined(capsys)
+    code, findings = examined(capsys)
     assert code == 1
-    assert "Python 3.9.1 gridtune needs" in text(found["Python"])
+    assert "Python 3.9.1 gridtune needs" in text(findings["Python"])
 
 
 def test_a_package_that_is_too_old_or_missing(
@@ -96,11 +96,11 @@ def test_a_package_that_is_too_old_or_missing(
         return "0.1" if name == "pyarrow" else version(name)
 
     monkeypatch.setattr(metadata, "version", other)
-    code, found = examined(capsys)
+    code, findings = examined(capsys)
     assert code == 1
-    assert "optuna is not installed" in text(found["packages"])
-    assert "pyarrow 0.1, but" in text(found["packages"])
-    assert "pip install 'pyarrow" in text(found["packages"])
+    assert "optuna is not installed" in text(findings["packages"])
+    assert "pyarrow 0.1, but" in text(findings["packages"])
+    assert "pip install 'pyarrow" in text(findings["packages"])
 
 
 def test_what_needs_an_extra_that_is_not_wanted_is_no_fault(
@@ -116,9 +116,9 @@ def test_what_needs_an_extra_that_is_not_wanted_is_no_fault(
         return load(point)
 
     monkeypatch.setattr(kind, "load", loaded)
-    _, found = examined(capsys)
-    assert levels(found["plug-ins"]) == {"ok"}
-    assert found["plug-ins"][-1]["message"].endswith("2 are of the extra `agents`")
+    _, findings = examined(capsys)
+    assert levels(findings["plug-ins"]) == {"ok"}
+    assert findings["plug-ins"][-1]["message"].endswith("2 are of the extra `agents`")
 
 
 def test_a_plug_in_that_cannot_be_imported(
@@ -130,10 +130,10 @@ def test_a_plug_in_that_cannot_be_imported(
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-orders\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text("[gridtune.orders]\nmine = broken_orders\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    code, found = examined(capsys)
+    code, findings = examined(capsys)
     assert code == 1
-    assert "gridtune.orders mine cannot be imported: RuntimeError: no luck" in text(found["plug-ins"])
-    assert "broken-orders" in text(found["plug-ins"])
+    assert "gridtune.orders mine cannot be imported: RuntimeError: no luck" in text(findings["plug-ins"])
+    assert "broken-orders" in text(findings["plug-ins"])
 
 
 def test_a_full_disk_and_little_memory(
@@ -141,30 +141,30 @@ def test_a_full_disk_and_little_memory(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 10 * 2**20))
     monkeypatch.setattr(doctor, "_free_memory", lambda: 2**30)
-    code, found = examined(capsys)
+    code, findings = examined(capsys)
     assert code == 1
-    assert "10 MB free for results" in text(found["disk"])
-    assert "--workers" in text(found["machine"])
+    assert "10 MB free for results" in text(findings["disk"])
+    assert "--workers" in text(findings["machine"])
 
 
 def test_a_file_that_is_no_store_and_a_server_that_is_away(
     tmp_path: Path, store_uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, found = examined(capsys, "--tracking-uri", store_uri)
-    assert (code, levels(found["tracking"])) == (0, {"ok"})
+    code, findings = examined(capsys, "--tracking-uri", store_uri)
+    assert (code, levels(findings["tracking"])) == (0, {"ok"})
     (tmp_path / "other.db").write_text("something else")
-    code, found = examined(capsys, "--tracking-uri", "other.db")
+    code, findings = examined(capsys, "--tracking-uri", "other.db")
     assert code == 1
-    assert "is not a tracking store" in text(found["tracking"])
+    assert "is not a tracking store" in text(findings["tracking"])
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        code, found = examined(capsys, "--tracking-uri", f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        code, findings = examined(capsys, "--tracking-uri", f"http://127.0.0.1:{nobody.getsockname()[1]}")
     assert code == 0
-    assert "does not answer" in text(found["tracking"])
-    assert "report FOLDER --track" in text(found["tracking"])
-    code, found = examined(capsys, "--tracking-uri", "file:///tmp/mlruns")
+    assert "does not answer" in text(findings["tracking"])
+    assert "report FOLDER --track" in text(findings["tracking"])
+    code, findings = examined(capsys, "--tracking-uri", "file:///tmp/mlruns")
     assert code == 1
-    assert "no longer writes to folders" in text(found["tracking"])
+    assert "no longer writes to folders" in text(findings["tracking"])
 
 
 def test_ports_addresses_and_folders(
@@ -176,22 +176,22 @@ def test_ports_addresses_and_folders(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         monkeypatch.setattr(doctor, "_UI_PORT", taken.getsockname()[1])
-        code, found = examined(capsys)
+        code, findings = examined(capsys)
     assert code == 1
-    assert "is in use" in text(found["ports"])
-    assert "sweeps join the cluster at ray://head:10001" in found["Ray"][0]["message"]
-    assert "GRIDTUNE_TRACE_DIR=/nowhere/at/all is no folder" in text(found["logs"])
+    assert "is in use" in text(findings["ports"])
+    assert "sweeps join the cluster at ray://head:10001" in findings["Ray"][0]["message"]
+    assert "GRIDTUNE_TRACE_DIR=/nowhere/at/all is no folder" in text(findings["logs"])
 
 
 def test_a_results_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     Path("results").write_text("a file is in the way")
-    code, found = examined(capsys)
+    code, findings = examined(capsys)
     assert code == 1
-    assert "nothing can be written into this folder" in text(found["disk"])
+    assert "nothing can be written into this folder" in text(findings["disk"])
 
 
 @pytest.mark.integration
 def test_ray_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
-    code, found = examined(capsys, "--full")
-    assert code == 0, found
-    assert "ran a task in process" in found["Ray"][0]["message"]
+    code, findings = examined(capsys, "--full")
+    assert code == 0, findings
+    assert "ran a task in process" in findings["Ray"][0]["message"]

@@ -57,9 +57,9 @@ class Site:
         )
         assert self._process.stdout is not None
         lines = [next(self._process.stdout, "") for _ in range(2)]
-        found = re.search(r"(http://\S+)   \(Ctrl-C", lines[-1])
-        assert found, lines
-        self.address = found[1]
+        match = re.search(r"(http://\S+)   \(Ctrl-C", lines[-1])
+        assert match, lines
+        self.address = match[1]
         self.server = f"http://127.0.0.1:{port}"
         self._wait_until_it_answers()
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SITES", "groups_alike", "in_words", "joined", "shared_part", "wrapped"]
+__all__ = ["SITES", "groups_alike", "in_words", "joined", "shared_part", "span", "wrapped"]
 
 Floats = npt.NDArray[np.float64]
 #: The width of a line, as a share of an axis's range.
@@ -54,6 +54,11 @@ def groups_alike(shapes: Mapping[str, Floats], spans: Floats | float) -> dict[st
         else:
             groups[name] = [name]
     return groups
+
+
+def span(shapes: Mapping[str, Floats]) -> Floats:
+    """Return the range of all series together: shape (), or (axes,)."""
+    return np.asarray(np.ptp(np.concatenate(list(shapes.values())), axis=0))
 
 
 def joined(names: Sequence[str]) -> str:

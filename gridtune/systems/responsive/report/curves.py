@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gridtune.core.style import figure, head, plain_logarithms, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
 from gridtune.systems.responsive.parameters import LEARNED
-from gridtune.systems.responsive.report.alike import SITES, groups_alike, in_words, shared_part, wrapped
+from gridtune.systems.responsive.report.alike import SITES, groups_alike, in_words, shared_part, span, wrapped
 from gridtune.systems.responsive.report.pool_curves import draw_pools
 from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
 
@@ -142,11 +142,6 @@ def _over_time(runs: Mapping[str, _Run], what: str) -> dict[str, Floats]:
     return {name: _at(instants, run.days, getattr(run, what)) for name, run in runs.items()}
 
 
-def _span(shapes: Mapping[str, Floats]) -> Floats:
-    """Return the range of all curves together: shape (), or (axes,)."""
-    return np.asarray(np.ptp(np.concatenate(list(shapes.values())), axis=0))
-
-
 @contextmanager
 def _panels(
     runs: Mapping[str, _Run], drawn: _Drawn, curve: _Curve, grid: Floats
@@ -217,10 +212,10 @@ def _draw_fairness(runs: Mapping[str, _Run], drawn: _Drawn) -> list[Path]:
         if name != native
     }
     with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
-        groups = groups_alike(fairness, _span(fairness))
+        groups = groups_alike(fairness, span(fairness))
         for name, look in _looks(runs, groups).items():
             above.plot(runs[name].days, runs[name].fairness, label=wrapped(groups[name]), **look)
-        groups = groups_alike(apart, _span(apart)) if apart else {}
+        groups = groups_alike(apart, span(apart)) if apart else {}
         for name, look in _looks(runs, groups).items():
             below.plot(reference.days, apart[name], label=wrapped(groups[name]), **look)
         head(above, f"Fairness: {drawn.where}", drawn.explained)
@@ -237,7 +232,7 @@ def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], drawn: _Draw
     """Draw pool and utilisation over time, as figure 9 of the first paper, next to a rigid site."""
     pools, used = _over_time(runs, "pool"), _over_time(runs, "utilisation")
     shapes = {name: np.stack([pools[name], used[name]], axis=1) for name in runs}
-    groups = groups_alike(shapes, _span(shapes))
+    groups = groups_alike(shapes, span(shapes))
     with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
         for name, look in _looks(runs, groups).items():
             run = runs[name]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.core.style import figure, group_thousands, head, save, series_colours
-from gridtune.systems.responsive.report.alike import groups_alike, wrapped
+from gridtune.systems.responsive.report.alike import groups_alike, span, wrapped
 
 __all__ = ["draw_pools"]
 
@@ -18,6 +19,15 @@ HOUR, DAY = 3_600, 86_400
 _EXPLAINED = "policies joined by = coincide in both sums"
 #: Instants at which sums are compared.
 _INSTANTS = 500
+
+
+class _Curves(NamedTuple):
+    """A run, at each instant at which something changes: days, cores, core-hours and job-hours so far."""
+
+    days: npt.NDArray[np.float64]
+    cores: npt.NDArray[np.int64]
+    paid: npt.NDArray[np.float64]
+    waited: npt.NDArray[np.float64]
 
 
 def draw_pools(pools: Mapping[str, pa.Table], where: str, shared: str, path: Path) -> Path:
@@ -36,30 +46,16 @@ def draw_pools(pools: Mapping[str, pa.Table], where: str, shared: str, path: Pat
     path
         The file to write.
     """
-    columns = {
-        name: {key: table[key].to_numpy() for key in table.column_names} for name, table in pools.items()
-    }
-    days = {name: (table["time"] - table["time"][0]) / DAY for name, table in columns.items()}
-    sums = {
-        name: [_hours_so_far(table["time"], table[level]) for level in ("pool", "waiting")]
-        for name, table in columns.items()
-    }
-    instants = np.linspace(0, max(mine[-1] for mine in days.values()), _INSTANTS)
-    shapes = {
-        name: np.stack([np.interp(instants, days[name], hours) for hours in sums[name]], axis=1)
-        for name in pools
-    }
-    groups = groups_alike(shapes, np.ptp(np.concatenate(list(shapes.values())), axis=0))
+    curves = {name: _curves(table) for name, table in pools.items()}
+    groups = _groups(curves)
     colours = series_colours(list(groups))
     widths = np.linspace(2.2, 1.0, len(groups)) if len(groups) > 1 else [1.6]
     with figure(10.5, 8.4, 3, sharex=True) as (drawing, (cores, paid, waited)):
         for (name, alike), width in zip(groups.items(), widths, strict=True):
-            look = {"color": colours[name], "linewidth": width}
-            cores.step(
-                days[name], columns[name]["pool"], where="post", label=wrapped(alike), alpha=0.8, **look
-            )
-            for panel, hours in zip((paid, waited), sums[name], strict=True):
-                panel.plot(days[name], hours, **look)
+            mine, look = curves[name], {"color": colours[name], "linewidth": width}
+            cores.step(mine.days, mine.cores, where="post", label=wrapped(alike), alpha=0.8, **look)
+            paid.plot(mine.days, mine.paid, **look)
+            waited.plot(mine.days, mine.waited, **look)
         head(
             cores,
             f"Cores paid for: {where}",
@@ -73,6 +69,21 @@ def draw_pools(pools: Mapping[str, pa.Table], where: str, shared: str, path: Pat
         waited.set_xlabel("days since the first submission")
         cores.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
         return save(drawing, path)
+
+
+def _curves(table: pa.Table) -> _Curves:
+    time, pool, waiting = (table[name].to_numpy() for name in ("time", "pool", "waiting"))
+    return _Curves((time - time[0]) / DAY, pool, _hours_so_far(time, pool), _hours_so_far(time, waiting))
+
+
+def _groups(curves: Mapping[str, _Curves]) -> dict[str, list[str]]:
+    """Return the runs whose two sums coincide, by the first of each group."""
+    instants = np.linspace(0, max(run.days[-1] for run in curves.values()), _INSTANTS)
+    shapes = {
+        name: np.stack([np.interp(instants, run.days, hours) for hours in (run.paid, run.waited)], axis=1)
+        for name, run in curves.items()
+    }
+    return groups_alike(shapes, span(shapes))
 
 
 def _hours_so_far(time: npt.NDArray[np.int64], level: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

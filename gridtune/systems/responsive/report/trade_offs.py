@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.style import MARKERS, figure, group_thousands, head, save, series_colours
-from gridtune.systems.responsive.report.alike import SITES, groups_alike, wrapped
+from gridtune.systems.responsive.report.alike import SITES, groups_alike, span, wrapped
 from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def _points(rows: Sequence[Row], cost: str) -> Floats:
 def _distinct_series(series: Mapping[str, list[Row]], cost: str) -> dict[str, list[Row]]:
     """Return the series by name; those that coincide are one series, under a joint name."""
     shapes = {name: _points(members, cost) for name, members in series.items()}
-    spans = np.ptp(np.concatenate(list(shapes.values())), axis=0)
-    groups = groups_alike(shapes, spans)
+    groups = groups_alike(shapes, span(shapes))
     return {wrapped(names): [row for name in names for row in series[name]] for names in groups.values()}
 
 
