@@ -21,7 +21,7 @@ from gridtune.statistics import bootstrap_interval, mean_interval, paired_differ
 from gridtune.statistics.inference import Interval
 from gridtune.statistics.means import t_quantile
 from gridtune.statistics.power import paired_spread, replicates_needed
-from gridtune.statistics.samples import FloatArray
+from gridtune.types import FloatArray
 
 SIZES = (5, 6, 8, 10, 20, 30)
 #: Samples are drawn in so many parts: those of one call share their resampling indices.

@@ -14,7 +14,7 @@ import numpy as np
 
 import gridtune as gt
 from benchmarks.logs import REAL, real
-from gridtune.statistics.samples import FloatArray
+from gridtune.types import FloatArray
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], FloatArray]
 DrawPair = Callable[[np.random.Generator, tuple[int, int]], tuple[FloatArray, FloatArray]]

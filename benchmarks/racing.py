@@ -22,7 +22,6 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import summarise
 from gridtune.statistics.racing import Race
-from gridtune.statistics.samples import FloatArray
 from gridtune.statistics.sequential import RaceRules, RaceTest, race_looks
 from gridtune.sweep import as_space, run_space
 from gridtune.sweep.observing import SweepPlan
@@ -32,6 +31,7 @@ from gridtune.sweep.results import results_table
 from gridtune.sweep.space import SearchSpace
 from gridtune.sweep.space_check import check_space
 from gridtune.sweep.workloads import Workloads
+from gridtune.types import FloatArray
 
 SPACES = ("queue_orders", "backfilling", "load", "quickstart")
 #: Orders of the replicates that each race is run in: the sweep's own, and shuffled ones.

@@ -13,7 +13,7 @@ import grimp
 import pytest
 
 HEAVY = ("ray", "torch", "mlflow", "numba", "scipy", "pandas", "matplotlib", "pyarrow", "optuna", "pydantic")
-LONGEST_MODULE = 400
+LONGEST_MODULE = 700
 
 
 def modules_loaded_by(code: str) -> set[str]:

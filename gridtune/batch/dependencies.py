@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["Dependencies", "FollowUps", "closed_loop", "dependencies_remark", "follow_ups"]
 
 #: Whether jobs are submitted as the log has it, or after their predecessors.
 Dependencies = Literal["ignore", "log"]
-
-Int64s = npt.NDArray[np.int64]
 
 
 class FollowUps(NamedTuple):
@@ -34,9 +32,9 @@ class FollowUps(NamedTuple):
         Jobs whose predecessor is not among those before them.
     """
 
-    row: Int64s
-    before: Int64s
-    think: Int64s
+    row: IntArray
+    before: IntArray
+    think: IntArray
     left_out: int
 
 
@@ -62,8 +60,8 @@ def dependencies_remark(workload: Workload) -> dict[str, str]:
 
 
 def closed_loop(
-    workload: Workload, run: Int64s, starts: Callable[[Workload, Int64s], Int64s]
-) -> tuple[Workload, Int64s, Int64s]:
+    workload: Workload, run: IntArray, starts: Callable[[Workload, IntArray], IntArray]
+) -> tuple[Workload, IntArray, IntArray]:
     """Replay jobs of which some are submitted after others have ended.
 
     A job with a think time is submitted that long after its predecessor has ended; one without as in the log,

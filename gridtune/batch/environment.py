@@ -16,6 +16,7 @@ from gridtune.batch.simulator.decisions.batch import DecisionBatch, Mode, Pay
 from gridtune.batch.simulator.decisions.observing import ROW, STATE
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
+from gridtune.types import BoolArray, FloatArray
 from gridtune.workload import Workload, read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
@@ -23,8 +24,6 @@ from gridtune.workload.cleaning import DEFAULT_RULES
 __all__ = ["BatchEnv", "BatchVectorEnv", "read_jobs"]
 
 Observation = Any
-Rewards = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: Windows that are drawn for an episode until one has a decision.
 _DRAWS = 1000
@@ -89,7 +88,7 @@ def _observe(machines: DecisionBatch, flat: bool, copy: bool = True) -> Observat
     return {"action_mask": mask, "observations": rows, "state": observed[:, :STATE]}
 
 
-def _begin(machines: DecisionBatch, begins: Bools, rngs: Sequence[np.random.Generator]) -> None:
+def _begin(machines: DecisionBatch, begins: BoolArray, rngs: Sequence[np.random.Generator]) -> None:
     """Draw a window for each of those machines until it is one with a decision."""
     first, left = machines.first.copy(), begins.copy()
     for _ in range(_DRAWS):
@@ -248,7 +247,7 @@ class BatchVectorEnv(CompiledVectorEnv):
         super().__init__(num_envs, _spaces(self.machines, flat), copy=copy)
         self._actions = np.zeros(num_envs, np.int64)
 
-    def _draw(self, where: Bools) -> None:
+    def _draw(self, where: BoolArray) -> None:
         _begin(self.machines, where, self._rngs)
         self._numbers[:] = self.machines.first
 
@@ -256,11 +255,11 @@ class BatchVectorEnv(CompiledVectorEnv):
         _begin_at(self.machines, numbers)
         self._numbers[:] = self.machines.first
 
-    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
         self._actions[:] = actions
         self.machines.step(self._actions, ~begins)
 
-    def _results(self) -> tuple[Rewards, Bools]:
+    def _results(self) -> tuple[FloatArray, BoolArray]:
         return self.machines.rewards, self.machines.over
 
     def _observe(self) -> Observation:

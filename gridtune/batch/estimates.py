@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["WALLTIMES", "Kill", "estimate_walltimes", "kill_decided", "kills_jobs"]
 
-IntArray = npt.NDArray[np.int64]
 
 #: Whether jobs are killed at their walltime; "auto" decides from the log.
 Kill = bool | Literal["auto"]
@@ -85,5 +84,5 @@ def kills_jobs(workload: Workload, kill: Kill) -> bool:
 
 
 def kill_decided(workload: Workload, kill: Kill) -> dict[str, bool | None]:
-    """Return `kill` as ids have it (`System.decided`): left out where jobs are killed, else false."""
+    """Return `kill` as ids have it (`System.values_from_log`): left out where jobs are killed, else false."""
     return {"kill": None if kills_jobs(workload, kill) else False}

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.policies.queue_order import QueueOrder, fields_read
 from gridtune.core.step_function import step_function
 from gridtune.errors import SimulationError
+from gridtune.types import IntArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
 
@@ -19,7 +19,6 @@ __all__ = ["Partitions", "partition_sizes", "partitions_remark", "read_sizes", "
 #: Whether all partitions are one machine, or each is one of its own.
 Partitions = Literal["pooled", "separate"]
 
-Int64s = npt.NDArray[np.int64]
 
 #: Fields of a job that depend on what ran in all partitions.
 _SHARED = frozenset({"user_usage", "group_usage", "prediction"})
@@ -112,8 +111,8 @@ def separate_starts(
     workload: Workload,
     sizes: Mapping[int, int],
     orders: Iterable[QueueOrder],
-    starts: Callable[[Int64s, int], Int64s],
-) -> Int64s:
+    starts: Callable[[IntArray, int], IntArray],
+) -> IntArray:
     """Return when jobs start if each partition is a machine of its own: shape (n,), int64 seconds.
 
     Parameters
@@ -145,6 +144,6 @@ def separate_starts(
     return start
 
 
-def _rows(workload: Workload) -> Iterator[tuple[int, Int64s]]:
+def _rows(workload: Workload) -> Iterator[tuple[int, IntArray]]:
     for number in np.unique(workload.partition).tolist():
         yield number, np.flatnonzero(workload.partition == number)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from gridtune.batch.estimates import Kill, kills_jobs
 from gridtune.batch.policies.queue_order import QueueOrder, fields_read
 from gridtune.core.remarks import WALLTIMES, kill_remarks, log_remarks, lost_work
+from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["models_of", "schedule_notes"]
@@ -25,7 +23,7 @@ def models_of(partitions: str = "pooled", dependencies: str = "ignore") -> Colle
 
 def schedule_notes(
     workload: Workload,
-    run: npt.NDArray[np.int64],
+    run: IntArray,
     *,
     kill: Kill,
     orders: Iterable[QueueOrder] = (),

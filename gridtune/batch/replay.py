@@ -8,7 +8,6 @@ from functools import cache, partial
 from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.arguments import require, require_number
 from gridtune.batch.dependencies import Dependencies, closed_loop, dependencies_remark
@@ -38,11 +37,10 @@ from gridtune.batch.simulator.scored import scored_schedule
 from gridtune.batch.simulator.scores import compile_score, static_ranks
 from gridtune.core.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
+from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["check_runnable", "simulate"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 def simulate(
@@ -206,7 +204,7 @@ def _start_times(
     rule: Backfilling,
     machine: int,
     half_life: float,
-    lots: npt.NDArray[np.float64],
+    lots: FloatArray,
     nodes: Nodes | None,
 ) -> IntArray:
     """Choose the kernel that the policy needs and run it, on a clock that starts at the first submission."""
@@ -229,7 +227,7 @@ def _start_times(
     return start
 
 
-def _facts(workload: Workload, lots: npt.NDArray[np.float64]) -> Facts:
+def _facts(workload: Workload, lots: FloatArray) -> Facts:
     owners = ("user", "group", "queue", "partition")
     user, group, queue, partition = (np.ascontiguousarray(workload.column(name)) for name in owners)
     return Facts(user, group, queue, partition, lots)
@@ -294,7 +292,7 @@ def _flags(rule: Backfilling) -> int:
 
 def _draw_lots(
     workload: Workload, queue: QueueOrder, fill: QueueOrder | None, rng: np.random.Generator | None
-) -> npt.NDArray[np.float64]:
+) -> FloatArray:
     """Draw a number for each job, for the order `random`; zeros without a stream where no order needs it."""
     if rng is not None:
         return rng.random(len(workload))
@@ -351,7 +349,7 @@ def _check_jobs(workload: Workload, machine: int) -> None:
     """Raise an error for a workload that the kernels cannot run; it names the first such job."""
     width = workload.processors
 
-    def refuse(bad: npt.NDArray[np.bool_], what: str, hint: str, field: str | None = None) -> None:
+    def refuse(bad: BoolArray, what: str, hint: str, field: str | None = None) -> None:
         row = int(np.argmax(bad))
         shown = {"processors": int(width[row]), "run time": int(workload.run_time[row])}
         raise SimulationError(

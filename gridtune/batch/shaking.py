@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.arguments import require, require_number
 from gridtune.batch.metrics import evaluate
 from gridtune.batch.replay import simulate
 from gridtune.errors import SimulationError
 from gridtune.statistics import mean_interval
+from gridtune.types import FloatArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["SHAKE_SECONDS", "Spread", "shaken_metrics"]
@@ -34,7 +34,7 @@ class Spread:
         Ends of the 95 % interval of the mean (`gridtune.statistics.mean_interval`).
     """
 
-    values: npt.NDArray[np.float64]
+    values: FloatArray
     low: float
     high: float
 

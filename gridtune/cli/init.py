@@ -12,7 +12,7 @@ import click
 from gridtune.cli.completing import complete_systems
 
 if TYPE_CHECKING:
-    from gridtune.core.starter import StarterSpace
+    from gridtune.core.suggestion import SuggestedSpace
     from gridtune.core.system import System
     from gridtune.workload.workload import Workload
 
@@ -88,12 +88,12 @@ def _read(log: str) -> Workload:
     return WorkloadReference(log, days=file.is_dir() or is_archive(file)).read()
 
 
-def _starter(system: System, workload: Workload, processors: int | None) -> StarterSpace:
+def _starter(system: System, workload: Workload, processors: int | None) -> SuggestedSpace:
     """Return what the system proposes, for a machine whose size is known."""
     from gridtune.errors import SweepError
 
     size = processors or workload.machine_processors
-    starter = system.starter(workload, size)
+    starter = system.suggest_space(workload, size)
     if starter is None:
         raise SweepError(
             f"the system {system.name} proposes no search space for a log",
@@ -101,7 +101,7 @@ def _starter(system: System, workload: Workload, processors: int | None) -> Star
         )
     if size is not None or not starter.needs_size:
         return starter
-    asked = system.starter(workload, _ask_for_size(workload))
+    asked = system.suggest_space(workload, _ask_for_size(workload))
     assert asked is not None
     return asked
 

@@ -298,7 +298,7 @@ def _identity(
     set_parameters = parameters.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     if "trace" in set_parameters:
         set_parameters["trace"] = "content"
-    decided = system.decided(parameters, load)
+    decided = system.values_from_log(parameters, load)
     set_parameters = {name: value for name, value in set_parameters.items() if name not in decided}
     set_parameters |= {name: value for name, value in decided.items() if value is not None}
     return {

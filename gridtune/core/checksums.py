@@ -1,4 +1,4 @@
-"""Checksums of the files that decide a result, for `System.code`."""
+"""Checksums of the files that decide a result, for `System.file_checksums`."""
 
 from __future__ import annotations
 

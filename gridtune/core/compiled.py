@@ -39,6 +39,7 @@ from numba.extending import intrinsic
 from gridtune.core.checked import CheckedColumn, checked, checked_section
 from gridtune.core.plugins import PLUGIN_PREFIX
 from gridtune.core.sources import Source, import_closure, module_source
+from gridtune.types import IntArray
 
 __all__ = ["address", "array_at", "bare", "handles_of", "kernel", "section", "source_stamp"]
 
@@ -185,7 +186,7 @@ def _section(array, start, length):
 section = checked_section if config.BOUNDSCHECK else _section
 
 
-def handles_of(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+def handles_of(arrays: Iterable[npt.NDArray[Any]]) -> IntArray:
     """Return addresses and lengths of arrays: shape (2n,). The caller keeps the arrays alive.
 
     A kernel spends about a tenth of a microsecond on taking apart each array argument. One that is called

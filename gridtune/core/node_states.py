@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.power import NodePower
 from gridtune.core.step_function import StepFunction
+from gridtune.types import Int8Array, Int32Array, IntArray
 
 __all__ = ["NodeState", "NodeStates"]
-
-Int64s = npt.NDArray[np.int64]
 
 
 class NodeState(IntEnum):
@@ -50,13 +48,13 @@ class NodeStates:
     cores_per_node: int
     power: NodePower
     opens: int
-    time: Int64s
-    before: npt.NDArray[np.int8]
-    after: npt.NDArray[np.int8]
-    number: npt.NDArray[np.int32]
-    boot_wait: Int64s
+    time: IntArray
+    before: Int8Array
+    after: Int8Array
+    number: Int32Array
+    boot_wait: IntArray
 
-    def _changes(self, state: NodeState) -> tuple[Int64s, Int64s]:
+    def _changes(self, state: NodeState) -> tuple[IntArray, IntArray]:
         """Return when the number of nodes in a state changes, and by how many."""
         left, entered = self.before == state, self.after == state
         changed = left | entered

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from gridtune.types import IntArray
 from gridtune.workload.contents import FACTS, GRACE, LogContents
 
 __all__ = [
@@ -26,11 +26,10 @@ __all__ = [
     "remark_lines",
 ]
 
-Int64s = npt.NDArray[np.int64]
 
-#: For `System.models`: jobs are scheduled by their requested times.
+#: For `System.modelled_features`: jobs are scheduled by their requested times.
 WALLTIMES = "walltimes"
-#: What `System.models` may name: facts of a log, and its requested times.
+#: What `System.modelled_features` may name: facts of a log, and its requested times.
 MODELLED = (*FACTS, WALLTIMES)
 
 #: The remarks among a result's notes. `killed` holds `jobs` and `work_lost`, a share; `orders` is a list of
@@ -90,7 +89,7 @@ def kill_remarks(contents: LogContents, *, killing: bool) -> dict[str, str]:
     }
 
 
-def lost_work(run: Int64s, kept: Int64s, processors: Int64s) -> dict[str, dict[str, float]]:
+def lost_work(run: IntArray, kept: IntArray, processors: IntArray) -> dict[str, dict[str, float]]:
     """Return a remark on jobs that are cut short, if any are.
 
     Parameters

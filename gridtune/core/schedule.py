@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.arguments import require
 from gridtune.core.node_states import NodeStates
 from gridtune.core.remarks import remark_lines
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
+from gridtune.types import BoolArray, Int8Array, IntArray
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from gridtune.core.style import Picture
 
 __all__ = ["JobState", "Schedule", "validate_schedule"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 class JobState(IntEnum):
@@ -70,7 +68,7 @@ class Schedule:
     start_time: IntArray
     end_time: IntArray
     walltime: IntArray
-    state: npt.NDArray[np.int8]
+    state: Int8Array
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
     nodes: NodeStates | None = None
@@ -193,7 +191,7 @@ def validate_schedule(schedule: Schedule) -> None:
     if not len(schedule) == len(workload) == len(schedule.end_time) == len(schedule.state):
         raise ScheduleError(f"{len(schedule)} starts for {len(workload)} jobs")
 
-    def refuse(bad: npt.NDArray[np.bool_], what: str) -> None:
+    def refuse(bad: BoolArray, what: str) -> None:
         if bad.any():
             job = int(np.argmax(bad))
             raise ScheduleError(

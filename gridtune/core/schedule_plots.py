@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from matplotlib.collections import PolyCollection
 
@@ -16,6 +15,7 @@ from gridtune.core import style
 from gridtune.core.allocation import allocate_processors
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["LoadCurves", "plot_gantt", "plot_load"]
 
@@ -25,9 +25,6 @@ SPANS = 300
 MOST_BARS = 5_000
 #: Jobs up to which a bar has room for its job's number.
 MOST_NUMBERED = 60
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

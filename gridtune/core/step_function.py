@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["StepFunction", "step_function"]
+from gridtune.types import IntArray
 
-IntArray = npt.NDArray[np.int64]
+__all__ = ["StepFunction", "step_function"]
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from pydantic import BaseModel, ConfigDict
 
 from gridtune.arguments import require
 from gridtune.core.measure import MetricInfo
-from gridtune.core.needs import CellNeeds
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.starter import StarterSpace
+from gridtune.core.resources import CellResources
+from gridtune.core.suggestion import SuggestedSpace
 from gridtune.errors import SweepError
 from gridtune.registry import Registry
 from gridtune.workload.workload import Workload
@@ -254,7 +254,7 @@ class System(ABC):
         """Return the references of the workloads that a cell with these parameters reads: by default none."""
         return ()
 
-    def code(self, parameters: Any) -> Mapping[str, str]:
+    def file_checksums(self, parameters: Any) -> Mapping[str, str]:
         """Return name and SHA-256 of every file that decides the result of a cell with these parameters.
 
         It becomes part of the cell's id, as the code of users does by itself: what is registered, and the
@@ -262,7 +262,7 @@ class System(ABC):
         """
         return {}
 
-    def decided(self, parameters: Any, load: WorkloadLoader) -> Mapping[str, Any]:
+    def values_from_log(self, parameters: Any, load: WorkloadLoader) -> Mapping[str, Any]:
         """Return the parameters that a log decides where they are left open, with their values for ids.
 
         So two cells have one id if and only if they are the same run, whether a value was set or decided.
@@ -270,7 +270,7 @@ class System(ABC):
         """
         return {}
 
-    def models(self, parameters: Any) -> Collection[str]:
+    def modelled_features(self, parameters: Any) -> Collection[str]:
         """Return what a cell with these parameters models of what a log may say.
 
         Names are those of `gridtune.core.remarks.MODELLED`. What a log says beside is named in each of its
@@ -291,11 +291,11 @@ class System(ABC):
         """Compile what cells with these parameters need, so that the first of them starts warm."""
         return
 
-    def needs(self, parameters: Any) -> CellNeeds:
+    def resources(self, parameters: Any) -> CellResources:
         """Return what a cell with these parameters occupies while it runs: by default one processor."""
-        return CellNeeds()
+        return CellResources()
 
-    def starter(self, workload: Workload, processors: int | None) -> StarterSpace | None:
+    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace | None:
         """Return what to search first on a log, for `gridtune init`; None to propose nothing, the default.
 
         Parameters
@@ -333,10 +333,23 @@ class System(ABC):
         return []
 
 
+#: Under its old name a method would never be called.
+_RENAMED_METHODS = {
+    "code": "file_checksums",
+    "decided": "values_from_log",
+    "models": "modelled_features",
+    "needs": "resources",
+    "starter": "suggest_space",
+}
+
+
 def _instance(loaded: Any) -> System:
     system = loaded() if isinstance(loaded, type) else loaded
     if not isinstance(system, System):
         raise SweepError(f"{loaded!r} is no system: it does not derive from gridtune.System")
+    for old, new in _RENAMED_METHODS.items():
+        if hasattr(system, old):
+            raise SweepError(f"{type(system).__name__}.{old} is called {new} now", hint="rename the method")
     return system
 
 

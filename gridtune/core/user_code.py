@@ -111,10 +111,10 @@ def used_code(system: System, parameters: SystemParameters) -> list[UserCode]:
 def code_of(system: System, parameters: SystemParameters) -> dict[str, str]:
     """Return the checksum of each piece of users' code that decides the result of a cell, by its label.
 
-    What the system itself adds is among them: files that it reads (`System.code`).
+    What the system itself adds is among them: files that it reads (`System.file_checksums`).
     """
     found = {used.label: used.code.checksum for used in used_code(system, parameters)}
-    return {**found, **system.code(parameters)}
+    return {**found, **system.file_checksums(parameters)}
 
 
 def always_used(system: System) -> tuple[UserCode, ...]:

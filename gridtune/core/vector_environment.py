@@ -14,11 +14,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gridtune.errors import SimulationError
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["CompiledVectorEnv"]
-
-Rewards = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
@@ -86,7 +84,7 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
         self._over = self._never.copy()
         return self._observe(), self._infos(everywhere)
 
-    def step(self, actions: npt.ArrayLike) -> tuple[Any, Rewards, Bools, Bools, dict[str, Any]]:
+    def step(self, actions: npt.ArrayLike) -> tuple[Any, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
         """Take an action in each, and advance to the next decisions."""
         begins = self._over
         begun = bool(begins.any())
@@ -101,11 +99,11 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
         return self._observe(), rewards, terminated, truncated, self._infos(begins) if begun else {}
 
     @abstractmethod
-    def _draw(self, where: Bools) -> None:
+    def _draw(self, where: BoolArray) -> None:
         """Draw the next episodes of these environments, each with its generator in `_rngs`."""
 
     @abstractmethod
-    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
         """Take actions; where an episode begins, come to its beginning instead."""
 
     @abstractmethod
@@ -113,7 +111,7 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
         """Return the observations."""
 
     @abstractmethod
-    def _results(self) -> tuple[Rewards, Bools]:
+    def _results(self) -> tuple[FloatArray, BoolArray]:
         """Return the rewards of the last step, and where the episode is over: shapes (num_envs,)."""
 
     def _choose(self, numbers: Any) -> None:
@@ -123,7 +121,7 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
     def _restart(self) -> None:
         """Bring all environments to the beginning of their episodes."""
 
-    def _draw_numbers(self, where: Bools, episodes: int) -> None:
+    def _draw_numbers(self, where: BoolArray, episodes: int) -> None:
         """Draw the numbers of these environments' episodes, all equally likely."""
         for i in np.flatnonzero(where).tolist():
             self._numbers[i] = self._rngs[i].integers(episodes)
@@ -138,7 +136,7 @@ class CompiledVectorEnv(VectorEnv[Any, Any, Any]):
             if own_seed is not None:
                 self._rngs[i] = seeding.np_random(own_seed)[0]
 
-    def _infos(self, begun: Bools) -> dict[str, Any]:
+    def _infos(self, begun: BoolArray) -> dict[str, Any]:
         """Return the numbers of the episodes that have just begun, in Gymnasium's form."""
         if not self.episode:
             return {}

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.errors import MetricError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.baselines import baseline_indices
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["Configuration", "baselines", "collect", "replicate_kind", "replicate_labels", "value_matrix"]
 
@@ -63,7 +63,7 @@ def replicate_labels(configurations: Sequence[Configuration]) -> list[str]:
     return sorted({name for configuration in configurations for name in configuration.values})
 
 
-def value_matrix(configurations: Sequence[Configuration]) -> npt.NDArray[np.float64]:
+def value_matrix(configurations: Sequence[Configuration]) -> FloatArray:
     """Return the objective's values, shape (configurations, replicates); NaN where there is none."""
     replicates = replicate_labels(configurations)
     rows = [
@@ -83,7 +83,7 @@ def replicate_kind(table: pa.Table) -> str:
 
 def baselines(
     configurations: Sequence[Configuration], baseline: Mapping[str, Any], stratum: Mapping[str, Any]
-) -> npt.NDArray[np.int64]:
+) -> IntArray:
     """Return each configuration's baseline as an index, -1 where it has none.
 
     The baseline of a configuration has the same parameters but for those that `baseline` names.

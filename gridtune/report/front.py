@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.report.labels import PARAMETER_PREFIX, number_text, percent_text
 from gridtune.report.ranking import RankingHead, ranking_head, strata
 from gridtune.statistics.pareto import REFERENCE, Scale, hypervolume, nondominated
+from gridtune.types import FloatArray
 
 __all__ = ["Front", "front_table", "fronts_of"]
 
-Floats = npt.NDArray[np.float64]
 #: Columns of a ranking that hold a value and its interval: within a stratum, and over all strata.
 _MEAN, _RELATIVE = ("mean", "ci_low", "ci_high"), ("relative", "relative_low", "relative_high")
 
@@ -52,7 +51,7 @@ class Front:
     stratum: str
     heads: tuple[RankingHead, ...]
     rows: Sequence[Sequence[Mapping[str, Any]]]
-    points: Floats
+    points: FloatArray
     size: int
     reference: tuple[float, ...]
     hypervolume: float

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.report.cells import collect, value_matrix
+from gridtune.types import FloatArray
 
 __all__ = ["BOUND", "bounds_of", "gap_to_bound"]
 
 #: What the name of a bound has after its metric's.
 BOUND = "_bound"
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def bounds_of(

@@ -21,7 +21,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.report.cells import Configuration, baselines, collect, replicate_labels, value_matrix
@@ -32,10 +31,10 @@ from gridtune.report.ranking import LEVEL, SEED, prepare, ranking_schema, verdic
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.joint import joint_paired_p_values
 from gridtune.statistics.means import mean_interval
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["FEWEST_LOGS", "logs_of", "rank_overall"]
 
-FloatArray = npt.NDArray[np.float64]
 
 #: An interval by log is given from so many logs on: with two, Student's is 13 times their distance wide.
 FEWEST_LOGS = 3
@@ -190,7 +189,7 @@ def logs_of(table: pa.Table, columns: Sequence[str], strata: Sequence[tuple[Any,
     return [next(iter(sums[name])) or name if len(sums[name]) == 1 else name for name in names]
 
 
-def _parts(values: FloatArray, bases: npt.NDArray[np.int64], gaps: FloatArray) -> list[_Part]:
+def _parts(values: FloatArray, bases: IntArray, gaps: FloatArray) -> list[_Part]:
     """Return the part of each configuration of a stratum, compared with its baseline (-1: none)."""
     base = np.vstack([values, np.full(values.shape[1], math.nan)])[bases]
     paired = paired_difference(values, base, rng=np.random.default_rng(SEED), confidence=LEVEL)
@@ -202,7 +201,7 @@ def _parts(values: FloatArray, bases: npt.NDArray[np.int64], gaps: FloatArray) -
     return [_Part(*row) for row in zip(*intervals, gaps, values / size, base / size, strict=True)]
 
 
-def _units(groups: Iterable[Sequence[Configuration]], logs: Sequence[str]) -> list[npt.NDArray[np.int64]]:
+def _units(groups: Iterable[Sequence[Configuration]], logs: Sequence[str]) -> list[IntArray]:
     """Return for each stratum the numbers of its replicates: the same where log and replicate are."""
     numbers: dict[tuple[str, str], int] = {}
     return [
@@ -214,7 +213,7 @@ def _units(groups: Iterable[Sequence[Configuration]], logs: Sequence[str]) -> li
 
 
 def _statistics(
-    compared: Sequence[_Compared], units: Sequence[npt.NDArray[np.int64]], logs: Sequence[str]
+    compared: Sequence[_Compared], units: Sequence[IntArray], logs: Sequence[str]
 ) -> list[dict[str, float | int | None]]:
     """Return the mean over strata of each configuration's relative differences, its intervals and p-value."""
     count = 1 + max(int(numbers.max()) for numbers in units)
@@ -257,7 +256,7 @@ def _statistics(
     ]
 
 
-def _present(entry: _Compared, units: Sequence[npt.NDArray[np.int64]], count: int) -> npt.NDArray[np.bool_]:
+def _present(entry: _Compared, units: Sequence[IntArray], count: int) -> BoolArray:
     """Return which of the different replicates a configuration shares with its baseline."""
     present = np.zeros(count, dtype=np.bool_)
     for number, part in entry.parts.items() if not entry.is_baseline else ():
@@ -266,7 +265,7 @@ def _present(entry: _Compared, units: Sequence[npt.NDArray[np.int64]], count: in
 
 
 def _combined(
-    parts: Mapping[int, _Part], units: Sequence[npt.NDArray[np.int64]], logs: Sequence[str]
+    parts: Mapping[int, _Part], units: Sequence[IntArray], logs: Sequence[str]
 ) -> tuple[float, float, float]:
     """Return the mean of the strata's relative differences and its interval.
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import FloatArray
 
 __all__ = ["comparable_means", "means_of", "placed", "plain"]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def plain(value: Any) -> Any:

@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.errors import MetricError
@@ -26,10 +25,10 @@ from gridtune.report.placing import comparable_means, means_of, placed, plain
 from gridtune.statistics.inference import interquartile_mean, paired_difference
 from gridtune.statistics.joint import joint_paired_p_values
 from gridtune.statistics.means import mean_interval
+from gridtune.types import FloatArray
 
 __all__ = ["LEVEL", "RankingHead", "Verdict", "configuration_parameters", "rank", "ranking_head", "strata"]
 
-FloatArray = npt.NDArray[np.float64]
 
 #: Confidence of every interval, and one minus the level of every verdict.
 LEVEL = 0.95

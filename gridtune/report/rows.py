@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import FloatArray
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
 
 __all__ = ["ConfigurationRow", "by_configuration"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class ConfigurationRow:
         """Return a parameter, of the configuration, its workload or the whole sweep."""
         return self.results[0].parameters.get(name, default)
 
-    def values(self, metric: str) -> Floats:
+    def values(self, metric: str) -> FloatArray:
         """Return a metric of each replicate, NaN where it is not defined."""
         return np.array([result.metrics.get(metric, np.nan) for result in self.results])
 
@@ -56,7 +55,7 @@ class ConfigurationRow:
         values = self._finite(metric)
         return float(values.std(ddof=1)) if len(values) > 1 else float("nan")
 
-    def _finite(self, metric: str) -> Floats:
+    def _finite(self, metric: str) -> FloatArray:
         values = self.values(metric)
         return values[~np.isnan(values)]
 

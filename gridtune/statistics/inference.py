@@ -28,8 +28,9 @@ from gridtune.statistics.resampling import (
     middle_half,
     statistic_weights,
 )
-from gridtune.statistics.samples import FloatArray, FloatOrArray, Interval, read_pairs, read_samples
+from gridtune.statistics.samples import FloatOrArray, Interval, read_pairs, read_samples
 from gridtune.statistics.significance import flipped_as_far
+from gridtune.types import FloatArray, IntArray
 
 __all__ = [
     "PairedDifference",
@@ -58,7 +59,7 @@ class PairedDifference:
         Of the sign-flip test (see `gridtune.statistics.significance.sign_flip_p_value`).
     """
 
-    n: int | npt.NDArray[np.int64]
+    n: int | IntArray
     difference: FloatOrArray
     low: FloatOrArray
     high: FloatOrArray
@@ -329,9 +330,7 @@ def _ratios_without_one(differences: FloatArray, base: FloatArray) -> FloatArray
     return _over(_means_without_one(differences), _means_without_one(base))
 
 
-def _close_on_constant(
-    low: FloatArray, high: FloatArray, index: npt.NDArray[np.int64], rows: FloatArray
-) -> None:
+def _close_on_constant(low: FloatArray, high: FloatArray, index: IntArray, rows: FloatArray) -> None:
     """Set the interval of replicates that all agree to their common value, without rounding."""
     constant = rows.min(axis=1) == rows.max(axis=1)
     low[index[constant]] = high[index[constant]] = rows[constant, 0]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.statistics.samples import FloatArray, read_pairs, read_samples
+from gridtune.statistics.samples import read_pairs, read_samples
 from gridtune.statistics.significance import sign_patterns
+from gridtune.types import FloatArray
 
 __all__ = ["joint_paired_p_values", "joint_sign_flip_p_values"]
 

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.statistics.samples import FloatArray, Interval, read_samples
+from gridtune.statistics.samples import Interval, read_samples
+from gridtune.types import FloatArray
 
 __all__ = ["check_confidence", "mean_interval", "reach", "t_quantile"]
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["REFERENCE", "Scale", "hypervolume", "igd_plus", "merge_fronts", "nondominated"]
 
-Floats = npt.NDArray[np.float64]
 
 #: The reference point in each normalised objective: above 1, so that the ends of a front count too.
 REFERENCE = 1.1
@@ -53,7 +53,7 @@ class Scale:
         merged = np.concatenate([front for front in points if len(front)])
         return cls(tuple(merged.min(axis=0).tolist()), tuple(merged.max(axis=0).tolist()))
 
-    def apply(self, front: npt.ArrayLike) -> Floats:
+    def apply(self, front: npt.ArrayLike) -> FloatArray:
         """Return the finite points of a front on this scale, shape (points, objectives)."""
         points, least = _finite(front), np.array(self.least)
         span = np.array(self.greatest) - least
@@ -118,7 +118,7 @@ def igd_plus(front: npt.ArrayLike, true_front: npt.ArrayLike, scale: Scale) -> f
     return float(moocore.igd_plus(points, ref=truth))
 
 
-def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def nondominated(points: npt.ArrayLike) -> BoolArray:
     """Return which points no other point dominates; equal points are kept together.
 
     Parameters
@@ -130,7 +130,7 @@ def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return np.asarray(moocore.is_nondominated(costs, keep_weakly=True), dtype=np.bool_)
 
 
-def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[Floats, npt.NDArray[np.int64]]:
+def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[FloatArray, IntArray]:
     """Return the points that no point of any front dominates, and the front of each.
 
     A point that several fronts have is listed for each of them.
@@ -154,7 +154,7 @@ def merge_fronts(fronts: Sequence[npt.ArrayLike]) -> tuple[Floats, npt.NDArray[n
     return merged[best], owner[best]
 
 
-def _finite(front: npt.ArrayLike) -> Floats:
+def _finite(front: npt.ArrayLike) -> FloatArray:
     points = np.asarray(front, dtype=np.float64)
     if points.ndim != 2:
         raise MetricError(f"a front has the shape (points, objectives), not {points.shape}")

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.statistics.samples import FloatArray, read_pairs
+from gridtune.statistics.samples import read_pairs
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "MOST_REPLICATES",
@@ -49,10 +50,10 @@ class PairedSpread:
         Whether all values are positive.
     """
 
-    pairs: npt.NDArray[np.int64]
+    pairs: IntArray
     effect: FloatArray
     deviation: FloatArray
-    logarithmic: npt.NDArray[np.bool_]
+    logarithmic: BoolArray
 
     def on_scale(self, relative: float) -> FloatArray:
         """Return a relative difference (−0.05: 5 % less) on each configuration's scale."""

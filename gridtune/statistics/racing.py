@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.statistics.inference import paired_difference
-from gridtune.statistics.samples import FloatArray
 from gridtune.statistics.sequential import Look, RaceRules, RaceTest
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Race"]
 
@@ -27,9 +27,6 @@ _FIRST = 2.0
 #: Of a contender that will hardly lead, but has not been found worse.
 _LAST = 1e-9
 _SEED = 20_011
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 
 class Race:

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import MetricError
+from gridtune.types import FloatArray
 
 __all__ = ["Method", "Resampling", "Statistic", "bounds", "jackknife", "middle_half", "statistic_weights"]
 
 Statistic = Literal["mean", "median", "iqm"]
 Method = Literal["expanded", "percentile", "bca"]
-FloatArray = npt.NDArray[np.float64]
 
 #: Numbers in a block, which keeps it near 64 MiB.
 _BLOCK = 8_000_000

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
+from gridtune.types import FloatArray, IntArray
 
-__all__ = ["FloatArray", "FloatOrArray", "Interval", "Samples", "read_pairs", "read_samples"]
+__all__ = ["FloatOrArray", "Interval", "Samples", "read_pairs", "read_samples"]
 
-FloatArray = npt.NDArray[np.float64]
 #: A number for one sample, an array of the leading axes' shape for many.
 FloatOrArray = float | FloatArray
 
@@ -42,11 +42,11 @@ class Samples:
     shape: tuple[int, ...]
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> IntArray:
         """Number of values of each row, missing ones left out."""
         return (~np.isnan(self.rows)).sum(axis=1)
 
-    def by_size(self, at_once: int) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    def by_size(self, at_once: int) -> Iterator[tuple[int, IntArray]]:
         """Yield a number of values, and up to `at_once` rows that have so many."""
         counts = self.counts
         for n in np.unique(counts[counts > 0]).tolist():
@@ -54,7 +54,7 @@ class Samples:
             for first in range(0, len(index), at_once):
                 yield n, index[first : first + at_once]
 
-    def present(self, index: npt.NDArray[np.int64], n: int) -> FloatArray:
+    def present(self, index: IntArray, n: int) -> FloatArray:
         """Return the values, shape (len(index), n), of rows that have n of them."""
         rows = self.rows[index]
         return rows[~np.isnan(rows)].reshape(len(index), n)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.statistics.samples import FloatArray
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Boundaries", "Look", "RaceRules", "RaceTest", "boundaries", "race_looks", "relative_scores"]
 
@@ -34,9 +34,6 @@ _MOST_SIMULATED = 200
 _RACES, _VALUES = 10_000, 40_000_000
 _CHUNK = 500_000
 _SEED = 1_979
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 
 def race_looks(first: int, most: int) -> tuple[int, ...]:

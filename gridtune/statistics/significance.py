@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from gridtune.errors import MetricError
 from gridtune.statistics.resampling import Resampling
-from gridtune.statistics.samples import FloatArray, FloatOrArray, read_samples
+from gridtune.statistics.samples import FloatOrArray, read_samples
+from gridtune.types import FloatArray
 
 __all__ = ["adjust_p_values", "flipped_as_far", "sign_flip_p_value", "sign_patterns"]
 

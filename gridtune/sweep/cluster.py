@@ -12,7 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep.placement import check_room_for, nodes_now
 
@@ -117,7 +117,7 @@ class RaySession:
         address: str | None,
         *,
         workers: int,
-        needs: CellNeeds,
+        needs: CellResources,
         silent: Callable[[str], None] = lambda address: None,
     ) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
@@ -212,7 +212,7 @@ def ray_session(
     address: str | None, *, workers: int, cpus: float, gpus: float = 0.0
 ) -> Iterator[tuple[int, int]]:
     """Connect to Ray as `RaySession` does; give what its `wait` returns, and end what was started here."""
-    session = RaySession(address, workers=workers, needs=CellNeeds(cpus, gpus))
+    session = RaySession(address, workers=workers, needs=CellResources(cpus, gpus))
     try:
         yield session.wait()
     finally:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.core.system import System
 from gridtune.errors import SweepError
 from gridtune.sweep.blocks import BlockQueue
@@ -144,7 +144,7 @@ class SweepExecutor:
     executor: Executor
     address: str | None
     workers: int
-    needs: CellNeeds
+    needs: CellResources
     folder: Path
     stage: Stage
     _session: RaySession | None = field(default=None, init=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
 
 __all__ = ["Crew", "check_room_for", "nodes_now", "room_for", "waiting_text"]
@@ -35,7 +35,7 @@ def nodes_now() -> list[Node]:
     return [node["Resources"] for node in nodes if node["Alive"]]
 
 
-def room_for(nodes: Sequence[Node], needs: CellNeeds) -> int:
+def room_for(nodes: Sequence[Node], needs: CellResources) -> int:
     """Return how many workers fit on some nodes at once; a worker's processes may be on different nodes."""
     own, *helpers = needs.bundles
     if not helpers:
@@ -61,7 +61,7 @@ def _take(nodes: Sequence[dict[str, float]], bundle: Mapping[str, float]) -> boo
     return False
 
 
-def check_room_for(nodes: Sequence[Node], needs: CellNeeds) -> int:
+def check_room_for(nodes: Sequence[Node], needs: CellResources) -> int:
     """Return how many workers fit.
 
     Raises
@@ -127,7 +127,7 @@ class Crew:
 
     workers: int
     room: int
-    needs: CellNeeds = field(default_factory=CellNeeds)
+    needs: CellResources = field(default_factory=CellResources)
     look: Callable[[], tuple[int, int]] | None = None
     _looked: float = field(default_factory=time.monotonic, init=False)
 

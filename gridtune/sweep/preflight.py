@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gridtune.core.extras import MissingExtraError
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.core.system import System, SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.sweep.cluster import is_client
@@ -40,13 +40,13 @@ def preflight(planner: Planner) -> None:
         _ask(planner, stratum, parameters)
 
 
-def cell_needs(planner: Planner) -> CellNeeds:
+def cell_needs(planner: Planner) -> CellResources:
     """Return what a worker needs that runs any of the space's cells.
 
     The system says what its cells need, and the space's `resources` what they get instead.
     """
     system, resources = planner.system, planner.space.resources
-    needs = CellNeeds.largest(system.needs(parameters) for _, parameters in _corners(planner))
+    needs = CellResources.largest(system.resources(parameters) for _, parameters in _corners(planner))
     return replace(
         needs,
         cpus=needs.cpus if resources.cpus is None else resources.cpus,

@@ -108,7 +108,7 @@ def run_cell(
         traces=traces,
         identity=identity,
     )
-    needs = simulated.needs(checked)
+    needs = simulated.resources(checked)
     session = ray_session(None, workers=1, cpus=needs.cpus + needs.helpers, gpus=needs.gpus)
     with session if simulated.needs_ray else contextlib.nullcontext():
         began = time.perf_counter()
@@ -149,7 +149,7 @@ def _run(
     outcome = system.run(parameters, streams=streams, load=load, tables=tables)
     remarks: dict[str, Any] = {}
     for reference in system.traces(parameters):
-        remarks |= log_remarks(load(reference).contents, system.models(parameters))
+        remarks |= log_remarks(load(reference).contents, system.modelled_features(parameters))
     return replace(outcome, notes={**outcome.notes, **remarks}) if remarks else outcome
 
 

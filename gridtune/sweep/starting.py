@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from gridtune.core.starter import StarterSpace, starter_windows
+from gridtune.core.suggestion import SuggestedSpace, starter_windows
 from gridtune.core.system import System
 from gridtune.sweep.plan import short_name
 from gridtune.workload.workload import Workload
@@ -30,7 +30,7 @@ def space_name(log: str) -> str:
 
 
 def starter_text(
-    system: System, starter: StarterSpace, workload: Workload, *, name: str, trace: str, path: str
+    system: System, starter: SuggestedSpace, workload: Workload, *, name: str, trace: str, path: str
 ) -> str:
     """Return the search space that a system proposes for a log, with comments.
 
@@ -101,7 +101,7 @@ def _value(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...").strip()
 
 
-def _replicates(system: System, starter: StarterSpace, workload: Workload) -> Iterator[str]:
+def _replicates(system: System, starter: SuggestedSpace, workload: Workload) -> Iterator[str]:
     """Yield how often every configuration is repeated, and why so."""
     fields = system.Parameters.model_fields
     replicates, why = (

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.node_states import NodeState, NodeStates
 from gridtune.core.power import NodePower
 from gridtune.core.schedule import JobState, Schedule
+from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["permuted", "sample_schedule", "sample_workload", "with_columns"]
@@ -52,7 +52,7 @@ def sample_workload(jobs: int = 60, *, processors: int = 16, seed: int = 1) -> W
     )
 
 
-def with_columns(workload: Workload, columns: Mapping[str, npt.NDArray[np.int64]]) -> Workload:
+def with_columns(workload: Workload, columns: Mapping[str, IntArray]) -> Workload:
     """Return the workload with some columns replaced."""
     return replace(workload, columns={**workload.columns, **columns})
 

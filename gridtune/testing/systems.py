@@ -252,7 +252,7 @@ class SystemConformance:
         count = np.arange(1500)
         columns = {"submit_time": count * 600, "run_time": count % 50 + 1, "requested_time": count % 50 + 60}
         log = Workload({**columns, "requested_processors": np.ones(1500, np.int64)}, machine_processors=8)
-        starter = self.subject.starter(log, 8)
+        starter = self.subject.suggest_space(log, 8)
         if starter is None:
             pytest.skip("it proposes nothing")
         text = starter_text(self.subject, starter, log, name="first", trace="log.swf", path="first.yaml")
@@ -283,9 +283,9 @@ class SystemConformance:
 
     def test_code_is_named_by_checksums(self) -> None:
         """The code that a cell runs beside the system's own is named by SHA-256, the same each time."""
-        code = self.subject.code(self.parameters)
+        code = self.subject.file_checksums(self.parameters)
         assert all(re.fullmatch(r"[0-9a-f]{64}", checksum) for checksum in code.values())
-        assert dict(self.subject.code(self.parameters)) == dict(code)
+        assert dict(self.subject.file_checksums(self.parameters)) == dict(code)
 
     def test_traces_are_references(self) -> None:
         """The traces of a cell are texts, the same each time."""

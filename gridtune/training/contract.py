@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from gridtune.core.extras import require_module
 from gridtune.core.measure import Measure
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.core.system import Streams, System, SystemParameters, WorkloadLoader
 from gridtune.training.history import segments_of
 
@@ -98,10 +98,10 @@ class TrainingContract(System):
     changeable: ClassVar[tuple[str, ...]] = ()
     needs_ray: ClassVar[bool] = True
 
-    def needs(self, parameters: Any) -> CellNeeds:
+    def resources(self, parameters: Any) -> CellResources:
         """Return a processor for the learner, its GPU, and the runners: one placement group."""
         gpus = 1.0 if parameters.device == "cuda" else 0.0
-        return CellNeeds(gpus=gpus, helpers=getattr(parameters, "runners", 0))
+        return CellResources(gpus=gpus, helpers=getattr(parameters, "runners", 0))
 
     @abstractmethod
     def config(self, parameters: Any, *, seed: int, load: WorkloadLoader) -> Any:

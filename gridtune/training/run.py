@@ -154,7 +154,7 @@ def training_identity(
     determining = parameters.model_dump(mode="json", exclude={"iterations"}, exclude_defaults=True)
     if "trace" in determining:
         determining["trace"] = "content"
-    decided = training.decided(parameters, load)
+    decided = training.values_from_log(parameters, load)
     determining |= {name: value for name, value in decided.items() if value is not None}
     return {
         "training": training.name,

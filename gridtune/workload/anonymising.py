@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from gridtune.types import IntArray
 from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
 from gridtune.workload.workload import Workload
 
@@ -39,7 +39,7 @@ def anonymised(workload: Workload) -> Workload:
     )
 
 
-def _renumbered(column: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _renumbered(column: IntArray) -> IntArray:
     """Return numbers from 1 in order of first appearance; unknown stays unknown."""
     values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
     order = np.argsort(first[values != UNKNOWN], kind="stable")

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gridtune.arguments import require
 from gridtune.errors import WorkloadError
 from gridtune.registry import Registry
+from gridtune.types import BoolArray
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
 from gridtune.workload.workload import Workload
 
@@ -85,7 +86,7 @@ class Jobs(NamedTuple):
         """Return the jobs an index array or mask selects."""
         return self._replace(columns={name: column[index] for name, column in self.columns.items()})
 
-    def put(self, name: str, where: npt.NDArray[np.bool_], values: npt.ArrayLike) -> Jobs:
+    def put(self, name: str, where: BoolArray, values: npt.ArrayLike) -> Jobs:
         """Return the jobs with one field's values replaced where the mask holds."""
         column = np.where(where, values, self.column(name))
         return self._replace(columns={**self.columns, name: column})
@@ -197,12 +198,12 @@ def clean(
     return replace(workload, columns=jobs.columns, cleaning=done), report
 
 
-def _drop(jobs: Jobs, faulty: npt.NDArray[np.bool_]) -> tuple[Jobs, int]:
+def _drop(jobs: Jobs, faulty: BoolArray) -> tuple[Jobs, int]:
     touched = int(faulty.sum())
     return (jobs.take(~faulty) if touched else jobs), touched
 
 
-def _put(jobs: Jobs, name: str, faulty: npt.NDArray[np.bool_], values: npt.ArrayLike) -> tuple[Jobs, int]:
+def _put(jobs: Jobs, name: str, faulty: BoolArray, values: npt.ArrayLike) -> tuple[Jobs, int]:
     touched = int(faulty.sum())
     return (jobs.put(name, faulty, values) if touched else jobs), touched
 

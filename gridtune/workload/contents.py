@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.types import BoolArray
 from gridtune.workload.fields import UNKNOWN
 
 __all__ = ["FACTS", "GRACE", "LEAST_OUTLIVED", "OUTLIVED_SHARE", "LogContents", "log_contents"]
@@ -42,7 +43,6 @@ FACTS = {
 }
 
 Columns = Mapping[str, npt.NDArray[Any]]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,13 @@ def _column(columns: Columns, name: str, length: int) -> npt.NDArray[Any]:
     return columns[name] if name in columns else np.broadcast_to(np.int64(UNKNOWN), length)
 
 
-def _masks(columns: Columns, length: int) -> dict[str, Mask | None]:
+def _masks(columns: Columns, length: int) -> dict[str, BoolArray | None]:
     """Return which jobs have each kind of fact; None where the log lacks the field."""
 
-    def above_zero(name: str) -> Mask | None:
+    def above_zero(name: str) -> BoolArray | None:
         return columns[name] > 0 if name in columns else None
 
-    def beside(*names: str) -> Mask | None:
+    def beside(*names: str) -> BoolArray | None:
         """Return which jobs ask for or got some of these, other than what counts as their processors."""
         if not any(name in columns for name in names):
             return None
@@ -140,7 +140,7 @@ def _masks(columns: Columns, length: int) -> dict[str, Mask | None]:
     }
 
 
-def _partitions(columns: Columns, started: Mask) -> int:
+def _partitions(columns: Columns, started: BoolArray) -> int:
     if "partition" not in columns:
         return 0
     numbers = columns["partition"][started]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.fields import UNKNOWN
 from gridtune.workload.workload import Workload
 
@@ -27,7 +28,6 @@ __all__ = [
     "start_instant",
 ]
 
-IntArray = npt.NDArray[np.int64]
 
 _HOUR, _DAY = 3600, 86_400
 
@@ -340,7 +340,7 @@ def _recorded_utilisation(workload: Workload, machine: int | None) -> float:
     return _area(jobs) / (machine * int((start + jobs.run_time).max() - start.min()))
 
 
-def _estimate_accuracy(workload: Workload) -> npt.NDArray[np.float64]:
+def _estimate_accuracy(workload: Workload) -> FloatArray:
     estimated = (workload.requested_time > 0) & (workload.run_time >= 0)
     return np.asarray(workload.run_time[estimated] / workload.requested_time[estimated])
 
@@ -350,7 +350,7 @@ def _most_common(values: IntArray) -> int:
     return int(kinds[counts.argmax()])
 
 
-def _size_known(workload: Workload) -> npt.NDArray[np.bool_]:
+def _size_known(workload: Workload) -> BoolArray:
     return (workload.column("requested_processors") > 0) | (workload.column("allocated_processors") > 0)
 
 
@@ -359,7 +359,7 @@ def _kinds(workload: Workload, field: str) -> int:
     return len(np.unique(column[column != UNKNOWN]))
 
 
-def _share(mask: npt.NDArray[np.bool_]) -> float:
+def _share(mask: BoolArray) -> float:
     return float(mask.mean()) if len(mask) else math.nan
 
 

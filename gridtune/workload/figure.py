@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
@@ -18,6 +17,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
 from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.describe import (
     WorkloadStatistics,
     busy_processor_seconds,
@@ -95,7 +95,7 @@ def _title(statistics: WorkloadStatistics) -> str:
     return ", ".join(parts)
 
 
-def _edges(submit: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
+def _edges(submit: IntArray, most: int) -> IntArray:
     """Return edges of at most `most` bins of an hour, 6 hours, a day, a week or 4 weeks over all submissions.
 
     A last bin that is not full is left out, unless there are few.
@@ -106,12 +106,12 @@ def _edges(submit: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
     return first + width * np.arange(bins + 1, dtype=np.int64)
 
 
-def _width_name(edges: npt.NDArray[np.int64]) -> str:
+def _width_name(edges: IntArray) -> str:
     names = {3600: "hour", 6 * 3600: "6 hours", _DAY: "day", 7 * _DAY: "week"}
     return names.get(int(edges[1] - edges[0]), "4 weeks")
 
 
-def _positions(axis: Axes, workload: Workload, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def _positions(axis: Axes, workload: Workload, edges: IntArray) -> FloatArray:
     """Return where to plot instants: at their dates (UTC), without dates at days since the log's second 0."""
     start = start_instant(workload)
     if start is None:
@@ -183,7 +183,7 @@ def _run_time_and_size(axis: Axes, workload: Workload) -> None:
     axis.figure.colorbar(image, ax=axis, label="jobs", pad=0.01)
 
 
-def _whole_edges(base: float, per_step: int, largest: int) -> npt.NDArray[np.float64]:
+def _whole_edges(base: float, per_step: int, largest: int) -> FloatArray:
     """Return edges for whole numbers up to `largest`, `per_step` bins to each power of the base.
 
     They lie at halves, so that every bin holds a number and every power opens one.

@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
 from gridtune.workload.files import read_workload, read_workloads
 from gridtune.workload.formats import find_format
@@ -99,7 +99,7 @@ def is_joined(workload: Workload) -> bool:
     return _MARK in workload.header
 
 
-def joined_parts(workload: Workload) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+def joined_parts(workload: Workload) -> tuple[tuple[str, ...], IntArray]:
     """Return the names of a joined workload's logs, and the first job of each: shape (logs + 1,)."""
     changes = np.flatnonzero(np.diff(workload.partition)) + 1
     first = np.concatenate([[0], changes, [len(workload)]]).astype(np.int64)
@@ -107,7 +107,7 @@ def joined_parts(workload: Workload) -> tuple[tuple[str, ...], npt.NDArray[np.in
     return tuple(workload.partition_names[number] for number in numbers), first
 
 
-def _joined(field: str, workloads: Sequence[Workload]) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+def _joined(field: str, workloads: Sequence[Workload]) -> IntArray | FloatArray:
     dtype = np.float64 if field in FLOAT_FIELDS else np.int64
     sizes = [0, *np.cumsum([len(log) for log in workloads]).tolist()]
     column = np.full(sizes[-1], UNKNOWN, dtype)

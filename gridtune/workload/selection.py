@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.arguments import is_number
 from gridtune.errors import WorkloadError
+from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.validity import LARGEST_TIME
 
 __all__ = [
@@ -20,10 +20,8 @@ __all__ = [
     "window_mask",
 ]
 
-IntArray = npt.NDArray[np.int64]
 
-
-def window_mask(submit_time: IntArray, start: float, end: float) -> npt.NDArray[np.bool_]:
+def window_mask(submit_time: IntArray, start: float, end: float) -> BoolArray:
     """Return which jobs are submitted in [start, end), seconds on the log's own clock."""
     if not start < end:
         raise WorkloadError(f"a window must end after it starts, but got start={start}, end={end}")
@@ -115,7 +113,7 @@ def _check_generator(rng: Any) -> None:
         )
 
 
-def _whole_seconds(seconds: npt.NDArray[np.float64], action: str) -> IntArray:
+def _whole_seconds(seconds: FloatArray, action: str) -> IntArray:
     if len(seconds) and not seconds.max() <= LARGEST_TIME:
         raise WorkloadError(f"{action} gives times beyond the largest, 2**53 seconds")
     return seconds.astype(np.int64)

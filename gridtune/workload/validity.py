@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import AnyArray
 
 __all__ = ["LARGEST_TIME", "LARGEST_WIDTH", "Fault", "find_fault"]
 
@@ -15,8 +16,6 @@ LARGEST_TIME = 2**53
 
 #: Jobs wider than this are refused: processors × seconds must stay far from the end of int64.
 LARGEST_WIDTH = 2**31 - 1
-
-Column = npt.NDArray[Any]
 
 
 class Fault(NamedTuple):
@@ -40,7 +39,7 @@ class Fault(NamedTuple):
     hint: str | None
 
 
-def find_fault(columns: Mapping[str, Column], machine_processors: int | None) -> Fault | None:
+def find_fault(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Fault | None:
     """Return the fault of the first job that breaks a rule, or None if there is none.
 
     Only fields that a simulation reads are checked: whole numbers, a submit time of 0 or later, times of at
@@ -59,7 +58,7 @@ def find_fault(columns: Mapping[str, Column], machine_processors: int | None) ->
     return min(faults, key=lambda fault: fault.row) if faults else None
 
 
-def _faults(columns: Mapping[str, Column], machine_processors: int | None) -> Iterator[Fault]:
+def _faults(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Iterator[Fault]:
     if len(columns["submit_time"]) == 0:
         return
     yield from _number_faults(columns)
@@ -67,7 +66,7 @@ def _faults(columns: Mapping[str, Column], machine_processors: int | None) -> It
     yield from _width_faults(columns, machine_processors)
 
 
-def _number_faults(columns: Mapping[str, Column]) -> Iterator[Fault]:
+def _number_faults(columns: Mapping[str, AnyArray]) -> Iterator[Fault]:
     for field, column in columns.items():
         if column.dtype.kind != "f":
             continue
@@ -82,7 +81,7 @@ def _number_faults(columns: Mapping[str, Column]) -> Iterator[Fault]:
             yield Fault(row, field, f"{float(column[row])!r} is not a whole number", hint)
 
 
-def _time_faults(columns: Mapping[str, Column]) -> Iterator[Fault]:
+def _time_faults(columns: Mapping[str, AnyArray]) -> Iterator[Fault]:
     submit = columns["submit_time"]
     if submit.min() < 0:
         row = int(np.argmax(submit < 0))
@@ -101,7 +100,7 @@ def _time_faults(columns: Mapping[str, Column]) -> Iterator[Fault]:
             yield Fault(row, field, f"{column[row]} seconds is beyond the largest time, 2**53", None)
 
 
-def _width_faults(columns: Mapping[str, Column], machine_processors: int | None) -> Iterator[Fault]:
+def _width_faults(columns: Mapping[str, AnyArray], machine_processors: int | None) -> Iterator[Fault]:
     unknown = np.broadcast_to(np.int64(-1), len(columns["submit_time"]))
     requested = columns.get("requested_processors", unknown)
     allocated = columns.get("allocated_processors", unknown)

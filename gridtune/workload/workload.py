@@ -17,14 +17,13 @@ import numpy.typing as npt
 from gridtune.arguments import require_number
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
+from gridtune.types import IntArray
 from gridtune.workload import selection
 from gridtune.workload.contents import LogContents, log_contents
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
 from gridtune.workload.validity import find_fault
 
 __all__ = ["Workload"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep import cluster
 from gridtune.sweep.cluster import local_processors, ray_session, warn_after_wait
@@ -36,7 +36,7 @@ def test_a_local_cluster_has_the_processors_there_are_or_those_its_workers_need(
 ) -> None:
     monkeypatch.setattr(cluster, "processors_here", lambda: 16)
     assert local_processors(workers, cpus) == processors
-    assert room_for([{"CPU": processors}], CellNeeds(cpus)) == room
+    assert room_for([{"CPU": processors}], CellResources(cpus)) == room
 
 
 def test_a_full_cluster_is_told_with_its_processors() -> None:
@@ -80,7 +80,7 @@ def test_a_server_of_ray_client_that_never_starts_is_told(monkeypatch: pytest.Mo
     monkeypatch.setattr(cluster, "_check_listening", lambda address: None)
     monkeypatch.setattr(cluster, "_SLOW_SECONDS", 0.0)
     monkeypatch.setattr(cluster, "_CLIENT_SECONDS", 0.1)
-    session = cluster.RaySession("ray://head:10001", workers=1, needs=CellNeeds())
+    session = cluster.RaySession("ray://head:10001", workers=1, needs=CellResources())
     with pytest.raises(SweepError, match="Ray Client at ray://head:10001 has no server") as refusal:
         session.wait()
     assert "GRPC_ENABLE_FORK_SUPPORT=0" in str(refusal.value.hint)

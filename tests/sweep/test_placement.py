@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep import as_space, placement, runner
 from gridtune.sweep.placement import Crew, check_room_for, room_for
@@ -20,37 +20,41 @@ GIB = 2.0**30
 @pytest.mark.parametrize(
     ("nodes", "needs", "room"),
     [
-        ([{"CPU": 16, "GPU": 1}], CellNeeds(1.0, 0.25), 4),
+        ([{"CPU": 16, "GPU": 1}], CellResources(1.0, 0.25), 4),
         # No worker spans two nodes: four nodes of one processor have no room for one of two.
-        ([{"CPU": 1}] * 4, CellNeeds(2.0), 0),
-        ([{"CPU": 3}, {"CPU": 5}, {"CPU": 1}], CellNeeds(2.0), 3),
+        ([{"CPU": 1}] * 4, CellResources(2.0), 0),
+        ([{"CPU": 3}, {"CPU": 5}, {"CPU": 1}], CellResources(2.0), 3),
         # Heterogeneous: GPUs are on one node, processors on the other.
-        ([{"CPU": 64}, {"CPU": 4, "GPU": 2}], CellNeeds(1.0, 1.0), 2),
-        ([{"CPU": 8, "memory": 5 * GIB}, {"CPU": 8, "memory": 64 * GIB}], CellNeeds(1.0, memory=2 * GIB), 10),
+        ([{"CPU": 64}, {"CPU": 4, "GPU": 2}], CellResources(1.0, 1.0), 2),
+        (
+            [{"CPU": 8, "memory": 5 * GIB}, {"CPU": 8, "memory": 64 * GIB}],
+            CellResources(1.0, memory=2 * GIB),
+            10,
+        ),
         # A learner's runners may be on another node.
-        ([{"CPU": 2}, {"CPU": 4}], CellNeeds(helpers=2), 2),
-        ([{"CPU": 1, "GPU": 1}, {"CPU": 5}], CellNeeds(gpus=1.0, helpers=5), 1),
-        ([{"CPU": 2}], CellNeeds(helpers=2), 0),
-        ([], CellNeeds(), 0),
+        ([{"CPU": 2}, {"CPU": 4}], CellResources(helpers=2), 2),
+        ([{"CPU": 1, "GPU": 1}, {"CPU": 5}], CellResources(gpus=1.0, helpers=5), 1),
+        ([{"CPU": 2}], CellResources(helpers=2), 0),
+        ([], CellResources(), 0),
     ],
 )
-def test_workers_fit_by_node(nodes: list[dict[str, float]], needs: CellNeeds, room: int) -> None:
+def test_workers_fit_by_node(nodes: list[dict[str, float]], needs: CellResources, room: int) -> None:
     assert room_for(nodes, needs) == room
 
 
 @pytest.mark.parametrize(
     ("nodes", "needs", "message"),
     [
-        ([{"CPU": 16}], CellNeeds(20.0), "no room for a worker of 20 processors: it has 16"),
-        ([{"CPU": 16}], CellNeeds(1.0, 1.0), "no room for a worker of 1 GPUs: it has 0"),
-        ([{"CPU": 1}] * 4, CellNeeds(2.0), "2 processors: its largest node has 1"),
-        ([{"CPU": 1, "memory": 2 * GIB}], CellNeeds(memory=3 * GIB), "3 GiB: it has 2"),
-        ([{"CPU": 2}], CellNeeds(helpers=2), "1 processors and 2 helpers of one processor each"),
-        ([{"CPU": 8}, {"CPU": 1, "GPU": 2}], CellNeeds(4.0, 1.0), "4 processors with 1 GPUs"),
+        ([{"CPU": 16}], CellResources(20.0), "no room for a worker of 20 processors: it has 16"),
+        ([{"CPU": 16}], CellResources(1.0, 1.0), "no room for a worker of 1 GPUs: it has 0"),
+        ([{"CPU": 1}] * 4, CellResources(2.0), "2 processors: its largest node has 1"),
+        ([{"CPU": 1, "memory": 2 * GIB}], CellResources(memory=3 * GIB), "3 GiB: it has 2"),
+        ([{"CPU": 2}], CellResources(helpers=2), "1 processors and 2 helpers of one processor each"),
+        ([{"CPU": 8}, {"CPU": 1, "GPU": 2}], CellResources(4.0, 1.0), "4 processors with 1 GPUs"),
     ],
 )
 def test_a_worker_that_fits_nowhere_is_refused(
-    nodes: list[dict[str, float]], needs: CellNeeds, message: str
+    nodes: list[dict[str, float]], needs: CellResources, message: str
 ) -> None:
     with pytest.raises(SweepError, match=message):
         check_room_for(nodes, needs)
@@ -72,15 +76,15 @@ def test_a_crew_follows_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Crew(2, 2).follow()
 
 
-def needs_of(**changes: object) -> CellNeeds:
+def needs_of(**changes: object) -> CellResources:
     space = as_space({**toy_space(), **changes})
     return cell_needs(Planner(space, check_space(space), Workloads()))
 
 
 def test_the_system_says_what_a_cell_needs_and_the_space_what_it_gets() -> None:
-    assert needs_of() == CellNeeds()
+    assert needs_of() == CellResources()
     given = needs_of(resources={"cpus": 0.5, "gpus": 0.25, "memory": 1.5})
-    assert given == CellNeeds(0.5, 0.25, 1.5 * GIB)
+    assert given == CellResources(0.5, 0.25, 1.5 * GIB)
     assert given.bundles == [{"CPU": 0.5, "GPU": 0.25, "memory": 1.5 * GIB}]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.sweep import CellResult, as_space, read_journal, run_space
 from gridtune.sweep.actors import ActorSettings
 from gridtune.sweep.adaptive import AdaptiveQueue
@@ -70,7 +70,7 @@ def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, 
         settings,
         sink=received.extend,
         busy=lambda number: None,
-        crew=Crew(2, 4, CellNeeds(0.5)),
+        crew=Crew(2, 4, CellResources(0.5)),
         scratch=tmp_path / "tune",
     )
     assert len(analysis.trials) == len(queue.search.trials)

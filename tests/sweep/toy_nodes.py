@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from gridtune.core.compiled import kernel
 from gridtune.core.measure import Measure, MetricInfo
-from gridtune.core.needs import CellNeeds
+from gridtune.core.resources import CellResources
 from gridtune.core.system import (
     Outcome,
     Streams,
@@ -53,8 +53,8 @@ class NodeSystem(System):
     def traces(self, parameters: NodeParameters) -> Iterable[str]:
         return (parameters.trace,)
 
-    def needs(self, parameters: NodeParameters) -> CellNeeds:
-        return CellNeeds(helpers=parameters.helpers)
+    def resources(self, parameters: NodeParameters) -> CellResources:
+        return CellResources(helpers=parameters.helpers)
 
     def prepare(self, parameters: Sequence[NodeParameters]) -> None:
         double(1.0)

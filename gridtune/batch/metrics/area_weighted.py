@@ -7,11 +7,11 @@ by favouring many small jobs over a few large ones, as plain means can.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.metrics.columns import TAU, JobColumns
 from gridtune.batch.metrics.registry import metric
 from gridtune.batch.metrics.sources import KRALLMANN_1999, STREIT_2004
+from gridtune.types import FloatArray, IntArray
 
 __all__: list[str] = []
 
@@ -20,8 +20,8 @@ FAMILY = "Weighted by area"
 
 def _weighted(
     jobs: JobColumns,
-    weights: npt.NDArray[np.int64],
-    values: npt.NDArray[np.int64] | npt.NDArray[np.float64],
+    weights: IntArray,
+    values: IntArray | FloatArray,
 ) -> float:
     # In floating point, as the products of long runs on large machines leave int64; and not as a dot
     # product, whose last bits depend on how many threads the linear algebra library may use.

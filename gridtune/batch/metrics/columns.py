@@ -19,10 +19,10 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.schedule import JobState, Schedule
 from gridtune.errors import MetricError
+from gridtune.types import AnyArray, BoolArray, FloatArray, IntArray
 
 __all__ = ["QUANTILES", "TAU", "JobColumns", "Summary"]
 
@@ -31,9 +31,6 @@ TAU = 10
 #: The quantiles of every quantity, by the ending of the metric's name.
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-Column = npt.NDArray[Any]
 Result = TypeVar("Result")
 
 
@@ -49,7 +46,7 @@ class Summary:
     max: float
 
     @classmethod
-    def of(cls, values: Column) -> Summary:
+    def of(cls, values: AnyArray) -> Summary:
         """Summarise values, and sort them; NaN throughout when there are none.
 
         Quantiles are interpolated linearly between order statistics, at rank q (n − 1) counted from 0.
@@ -119,11 +116,11 @@ class JobColumns:
         submit = self.schedule.workload.submit_time
         return None if (submit[1:] >= submit[:-1]).all() else np.argsort(submit, kind="stable")
 
-    def ordered(self, column: Column) -> Column:
+    def ordered(self, column: AnyArray) -> AnyArray:
         """Return a column of the schedule for all jobs, in order of submission."""
         return column if self.order is None else column[self.order]
 
-    def kept(self, column: Column) -> Column:
+    def kept(self, column: AnyArray) -> AnyArray:
         """Return a column of the schedule for the kept jobs, in order of submission."""
         return self.ordered(column)[self.first : self.last]
 
@@ -193,7 +190,7 @@ class JobColumns:
         return self.end - self.submit
 
     @cached_property
-    def killed(self) -> npt.NDArray[np.bool_]:
+    def killed(self) -> BoolArray:
         """Whether the job was killed at its walltime."""
         return self.kept(self.schedule.state) == JobState.KILLED
 
@@ -208,7 +205,7 @@ class JobColumns:
         return self.kept(self.schedule.workload.user)
 
     @cached_property
-    def ran(self) -> slice | npt.NDArray[np.bool_]:
+    def ran(self) -> slice | BoolArray:
         """Selects the jobs with a run time above zero, which plain slowdowns need."""
         return slice(None) if len(self) and self.run.min() > 0 else self.run > 0
 

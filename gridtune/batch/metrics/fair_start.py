@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from gridtune.core.schedule import Schedule
 from gridtune.errors import MetricError
+from gridtune.types import IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["StartTimeUnfairness", "fair_start_times", "start_time_unfairness"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.metrics.columns import TAU, JobColumns
 from gridtune.batch.metrics.registry import metric
@@ -21,11 +20,11 @@ from gridtune.batch.metrics.sources import (
     SABIN_2005,
     VASUPONGAYYA_2005,
 )
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["UserMeans", "overtaken_time", "user_means"]
 
 FAMILY = "Fairness"
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def user_means(jobs: JobColumns) -> UserMeans:
     return UserMeans(*(total[present] / count[present] for total in sums))
 
 
-def overtaken_time(jobs: JobColumns) -> npt.NDArray[np.int64]:
+def overtaken_time(jobs: JobColumns) -> IntArray:
     """Return for how many seconds each kept job still waited after a later job had been started.
 
     Parameters
@@ -80,15 +79,15 @@ def overtaken_time(jobs: JobColumns) -> npt.NDArray[np.int64]:
     from gridtune.batch.metrics.waiting import overtaken  # noqa: PLC0415
 
     submit, start = (np.ascontiguousarray(column) for column in (jobs.all_submit, jobs.all_start))
-    times: npt.NDArray[np.int64] = overtaken(submit, start, jobs.first, max(jobs.first, jobs.last))
+    times: IntArray = overtaken(submit, start, jobs.first, max(jobs.first, jobs.last))
     return times
 
 
-def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> float:
+def _mean(values: FloatArray | IntArray) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _max(values: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> float:
+def _max(values: FloatArray | IntArray) -> float:
     return float(values.max()) if len(values) else math.nan
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.metrics.columns import JobColumns
 from gridtune.batch.metrics.registry import metric
 from gridtune.batch.metrics.sources import FEITELSON_1997, FEITELSON_1998, LITTLE_1961
+from gridtune.types import IntArray
 
 __all__: list[str] = []
 
 FAMILY = "System"
-IntArray = npt.NDArray[np.int64]
 
 
 def _within(window: tuple[int, int], begin: IntArray, end: IntArray) -> IntArray:

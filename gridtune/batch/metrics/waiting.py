@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["most_waiting", "overtaken", "sums_by_user"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-
 
 @kernel()
-def _first_not_before(submit: Int64s, job: int, instant: int) -> int:
+def _first_not_before(submit: IntArray, job: int, instant: int) -> int:
     """Return the number of submissions before an instant, looked for from a job's own on."""
     if submit[job] >= instant:
         while job > 0 and submit[job - 1] >= instant:
@@ -35,7 +32,7 @@ def _first_not_before(submit: Int64s, job: int, instant: int) -> int:
 
 
 @kernel()
-def most_waiting(submit: Int64s, start: Int64s, area: Int64s, first: int, last: int) -> tuple[int, int]:
+def most_waiting(submit: IntArray, start: IntArray, area: IntArray, first: int, last: int) -> tuple[int, int]:
     """Return the most jobs and the most work that wait after a submission.
 
     Parameters
@@ -67,7 +64,7 @@ def most_waiting(submit: Int64s, start: Int64s, area: Int64s, first: int, last: 
 
 
 @kernel()
-def overtaken(submit: Int64s, start: Int64s, first: int, last: int) -> Int64s:
+def overtaken(submit: IntArray, start: IntArray, first: int, last: int) -> IntArray:
     """Return for how many seconds jobs still waited after a later job had been started.
 
     Parameters
@@ -92,8 +89,8 @@ def overtaken(submit: Int64s, start: Int64s, first: int, last: int) -> Int64s:
 
 @kernel()
 def sums_by_user(
-    user: Int64s, submit: Int64s, start: Int64s, end: Int64s, users: int, shortest: int
-) -> tuple[Int64s, Float64s, Float64s]:
+    user: IntArray, submit: IntArray, start: IntArray, end: IntArray, users: int, shortest: int
+) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return each user's number of jobs, seconds waited, and sum of bounded slowdowns; shape (users,) each.
 
     Parameters

@@ -17,10 +17,10 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.policies.job_view import JobView
 from gridtune.errors import PolicyError
+from gridtune.types import FloatArray
 
 __all__ = [
     "BLOCK",
@@ -124,7 +124,7 @@ class Expression:
         return math.inf if math.isnan(stack[0]) else stack[0]
 
     @cached_property
-    def program(self) -> npt.NDArray[np.float64]:
+    def program(self) -> FloatArray:
         """The same for the interpreter: the number of instructions, these, a stack of rows of `BLOCK`."""
         operands = [count for count, _ in OPERATIONS.values()]
         stack = int(np.cumsum([1 - operands[code] for code, _ in self.instructions]).max())

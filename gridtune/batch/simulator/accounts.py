@@ -6,10 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.policies.job_view import JobView
 from gridtune.core.compiled import address, array_at, bare, handles_of, kernel
+from gridtune.types import FloatArray, Int32Array, IntArray
 
 __all__ = [
     "Facts",
@@ -27,19 +27,15 @@ __all__ = [
     "view_of",
 ]
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Float64s = npt.NDArray[np.float64]
-
 
 class Facts(NamedTuple):
     """Columns of shape (n,) that orders may read beside a job's submission, walltime and size."""
 
-    user: Int64s
-    group: Int64s
-    queue: Int64s
-    partition: Int64s
-    lot: Float64s
+    user: IntArray
+    group: IntArray
+    queue: IntArray
+    partition: IntArray
+    lot: FloatArray
 
 
 class Usage(NamedTuple):
@@ -49,10 +45,10 @@ class Usage(NamedTuple):
     is the account that a job is charged to.
     """
 
-    account: Int32s
-    used: Float64s
-    since: Int64s
-    rate: Int64s
+    account: Int32Array
+    used: FloatArray
+    since: IntArray
+    rate: IntArray
 
 
 class ScoreInputs(NamedTuple):
@@ -63,21 +59,21 @@ class ScoreInputs(NamedTuple):
     arrays before it; `job` and `score` have one cell each, for `score_job`.
     """
 
-    submit: Int64s
-    walltime: Int64s
-    processors: Int64s
+    submit: IntArray
+    walltime: IntArray
+    processors: IntArray
     facts: Facts
     users: Usage
     groups: Usage
-    last: Int64s
-    half_life: Float64s
-    handles: Int64s
-    job: Int32s
-    score: Float64s
+    last: IntArray
+    half_life: FloatArray
+    handles: IntArray
+    job: Int32Array
+    score: FloatArray
 
 
 def score_inputs(
-    submit: Int64s, walltime: Int64s, processors: Int64s, facts: Facts, half_life: float
+    submit: IntArray, walltime: IntArray, processors: IntArray, facts: Facts, half_life: float
 ) -> ScoreInputs:
     """Return the inputs before the first job arrives, when nothing has been used."""
     users, groups = _new_usage(facts.user), _new_usage(facts.group)
@@ -87,7 +83,7 @@ def score_inputs(
     return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, handles, *scratch)
 
 
-def _new_usage(owner: Int64s) -> Usage:
+def _new_usage(owner: IntArray) -> Usage:
     least, most = int(owner.min(initial=0)), int(owner.max(initial=0))
     count = most - least + 1
     account = owner - least

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from gridtune.batch.policies.expression import OPERATIONS, Expression
 from gridtune.batch.policies.job_view import JobView
+from gridtune.types import FloatArray
 
 __all__ = ["Bounds", "score_bounds"]
 
-Float64s = npt.NDArray[np.float64]
 
 #: Half the distance of the lines, as a share of the largest number that occurs in computing the score:
 #: millions of times the rounding error of one operation.
@@ -45,7 +45,7 @@ class Bounds(NamedTuple):
     one, shape (n, 6). The score of a job is sign(y) |y|^(1 / root) for a y between the lines.
     """
 
-    lines: Float64s
+    lines: FloatArray
     root: float
 
 
@@ -56,16 +56,16 @@ class _NoLineError(Exception):
 class _Constant(NamedTuple):
     """A value of each job that never changes; `size` bounds all numbers that went into it."""
 
-    value: Float64s
-    size: Float64s
+    value: FloatArray
+    size: FloatArray
     exact: bool
 
 
 class _Line(NamedTuple):
     """`sign * (a * wait + b * use + c) ** power`: `terms` are a, b, c; `sizes` bound what went into them."""
 
-    terms: tuple[Float64s, ...]
-    sizes: tuple[Float64s, ...]
+    terms: tuple[FloatArray, ...]
+    sizes: tuple[FloatArray, ...]
     power: float = 1.0
     sign: float = 1.0
 
@@ -220,7 +220,7 @@ def _power(one: _Line, exponent: _Constant) -> _Line:
     return one._replace(sizes=sizes, power=power)
 
 
-def _moderate(values: Float64s) -> bool:
+def _moderate(values: FloatArray) -> bool:
     sizes = np.abs(values)
     return bool(((sizes == 0) | ((sizes > _SMALL) & (sizes < _LARGE))).all())
 

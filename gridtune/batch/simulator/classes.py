@@ -14,11 +14,9 @@ import numpy.typing as npt
 
 from gridtune.batch.simulator.shapes import Shapes, new_shapes
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import Int32Array, IntArray
 
 __all__ = ["Classes", "Places", "bare_classes", "new_classes", "number_rows"]
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 
 class Classes(NamedTuple):
@@ -28,13 +26,13 @@ class Classes(NamedTuple):
     the ends of a class's queue; `front[c]` is -1 if it is empty. `shape[c]` is its shape (see `Shapes`).
     """
 
-    of: Int32s
-    behind: Int32s
-    front: Int32s
-    last: Int32s
-    processors: Int64s
-    walltime: Int64s
-    shape: Int32s
+    of: Int32Array
+    behind: Int32Array
+    front: Int32Array
+    last: Int32Array
+    processors: IntArray
+    walltime: IntArray
+    shape: Int32Array
 
 
 @kernel()
@@ -71,7 +69,7 @@ def _number(table, numbers, firsts, slots):
     return count
 
 
-def number_rows(columns: Sequence[npt.NDArray[np.integer]]) -> tuple[Int32s, Int32s]:
+def number_rows(columns: Sequence[npt.NDArray[np.integer]]) -> tuple[Int32Array, Int32Array]:
     """Return a number for each row, equal for equal rows, and the first row of each number."""
     table = np.stack(columns, axis=1).astype(np.int64)
     rows = len(table)
@@ -88,14 +86,14 @@ class Places(NamedTuple):
     `top[account]` is that subtree's root. `leaves` is the number of leaves, a power of two.
     """
 
-    first: Int32s
-    number: Int64s
-    top: Int64s
+    first: Int32Array
+    number: IntArray
+    top: IntArray
     leaves: int
 
 
 def new_classes(
-    columns: Sequence[Int64s], account: Int32s, processors: Int64s, walltime: Int64s
+    columns: Sequence[IntArray], account: Int32Array, processors: IntArray, walltime: IntArray
 ) -> tuple[Classes, Places, Shapes]:
     """Group jobs that are equal in some columns, the account, the processors and the walltime; none waits."""
     numbers, firsts = number_rows([*columns, account, processors, walltime])
@@ -123,7 +121,7 @@ def new_classes(
     return classes, places, new_shapes(width[by_shape][opens], length[by_shape][opens])
 
 
-def _places(first: Int32s, account: Int32s) -> Places:
+def _places(first: Int32Array, account: Int32Array) -> Places:
     """Give each account a subtree that is large enough, the largest first; classes are sorted by account."""
     counts = np.bincount(account)
     blocks = np.array([1 << max(0, int(count) - 1).bit_length() for count in counts], np.int64)

@@ -55,10 +55,9 @@ from gridtune.batch.simulator.plan import (
 )
 from gridtune.batch.simulator.slots import bare_slots, move_to, new_slots
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import IntArray
 
 __all__ = ["Advance", "conservative_schedule"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 class Advance(NamedTuple):

@@ -20,7 +20,6 @@ from gridtune.batch.simulator.tournament import GROUPS, USERS, WAIT, Rule, new_c
 
 __all__ = ["Entrants", "group_jobs", "nobody"]
 
-Int32s = npt.NDArray[np.int32]
 
 #: The accounts whose use a score may read, and the basis of its bounds then.
 _USAGES = {"user_usage": ("user", USERS), "group_usage": ("group", GROUPS)}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.waiting import bit, lowest
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import UInt64Array
 
 __all__ = ["Marks", "bare_marks", "is_marked", "mark", "new_marks", "next_marked", "unmark"]
 
-Words = npt.NDArray[np.uint64]
 
 _ALL = np.uint64(2**64 - 1)
 
@@ -25,9 +24,9 @@ class Marks(NamedTuple):
     """
 
     words2: int
-    bits0: Words
-    bits1: Words
-    bits2: Words
+    bits0: UInt64Array
+    bits1: UInt64Array
+    bits2: UInt64Array
 
 
 def new_marks(numbers: int) -> Marks:

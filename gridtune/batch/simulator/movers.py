@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.classes import number_rows
 from gridtune.batch.simulator.marks import Marks, bare_marks, mark, new_marks, next_marked, unmark
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import Int32Array, IntArray
 
 __all__ = [
     "Movers",
@@ -35,8 +35,6 @@ __all__ = [
     "unplace",
 ]
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 _NEVER = np.int64(2**63 - 1)
 #: The state: the number of widths that wait, whether they have changed, and the shortest length that waits.
@@ -69,31 +67,31 @@ class Movers(NamedTuple):
         Shape (3,): see the module's constants.
     """
 
-    position: Int64s
+    position: IntArray
     marked: Marks
-    width: Int64s
-    shape: Int32s
-    start: Int32s
-    nearer: Int32s
-    further: Int32s
-    member: Int32s
-    older: Int32s
-    newer: Int32s
-    processors: Int64s
-    length: Int64s
-    wider: Int32s
-    bound: Int64s
+    width: IntArray
+    shape: Int32Array
+    start: Int32Array
+    nearer: Int32Array
+    further: Int32Array
+    member: Int32Array
+    older: Int32Array
+    newer: Int32Array
+    processors: IntArray
+    length: IntArray
+    wider: Int32Array
+    bound: IntArray
     waiting: Marks
-    widths: Int64s
-    shortest: Int64s
-    narrow: Int64s
+    widths: IntArray
+    shortest: IntArray
+    narrow: IntArray
     longest: int
-    level: Int64s
-    since: Int64s
-    state: Int64s
+    level: IntArray
+    since: IntArray
+    state: IntArray
 
 
-def new_movers(position: Int64s, processors: Int64s, length: Int64s, room: int) -> Movers:
+def new_movers(position: IntArray, processors: IntArray, length: IntArray, room: int) -> Movers:
     """Return the structure for some jobs, none of which waits yet; `room` is how many slots there may be."""
     jobs = len(position)
     numbers, firsts = number_rows([processors, length])

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
 from gridtune.core.node_states import NodeState
+from gridtune.types import Int8Array, Int32Array, IntArray
 
 __all__ = [
     "Nodes",
@@ -49,10 +49,6 @@ _IDLE, _SWITCHING_ON = int(NodeState.IDLE), int(NodeState.SWITCHING_ON)
 _SLEEPING, _SWITCHING_OFF = int(NodeState.SLEEPING), int(NodeState.SWITCHING_OFF)
 _COMPUTING = int(NodeState.COMPUTING)
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Int8s = npt.NDArray[np.int8]
-
 
 class Nodes(NamedTuple):
     """The nodes, the cores that jobs hold, and the changes of state so far.
@@ -66,25 +62,25 @@ class Nodes(NamedTuple):
     `time`, `before`, `after` and `number` are those of `NodeStates`.
     """
 
-    memory: Int64s
-    free: Int64s
-    busy: Int64s
-    ready: Int64s
-    since: Int64s
-    following: Int32s
-    preceding: Int32s
-    cores_in: Int64s
-    first_piece: Int32s
-    piece_node: Int32s
-    piece_cores: Int32s
-    next_piece: Int32s
-    start: Int64s
-    boot_wait: Int64s
-    pending: Int32s
-    time: Int64s
-    before: Int8s
-    after: Int8s
-    number: Int32s
+    memory: IntArray
+    free: IntArray
+    busy: IntArray
+    ready: IntArray
+    since: IntArray
+    following: Int32Array
+    preceding: Int32Array
+    cores_in: IntArray
+    first_piece: Int32Array
+    piece_node: Int32Array
+    piece_cores: Int32Array
+    next_piece: Int32Array
+    start: IntArray
+    boot_wait: IntArray
+    pending: Int32Array
+    time: IntArray
+    before: Int8Array
+    after: Int8Array
+    number: Int32Array
 
 
 def new_nodes(

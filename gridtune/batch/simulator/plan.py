@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.accounts import ScoreInputs, charge, note_end, score_job
 from gridtune.batch.simulator.marks import is_marked, next_marked, unmark
@@ -18,6 +17,7 @@ from gridtune.batch.simulator.movers import Movers, enter, leave, note_growth, p
 from gridtune.batch.simulator.nodes import Nodes, boot_wait, claim, vacate
 from gridtune.batch.simulator.slots import HEAD, Slots, change, cut, disuse, earliest_slot, last_slot
 from gridtune.core.compiled import kernel
+from gridtune.types import IntArray
 
 __all__ = [
     "NEVER",
@@ -34,7 +34,6 @@ __all__ = [
     "start_due",
 ]
 
-IntArray = npt.NDArray[np.int64]
 #: Events to come: (time, job).
 Agenda = list[tuple[int, int]]
 

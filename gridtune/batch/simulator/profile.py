@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
+from gridtune.types import Int32Array, IntArray
 
 __all__ = [
     "NEVER",
@@ -35,8 +35,6 @@ __all__ = [
     "with_room",
 ]
 
-IntArray = npt.NDArray[np.int64]
-SmallArray = npt.NDArray[np.int32]
 
 #: A time after all others.
 NEVER = int(np.iinfo(np.int64).max)
@@ -60,12 +58,12 @@ class Profile(NamedTuple):
     """
 
     time: IntArray
-    free: SmallArray
+    free: Int32Array
     base: IntArray
     first: IntArray
-    size: SmallArray
-    lowest: SmallArray
-    highest: SmallArray
+    size: Int32Array
+    lowest: Int32Array
+    highest: Int32Array
     blocks: IntArray
 
 
@@ -103,7 +101,7 @@ def new_profile(machine: int, now: int) -> Profile:
 
 
 @kernel()
-def _live(profile: Profile, now: int, times: IntArray, free: SmallArray) -> int:
+def _live(profile: Profile, now: int, times: IntArray, free: Int32Array) -> int:
     """Copy the breakpoints from `now` on at which something changes; return their number."""
     head, i = locate(profile, now)
     count = 0

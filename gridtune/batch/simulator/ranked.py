@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.nodes import Nodes, bare_nodes, claim, start_of, vacate
 from gridtune.batch.simulator.ranked_queue import (
@@ -39,6 +38,7 @@ from gridtune.batch.simulator.running import (
 )
 from gridtune.batch.simulator.waiting import NEVER, size_classes
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import Int32Array, IntArray
 
 __all__ = ["BACKFILL", "EXTRA", "FROZEN", "PASS_PER_EVENT", "STRICT", "ranked_schedule"]
 
@@ -50,20 +50,17 @@ BACKFILL, EXTRA, STRICT, FROZEN, PASS_PER_EVENT = 1, 2, 4, 8, 16
 #: been released (see `_complete`); starts so far; submissions so far.
 FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, MEMORY = range(9)
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-
 
 class Log(NamedTuple):
     """The jobs in submit order, with both ranks of each. A run fills in `start`."""
 
-    submit: Int64s
-    run: Int64s
-    walltime: Int64s
-    processors: Int64s
-    rank: Int32s
-    fill_rank: Int32s
-    start: Int64s
+    submit: IntArray
+    run: IntArray
+    walltime: IntArray
+    processors: IntArray
+    rank: Int32Array
+    fill_rank: Int32Array
+    start: IntArray
 
 
 class Replay(NamedTuple):
@@ -79,8 +76,8 @@ class Replay(NamedTuple):
     queue: Queue
     fill: Queue
     running: Running
-    memory: Int64s
-    longest: Int64s
+    memory: IntArray
+    longest: IntArray
     nodes: Nodes | None
 
 
@@ -317,16 +314,16 @@ def _run(log, flags, shared, narrowest, queue, fill, slots, memory, longest, nod
 
 
 def ranked_schedule(
-    submit: Int64s,
-    run: Int64s,
-    walltime: Int64s,
-    processors: Int64s,
-    rank: Int32s,
-    fill_rank: Int32s | None,
+    submit: IntArray,
+    run: IntArray,
+    walltime: IntArray,
+    processors: IntArray,
+    rank: Int32Array,
+    fill_rank: Int32Array | None,
     machine: int,
     flags: int,
     nodes: Nodes | None = None,
-) -> Int64s:
+) -> IntArray:
     """Replay a log under a static order and return the start times, shape (n,), int64.
 
     Parameters

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.sorted_list import insert_row, remove_row, some_within
 from gridtune.batch.simulator.waiting import (
@@ -24,6 +23,7 @@ from gridtune.batch.simulator.waiting import (
     something_fits,
 )
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import Int8Array, Int32Array, IntArray, UInt64Array
 
 __all__ = [
     "Queue",
@@ -41,22 +41,19 @@ __all__ = [
 MOST, FEW = 48, 16
 _IN_INDEX = -1
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-
 
 class QueueArrays(NamedTuple):
     """The arrays of a queue: those of the list, and those that `make_index` takes."""
 
-    length: Int64s
-    rank: Int32s
-    processors: Int64s
-    walltime: Int64s
-    jobs: Int32s
-    sizes: npt.NDArray[np.int8]
-    bits: npt.NDArray[np.uint64]
-    least: Int64s
-    tally: Int64s
+    length: IntArray
+    rank: Int32Array
+    processors: IntArray
+    walltime: IntArray
+    jobs: Int32Array
+    sizes: Int8Array
+    bits: UInt64Array
+    least: IntArray
+    tally: IntArray
 
 
 class Queue(NamedTuple):
@@ -66,14 +63,14 @@ class Queue(NamedTuple):
     `rank` is a job's place in the order, ascending in the list; `many` is the index.
     """
 
-    length: Int64s
-    rank: Int32s
-    processors: Int64s
-    walltime: Int64s
+    length: IntArray
+    rank: Int32Array
+    processors: IntArray
+    walltime: IntArray
     many: Index
 
 
-def queue_arrays(rank: Int32s, classes: int) -> QueueArrays:
+def queue_arrays(rank: Int32Array, classes: int) -> QueueArrays:
     """Return the arrays of an empty queue for jobs of these ranks, in a number of size classes."""
     words = sum(index_words(len(rank)))
     jobs = np.empty(len(rank), np.int32)

@@ -17,14 +17,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["least_backlog"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 #: The state: now; processors of the groups at full speed; the middle group's remaining time and processors
 #: (0: there is none); work left now, and its integral until now.
@@ -34,9 +32,9 @@ NOW, FULL, LEVEL, WIDTH, LEFT, BACKLOG, STATE = range(7)
 class Groups(NamedTuple):
     """A heap of groups of tasks, the smallest key first; `n[0]` is their number."""
 
-    keys: Float64s
-    widths: Float64s
-    n: Int64s
+    keys: FloatArray
+    widths: FloatArray
+    n: IntArray
 
 
 @kernel()
@@ -149,7 +147,7 @@ def _integrate(submit, run, processors, machine, running, waiting, state):
     return state[BACKLOG]
 
 
-def least_backlog(submit: Int64s, run: Int64s, processors: Int64s, machine: int) -> float:
+def least_backlog(submit: IntArray, run: IntArray, processors: IntArray, machine: int) -> float:
     """Return the least work left, integrated over time, in processor-seconds × seconds.
 
     Parameters

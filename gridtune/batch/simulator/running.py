@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.sorted_list import insert_row, remove_row
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import Int32Array, IntArray
 
 __all__ = [
     "Running",
@@ -23,8 +23,6 @@ __all__ = [
     "reservation",
 ]
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 UNLISTED = -1
 #: So many places of the list are looked through faster one by one.
@@ -41,13 +39,13 @@ class Running(NamedTuple):
     `UNLISTED`, there is none, for as long as it is not needed: `read_requests` makes it.
     """
 
-    n: Int64s
-    end: Int64s
-    turn: Int64s
-    job: Int32s
-    requested_end: Int64s
-    listed_job: Int32s
-    listed_width: Int32s
+    n: IntArray
+    end: IntArray
+    turn: IntArray
+    job: Int32Array
+    requested_end: IntArray
+    listed_job: Int32Array
+    listed_width: Int32Array
 
 
 def empty_running(room: int) -> Running:

@@ -11,7 +11,6 @@ from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.simulator.accounts import (
@@ -55,13 +54,12 @@ from gridtune.batch.simulator.scored_queue import (
 from gridtune.batch.simulator.scores import compile_score
 from gridtune.batch.simulator.waiting import NEVER
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import IntArray
 
 __all__ = ["scored_schedule"]
 
 #: As in `ranked`, but `HEAD` is a job, not a rank; and whether a score has been out of its bounds.
 FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, ASTRAY, MEMORY = range(10)
-
-Int64s = npt.NDArray[np.int64]
 
 
 class Replay(NamedTuple):
@@ -69,12 +67,12 @@ class Replay(NamedTuple):
 
     jobs: int
     flags: int
-    run: Int64s
+    run: IntArray
     inputs: ScoreInputs
-    start: Int64s
+    start: IntArray
     queue: ScoredQueue
     running: Running
-    memory: Int64s
+    memory: IntArray
     nodes: Nodes | None
 
 
@@ -274,10 +272,10 @@ def _run(flags, run, start, inputs, parts, slots, memory, nodes):
 
 
 def scored_schedule(
-    submit: Int64s,
-    run: Int64s,
-    walltime: Int64s,
-    processors: Int64s,
+    submit: IntArray,
+    run: IntArray,
+    walltime: IntArray,
+    processors: IntArray,
     facts: Facts,
     order: QueueOrder,
     fill_order: QueueOrder | None,
@@ -285,7 +283,7 @@ def scored_schedule(
     flags: int,
     half_life: float,
     nodes: Nodes | None = None,
-) -> Int64s:
+) -> IntArray:
     """Replay a log under orders that may change, and return the start times, shape (n,), int64.
 
     Parameters

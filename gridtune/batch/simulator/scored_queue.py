@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.accounts import ScoreInputs, bare_inputs, score_jobs
 from gridtune.batch.simulator.classes import Classes, bare_classes
@@ -35,6 +34,7 @@ from gridtune.batch.simulator.tournament import (
     within_bounds,
 )
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import FloatArray, Int32Array, IntArray
 
 __all__ = [
     "Listed",
@@ -60,10 +60,6 @@ MOST = 128
 _IN_TREES = -1
 _UNPREPARED, _PREPARED = 0, 1
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Float64s = npt.NDArray[np.float64]
-
 
 class Listed(NamedTuple):
     """The list: its first `size[0]` rows, in order of submission; if that is -1, tournaments have the jobs.
@@ -72,12 +68,12 @@ class Listed(NamedTuple):
     those of the last pass.
     """
 
-    size: Int64s
-    job: Int32s
-    processors: Int64s
-    walltime: Int64s
-    score: Float64s
-    fill_score: Float64s
+    size: IntArray
+    job: Int32Array
+    processors: IntArray
+    walltime: IntArray
+    score: FloatArray
+    fill_score: FloatArray
 
 
 class ScoredQueue(NamedTuple):

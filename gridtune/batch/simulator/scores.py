@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import cfunc, njit
 from numba.core.errors import NumbaError
 
@@ -18,10 +17,9 @@ from gridtune.batch.simulator.accounts import Facts, inputs_at, score_inputs, sc
 from gridtune.batch.simulator.interpreter import SCORE, interpreter
 from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
+from gridtune.types import Int32Array, IntArray
 
 __all__ = ["Score", "compile_score", "static_ranks"]
-
-Int64s = npt.NDArray[np.int64]
 
 
 class Score(NamedTuple):
@@ -129,8 +127,8 @@ def _score_all(score, inputs):
 
 
 def static_ranks(
-    order: QueueOrder, submit: Int64s, walltime: Int64s, processors: Int64s, facts: Callable[[], Facts]
-) -> npt.NDArray[np.int32]:
+    order: QueueOrder, submit: IntArray, walltime: IntArray, processors: IntArray, facts: Callable[[], Facts]
+) -> Int32Array:
     """Return each job's place in a static order, shape (n,), int32; `facts` is called if it is needed.
 
     Raises
@@ -144,5 +142,5 @@ def static_ranks(
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores)))
         raise PolicyError(f"queue order {order.name!r} gives no number for the job in row {row}")
-    ranks: npt.NDArray[np.int32] = _ranks(scores)
+    ranks: Int32Array = _ranks(scores)
     return ranks

@@ -9,28 +9,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.marks import Marks, bare_marks, mark, new_marks, next_marked, unmark
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import Int32Array, IntArray
 
 __all__ = ["Shapes", "add_shape", "bare_shapes", "can_start", "drop_shape", "new_shapes", "something_fits"]
-
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 
 class Shapes(NamedTuple):
     """How many jobs of each shape wait; `wider[s]` is the first shape of more processors than shape s has."""
 
-    processors: Int64s
-    walltime: Int64s
-    wider: Int32s
-    waiting: Int32s
+    processors: IntArray
+    walltime: IntArray
+    wider: Int32Array
+    waiting: Int32Array
     marked: Marks
 
 
-def new_shapes(processors: Int64s, walltime: Int64s) -> Shapes:
+def new_shapes(processors: IntArray, walltime: IntArray) -> Shapes:
     """Return the shapes, none of them waiting; both columns are sorted by processors, then walltime."""
     wider = np.searchsorted(processors, processors, side="right").astype(np.int32)
     shapes = len(wider)

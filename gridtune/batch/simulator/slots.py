@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import Int32Array, IntArray
 
 __all__ = [
     "HEAD",
@@ -30,8 +30,6 @@ __all__ = [
     "new_slots",
 ]
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 #: Slots of a stretch.
 _LONGEST = 32
@@ -61,19 +59,19 @@ class Slots(NamedTuple):
         Shape (5,): see `HEAD`.
     """
 
-    time: Int64s
-    free: Int32s
-    before: Int32s
-    after: Int32s
-    uses: Int32s
-    starter: Int32s
-    stretch: Int32s
-    first: Int32s
-    size: Int32s
-    highest: Int32s
-    following: Int32s
-    preceding: Int32s
-    state: Int64s
+    time: IntArray
+    free: Int32Array
+    before: Int32Array
+    after: Int32Array
+    uses: Int32Array
+    starter: Int32Array
+    stretch: Int32Array
+    first: Int32Array
+    size: Int32Array
+    highest: Int32Array
+    following: Int32Array
+    preceding: Int32Array
+    state: IntArray
 
 
 def new_slots(reservations: int, machine: int, now: int) -> Slots:

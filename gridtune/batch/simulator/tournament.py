@@ -16,13 +16,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.accounts import ScoreInputs, score_job, used
 from gridtune.batch.simulator.classes import Classes
 from gridtune.batch.simulator.nodes import start_of
 from gridtune.batch.simulator.waiting import NEVER
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import FloatArray, Int32Array, IntArray
 
 __all__ = [
     "GROUPS",
@@ -50,10 +50,6 @@ _BEST, _OTHER, _UNTIL, _SOONEST, _SHORTEST, _NARROWEST, _ROW = 0, 1, 2, 3, 4, 5,
 #: The rounding error of a use that fades, for each second of its half-life and processor in use.
 _NOISE = 1e-14
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Float64s = npt.NDArray[np.float64]
-
 
 class Columns(NamedTuple):
     """The arrays of a tournament.
@@ -63,13 +59,13 @@ class Columns(NamedTuple):
     `key[job]` is a score, computed at time `keyed[job]`.
     """
 
-    kind: Int32s
-    lines: Float64s
-    top: Int64s
-    nodes: Int64s
-    key: Float64s
-    keyed: Int64s
-    stack: Int64s
+    kind: Int32Array
+    lines: FloatArray
+    top: IntArray
+    nodes: IntArray
+    key: FloatArray
+    keyed: IntArray
+    stack: IntArray
 
 
 class Rule(NamedTuple):
@@ -93,7 +89,7 @@ class Tournament(NamedTuple):
     columns: Columns
 
 
-def new_columns(kind: Int32s, lines: Float64s, top: Int64s, jobs: int) -> Columns:
+def new_columns(kind: Int32Array, lines: FloatArray, top: IntArray, jobs: int) -> Columns:
     """Return the arrays of a tournament in which nobody waits; `lines` has six columns."""
     leaves = len(kind)
     nodes = np.full((2 * leaves, _ROW), NEVER)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import Int8Array, Int32Array, IntArray, UInt64Array
 
 __all__ = [
     "Index",
@@ -35,11 +35,6 @@ __all__ = [
 
 NEVER = np.int64(2**62)
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Int8s = npt.NDArray[np.int8]
-Words = npt.NDArray[np.uint64]
-
 
 class Index(NamedTuple):
     """The waiting jobs, over ranks, as bare columns.
@@ -54,16 +49,16 @@ class Index(NamedTuple):
     ranks: int
     classes: int
     words2: int
-    narrowest: Int64s
-    jobs: Int32s
-    sizes: Int8s
-    bits0: Words
-    bits1: Words
-    bits2: Words
-    least0: Int64s
-    least1: Int64s
-    least2: Int64s
-    tally: Int64s
+    narrowest: IntArray
+    jobs: Int32Array
+    sizes: Int8Array
+    bits0: UInt64Array
+    bits1: UInt64Array
+    bits2: UInt64Array
+    least0: IntArray
+    least1: IntArray
+    least2: IntArray
+    tally: IntArray
 
 
 @intrinsic
@@ -86,7 +81,7 @@ def bit(position):
 MOST_CLASSES = 32
 
 
-def size_classes(processors: Int64s) -> Int64s:
+def size_classes(processors: IntArray) -> IntArray:
     """Return the narrowest size of each class of sizes, rising.
 
     The most frequent sizes have a class of their own, where an index entry is exact; the sizes between two

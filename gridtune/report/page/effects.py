@@ -18,14 +18,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.report.labels import distinct, value_text
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["Effects", "Interaction", "MainEffect", "effects_of"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 #: A number with more values than these is put into bins; a word with more is too much for a figure.
 _MOST_VALUES, _MOST_WORDS = 12, 24
@@ -40,7 +38,7 @@ _MOST_PARAMETERS, MOST_INTERACTIONS = 12, 6
 class _Levels:
     name: str
     labels: list[str]
-    codes: Ints
+    codes: IntArray
     binned: bool
     ordered: bool
 
@@ -93,7 +91,7 @@ class Interaction:
     down: str
     across: str
     labels: tuple[list[str], list[str]]
-    means: Floats
+    means: FloatArray
     share: float
 
 
@@ -222,7 +220,7 @@ def _is_grid(levels: Sequence[_Levels], count: int) -> bool:
     return len(combined) == count == math.prod(len(level.labels) for level in levels)
 
 
-def _group_means(codes: Ints, response: Floats, count: int) -> tuple[Floats, Ints]:
+def _group_means(codes: IntArray, response: FloatArray, count: int) -> tuple[FloatArray, IntArray]:
     sizes = np.bincount(codes, minlength=count)
     with np.errstate(invalid="ignore"):
         return np.bincount(codes, weights=response, minlength=count) / np.where(sizes, sizes, math.nan), sizes
@@ -238,8 +236,8 @@ def _share(explained: float, freedom: int, residual: float, left: int, total: fl
 
 def _main(
     level: _Levels,
-    values: Floats,
-    response: Floats,
+    values: FloatArray,
+    response: FloatArray,
     total: float,
     *,
     direction: str,
@@ -257,7 +255,7 @@ def _main(
 
 
 def _interaction(
-    first: _Levels, second: _Levels, response: Floats, total: float, *, logarithmic: bool, exact: bool
+    first: _Levels, second: _Levels, response: FloatArray, total: float, *, logarithmic: bool, exact: bool
 ) -> Interaction:
     # The longer list goes down, where there is room for its words.
     across, down = sorted((first, second), key=lambda level: len(level.labels))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -15,10 +14,10 @@ from gridtune.core.allocation import allocate_processors
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.report.schedules import ScheduleFiles
+from gridtune.types import IntArray
 
 __all__ = ["MOST_JOBS", "schedule_content"]
 
-IntArray = npt.NDArray[np.int64]
 #: Jobs that a chart shows, and that all charts of a page show together.
 MOST_JOBS, _MOST_TOGETHER = 8_000, 24_000
 #: Steps of a curve that are kept; of more, averages over as many spans of time.

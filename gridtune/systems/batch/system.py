@@ -19,7 +19,7 @@ from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.reproduction import Reproduction
 from gridtune.core.schedule import Schedule, validate_schedule
-from gridtune.core.starter import StarterSpace, has_walltimes
+from gridtune.core.suggestion import SuggestedSpace, has_walltimes
 from gridtune.core.system import EnvironmentSpec, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.errors import SimulationError
 from gridtune.systems.batch.parameters import SWITCHES, BatchParameters
@@ -81,13 +81,13 @@ class BatchSystem(System):
         """Return the log, with the cleaning rules where they were set by name."""
         return (str(parameters.reference),)
 
-    def code(self, parameters: BatchParameters) -> Mapping[str, str]:
+    def file_checksums(self, parameters: BatchParameters) -> Mapping[str, str]:
         """Return the checksum of the trained policy."""
         if parameters.checkpoint is None:
             return {}
         return file_checksums({"checkpoint": find_policy(parameters.checkpoint)})
 
-    def decided(self, parameters: BatchParameters, load: WorkloadLoader) -> Mapping[str, Any]:
+    def values_from_log(self, parameters: BatchParameters, load: WorkloadLoader) -> Mapping[str, Any]:
         """Return whether jobs are killed, left out where they are as it always was, and partitions' sizes."""
         log = load(str(parameters.reference))
         decided: dict[str, Any] = dict(kill_decided(log, parameters.kill))
@@ -97,7 +97,7 @@ class BatchSystem(System):
             decided["partition_processors"] = ",".join(f"{name}={size}" for name, size in sizes.items())
         return decided
 
-    def models(self, parameters: BatchParameters) -> Collection[str]:
+    def modelled_features(self, parameters: BatchParameters) -> Collection[str]:
         """Return what a replay models; of a single partition, the partition."""
         alone = parameters.partition is not None
         return models_of("separate" if alone else parameters.partitions, parameters.dependencies)
@@ -109,10 +109,10 @@ class BatchSystem(System):
         selected, p = self._selected(parameters, load), parameters
         check_runnable(selected, p.processors, p.partitions, self._sizes(p, load), p.power_policy())
 
-    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose queue orders and backfilling; without walltimes only orders that do not use them."""
         informed = has_walltimes(workload)
-        return StarterSpace(
+        return SuggestedSpace(
             question=f"Which queue order and which backfilling are best on {workload.name}?",
             dimensions={
                 "order": ["fcfs", "sjf", "saf", "wfp3", "f1"]

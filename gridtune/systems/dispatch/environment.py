@@ -18,6 +18,7 @@ from gridtune.systems.dispatch.parameters import DispatchParameters
 from gridtune.systems.dispatch.simulator.batch import FEATURES, BrokerBatch
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import ORDERS
+from gridtune.types import BoolArray, Float32Array, FloatArray
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES, clean
@@ -25,9 +26,6 @@ from gridtune.workload.workload import Workload
 
 __all__ = ["DispatchEnv", "DispatchVectorEnv"]
 
-Observation = npt.NDArray[np.float32]
-Rewards = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Reward = Literal["tardiness", "response"]
 
 #: Logarithms of what fits into int64 are within this.
@@ -90,10 +88,10 @@ def _first_part(trace: str, rules: tuple[str, ...], split: float) -> Workload:
     return workload.take(slice(0, max(1, round(split * len(workload)))))
 
 
-class DispatchEnv(gym.Env[Observation, Any]):
+class DispatchEnv(gym.Env[Float32Array, Any]):
     """A broker that sends each arriving job to one of several machines with queues of their own.
 
-    Observation: for each machine in turn the attributes of the arriving job there
+    Float32Array: for each machine in turn the attributes of the arriving job there
     (`gridtune.systems.dispatch.simulator.attributes`, without the machine's number), which any broker can
     observe or has learned, as sign(x)·log(1 + |x|) and seconds in thousands: shape (machines · 8,).
     Action: the machine. Reward: minus the seconds that jobs were late since the last decision, over jobs ×
@@ -130,7 +128,7 @@ class DispatchEnv(gym.Env[Observation, Any]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
+    ) -> tuple[Float32Array, dict[str, Any]]:
         """Begin an episode with jobs that are drawn, or with `options["jobs"]`, as many `DispatchJobs`."""
         super().reset(seed=seed)
         jobs = (options or {}).get("jobs")
@@ -138,7 +136,7 @@ class DispatchEnv(gym.Env[Observation, Any]):
         self.brokers.step(np.zeros(1, np.int64), np.ones(1, np.bool_))
         return self.brokers.observed.features[0].copy(), {}
 
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
         """Send the job to a machine, and advance to the next job."""
         self.brokers.step(np.array([action]))
         observed = self.brokers.observed
@@ -172,20 +170,20 @@ class DispatchVectorEnv(CompiledVectorEnv):
         self.brokers = self._episodes.batch(num_envs, reward)
         super().__init__(num_envs, _spaces(self._episodes.parameters), copy=copy)
 
-    def _draw(self, where: Bools) -> None:
+    def _draw(self, where: BoolArray) -> None:
         for i in np.flatnonzero(where).tolist():
             self.brokers.begin(i, self._episodes.draw(self._rngs[i]))
 
     def _restart(self) -> None:
         self.brokers.step(np.zeros(self.num_envs, np.int64), ~self._never)
 
-    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
         self.brokers.step(actions, begins)
 
-    def _results(self) -> tuple[Rewards, Bools]:
+    def _results(self) -> tuple[FloatArray, BoolArray]:
         return self.brokers.observed.rewards, self.brokers.observed.over
 
-    def _observe(self) -> Observation:
+    def _observe(self) -> Float32Array:
         features = self.brokers.observed.features
         return features.copy() if self._copy else features
 

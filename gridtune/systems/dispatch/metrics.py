@@ -15,6 +15,7 @@ from gridtune.core.system import RenamedMetric
 from gridtune.systems.dispatch.simulator.bounds import lower_bounds
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchOutcome
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "DISPATCH_METRICS",
@@ -25,8 +26,6 @@ __all__ = [
     "reliability",
 ]
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: Bins of equal width that chances are sorted into.
 _BINS = 10
@@ -192,12 +191,12 @@ def dispatch_notes(
     }
 
 
-def tardiness(jobs: DispatchJobs, outcome: DispatchOutcome) -> npt.NDArray[np.int64]:
+def tardiness(jobs: DispatchJobs, outcome: DispatchOutcome) -> IntArray:
     """Return max(0, C − d) of each job, shape (n,)."""
     return np.maximum(0, outcome.finish - jobs.deadline)
 
 
-def by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def by_batch(jobs: DispatchJobs, values: npt.NDArray[Any]) -> IntArray:
     """Return the sums of the tested jobs' values by batch."""
     return np.bincount(jobs.batch[jobs.batch >= 0], values).astype(np.int64)
 
@@ -207,7 +206,7 @@ def ratio(over: Any, under: Any) -> Any:
     return np.where(np.equal(under, 0), np.nan, over / np.maximum(under, 1))
 
 
-def area_under_roc(chance: Floats, good: Bools) -> float:
+def area_under_roc(chance: FloatArray, good: BoolArray) -> float:
     """Return the probability that a job in time has a larger chance than a late one; ties count half.
 
     By the rank sum of Mann and Whitney; NaN unless there are both.
@@ -220,7 +219,7 @@ def area_under_roc(chance: Floats, good: Bools) -> float:
     return float((ranks[good].sum() - positive * (positive + 1) / 2) / (positive * negative))
 
 
-def reliability(chance: Floats, good: Bools) -> dict[str, list[float]]:
+def reliability(chance: FloatArray, good: BoolArray) -> dict[str, list[float]]:
     """Return, for tenths of the chance: its mean, the share of jobs in time, and the number of jobs."""
     place = np.minimum((chance * _BINS).astype(np.int64), _BINS - 1)
     jobs = np.bincount(place, minlength=_BINS)
@@ -230,7 +229,7 @@ def reliability(chance: Floats, good: Bools) -> dict[str, list[float]]:
     return {"chance": mean.tolist(), "in_time": share.tolist(), "jobs": jobs[some].tolist()}
 
 
-def calibration_error(chance: Floats, good: Bools) -> float:
+def calibration_error(chance: FloatArray, good: BoolArray) -> float:
     """Return the expected calibration error over tenths of the chance; NaN without chances."""
     if len(chance) == 0:
         return float("nan")

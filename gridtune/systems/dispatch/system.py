@@ -13,7 +13,7 @@ from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.remarks import WALLTIMES
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.starter import StarterSpace, starter_windows
+from gridtune.core.suggestion import SuggestedSpace, starter_windows
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -73,7 +73,7 @@ class DispatchSystem(System):
         """Return the log, if there is one."""
         return () if parameters.trace is None else (str(parameters.reference),)
 
-    def code(self, parameters: DispatchParameters) -> Mapping[str, str]:
+    def file_checksums(self, parameters: DispatchParameters) -> Mapping[str, str]:
         """Return the checksum of the trained policy."""
         if parameters.checkpoint is None:
             return {}
@@ -85,14 +85,14 @@ class DispatchSystem(System):
         if parameters.policy == "ppo":
             require_module("torch", user="policy=ppo", extra="agents")
 
-    def models(self, parameters: DispatchParameters) -> Collection[str]:
+    def modelled_features(self, parameters: DispatchParameters) -> Collection[str]:
         """Return what the simulator models of a log: requested times, as estimates of the lengths."""
         return (WALLTIMES,)
 
-    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose the rules on five batches of each window; the machines are those of the paper's table 1."""
         jobs = len(workload) // (starter_windows(len(workload)) or 1)
-        return StarterSpace(
+        return SuggestedSpace(
             question=f"Which rule keeps the jobs of {workload.name} from being late?",
             dimensions={"rule": [*SIMPLE, "edd", "erd", "spt", "atc", "shared_queue"]},
             baseline={"rule": "first_available"},

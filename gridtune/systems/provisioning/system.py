@@ -14,7 +14,7 @@ from cachetools import LRUCache
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.starter import StarterSpace
+from gridtune.core.suggestion import SuggestedSpace
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -90,7 +90,7 @@ class ProvisioningSystem(System):
         """Return the site's log, if there is one."""
         return () if parameters.trace is None else (str(parameters.reference),)
 
-    def code(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
+    def file_checksums(self, parameters: ProvisioningParameters) -> Mapping[str, str]:
         """Return the checksums of the workflow's file and of the trained policy, if there are any."""
         files: dict[str, Path] = {}
         if not parameters.workflow_is_generated:
@@ -106,10 +106,10 @@ class ProvisioningSystem(System):
         site = None if parameters.trace is None else self._site(parameters, load)
         self._workflow(parameters, widest_site(parameters, site))
 
-    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose provisioning against best effort, for workflows of narrow and of wide tasks."""
         widest = max(1, (processors or 1) // 4)
-        return StarterSpace(
+        return SuggestedSpace(
             question=f"Does provisioning get workflows done sooner on {workload.name}?",
             dimensions={
                 "approach": ["best_effort", "provisioned"],
@@ -180,7 +180,7 @@ class ProvisioningSystem(System):
         rng = streams("search")
         # Alpha only chooses from the front: cells that differ in nothing else share one search.
         settings = parameters.model_dump_json(exclude={"alpha"})
-        files = (*(load(trace).checksum for trace in traces), *self.code(parameters).values())
+        files = (*(load(trace).checksum for trace in traces), *self.file_checksums(parameters).values())
         key = (settings, repr(rng.bit_generator.state), files)
         if key not in self._results:
             self._results[key] = run_search(parameters, choice, rng)
@@ -201,7 +201,7 @@ class ProvisioningSystem(System):
         p = parameters
         if p.workflow == "random":
             return build_workflow(p, widest)
-        key = (p.workflow, p.workflow_clean, self.code(p).get("workflow"))
+        key = (p.workflow, p.workflow_clean, self.file_checksums(p).get("workflow"))
         if key not in self._workflows:
             self._workflows[key] = build_workflow(p, widest)
         return self._workflows[key]

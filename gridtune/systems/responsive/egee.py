@@ -22,8 +22,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.generators.arrivals import fit_scale, span_for_load
 from gridtune.workload.generators.draws import check_range, stream, zipf
 from gridtune.workload.generators.registry import generator
@@ -31,8 +31,6 @@ from gridtune.workload.generators.sessions import office_week
 
 __all__ = ["TARGET_SHARES", "batch_times", "egee", "interactive_times"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 #: Target shares of the seven VOs; the last one stands for all small ones.
 TARGET_SHARES = (0.53, 0.02, 0.17, 0.08, 0.01, 0.16, 0.03)
@@ -104,7 +102,7 @@ def egee(
     choices: float = 2.7,
     night: float = 0.2,
     weekend: float = 0.2,
-) -> dict[str, npt.NDArray[np.int64]]:
+) -> dict[str, IntArray]:
     """Return a grid site's short and long sequential jobs, of seven VOs (field `group`), in bursts.
 
     Every workload has the published distribution of run times, whatever the seed: run times are its

@@ -14,6 +14,7 @@ from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.systems.responsive.simulator.batch import BOUND, RewardTime, SiteBatch
 from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
 from gridtune.systems.responsive.simulator.site import SiteModel, pool_sizes
+from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
@@ -21,9 +22,6 @@ from gridtune.workload.cleaning import DEFAULT_RULES
 __all__ = ["ResponsiveEnv", "ResponsiveVectorEnv", "read_site_jobs"]
 
 Observation = dict[str, npt.NDArray[Any]]
-Rewards = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Actions = npt.NDArray[np.int64]
 
 
 @lru_cache(maxsize=4)
@@ -162,17 +160,17 @@ class ResponsiveVectorEnv(CompiledVectorEnv):
         )
         super().__init__(num_envs, _spaces(self._batch))
 
-    def _draw(self, where: Bools) -> None:
+    def _draw(self, where: BoolArray) -> None:
         self._draw_numbers(where, self._batch.starts)
 
     def _restart(self) -> None:
         self._batch.step(0, ~self._never, self._numbers)
 
-    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
         pairs = _as_pairs(np.asarray(actions).reshape(self.num_envs, -1))
         self._batch.step(pairs, begins, self._numbers)
 
-    def _results(self) -> tuple[Rewards, Bools]:
+    def _results(self) -> tuple[FloatArray, BoolArray]:
         return self._batch.observed.rewards, self._batch.observed.over
 
     def _observe(self) -> Observation:
@@ -185,7 +183,7 @@ def _site_jobs(jobs: SiteJobs | str | Path) -> SiteJobs:
     return jobs if isinstance(jobs, SiteJobs) else read_site_jobs(str(jobs))
 
 
-def _as_pairs(actions: Actions) -> Actions:
+def _as_pairs(actions: IntArray) -> IntArray:
     """Return slots with pool sizes: a rigid site's actions have none."""
     if actions.shape[1] == 2:
         return actions

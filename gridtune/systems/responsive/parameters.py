@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import (
     Field,
     SerializationInfo,
@@ -29,6 +28,7 @@ from gridtune.systems.responsive.learners.settings import (
 from gridtune.systems.responsive.pool_parameters import PoolParameters
 from gridtune.systems.responsive.simulator.replay import Rule
 from gridtune.systems.responsive.simulator.site import LinearWeights
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["LEARNED", "LEARNING", "LINEAR_WEIGHTS", "ResponsiveParameters"]
 
@@ -322,7 +322,7 @@ class ResponsiveParameters(PoolParameters):
         if method == "counterfactual" and not self.learner().sweeps:
             yield ("probes", "branches", "horizon", "epsilon"), f"{policy} and sweeps=0"
 
-    def target_shares(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    def target_shares(self) -> tuple[IntArray, FloatArray]:
         """Return the groups with a share of their own, and all shares; the last is that of all others."""
         assert self.shares is not None
         return _parsed_shares(self.shares)
@@ -339,7 +339,7 @@ class ResponsiveParameters(PoolParameters):
         return replace(base, method=method, regressor=regressor, **changes)
 
 
-def _parsed_shares(text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def _parsed_shares(text: str) -> tuple[IntArray, FloatArray]:
     pairs = [part.strip().partition("=") for part in text.split(",")]
     try:
         shares = {name.strip(): float(share) for name, _, share in pairs}

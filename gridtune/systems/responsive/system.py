@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.starter import StarterSpace
+from gridtune.core.suggestion import SuggestedSpace
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -102,11 +102,11 @@ class ResponsiveSystem(System):
         """Return the reference of the log, with its cleaning rules where some are named."""
         return (str(replace(parameters.reference, days=parameters.weeks)),)
 
-    def models(self, parameters: ResponsiveParameters) -> Collection[str]:
+    def modelled_features(self, parameters: ResponsiveParameters) -> Collection[str]:
         """Return what the simulator models: a chosen partition; weeks stand as partitions, too."""
         return ("partitions",) if parameters.weeks or parameters.partition is not None else ()
 
-    def code(self, parameters: ResponsiveParameters) -> Mapping[str, str]:
+    def file_checksums(self, parameters: ResponsiveParameters) -> Mapping[str, str]:
         """Return the checksum of the learned policy."""
         if parameters.checkpoint is None:
             return {}
@@ -122,9 +122,9 @@ class ResponsiveSystem(System):
         if parameters.policy == "capped_fcfs" and not (workload.user >= 0).any():
             raise SimulationError("the log names no users", field="policy", hint="capped_fcfs needs them")
 
-    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose the simple rules on a rigid site."""
-        return StarterSpace(
+        return SuggestedSpace(
             question=f"Which simple rule serves short jobs on {workload.name} best?",
             dimensions={"policy": list(STARTERS)},
             baseline={"policy": "fcfs"},

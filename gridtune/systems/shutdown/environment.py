@@ -17,16 +17,13 @@ from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.model import Variant, View
 from gridtune.systems.shutdown.simulator.observing import observation_bounds
 from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.types import BoolArray, Float32Array, FloatArray
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
 from gridtune.workload.joining import read_days
 
 __all__ = ["ShutdownEnv", "ShutdownVectorEnv", "read_training_days"]
 
-Floats = npt.NDArray[np.float32]
-Rewards = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Actions = npt.NDArray[np.int64]
 
 #: How a day is drawn: any of them, or, as the paper's authors do, a group and then a day of it.
 Draw = Literal["days", "groups"]
@@ -97,7 +94,7 @@ def _spaces(batch: ClusterBatch) -> tuple[gym.spaces.Box, gym.spaces.Discrete[np
     return observations, gym.spaces.Discrete(batch.platform.nodes + 1)
 
 
-class ShutdownEnv(gym.Env[Floats, np.int64]):
+class ShutdownEnv(gym.Env[Float32Array, np.int64]):
     """A cluster whose reserved nodes are switched off; a day is an episode.
 
     Action: the number of nodes to reserve in the coming minute. Observation: 48 numbers, see
@@ -157,7 +154,7 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Floats, dict[str, Any]]:
+    ) -> tuple[Float32Array, dict[str, Any]]:
         """Begin a random day, or the day with the number `options["day"]`."""
         super().reset(seed=seed)
         number = (options or {}).get("day")
@@ -165,7 +162,7 @@ class ShutdownEnv(gym.Env[Floats, np.int64]):
         self._batch.reset(np.array([day]))
         return self._batch.observations[0].copy(), {"day": day}
 
-    def step(self, action: np.int64 | int) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.int64 | int) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
         """Reserve `action` nodes for a minute."""
         batch = self._batch
         batch.actions[0] = action
@@ -216,7 +213,9 @@ class ShutdownVectorEnv(CompiledVectorEnv):
         """The clusters."""
         return self._batch
 
-    def step(self, actions: npt.ArrayLike) -> tuple[Floats, Rewards, Bools, Bools, dict[str, Any]]:
+    def step(
+        self, actions: npt.ArrayLike
+    ) -> tuple[Float32Array, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
         """Reserve `actions[i]` nodes of each cluster i for a minute."""
         if not self._decisions:
             return super().step(actions)
@@ -225,21 +224,21 @@ class ShutdownVectorEnv(CompiledVectorEnv):
         minutes = {"minutes": np.where(begins, 0, self._batch.now - before), "_minutes": ~begins}
         return *results, {**info, **minutes}
 
-    def _draw(self, where: Bools) -> None:
+    def _draw(self, where: BoolArray) -> None:
         for i in np.flatnonzero(where).tolist():
             self._numbers[i] = self._draws(self._rngs[i])
 
     def _restart(self) -> None:
         self._batch.reset(self._numbers)
 
-    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
         if begins.any():
             self._batch.step(actions, begins, self._numbers)
         else:
             self._batch.step(actions)
 
-    def _results(self) -> tuple[Rewards, Bools]:
+    def _results(self) -> tuple[FloatArray, BoolArray]:
         return self._batch.rewards, self._batch.over
 
-    def _observe(self) -> Floats:
+    def _observe(self) -> Float32Array:
         return self._batch.observations.copy() if self._copy else self._batch.observations

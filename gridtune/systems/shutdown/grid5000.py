@@ -18,18 +18,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr
 
 from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.generators.arrivals import Cycle
 from gridtune.workload.generators.draws import check_range, stream, zipf
 from gridtune.workload.generators.registry import generator
 
 __all__ = ["GRID5000_CLUSTERS", "grid5000"]
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class ClusterDays(NamedTuple):
@@ -88,7 +85,7 @@ def grid5000(
     processors: int = 168,
     cluster: str = "taurus",
     load: float | None = None,
-) -> dict[str, Ints]:
+) -> dict[str, IntArray]:
     """GRID'5000-like days of one cluster: bursts of similar jobs, calibrated to published tables.
 
     Times are whole minutes, as the paper's. Every day has at least two jobs. The walltimes' mix is tilted
@@ -138,7 +135,7 @@ def grid5000(
     }
 
 
-def _days(jobs: int, seed: int, model: ClusterDays) -> tuple[Ints, Floats]:
+def _days(jobs: int, seed: int, model: ClusterDays) -> tuple[IntArray, FloatArray]:
     """Return the jobs and the share of sequential submissions of each day.
 
     The days' numbers of jobs are lognormal; the share's rank goes with theirs.
@@ -163,11 +160,11 @@ def _days(jobs: int, seed: int, model: ClusterDays) -> tuple[Ints, Floats]:
     return np.array(sizes), np.array(shares)
 
 
-def _submissions(sizes: Ints, shares: Floats, seed: int) -> tuple[Ints, Ints]:
+def _submissions(sizes: IntArray, shares: FloatArray, seed: int) -> tuple[IntArray, IntArray]:
     """Return the minute of each submission, and the burst that each job belongs to."""
     rng, cycle = stream(seed, "gap"), Cycle(HOURS, DAY / len(HOURS))
-    submit: list[Ints] = []
-    burst: list[Ints] = []
+    submit: list[IntArray] = []
+    burst: list[IntArray] = []
     bursts = 0
     for day, (size, share) in enumerate(zip(sizes.tolist(), shares.tolist(), strict=True)):
         count = min(size - round(share * (size - 1)), MOST_BURSTS)
@@ -190,14 +187,14 @@ def _submissions(sizes: Ints, shares: Floats, seed: int) -> tuple[Ints, Ints]:
     return np.concatenate(submit), np.concatenate(burst)
 
 
-def _repeats(burst: Ints, seed: int) -> Ints:
+def _repeats(burst: IntArray, seed: int) -> IntArray:
     """Return for each job the first of the jobs that it repeats, or itself."""
     again = stream(seed, "repeat").random(len(burst)) < REPEATS
     again &= np.diff(burst, prepend=-1) == 0
     return np.maximum.accumulate(np.where(again, 0, np.arange(len(burst))))
 
 
-def _cores(same: Ints, seed: int, model: ClusterDays) -> Ints:
+def _cores(same: IntArray, seed: int, model: ClusterDays) -> IntArray:
     rng, jobs = stream(seed, "size"), len(same)
     per_node = model.cores_per_node
     whole = per_node * zipf(rng, jobs, model.processors // per_node, WIDTH)
@@ -208,7 +205,7 @@ def _cores(same: Ints, seed: int, model: ClusterDays) -> Ints:
     return np.choose(kind, [np.ones(jobs, np.int64), part, anything, whole])[same]
 
 
-def _parts_of_walltime(jobs: int, seed: int) -> Floats:
+def _parts_of_walltime(jobs: int, seed: int) -> FloatArray:
     """Return the share of its walltime that each job runs; 1: it is killed."""
     rng = stream(seed, "run time")
     part = np.asarray(SHORTEST_PART ** rng.random(jobs), dtype=np.float64)
@@ -216,8 +213,8 @@ def _parts_of_walltime(jobs: int, seed: int) -> Floats:
 
 
 def _durations(
-    same: Ints, part: Floats, cores: Ints, load: float, capacity: int, seed: int
-) -> tuple[Ints, Ints, float]:
+    same: IntArray, part: FloatArray, cores: IntArray, load: float, capacity: int, seed: int
+) -> tuple[IntArray, IntArray, float]:
     """Return walltimes and run times in minutes whose load is closest to the target, and that load.
 
     The share of a walltime t is WALLTIME_SHARES · t^tilt: with a larger tilt no walltime becomes shorter.
@@ -225,7 +222,7 @@ def _durations(
     chance = stream(seed, "walltime").random(len(same))[same]
     walltimes = np.array(WALLTIMES)
 
-    def durations(tilt: float) -> tuple[Ints, Ints, float]:
+    def durations(tilt: float) -> tuple[IntArray, IntArray, float]:
         weights = np.array(WALLTIME_SHARES) * (walltimes / walltimes[-1]) ** tilt
         edges = np.cumsum(weights) / weights.sum()
         walltime = walltimes[np.minimum(np.searchsorted(edges, chance, side="right"), len(walltimes) - 1)]

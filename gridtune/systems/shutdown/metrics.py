@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.measure import Direction, Measure
 from gridtune.core.system import RenamedMetric
@@ -26,11 +25,11 @@ from gridtune.systems.shutdown.simulator.bounds import (
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.outcome import Outcome
 from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["RENAMED_METRICS", "SHUTDOWN_METRICS", "ShutdownMeasure", "combine_days", "measure_days"]
 
-Floats = npt.NDArray[np.float64]
-Columns = dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int64]]
+Columns = dict[str, FloatArray | IntArray]
 
 
 @dataclass(frozen=True)
@@ -327,10 +326,10 @@ def _waits(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Colu
     late, late_all = started & (stretch >= tau), (started | waiting) & (stretch >= tau)
     excess = wait - tau * days.walltime
 
-    def counted(jobs: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    def counted(jobs: BoolArray) -> IntArray:
         return np.bincount(day[jobs], minlength=count).astype(np.int64)
 
-    def mean(values: Floats, jobs: npt.NDArray[np.bool_], empty: float = np.nan) -> Floats:
+    def mean(values: FloatArray, jobs: BoolArray, empty: float = np.nan) -> FloatArray:
         sums, number = np.bincount(day[jobs], values[jobs], count), counted(jobs)
         return np.where(number > 0, sums / np.maximum(number, 1), empty)
 

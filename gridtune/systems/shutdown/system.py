@@ -14,7 +14,7 @@ from gridtune.core.extras import require_module
 from gridtune.core.measure import MetricInfo
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.starter import StarterSpace
+from gridtune.core.suggestion import SuggestedSpace
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -84,7 +84,7 @@ class ShutdownSystem(System):
         """Return the one reference: the days, with cleaning rules and units that differ from the default."""
         return (str(parameters.reference),)
 
-    def code(self, parameters: ShutdownParameters) -> Mapping[str, str]:
+    def file_checksums(self, parameters: ShutdownParameters) -> Mapping[str, str]:
         """Return the checksums of the files that decide the result: platform and trained policy."""
         files: dict[str, Path] = {}
         if parameters.platform is not None:
@@ -93,7 +93,7 @@ class ShutdownSystem(System):
             files["checkpoint"] = find_policy(parameters.checkpoint)
         return file_checksums(files)
 
-    def models(self, parameters: ShutdownParameters) -> Collection[str]:
+    def modelled_features(self, parameters: ShutdownParameters) -> Collection[str]:
         """Return what the simulator models: walltimes; where logs are days, they stand as partitions."""
         return (WALLTIMES, "partitions")
 
@@ -111,7 +111,7 @@ class ShutdownSystem(System):
             require_module("torch", user="policy=ppo", extra="agents")
         self._days(parameters, load)
 
-    def starter(self, workload: Workload, processors: int | None) -> StarterSpace:
+    def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose timeouts and the adaptive rule; nodes as the log's header has them, else of one core."""
         submitted = workload.columns["submit_time"]
         days = int(submitted.max() - submitted.min()) // 86_400 if len(submitted) else 0
@@ -119,7 +119,7 @@ class ShutdownSystem(System):
             days = len(joined_parts(workload)[0])
         nodes = next((int(text) for text in workload.header.get("MaxNodes", ()) if text.isdecimal()), 0)
         cores = (processors or 0) // nodes if nodes and (processors or 0) % nodes == 0 else 1
-        return StarterSpace(
+        return SuggestedSpace(
             question=f"When should idle nodes be switched off, with the jobs of {workload.name}?",
             dimensions={
                 "policy": ["timeout", "adaptive"],

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import IntArray
 from gridtune.workload.fields import FLOAT_FIELDS
 from gridtune.workload.formats.compression import LogStream
 
@@ -83,7 +84,7 @@ class Table:
     """
 
     columns: dict[str, npt.NDArray[Any]]
-    lines: npt.NDArray[np.int64]
+    lines: IntArray
     comments: list[Comment] = field(default_factory=list)
     labels: dict[str, list[str]] = field(default_factory=dict)
 
@@ -94,7 +95,7 @@ class Table:
 
 class _Block(NamedTuple):
     columns: dict[str, npt.NDArray[Any]]
-    lines: npt.NDArray[np.int64]
+    lines: IntArray
 
 
 def parse_table(stream: LogStream, layout: TableLayout) -> Table:
@@ -316,7 +317,7 @@ def _without_fractions(
 _PLAIN_DECIMAL = re.compile(rb"-?\d+(\.\d*)(?=\s)")
 
 
-def _integers(text: bytes) -> npt.NDArray[np.int64] | None:
+def _integers(text: bytes) -> IntArray | None:
     if text.isspace():
         return np.zeros(0, dtype=np.int64)
     with warnings.catch_warnings():
@@ -343,9 +344,7 @@ def _joined(parts: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def _resolved(
-    column: npt.NDArray[np.int64], codes: dict[bytes, int]
-) -> tuple[npt.NDArray[np.int64], list[str] | None]:
+def _resolved(column: IntArray, codes: dict[bytes, int]) -> tuple[IntArray, list[str] | None]:
     """Turn codes back into numbers if all were numbers; else number the names, -1 staying unknown."""
     if all(_is_int64(token) for token in codes):
         numbers = np.asarray([0, *(int(token) for token in codes)], dtype=np.int64)

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray
 
 __all__ = ["DAY", "Cycle", "fit_scale", "span_for_load"]
 
 DAY = 86_400
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Cycle:

@@ -6,14 +6,11 @@ import math
 import zlib
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["check_range", "hyper_gamma", "stream", "zipf"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:

@@ -16,13 +16,12 @@ References
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["ESTIMATE_MODELS", "draw_estimates", "modal_estimates"]
 
-IntArray = npt.NDArray[np.int64]
 
 #: The names that `draw_estimates` knows.
 ESTIMATE_MODELS = ("modal", "factor", "exact")
@@ -76,7 +75,7 @@ def modal_estimates(rng: np.random.Generator, run_time: IntArray, maximum: int) 
     return estimates
 
 
-def _histogram(maximum: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
+def _histogram(maximum: int) -> tuple[IntArray, FloatArray]:
     """Return the estimates' values, ascending, and their shares, which add up to 1."""
     times = [maximum, *(60 * minutes for minutes in _ROUND_MINUTES if 60 * minutes < maximum)]
     rank = np.arange(2, len(_ROUND_MINUTES) + 2)
@@ -86,7 +85,7 @@ def _histogram(maximum: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
     return np.asarray(times, dtype=np.int64)[ascending], (shares / shares.sum())[ascending]
 
 
-def _apportion(shares: npt.NDArray[np.float64], count: int) -> IntArray:
+def _apportion(shares: FloatArray, count: int) -> IntArray:
     """Return whole numbers that add up to `count`, each within 1 of its share of it."""
     edges = np.rint(np.cumsum(shares) * count).astype(np.int64)
     return np.diff(edges, prepend=0)

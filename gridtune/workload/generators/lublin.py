@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.generators.arrivals import DAY, Cycle, fit_scale, span_for_load
 from gridtune.workload.generators.draws import check_range, hyper_gamma, stream, zipf
 from gridtune.workload.generators.estimates import draw_estimates
@@ -24,8 +25,6 @@ from gridtune.workload.generators.registry import generator
 
 __all__ = ["POPULATIONS", "Population", "lublin"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 #: Natural logarithms of the longest run time (45 h) and the longest gap in even time (5 days), seconds.
 MAX_LOG_RUN_TIME = 12.0
@@ -119,7 +118,7 @@ def lublin(
     user_skew: float = 1.2,
     estimates: str = "modal",
     estimate_factor: float = 3.0,
-) -> dict[str, npt.NDArray[np.int64]]:
+) -> dict[str, IntArray]:
     """Lublin–Feitelson 2003: rigid parallel jobs of a supercomputer, with its daily cycle.
 
     Parameters

@@ -8,9 +8,9 @@ L. Kleinrock, "Queueing Systems, Volume 1: Theory", Wiley 1975, chapters 3 and 5
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import IntArray
 from gridtune.workload.generators.draws import check_range, stream
 from gridtune.workload.generators.registry import generator
 
@@ -32,7 +32,7 @@ def poisson(
     load: float = 0.7,
     mean_run_time: float = 20_000.0,
     service: str = "exponential",
-) -> dict[str, npt.NDArray[np.int64]]:
+) -> dict[str, IntArray]:
     """M/M/c or M/D/c: Poisson arrivals of serial jobs, for checks against queueing theory.
 
     Gaps are exponential with mean `mean_run_time / (processors · load)`. Submit times are rounded down,

@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.generators.arrivals import DAY, Cycle, fit_scale, span_for_load
 from gridtune.workload.generators.draws import check_range, stream, zipf
 from gridtune.workload.generators.estimates import modal_estimates
@@ -27,8 +27,6 @@ from gridtune.workload.generators.registry import generator
 
 __all__ = ["office_week", "sessions"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 #: Different programs that each user runs.
 APPLICATIONS = 4
@@ -94,7 +92,7 @@ def sessions(
     night: float = 0.1,
     weekend: float = 0.3,
     longest_run_time: int = 172_800,
-) -> dict[str, npt.NDArray[np.int64]]:
+) -> dict[str, IntArray]:
     """User sessions: bursts of similar jobs, think times, office hours, heavy tails.
 
     Parameters
@@ -225,7 +223,7 @@ def _typical_times(seed: int, users: int, median: float, spread: float) -> Float
 
 def _times(
     seed: int, layout: _Layout, typical: FloatArray, similarity: float, longest: int
-) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+) -> tuple[IntArray, IntArray, BoolArray]:
     """Return run times, requested times and which jobs their request cut short."""
     check_range("similarity", similarity, 0.0, 5.0)
     drift = np.exp(BATCH_SPREAD * stream(seed, "batch time").standard_normal(len(typical)))

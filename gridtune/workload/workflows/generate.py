@@ -9,15 +9,14 @@ M.-Y. Wu, IEEE TPDS 13(3), 2002, section 5.1 (uniform run times around a mean).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import IntArray
 from gridtune.workload.generators.draws import check_range, stream
 from gridtune.workload.workflows.workflow import Workflow
 
 __all__ = ["BANDWIDTH", "cybershake_workflow", "generate_workflow"]
 
-Ints = npt.NDArray[np.int64]
 
 #: Bytes per second at which `communication` is converted to bytes.
 BANDWIDTH = 1e8
@@ -91,13 +90,13 @@ def generate_workflow(
     )
 
 
-def _around(mean: float, count: int, draw: np.random.Generator) -> Ints:
+def _around(mean: float, count: int, draw: np.random.Generator) -> IntArray:
     """Return whole numbers from 1 on with the given mean, as nearly uniform as possible."""
     # Floor of a uniform on [1, 2·mean) has, summed over whole steps, a mean of (2·mean)/2.
     return np.floor(draw.uniform(1.0, 2.0 * mean, count)).astype(np.int64)
 
 
-def _edges(widths: Ints, fan_in: float, draw: np.random.Generator) -> Ints:
+def _edges(widths: IntArray, fan_in: float, draw: np.random.Generator) -> IntArray:
     """Return (parent, child) rows, shape (m, 2)."""
     rows = []
     first = 0

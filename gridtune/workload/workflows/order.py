@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import BoolArray, IntArray
 
 __all__ = ["find_cycle", "levels_of"]
 
-Ints = npt.NDArray[np.int64]
 
-
-def levels_of(offsets: Ints, children: Ints, parents_left: Ints) -> Ints:
+def levels_of(offsets: IntArray, children: IntArray, parents_left: IntArray) -> IntArray:
     """Return the level of each node: 0 without parents, else 1 + the greatest level of its parents.
 
     Parameters
@@ -40,7 +39,7 @@ def levels_of(offsets: Ints, children: Ints, parents_left: Ints) -> Ints:
     return level
 
 
-def find_cycle(offsets: Ints, children: Ints, among: npt.NDArray[np.bool_]) -> list[int]:
+def find_cycle(offsets: IntArray, children: IntArray, among: BoolArray) -> list[int]:
     """Return the nodes of a cycle, from its first; `among` are the nodes on a cycle or reachable from one."""
     came_from: dict[int, int] = {}
     for node in np.flatnonzero(among).tolist():

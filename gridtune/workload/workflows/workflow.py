@@ -15,13 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.validity import LARGEST_TIME, LARGEST_WIDTH
 from gridtune.workload.workflows.order import find_cycle, levels_of
 
 __all__ = ["Neighbours", "Workflow"]
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class Neighbours(NamedTuple):
@@ -37,9 +35,9 @@ class Neighbours(NamedTuple):
         Shape (m,), float64 bytes: what is sent along the edge.
     """
 
-    offsets: Ints
-    task: Ints
-    volume: Floats
+    offsets: IntArray
+    task: IntArray
+    volume: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +73,11 @@ class Workflow:
     """
 
     names: tuple[str, ...]
-    run_time: Floats
-    processors: Ints
-    parent: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    child: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    volume: Floats = field(default_factory=lambda: np.zeros(0))
+    run_time: FloatArray
+    processors: IntArray
+    parent: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    child: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    volume: FloatArray = field(default_factory=lambda: np.zeros(0))
     kinds: tuple[str, ...] = ()
     name: str = "workflow"
     cleaning: Mapping[str, int] = field(default_factory=dict)
@@ -180,12 +178,12 @@ class Workflow:
         return _rows(self.child, self.parent, self.volume, len(self))
 
     @cached_property
-    def level(self) -> Ints:
+    def level(self) -> IntArray:
         """Shape (n,), int64: 0 for a task without parents, else 1 + the greatest level of its parents."""
         return _frozen(levels_of(self.children.offsets, self.children.task, np.diff(self.parents.offsets)))
 
     @cached_property
-    def order(self) -> Ints:
+    def order(self) -> IntArray:
         """Shape (n,), int64: the tasks by level, then position, so that parents come before children."""
         return _frozen(np.argsort(self.level, kind="stable").astype(np.int64))
 
@@ -200,7 +198,7 @@ class Workflow:
         return int(self.processors.max())
 
     @cached_property
-    def mean_run_time(self) -> Floats:
+    def mean_run_time(self) -> FloatArray:
         """Shape (n,), float64 seconds: of each task over the sites."""
         return _frozen(self.run_time.reshape(len(self), -1).mean(axis=1))
 
@@ -256,7 +254,7 @@ def _frozen(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return column
 
 
-def _whole(name: str, values: npt.ArrayLike) -> Ints:
+def _whole(name: str, values: npt.ArrayLike) -> IntArray:
     column = np.asarray(values)
     whole = column.astype(np.int64)
     if column.ndim != 1 or (column.dtype.kind not in "iu" and not np.array_equal(column, whole)):
@@ -264,7 +262,7 @@ def _whole(name: str, values: npt.ArrayLike) -> Ints:
     return whole
 
 
-def _rows(task: Ints, other: Ints, volume: Floats, count: int) -> Neighbours:
+def _rows(task: IntArray, other: IntArray, volume: FloatArray, count: int) -> Neighbours:
     order = np.lexsort((other, task))
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=count), out=offsets[1:])

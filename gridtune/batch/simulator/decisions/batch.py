@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.arguments import require_number
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
@@ -47,14 +46,11 @@ from gridtune.batch.simulator.scores import static_ranks
 from gridtune.core.compiled import kernel
 from gridtune.core.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
+from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, Int32Array, IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["DecisionBatch", "Mode", "Pay"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Float32s = npt.NDArray[np.float32]
-Bools = npt.NDArray[np.bool_]
 
 #: What is decided: which waiting job comes first, or which one is backfilled behind the first.
 Mode = Literal["pick", "backfill"]
@@ -119,9 +115,9 @@ class Batch(NamedTuple):
     jobs: Jobs
     costs: Costs
     arena: Arena
-    observed: Float32s
-    mask: npt.NDArray[np.int8]
-    rewards: Float64s
+    observed: Float32Array
+    mask: Int8Array
+    rewards: FloatArray
 
 
 class DecisionBatch:
@@ -221,7 +217,7 @@ class DecisionBatch:
         """Number of jobs that a window can begin with."""
         return len(self.workload) - self.jobs + 1
 
-    def begin(self, which: Bools, first: Int64s) -> None:
+    def begin(self, which: BoolArray, first: IntArray) -> None:
         """Begin the window whose first job is `first[i]` on each machine i in `which`: shapes (count,).
 
         A window in which there is nothing to decide is `over` at once.
@@ -242,7 +238,7 @@ class DecisionBatch:
         relative = self._relative and self._stepwise
         _begin_windows(self._batch, which, self.first, self.over, relative)
 
-    def step(self, actions: Int64s, which: Bools | None = None) -> None:
+    def step(self, actions: IntArray, which: BoolArray | None = None) -> None:
         """Carry out a decision on each machine, or on those in `which`, and advance to the next one.
 
         Parameters
@@ -268,12 +264,12 @@ class DecisionBatch:
         walltime = self._walltime[rows]
         return Schedule(window, self._settings.processors, start, start + run, walltime, state, notes=notes)
 
-    def _column(self, index: int, number: int) -> Int64s:
+    def _column(self, index: int, number: int) -> IntArray:
         """Return a machine's starts (0) or ranks (1), by job of the window."""
         begin = index * int(whole_length(self._settings)) + MEMORY + number * self.jobs
         return self._batch.arena.whole[begin : begin + self.jobs]
 
-    def _ranks(self, first: int) -> npt.NDArray[np.int32]:
+    def _ranks(self, first: int) -> Int32Array:
         """Return the places of a window's jobs in the environment's own order."""
         rows, jobs = slice(first, first + self.jobs), self._batch.jobs
         owners = ("user", "group", "queue", "partition")

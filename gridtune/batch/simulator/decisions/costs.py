@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.metrics.columns import TAU
 from gridtune.batch.simulator.decisions.state import Costs
+from gridtune.types import IntArray
 
 __all__ = ["STEPWISE", "job_costs"]
 
-Int64s = npt.NDArray[np.int64]
 
 #: The metrics that `job_costs` knows.
 STEPWISE = (
@@ -26,7 +25,7 @@ STEPWISE = (
 )
 
 
-def job_costs(metric: str | None, run: Int64s, requested: Int64s, processors: Int64s) -> Costs:
+def job_costs(metric: str | None, run: IntArray, requested: IntArray, processors: IntArray) -> Costs:
     """Return the costs whose sum over a window's jobs, once all have started, is the metric.
 
     Parameters

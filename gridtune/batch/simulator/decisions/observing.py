@@ -7,7 +7,6 @@ batch_environment.md` has the formulas.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.decisions.state import (
     BACKFILL_MODE,
@@ -24,6 +23,7 @@ from gridtune.batch.simulator.decisions.state import (
     WAITING,
 )
 from gridtune.core.compiled import kernel
+from gridtune.types import Float32Array, IntArray
 
 __all__ = ["ROW", "STATE", "observe", "on_log_scale"]
 
@@ -35,7 +35,7 @@ HOUR, DAY = 3600.0, 86400.0
 LONGEST = 30 * DAY
 
 
-def on_log_scale(values: npt.NDArray[np.int64], largest: float) -> npt.NDArray[np.float32]:
+def on_log_scale(values: IntArray, largest: float) -> Float32Array:
     """Return ln(1 + value) / ln(1 + largest), at most 1."""
     return np.minimum(np.log1p(values) / np.log1p(largest), 1.0).astype(np.float32)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from gridtune.batch.simulator.running import Running
 from gridtune.core.compiled import bare, kernel, section
+from gridtune.types import Float32Array, FloatArray, IntArray
 
 __all__ = [
     "Arena",
@@ -22,9 +20,6 @@ __all__ = [
     "whole_length",
 ]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Float32s = npt.NDArray[np.float32]
 
 #: The state of a machine in whole numbers: the window's first job; free processors; jobs that wait, that were
 #: started and that were submitted; the clock; whether a scheduling pass is under way; the head's job (-1: no
@@ -73,28 +68,28 @@ class Jobs(NamedTuple):
     of walltime and of area.
     """
 
-    submit: Int64s
-    run: Int64s
-    walltime: Int64s
-    processors: Int64s
-    long: Float32s
-    large: Float32s
+    submit: IntArray
+    run: IntArray
+    walltime: IntArray
+    processors: IntArray
+    long: Float32Array
+    large: Float32Array
 
 
 class Costs(NamedTuple):
     """The cost of a job that waits w seconds: `weight` · max(`floor`, w + `offset`), over Σ `part`."""
 
-    weight: Float64s
-    offset: Float64s
-    floor: Float64s
-    part: Float64s
+    weight: FloatArray
+    offset: FloatArray
+    floor: FloatArray
+    part: FloatArray
 
 
 class Arena(NamedTuple):
     """A batch of machines: `whole_length` integers and `SUMS` reals for each, one after the other."""
 
-    whole: Int64s
-    real: Float64s
+    whole: IntArray
+    real: FloatArray
 
 
 class Machine(NamedTuple):
@@ -106,14 +101,14 @@ class Machine(NamedTuple):
     """
 
     settings: Settings
-    memory: Int64s
-    start: Int64s
-    rank: Int64s
-    queue: Int64s
-    shown: Int64s
-    available: Int64s
+    memory: IntArray
+    start: IntArray
+    rank: IntArray
+    queue: IntArray
+    shown: IntArray
+    available: IntArray
     running: Running
-    sums: Float64s
+    sums: FloatArray
 
 
 @kernel()

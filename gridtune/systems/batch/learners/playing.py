@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from gridtune.batch.estimates import Kill
@@ -15,6 +14,7 @@ from gridtune.core.schedule import Schedule
 from gridtune.errors import PolicyError
 from gridtune.training.checkpoints import load_policy, read_checkpoint
 from gridtune.training.networks import ActorCritic
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = ["ENVIRONMENT", "play_log", "play_windows"]
@@ -24,9 +24,7 @@ ENVIRONMENT = "environment"
 
 
 @torch.no_grad()
-def play_windows(
-    network: ActorCritic, machines: DecisionBatch, first: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
+def play_windows(network: ActorCritic, machines: DecisionBatch, first: IntArray) -> FloatArray:
     """Play the windows whose first jobs have these numbers; return the sums of rewards: shapes (count,).
 
     The likeliest choice is taken each time.

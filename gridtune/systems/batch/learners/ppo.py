@@ -122,7 +122,7 @@ class BatchPPO(PPOTraining):
         """Return the one reference: the log."""
         return (str(parameters.reference),)
 
-    def decided(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> Mapping[str, Any]:
+    def values_from_log(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> Mapping[str, Any]:
         """Return whether jobs are killed, which the log decides."""
         return kill_decided(load(str(parameters.reference)), "auto")
 

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-__all__ = ["MixedNaiveBayes"]
+from gridtune.types import FloatArray
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["MixedNaiveBayes"]
 
 
 class MixedNaiveBayes(ClassifierMixin, BaseEstimator):
@@ -55,7 +55,7 @@ class MixedNaiveBayes(ClassifierMixin, BaseEstimator):
             self.frequencies_.fit(table[:, self.categorical_].astype(np.int64), labels, weights)
         return self
 
-    def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
+    def predict_log_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return logarithms of class probabilities, shape (n, classes)."""
         check_is_fitted(self)
         table = validate_data(self, X, reset=False, dtype=np.float64)
@@ -69,7 +69,7 @@ class MixedNaiveBayes(ClassifierMixin, BaseEstimator):
             joint -= self.frequencies_.class_log_prior_
         return log_softmax(joint, axis=1)
 
-    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return class probabilities, shape (n, classes)."""
         return np.exp(self.predict_log_proba(X))
 

@@ -15,11 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from gridtune.systems.dispatch.classifiers.growing import grow
 from gridtune.systems.dispatch.classifiers.pruning import Bound, collapse, prune
 from gridtune.systems.dispatch.classifiers.tree import Examples, Nodes, find_leaves, share_classes
+from gridtune.types import FloatArray
 
 __all__ = ["C45Classifier", "GrownTree", "leaf_shares", "predicted_shares"]
-
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 
 
 class GrownTree:
@@ -138,7 +136,7 @@ class C45Classifier(ClassifierMixin, BaseEstimator):
         self.shares_ = leaf_shares(self.nodes_)
         return self
 
-    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return class probabilities, shape (n, classes)."""
         check_is_fitted(self)
         table = np.ascontiguousarray(validate_data(self, X, reset=False, dtype=np.float64))
@@ -162,14 +160,14 @@ class C45Classifier(ClassifierMixin, BaseEstimator):
         return sum(child[node] < 0 for node in reached)
 
 
-def leaf_shares(nodes: Nodes) -> Floats:
+def leaf_shares(nodes: Nodes) -> FloatArray:
     """Return each node's class shares, shape (nodes, classes)."""
     shares = np.empty_like(nodes.counts)
     share_classes(nodes, shares)
     return shares
 
 
-def predicted_shares(nodes: Nodes, shares: Floats, rows: Floats) -> Floats:
+def predicted_shares(nodes: Nodes, shares: FloatArray, rows: FloatArray) -> FloatArray:
     """Return the shares of the leaves of rows: `rows`, shape (n, d), `shares` by node."""
     leaves = np.empty(len(rows), np.int64)
     find_leaves(rows, nodes, leaves)

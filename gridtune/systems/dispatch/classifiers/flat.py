@@ -8,24 +8,23 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.systems.dispatch.classifiers.kernels import tree_sum
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["FlatTrees", "flat_boosting"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class FlatTrees(NamedTuple):
     """Trees whose leaves are added up: `first` holds the roots, the other columns one entry a node."""
 
-    first: npt.NDArray[np.int64]
-    left: npt.NDArray[np.int64]
-    right: npt.NDArray[np.int64]
-    feature: npt.NDArray[np.int64]
-    threshold: Floats
-    value: Floats
+    first: IntArray
+    left: IntArray
+    right: IntArray
+    feature: IntArray
+    threshold: FloatArray
+    value: FloatArray
     base: float
 
-    def sums(self, rows: npt.NDArray[Any]) -> Floats:
+    def sums(self, rows: npt.NDArray[Any]) -> FloatArray:
         """Return the sum of the trees' values for each row, shape (n,)."""
         out = np.empty(len(rows))
         tree_sum(self.first, self.left, self.right, self.feature, self.threshold, self.value, rows, out)

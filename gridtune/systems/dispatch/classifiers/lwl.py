@@ -12,10 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gridtune.systems.dispatch.classifiers.kernels import locally_weighted
+from gridtune.types import FloatArray
 
 __all__ = ["LocallyWeightedClassifier"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
@@ -60,15 +59,15 @@ class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
         self.orders_ = np.ascontiguousarray(np.argsort(self.table_, axis=0, kind="stable").T)
         return self
 
-    def _scaled(self, table: Floats) -> Floats:
+    def _scaled(self, table: FloatArray) -> FloatArray:
         return np.ascontiguousarray((table - self.lowest_) / self.span_)
 
-    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Return class probabilities, shape (n, classes)."""
         check_is_fitted(self)
         return self.shares(validate_data(self, X, reset=False, dtype=np.float64))
 
-    def shares(self, rows: Floats) -> Floats:
+    def shares(self, rows: FloatArray) -> FloatArray:
         """Return class probabilities of rows without checking them."""
         out = np.empty((len(rows), len(self.classes_)))
         locally_weighted(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.dispatchers.kernels import LEARNING_JOBS, Buffers, next_decision, next_repair
@@ -32,10 +31,9 @@ from gridtune.systems.dispatch.simulator.replay import (
     outcome_of,
 )
 from gridtune.systems.dispatch.simulator.state import ARRIVED, FINISHED, NOBODY, new_site
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Broker", "Refreshing"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -243,7 +241,7 @@ class Broker:
             machine = own
         return machine, float(chances[machine])
 
-    def _best(self, job: int, values: Floats, allowed: npt.NDArray[np.bool_]) -> int:
+    def _best(self, job: int, values: FloatArray, allowed: BoolArray) -> int:
         """Return the allowed machine of the largest value; of several the first from a random one on."""
         rolled = np.roll(np.where(allowed, values, -np.inf), -int(self.ties[job]))
         return int((rolled.argmax() + self.ties[job]) % len(values))

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from gridtune.core.compiled import bare, kernel
 from gridtune.systems.dispatch.simulator.attributes import MACHINE, describe, describe_waiting
 from gridtune.systems.dispatch.simulator.events import advance, place, take_out
@@ -20,6 +17,7 @@ from gridtune.systems.dispatch.simulator.predicting import (
 )
 from gridtune.systems.dispatch.simulator.selecting import EDD, ORDERS, insertion, select_simply, tabu_search
 from gridtune.systems.dispatch.simulator.state import ARRIVED, MACHINES, NOBODY, NOW, SLOTS, bare_site
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["Buffers", "next_decision", "next_repair"]
 
@@ -47,14 +45,14 @@ class Buffers(NamedTuple):
         Shapes (n,), (m,), (m,), int64: scratch of the tabu search.
     """
 
-    settings: npt.NDArray[np.int64]
-    draws: npt.NDArray[np.float64]
-    rows: npt.NDArray[np.float64]
-    history: npt.NDArray[np.float64]
-    described: npt.NDArray[np.int64]
-    barred: npt.NDArray[np.int64]
-    late: npt.NDArray[np.int64]
-    barred_machine: npt.NDArray[np.int64]
+    settings: IntArray
+    draws: FloatArray
+    rows: FloatArray
+    history: FloatArray
+    described: IntArray
+    barred: IntArray
+    late: IntArray
+    barred_machine: IntArray
 
 
 @kernel()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.isotonic import IsotonicRegression
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -25,10 +24,10 @@ from gridtune.systems.dispatch.classifiers.lwl import LocallyWeightedClassifier
 from gridtune.systems.dispatch.dispatchers.selection import Selection, class_weights, select
 from gridtune.systems.dispatch.simulator.attributes import LEFT, MACHINE, PREDICTED, AttributeSet
 from gridtune.systems.dispatch.simulator.replay import PROBABLE
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["LEARNERS", "Examples", "Learner", "LearnerName", "make_learner"]
 
-Floats = npt.NDArray[np.float64]
 
 LearnerName = Literal["j48", "naive_bayes", "lwl", "boosting", "boosted_time"]
 LEARNERS: tuple[LearnerName, ...] = get_args(LearnerName)
@@ -50,9 +49,9 @@ class Examples(NamedTuple):
         Shape (n,), float64: from placing to end.
     """
 
-    rows: Floats
-    in_time: npt.NDArray[np.int64]
-    seconds: Floats
+    rows: FloatArray
+    in_time: IntArray
+    seconds: FloatArray
 
 
 class Learner(Protocol):
@@ -69,11 +68,11 @@ class Learner(Protocol):
         """Learn from examples; `reselect`: select the model's settings again."""
         ...
 
-    def chances(self, rows: Floats) -> Floats:
+    def chances(self, rows: FloatArray) -> FloatArray:
         """Return the chance of ending in time for each row, shape (n,)."""
         ...
 
-    def preference(self, rows: Floats) -> Floats:
+    def preference(self, rows: FloatArray) -> FloatArray:
         """Return, for each row, a number that is larger where a job should rather go."""
         ...
 
@@ -99,20 +98,20 @@ class _Classifier:
 
     def constant(self, chance: float) -> None:
         """Predict the same chance for all jobs."""
-        self.answer: Callable[[Floats], Floats] = lambda rows: np.full(len(rows), chance)
+        self.answer: Callable[[FloatArray], FloatArray] = lambda rows: np.full(len(rows), chance)
 
-    def chances(self, rows: Floats) -> Floats:
+    def chances(self, rows: FloatArray) -> FloatArray:
         return self.answer(rows)
 
-    def preference(self, rows: Floats) -> Floats:
+    def preference(self, rows: FloatArray) -> FloatArray:
         return self.chances(rows)
 
-    def scores(self, table: Floats, labels: Any, weights: Floats, rows: Floats) -> Any:
+    def scores(self, table: FloatArray, labels: Any, weights: FloatArray, rows: FloatArray) -> Any:
         for setting in self.settings:
             self.fit(table, labels, weights, setting)
             yield self.answer(rows)
 
-    def fit(self, table: Floats, labels: Any, weights: Floats, setting: Any) -> None:
+    def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         raise NotImplementedError
 
 
@@ -123,16 +122,16 @@ class J48(_Classifier):
     settings: tuple[Any, ...] = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
     machines: int = 1
 
-    def scores(self, table: Floats, labels: Any, weights: Floats, rows: Floats) -> Any:
+    def scores(self, table: FloatArray, labels: Any, weights: FloatArray, rows: FloatArray) -> Any:
         tree = self._grown(table, labels, weights)
         for confidence in self.settings:
             self._prune(tree, confidence)
             yield self.answer(rows)
 
-    def fit(self, table: Floats, labels: Any, weights: Floats, setting: Any) -> None:
+    def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         self._prune(self._grown(table, labels, weights), setting)
 
-    def _grown(self, table: Floats, labels: Any, weights: Floats) -> GrownTree:
+    def _grown(self, table: FloatArray, labels: Any, weights: FloatArray) -> GrownTree:
         categories = np.where(np.arange(table.shape[1]) == MACHINE, self.machines, 0)
         return GrownTree(table, labels, weights, categories=categories, classes=2)
 
@@ -148,7 +147,7 @@ class NaiveBayes(_Classifier):
 
     machines: int = 1
 
-    def fit(self, table: Floats, labels: Any, weights: Floats, setting: Any) -> None:
+    def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         fitted = MixedNaiveBayes((MACHINE,), categories=self.machines).fit(table, labels, weights)
         normal: Any = fitted.normal_
         frequencies = cast("Any", fitted.frequencies_).feature_log_prob_[0][:, None, :]
@@ -156,7 +155,7 @@ class NaiveBayes(_Classifier):
         arrays = [np.ascontiguousarray(column) for column in columns]
         quantities, categorical = fitted.quantities_, fitted.categorical_
 
-        def answer(rows: Floats) -> Floats:
+        def answer(rows: FloatArray) -> FloatArray:
             out = np.empty(len(rows))
             mixed_bayes(*arrays, np.ascontiguousarray(rows), quantities, categorical, out)
             return out
@@ -175,7 +174,7 @@ class LocallyWeighted(_Classifier):
     memory: int | None = 500
     limit: int | None = 250
 
-    def fit(self, table: Floats, labels: Any, weights: Floats, setting: Any) -> None:
+    def fit(self, table: FloatArray, labels: Any, weights: FloatArray, setting: Any) -> None:
         fitted = LocallyWeightedClassifier(setting, (MACHINE,)).fit(table, labels, weights)
         self.answer = lambda rows: fitted.shares(rows)[:, 1]
 
@@ -201,7 +200,7 @@ class Boosting(_Classifier):
         edges, levels = calibrated.X_thresholds_, calibrated.y_thresholds_
         self.answer = lambda rows: np.interp(raw(rows), edges, levels)
 
-    def preference(self, rows: Floats) -> Floats:
+    def preference(self, rows: FloatArray) -> FloatArray:
         """Return chances where they are good; else, below 0, how early the end is predicted.
 
         Among chances that are all small the differences are noise, and a job that is late anyway should not
@@ -225,8 +224,8 @@ class BoostedTime:
     rounds: int = 30
     selection: Selection | None = None
     memory: int | None = None
-    ratios: Floats = field(default_factory=lambda: np.ones(0))
-    model: Callable[[Floats], Floats] | None = None
+    ratios: FloatArray = field(default_factory=lambda: np.ones(0))
+    model: Callable[[FloatArray], FloatArray] | None = None
 
     def refresh(self, examples: Examples, *, reselect: bool, rng: np.random.Generator) -> None:
         """Fit the mean on four fifths of the examples and take the spread from the rest."""
@@ -239,31 +238,31 @@ class BoostedTime:
         self.model = _boosted(regressor, examples.rows[rest], goal[rest])
         self.ratios = np.sort(np.exp(goal[apart] - self.model(examples.rows[apart])))
 
-    def seconds(self, rows: Floats) -> Floats:
+    def seconds(self, rows: FloatArray) -> FloatArray:
         """Return predicted seconds to completion, shape (n,)."""
         if self.model is None:
             return rows[:, PREDICTED]
-        seconds: Floats = rows[:, PREDICTED] * np.exp(self.model(rows))
+        seconds: FloatArray = rows[:, PREDICTED] * np.exp(self.model(rows))
         return seconds
 
-    def chances(self, rows: Floats) -> Floats:
+    def chances(self, rows: FloatArray) -> FloatArray:
         """Return the chance of ending in time for each row."""
         allowed = rows[:, LEFT] / self.seconds(rows)
         in_time = np.searchsorted(self.ratios, allowed, side="right").astype(np.float64)
         return (in_time + 0.5) / (len(self.ratios) + 1.0)
 
-    def preference(self, rows: Floats) -> Floats:
+    def preference(self, rows: FloatArray) -> FloatArray:
         """Return minus the predicted seconds: of one job's machines the earliest end is the best."""
         return -self.seconds(rows)
 
 
-def _split(count: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _split(count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     """Return random examples to calibrate on, and the others in order."""
     order = rng.permutation(count)
     return order[::_CALIBRATION], np.setdiff1d(order, order[::_CALIBRATION])
 
 
-def _boosted(model: Any, rows: Floats, goal: Any) -> Callable[[Floats], Floats]:
+def _boosted(model: Any, rows: FloatArray, goal: Any) -> Callable[[FloatArray], FloatArray]:
     """Fit boosted trees and flatten them; on one thread: on a busy machine several wait for each other."""
     with threadpool_limits(limits=1):
         return flat_boosting(model.fit(rows, goal)).sums

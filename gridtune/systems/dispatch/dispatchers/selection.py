@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.model_selection import StratifiedKFold
 
 from gridtune.systems.dispatch.metrics import area_under_roc
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["WEIGHTS", "Scorer", "Selection", "class_weights", "select"]
 
-Floats = npt.NDArray[np.float64]
 
 #: Weights of a positive example that are tried.
 WEIGHTS = (1, 2, 5, 10)
@@ -21,7 +20,7 @@ FOLDS = 4
 
 #: Fits on a table, labels and weights, and yields the chance of class 1 of another table's rows: for every
 #: setting of the learner in turn, so that the work that settings share is done once.
-Scorer = Callable[[Floats, npt.NDArray[np.int64], Floats, Floats], Iterator[Floats]]
+Scorer = Callable[[FloatArray, IntArray, FloatArray, FloatArray], Iterator[FloatArray]]
 
 
 class Selection(NamedTuple):
@@ -32,14 +31,14 @@ class Selection(NamedTuple):
     aroc: float
 
 
-def class_weights(labels: npt.NDArray[np.int64], weight: float) -> Floats:
+def class_weights(labels: IntArray, weight: float) -> FloatArray:
     """Return each example's weight: `weight` for the positive ones, 1 for the others."""
     return np.where(labels == 1, float(weight), 1.0)
 
 
 def select(
-    table: Floats,
-    labels: npt.NDArray[np.int64],
+    table: FloatArray,
+    labels: IntArray,
     settings: Sequence[Any],
     scorer: Scorer,
     *,
@@ -98,7 +97,7 @@ def select(
     return Selection(weights[row], settings[column], float(areas[row, column]))
 
 
-def _judged(labels: npt.NDArray[np.int64], order: npt.NDArray[np.int64], limit: int) -> tuple[Any, Floats]:
+def _judged(labels: IntArray, order: IntArray, limit: int) -> tuple[Any, FloatArray]:
     """Return the examples to judge on, and how much one of either class counts in fitting, shape (2,).
 
     The first `limit` in `order`, and the next of a class that has fewer than `FOLDS` among them.

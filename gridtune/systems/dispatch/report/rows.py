@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.cells import CellResult
 from gridtune.report.rows import by_configuration
+from gridtune.types import FloatArray
 
 __all__ = ["Method", "gather", "medians"]
 
-Floats = npt.NDArray[np.float64]
 
 _NAMES = {
     "none": "alone",
@@ -69,14 +68,14 @@ class Method:
     workload: str
     parameters: Mapping[str, Any]
     replicates: tuple[str, ...]
-    in_time: Floats
-    reference_in_time: Floats
-    tardiness: Floats
-    reference_tardiness: Floats
-    jobs: Floats
-    bound: Floats
-    assignments: Floats
-    reliability: Floats
+    in_time: FloatArray
+    reference_in_time: FloatArray
+    tardiness: FloatArray
+    reference_tardiness: FloatArray
+    jobs: FloatArray
+    bound: FloatArray
+    assignments: FloatArray
+    reliability: FloatArray
 
     def of(self, name: str, default: Any = None) -> Any:
         """Return a parameter; `default` where the sweep does not set it."""
@@ -88,16 +87,16 @@ class Method:
         return str(self.of("learner") or "none")
 
     @property
-    def relative(self) -> Floats:
+    def relative(self) -> FloatArray:
         """Jobs in time over those of the reference, by replicate and batch; NaN where that has none."""
         there = np.where(self.reference_in_time == 0, np.nan, self.reference_in_time)
-        relative: Floats = self.in_time / there
+        relative: FloatArray = self.in_time / there
         return relative
 
     @property
-    def late(self) -> Floats:
+    def late(self) -> FloatArray:
         """Mean tardiness of a replicate's jobs, s: shape (replicates,)."""
-        late: Floats = (self.tardiness * self.jobs).sum(axis=1) / self.jobs.sum(axis=1)
+        late: FloatArray = (self.tardiness * self.jobs).sum(axis=1) / self.jobs.sum(axis=1)
         return late
 
     @property
@@ -155,19 +154,19 @@ def gather(results: Iterable[CellResult]) -> list[Method]:
     return [_method(cells) for cells in by_configuration(complete)]
 
 
-def medians(values: Floats, axis: int) -> Floats:
+def medians(values: FloatArray, axis: int) -> FloatArray:
     """Return a matrix's medians along an axis of what is not NaN; NaN, without a warning, where all is."""
     rows = (row[~np.isnan(row)] for row in (values if axis == 1 else values.T))
     return np.array([np.median(row) if row.size else np.nan for row in rows])
 
 
 def _method(cells: Sequence[CellResult]) -> Method:
-    def stacked(rows: Sequence[Sequence[float]]) -> Floats:
+    def stacked(rows: Sequence[Sequence[float]]) -> FloatArray:
         # Windows of a log may differ by a batch; batches that not all have are left out.
         shortest = min(map(len, rows))
         return np.array([row[:shortest] for row in rows], np.float64)
 
-    def noted(name: str) -> Floats:
+    def noted(name: str) -> FloatArray:
         return stacked([cell.notes[name] for cell in cells])
 
     bins = [cell.notes["reliability"] for cell in cells]
@@ -193,7 +192,7 @@ def _batch_sizes(cell: CellResult) -> Sequence[float]:
     return sizes
 
 
-def _pooled(bins: Sequence[Mapping[str, Sequence[float]]]) -> Floats:
+def _pooled(bins: Sequence[Mapping[str, Sequence[float]]]) -> FloatArray:
     """Pool the tenths of all cells: shape (3, tenths with jobs)."""
     columns = [np.concatenate([tenths[name] for tenths in bins]) for name in ("chance", "in_time", "jobs")]
     chance, good, jobs = (np.asarray(column, np.float64) for column in columns)

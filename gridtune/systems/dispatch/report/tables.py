@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.system import FinishedSweep
 from gridtune.report.labels import number_text
@@ -15,10 +14,10 @@ from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.systems.dispatch.parameters import TABLE_1
 from gridtune.systems.dispatch.published import TABLE_2, TABLE_3, TABLE_5, TABLE_6
 from gridtune.systems.dispatch.report.rows import Method, medians
+from gridtune.types import FloatArray
 
 __all__ = ["write_comparison"]
 
-Floats = npt.NDArray[np.float64]
 
 #: Seed of the resampling: the same intervals every time a report is made.
 _SEED = 6
@@ -59,7 +58,7 @@ def _between(low: Any, high: Any, digits: int = 2) -> str:
     return "–" if np.isnan(low) or np.isnan(high) else f"{low:.{digits}f} … {high:.{digits}f}"
 
 
-def _interval(values: Floats) -> str:
+def _interval(values: FloatArray) -> str:
     """Return the median's bootstrap interval over replicates, each of which counts as one."""
     interval = bootstrap_interval(values, rng=np.random.default_rng(_SEED), statistic="median")
     return _between(interval.low, interval.high)

@@ -33,11 +33,10 @@ from gridtune.systems.dispatch.simulator.state import (
     bare_site,
     new_site,
 )
+from gridtune.types import BoolArray, Float32Array, FloatArray
 
 __all__ = ["FEATURES", "BrokerBatch", "fill_features"]
 
-Float64s = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: What is shown of a job on a machine: all attributes but the machine's number.
 FEATURES = len(ATTRIBUTES) - 1
@@ -56,9 +55,9 @@ class Observations(NamedTuple):
         Shape (count,), float64 and bool.
     """
 
-    features: npt.NDArray[np.float32]
-    rewards: Float64s
-    over: Bools
+    features: Float32Array
+    rewards: FloatArray
+    over: BoolArray
 
 
 @kernel()
@@ -264,7 +263,7 @@ class BrokerBatch:
         self._due[index] = jobs.deadline if self._until_deadline else jobs.submit
         self._scale[index] = len(jobs) * jobs.length.mean()
 
-    def step(self, actions: npt.ArrayLike, begun: Bools | None = None) -> None:
+    def step(self, actions: npt.ArrayLike, begun: BoolArray | None = None) -> None:
         """Send the jobs to machines, shape (count,); those that have just begun advance to their first."""
         step_brokers(
             self._sites,

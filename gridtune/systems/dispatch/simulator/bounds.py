@@ -9,16 +9,14 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.state import FAILURE, SPEED
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["EXACT", "Bounds", "lower_bounds"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 #: Of at most this many jobs the best schedule is computed.
 EXACT = 10
@@ -82,7 +80,7 @@ def _relaxed(jobs: DispatchJobs, machines: Machines) -> tuple[float, float]:
     return response, float(max(late, np.maximum(0.0, alone - jobs.deadline).sum()))
 
 
-def _pooled_speed(machines: Machines) -> tuple[Float64s, Float64s]:
+def _pooled_speed(machines: Machines) -> tuple[FloatArray, FloatArray]:
     """Return the seconds at which the speed of all machines together changes, and the speeds between."""
     factor, down = machines.factor.copy(), np.zeros(len(machines), np.int64)
     changes = machines.changes
@@ -133,7 +131,7 @@ def _shortest_remaining_first(submit, work, times, speed, ends):
             now = until
 
 
-def _optimum(jobs: DispatchJobs, machines: Machines, due: Int64s) -> float:
+def _optimum(jobs: DispatchJobs, machines: Machines, due: IntArray) -> float:
     """Return the least Σ max(0, C − due); NaN where it takes too many partial sequences."""
     best = np.zeros(1 << len(jobs))
     best[1:] = np.inf

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
+from gridtune.types import IntArray
 
 __all__ = ["BatchPlan", "JobStreams", "batch_starts", "draw_jobs", "log_jobs"]
 
-Int64s = npt.NDArray[np.int64]
 
 #: A batch lasts this many times as long as its arrivals, to run the jobs; the second is per unit of load.
 _STRETCH, _RESERVE = 3.0, 1.5
@@ -69,7 +68,7 @@ class JobStreams:
     deadlines: np.random.Generator
 
 
-def batch_starts(plan: BatchPlan) -> Int64s:
+def batch_starts(plan: BatchPlan) -> IntArray:
     """Return the second at which each batch begins: shape (batches,)."""
     first = 0
     if plan.learning_jobs:
@@ -115,20 +114,20 @@ def draw_jobs(plan: BatchPlan, *, slack: float, error: float, streams: JobStream
     return _with_deadlines(arrival, length, np.concatenate(batch), None, slack, error, streams)
 
 
-def _arrivals(count: int, span: float, streams: JobStreams) -> Int64s:
+def _arrivals(count: int, span: float, streams: JobStreams) -> IntArray:
     return np.sort(streams.arrivals.integers(0, max(1, round(span)), count))
 
 
 def log_jobs(
-    submit: Int64s,
-    length: Int64s,
-    estimate: Int64s,
+    submit: IntArray,
+    length: IntArray,
+    estimate: IntArray,
     plan: BatchPlan,
     *,
     slack: float,
     error: float,
     streams: JobStreams,
-    user: Int64s | None = None,
+    user: IntArray | None = None,
 ) -> DispatchJobs:
     """Return a log's jobs: its arrivals, scaled to the plan's load, its lengths and estimates.
 
@@ -180,10 +179,10 @@ def log_jobs(
 
 
 def _with_deadlines(
-    submit: Int64s,
-    length: Int64s,
-    batch: Int64s,
-    estimate: Int64s | None,
+    submit: IntArray,
+    length: IntArray,
+    batch: IntArray,
+    estimate: IntArray | None,
     slack: float,
     error: float,
     streams: JobStreams,

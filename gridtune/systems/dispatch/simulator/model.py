@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.simulator.state import FAILURE, REPAIR, SPEED
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Changes", "DispatchJobs", "Machines", "failures", "no_changes", "speed_changes"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 #: A factor beyond these would leave int64 seconds, or run jobs in no time.
 _FACTORS = (1e-3, 1e3)
 
@@ -39,12 +37,12 @@ class DispatchJobs:
         Shape (n,), int64: whose it is, users numbered from 0 on; None where nobody knows.
     """
 
-    submit: Int64s
-    length: Int64s
-    estimate: Int64s
-    deadline: Int64s
-    batch: Int64s
-    user: Int64s | None = None
+    submit: IntArray
+    length: IntArray
+    estimate: IntArray
+    deadline: IntArray
+    batch: IntArray
+    user: IntArray | None = None
 
     def __post_init__(self) -> None:
         if len({len(column) for column in (self.submit, self.length, self.estimate, self.deadline)}) > 1:
@@ -60,7 +58,7 @@ class DispatchJobs:
     def __len__(self) -> int:
         return len(self.submit)
 
-    def take(self, mask: npt.NDArray[np.bool_]) -> DispatchJobs:
+    def take(self, mask: BoolArray) -> DispatchJobs:
         """Return the jobs that a mask selects."""
         user = None if self.user is None else self.user[mask]
         return DispatchJobs(
@@ -77,10 +75,10 @@ class DispatchJobs:
 class Changes:
     """Changes of machines, in order of time; kinds are `SPEED`, `FAILURE`, `REPAIR` of `state`."""
 
-    time: Int64s
-    machine: Int64s
-    kind: Int64s
-    value: Float64s
+    time: IntArray
+    machine: IntArray
+    kind: IntArray
+    value: FloatArray
 
     def __add__(self, other: Changes) -> Changes:
         """Return both, in order of time; at the same second these come before the others."""
@@ -155,8 +153,8 @@ class Machines:
         When they change speed, fail and recover.
     """
 
-    factor: Float64s
-    cpus: Int64s
+    factor: FloatArray
+    cpus: IntArray
     changes: Changes = field(default_factory=no_changes)
 
     def __post_init__(self) -> None:

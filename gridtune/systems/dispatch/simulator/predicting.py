@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
 from gridtune.systems.dispatch.simulator.state import FINISHED, MACHINES, NOBODY, NOW, Site
+from gridtune.types import FloatArray, IntArray
 
 __all__ = [
     "BrokerState",
@@ -63,22 +63,20 @@ class BrokerState(NamedTuple):
         first; 0 for none.
     """
 
-    factor: npt.NDArray[np.float64]
-    weight: npt.NDArray[np.float64]
-    logs: npt.NDArray[np.float64]
-    squares: npt.NDArray[np.float64]
-    predicted: npt.NDArray[np.int64]
-    ratio: npt.NDArray[np.float64]
-    free: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    forget: npt.NDArray[np.float64]
-    user: npt.NDArray[np.int64]
-    recent: npt.NDArray[np.float64]
+    factor: FloatArray
+    weight: FloatArray
+    logs: FloatArray
+    squares: FloatArray
+    predicted: IntArray
+    ratio: FloatArray
+    free: IntArray
+    counts: IntArray
+    forget: FloatArray
+    user: IntArray
+    recent: FloatArray
 
 
-def new_broker_state(
-    site: Site, speeds: int, forget: float, user: npt.NDArray[np.int64] | None = None
-) -> BrokerState:
+def new_broker_state(site: Site, speeds: int, forget: float, user: IntArray | None = None) -> BrokerState:
     """Return the state before the first job: every machine has the factor 1.
 
     Parameters

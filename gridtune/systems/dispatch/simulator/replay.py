@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
 from gridtune.errors import SimulationError
@@ -41,6 +40,7 @@ from gridtune.systems.dispatch.simulator.state import (
     bare_site,
     new_site,
 )
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "ASSISTANCE",
@@ -58,8 +58,6 @@ __all__ = [
     "outcome_of",
 ]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 Rule = Literal["random", "round_robin", "first_available", "edd", "erd", "spt", "atc", "shared_queue"]
 #: How a queue is ordered: last come last; by deadline; by estimate; by apparent tardiness cost.
@@ -121,12 +119,12 @@ class DispatchOutcome:
         Facts about the learner's examples and selections, JSON-serialisable; empty without a learner.
     """
 
-    machine: Int64s
-    placed: Int64s
-    start: Int64s
-    finish: Int64s
-    chance: Float64s
-    overruled: npt.NDArray[np.bool_]
+    machine: IntArray
+    placed: IntArray
+    start: IntArray
+    finish: IntArray
+    chance: FloatArray
+    overruled: BoolArray
     restarts: int
     moves: int
     learning: Mapping[str, Any] = field(default_factory=dict)
@@ -140,18 +138,18 @@ class Settings(NamedTuple):
     job.
     """
 
-    whole: Int64s
-    draws: Float64s
+    whole: IntArray
+    draws: FloatArray
 
 
 class RunLog(NamedTuple):
     """What a run records of each job; `barred` and the two columns of machines are scratch."""
 
-    chance: Float64s
-    overruled: Int64s
-    barred: Int64s
-    late: Int64s
-    barred_machine: Int64s
+    chance: FloatArray
+    overruled: IntArray
+    barred: IntArray
+    late: IntArray
+    barred_machine: IntArray
 
 
 def dispatch(
@@ -237,7 +235,7 @@ def dispatch(
     return outcome_of(site, run_log.chance, run_log.overruled != 0)
 
 
-def outcome_of(site: Site, chance: Float64s, overruled: npt.NDArray[np.bool_]) -> DispatchOutcome:
+def outcome_of(site: Site, chance: FloatArray, overruled: BoolArray) -> DispatchOutcome:
     """Return the results of a site's jobs."""
     return DispatchOutcome(
         site.machine,

@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["Site", "bare_site", "new_site"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 #: An instant that never comes, and the number of no job.
 NEVER = np.iinfo(np.int64).max
@@ -93,35 +91,35 @@ class Site(NamedTuple):
         Shape (13,), int64: single numbers, see the constants above.
     """
 
-    submit: Int64s
-    length: Int64s
-    estimate: Int64s
-    deadline: Int64s
-    factor: Float64s
-    believed: Float64s
-    lookahead: Float64s
-    cpus: Int64s
-    down: Int64s
-    running: Int64s
-    waiting: Int64s
-    backlog: Int64s
-    head: Int64s
-    tail: Int64s
-    first_slot: Int64s
-    slot: Int64s
-    after: Int64s
-    before: Int64s
-    machine: Int64s
-    placed: Int64s
-    start: Int64s
-    finish: Int64s
-    end: Int64s
-    ended: Int64s
-    change_time: Int64s
-    change_machine: Int64s
-    change_kind: Int64s
-    change_value: Float64s
-    memory: Int64s
+    submit: IntArray
+    length: IntArray
+    estimate: IntArray
+    deadline: IntArray
+    factor: FloatArray
+    believed: FloatArray
+    lookahead: FloatArray
+    cpus: IntArray
+    down: IntArray
+    running: IntArray
+    waiting: IntArray
+    backlog: IntArray
+    head: IntArray
+    tail: IntArray
+    first_slot: IntArray
+    slot: IntArray
+    after: IntArray
+    before: IntArray
+    machine: IntArray
+    placed: IntArray
+    start: IntArray
+    finish: IntArray
+    end: IntArray
+    ended: IntArray
+    change_time: IntArray
+    change_machine: IntArray
+    change_kind: IntArray
+    change_value: FloatArray
+    memory: IntArray
 
 
 def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float = 0.0) -> Site:

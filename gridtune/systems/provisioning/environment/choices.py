@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import array_at, bare, handles_of, kernel
 from gridtune.errors import SimulationError
@@ -22,12 +21,9 @@ from gridtune.systems.provisioning.planning.state import (
     workspace_at,
     workspace_size,
 )
+from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 __all__ = ["ChoiceBatch", "Observed"]
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Pool(NamedTuple):
@@ -43,9 +39,9 @@ class Pool(NamedTuple):
         Shape (n, 5): now; bounds of cost and makespan; the widest task; the most processors ever free.
     """
 
-    handles: Ints
-    size: Ints
-    facts: Floats
+    handles: IntArray
+    size: IntArray
+    facts: FloatArray
 
 
 class Choices(NamedTuple):
@@ -64,22 +60,22 @@ class Choices(NamedTuple):
         Shape (count, 2): cost and makespan of the present plan.
     """
 
-    problem: Ints
-    slot: Ints
-    kept: Bools
-    decided: Bools
-    paid: Floats
-    used: Floats
-    until: Floats
-    costs: Floats
+    problem: IntArray
+    slot: IntArray
+    kept: BoolArray
+    decided: BoolArray
+    paid: FloatArray
+    used: FloatArray
+    until: FloatArray
+    costs: FloatArray
 
 
 class Observed(NamedTuple):
     """The result of a step: rows of features, shape (count, 16); rewards and ends of episodes, (count,)."""
 
-    rows: npt.NDArray[np.float32]
-    rewards: Floats
-    over: Bools
+    rows: Float32Array
+    rewards: FloatArray
+    over: BoolArray
 
 
 @kernel()
@@ -250,7 +246,7 @@ class ChoiceBatch:
         self.__dict__ |= state
         self._find_arrays()  # a copy's arrays are elsewhere
 
-    def step(self, actions: Ints, begins: Bools, drawn: Ints) -> None:
+    def step(self, actions: IntArray, begins: BoolArray, drawn: IntArray) -> None:
         """Take one decision in each environment, or begin an episode.
 
         Parameters

@@ -20,12 +20,10 @@ from gridtune.systems.provisioning.environment.problems import draw_problems
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.plan import Plan
 from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.types import BoolArray, Float32Array, FloatArray
 
 __all__ = ["ProvisioningEnv", "ProvisioningVectorEnv"]
 
-Row = npt.NDArray[np.float32]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: The submissions of `make` without options: a bundled log.
 _DEFAULT: dict[str, Any] = {"trace": "quickstart"}
@@ -52,7 +50,7 @@ def _batch(
     return ChoiceBatch(problems, count, **settings)
 
 
-class ProvisioningEnv(gym.Env[Row, Any]):
+class ProvisioningEnv(gym.Env[Float32Array, Any]):
     """A workflow and slots, of which the agent keeps or drops one after the other.
 
     An episode begins with the plan of all slots. In each step the agent sees the first slot that the plan
@@ -92,7 +90,7 @@ class ProvisioningEnv(gym.Env[Row, Any]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Row, dict[str, Any]]:
+    ) -> tuple[Float32Array, dict[str, Any]]:
         """Begin an episode with a random problem, or with the one whose number is `options["instance"]`."""
         super().reset(seed=seed)
         given = (options or {}).get("instance")
@@ -100,7 +98,7 @@ class ProvisioningEnv(gym.Env[Row, Any]):
         self._batch.step(np.ones(1, np.int64), np.ones(1, np.bool_), np.array([drawn]))
         return self._batch.observed.rows[0].copy(), {"instance": drawn}
 
-    def step(self, action: Any) -> tuple[Row, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
         """Keep or drop a slot."""
         batch = self._batch
         batch.step(np.array([action], np.int64), np.zeros(1, np.bool_), np.zeros(1, np.int64))
@@ -144,23 +142,23 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
         super().__init__(num_envs, _spaces(), copy=copy)
 
     @property
-    def costs(self) -> Floats:
+    def costs(self) -> FloatArray:
         """Shape (num_envs, 2): cost and makespan of the present plans."""
         return self._batch.state.costs.copy()
 
-    def _draw(self, where: Bools) -> None:
+    def _draw(self, where: BoolArray) -> None:
         self._draw_numbers(where, len(self._batch.problems))
 
     def _restart(self) -> None:
         self._advance(np.ones(self.num_envs, np.int64), ~self._never)
 
-    def _advance(self, actions: npt.ArrayLike, begins: Bools) -> None:
+    def _advance(self, actions: npt.ArrayLike, begins: BoolArray) -> None:
         self._batch.step(np.ascontiguousarray(actions, np.int64), begins, self._numbers)
 
-    def _results(self) -> tuple[Floats, Bools]:
+    def _results(self) -> tuple[FloatArray, BoolArray]:
         return self._batch.observed.rewards, self._batch.observed.over
 
-    def _observe(self) -> Row:
+    def _observe(self) -> Float32Array:
         rows = self._batch.observed.rows
         return rows.copy() if self._copy else rows
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from gridtune.systems.provisioning.environment.choices import ChoiceBatch
 from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.types import IntArray
 
 if TYPE_CHECKING:
     from gridtune.training.networks import ActorCritic
@@ -21,7 +21,7 @@ __all__ = ["play"]
 @torch.no_grad()
 def play(
     network: ActorCritic, problems: Sequence[PlanProblem], *, release: bool = True
-) -> tuple[ChoiceBatch, npt.NDArray[np.int64]]:
+) -> tuple[ChoiceBatch, IntArray]:
     """Play one episode of each problem, all of them side by side.
 
     Parameters

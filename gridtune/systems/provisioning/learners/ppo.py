@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from gridtune.core.measure import Measure, MetricInfo
@@ -28,10 +27,10 @@ from gridtune.training.ppo_training import (
     UnitInterval,
 )
 from gridtune.training.system import TRAINING_MEASURES, Count
+from gridtune.types import FloatArray
 
 __all__ = ["ProvisioningPPO", "ProvisioningPPOParameters"]
 
-Floats = npt.NDArray[np.float64]
 
 #: Parts of the log's time: workflows are submitted in the first to learn from, in the second to judge.
 LEARNED, JUDGED = (0.1, 0.6), (0.6, 0.8)
@@ -180,7 +179,7 @@ def _make_env(problems: Sequence[PlanProblem], alpha: float, count: int) -> Any:
     return ProvisioningVectorEnv(count, problems, alpha=alpha)
 
 
-def _value(problem: PlanProblem, costs: Floats, alpha: float) -> float:
+def _value(problem: PlanProblem, costs: FloatArray, alpha: float) -> float:
     """Return the least value of plans with these costs, shape (…, 2)."""
     least = cost_bound(problem.workflow, problem.slots)
     shortest = makespan_bound(problem.workflow, problem.slots, extend=problem.extend, now=problem.now)

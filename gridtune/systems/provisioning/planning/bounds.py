@@ -22,12 +22,11 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
 
 __all__ = ["cost_bound", "makespan_bound"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Number = TypeVar("Number", np.int64, np.float64)
 
 #: Each choice of r, q and w is a bound: so many of each are tried, spread over those that differ.
@@ -74,7 +73,7 @@ def makespan_bound(workflow: Workflow, slots: Slots, *, extend: bool = True, now
     return last - now
 
 
-def _free_processors(slots: Slots, extend: bool, now: float) -> tuple[Floats, Ints]:
+def _free_processors(slots: Slots, extend: bool, now: float) -> tuple[FloatArray, IntArray]:
     """Return instants (k,), the first of them now, and the free processors of each site from each on."""
     start = np.maximum(slots.start.astype(np.float64), now)
     end = np.where(slots.extensible & extend, np.inf, np.maximum(slots.end.astype(np.float64), now))
@@ -130,7 +129,9 @@ def _spread(values: npt.NDArray[Number], most: int) -> npt.NDArray[Number]:
     return values[chosen]
 
 
-def _area_bound(head: Floats, tail: Floats, area: Floats, time: Floats, units: Ints) -> float:
+def _area_bound(
+    head: FloatArray, tail: FloatArray, area: FloatArray, time: FloatArray, units: IntArray
+) -> float:
     """Return the latest end that the areas of tasks between heads and tails enforce."""
     heads, tails = _spread(np.unique(head), _INSTANTS), _spread(np.unique(tail), _INSTANTS)
     row, column = (np.searchsorted(v, x, side="right") - 1 for v, x in ((heads, head), (tails, tail)))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Network"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +29,8 @@ class Network:
         Naming the pair of sites at fault.
     """
 
-    latency: Floats
-    bandwidth: Floats
+    latency: FloatArray
+    bandwidth: FloatArray
 
     def __post_init__(self) -> None:
         for name in ("latency", "bandwidth"):
@@ -53,7 +51,7 @@ class Network:
             matrix.flags.writeable = False
             object.__setattr__(self, name, matrix)
 
-    def _check(self, name: str, unit: str, bad: npt.NDArray[np.bool_]) -> None:
+    def _check(self, name: str, unit: str, bad: BoolArray) -> None:
         if bad.any():
             here, there = np.argwhere(bad)[0].tolist()
             value = getattr(self, name)[here, there]
@@ -85,6 +83,6 @@ class Network:
         """Over the ordered pairs of different sites; 0 where there is one site."""
         return self._mean(1.0 / self.bandwidth)
 
-    def _mean(self, matrix: Floats) -> float:
+    def _mean(self, matrix: FloatArray) -> float:
         pairs = [(i, j) for i in range(len(self)) for j in range(len(self)) if i != j]
         return sum(float(matrix[pair]) for pair in pairs) / len(pairs) if pairs else 0.0

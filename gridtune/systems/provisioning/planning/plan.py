@@ -7,26 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from gridtune.systems.provisioning.simulator.slots import Slots
 
 __all__ = ["Plan", "Reservations"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True, eq=False)
 class Reservations:
     """What a site must reserve for a plan, in columns of shape (r,): processors of a slot in [start, end)."""
 
-    slot: Ints
-    start: Floats
-    end: Floats
-    processors: Ints
+    slot: IntArray
+    start: FloatArray
+    end: FloatArray
+    processors: IntArray
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -58,13 +55,13 @@ class Plan:
     """
 
     slots: Slots
-    taken: Bools
-    site: Ints
-    start: Floats
-    finish: Floats
-    pieces: Ints
-    piece_slot: Ints
-    piece_processors: Ints
+    taken: BoolArray
+    site: IntArray
+    start: FloatArray
+    finish: FloatArray
+    pieces: IntArray
+    piece_slot: IntArray
+    piece_processors: IntArray
     allocation_cost: float
     makespan: float
     now: float
@@ -75,12 +72,12 @@ class Plan:
         return math.isfinite(self.makespan)
 
     @property
-    def piece_task(self) -> Ints:
+    def piece_task(self) -> IntArray:
         """Shape (p,), int64: the task of each piece."""
         return np.repeat(np.arange(len(self.start)), np.diff(self.pieces))
 
     @property
-    def used(self) -> Bools:
+    def used(self) -> BoolArray:
         """Shape (slots,), bool: slots that some task uses."""
         used = np.zeros(len(self.slots), bool)
         used[self.piece_slot] = True

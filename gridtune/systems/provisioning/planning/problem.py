@@ -17,13 +17,11 @@ from gridtune.systems.provisioning.planning.plan import Plan
 from gridtune.systems.provisioning.planning.schedulers import GREEDY, HEFT, MAX_MIN, MIN_MIN, upward_ranks
 from gridtune.systems.provisioning.planning.state import Graph, Outcome, SlotColumns, size_of, workspace_size
 from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
 
 __all__ = ["CROSS_SLOT", "SCHEDULERS", "Evaluation", "PlanProblem", "most_at_once"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: Schedulers by name.
 SCHEDULERS: Mapping[str, int] = {"heft": HEFT, "greedy": GREEDY, "min-min": MIN_MIN, "max-min": MAX_MIN}
@@ -42,8 +40,8 @@ class Evaluation(NamedTuple):
         Shape (plans, slots), bool: the slots that tasks use.
     """
 
-    costs: Floats
-    used: Bools
+    costs: FloatArray
+    used: BoolArray
 
 
 class PlanProblem:
@@ -112,7 +110,7 @@ class PlanProblem:
         self.columns = _slot_columns(slots, extend)
         together = cross_slot != "never"
         self.size = size_of(workflow.processors, len(slots), len(self.network), together=together)
-        self._memory: tuple[Ints, Floats] | None = None
+        self._memory: tuple[IntArray, FloatArray] | None = None
 
     def __len__(self) -> int:
         """Return the number of slots: the bits of a plan."""
@@ -134,13 +132,13 @@ class PlanProblem:
             message = f"{wide}, and all slots of site {site} offer {widths[site]} at once"
             raise SimulationError(message, field="processors", hint="a task runs within one site")
 
-    def _workspace(self, threads: int) -> tuple[Ints, Floats]:
+    def _workspace(self, threads: int) -> tuple[IntArray, FloatArray]:
         if self._memory is None or len(self._memory[0]) != threads:
             whole, real = workspace_size(self.size)
             self._memory = np.empty((threads, whole), np.int64), np.empty((threads, real), np.float64)
         return self._memory
 
-    def _population(self, population: npt.ArrayLike) -> Bools:
+    def _population(self, population: npt.ArrayLike) -> BoolArray:
         plans = np.array(population, dtype=np.bool_, ndmin=2)
         if plans.ndim != 2 or plans.shape[1] != len(self):
             message = f"a plan has a bit for each of {len(self)} slots, but got the shape {plans.shape}"
@@ -157,7 +155,7 @@ class PlanProblem:
         evaluate(*problem, plans, release, costs, used)
         return Evaluation(costs, used)
 
-    def evaluate(self, population: npt.ArrayLike) -> Floats:
+    def evaluate(self, population: npt.ArrayLike) -> FloatArray:
         """Return the costs of plans that pay for every slot they take.
 
         Parameters
@@ -260,7 +258,7 @@ def _slot_columns(slots: Slots, extend: bool) -> SlotColumns:
     )
 
 
-def _by_task(first: Ints, slot: Ints, processors: Ints) -> tuple[Ints, Ints, Ints]:
+def _by_task(first: IntArray, slot: IntArray, processors: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Sort the pieces, which are in the order of planning, by task."""
     starts = first[:-1]
     order = np.argsort(starts, kind="stable")
@@ -285,7 +283,7 @@ def most_at_once(slots: Slots, *, extend: bool, together: bool) -> dict[int, int
     return most
 
 
-def _sum_until(keys: npt.NDArray[Any], values: Ints, until: Ints) -> Ints:
+def _sum_until(keys: npt.NDArray[Any], values: IntArray, until: IntArray) -> IntArray:
     """Return for each instant the sum of the values whose keys are not later."""
     order = np.argsort(keys, kind="stable")
     sums = np.concatenate([[0], np.cumsum(values[order])])

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import bare, kernel, section
+from gridtune.types import FloatArray, IntArray
 
 __all__ = [
     "INFINITE",
@@ -36,9 +36,6 @@ __all__ = [
     "workspace_size",
 ]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 INFINITE = np.inf
 #: What `Workspace.counters` counts: nodes, pieces, slots of the plan, and tasks in `Workspace.queue`.
@@ -64,16 +61,16 @@ class Graph(NamedTuple):
         (S · S,): from site a to site b at `a * S + b`.
     """
 
-    processors: Ints
-    run: Floats
-    parents: Ints
-    parent: Ints
-    volume: Floats
-    order: Ints
-    levels: Ints
-    by_level: Ints
-    latency: Floats
-    bandwidth: Floats
+    processors: IntArray
+    run: FloatArray
+    parents: IntArray
+    parent: IntArray
+    volume: FloatArray
+    order: IntArray
+    levels: IntArray
+    by_level: IntArray
+    latency: FloatArray
+    bandwidth: FloatArray
 
 
 class SlotColumns(NamedTuple):
@@ -83,15 +80,15 @@ class SlotColumns(NamedTuple):
     slot's own end; `divisible` is 0 or 1.
     """
 
-    site: Ints
-    processors: Ints
-    start: Floats
-    end: Floats
-    offered: Floats
-    price: Floats
-    fixed: Floats
-    divisible: Ints
-    sequence: Ints
+    site: IntArray
+    processors: IntArray
+    start: FloatArray
+    end: FloatArray
+    offered: FloatArray
+    price: FloatArray
+    fixed: FloatArray
+    divisible: IntArray
+    sequence: IntArray
 
 
 class Workspace(NamedTuple):
@@ -104,48 +101,48 @@ class Workspace(NamedTuple):
     tasks: int
     slots: int
     sites: int
-    counters: Ints
-    plan_slots: Ints
-    by_site: Ints
-    site_first: Ints
-    capacity: Ints
-    first: Ints
-    hint_node: Ints
-    hint_processors: Ints
-    least: Ints
-    cursor: Ints
-    taken: Ints
-    node_free: Ints
-    node_next: Ints
-    at: Ints
-    piece_first: Ints
-    best_slot: Ints
-    queue: Ints
-    piece_slot: Ints
-    piece_processors: Ints
-    hint_ready: Floats
-    hint_run: Floats
-    hint_start: Floats
-    rise: Floats
-    looked: Floats
-    used: Floats
-    until: Floats
-    node_time: Floats
-    start: Floats
-    finish: Floats
-    value: Floats
-    ready: Floats
+    counters: IntArray
+    plan_slots: IntArray
+    by_site: IntArray
+    site_first: IntArray
+    capacity: IntArray
+    first: IntArray
+    hint_node: IntArray
+    hint_processors: IntArray
+    least: IntArray
+    cursor: IntArray
+    taken: IntArray
+    node_free: IntArray
+    node_next: IntArray
+    at: IntArray
+    piece_first: IntArray
+    best_slot: IntArray
+    queue: IntArray
+    piece_slot: IntArray
+    piece_processors: IntArray
+    hint_ready: FloatArray
+    hint_run: FloatArray
+    hint_start: FloatArray
+    rise: FloatArray
+    looked: FloatArray
+    used: FloatArray
+    until: FloatArray
+    node_time: FloatArray
+    start: FloatArray
+    finish: FloatArray
+    value: FloatArray
+    ready: FloatArray
 
 
 class Outcome(NamedTuple):
     """The columns of a plan: by task (n,), site, start, finish, first piece (n + 1,); by piece."""
 
-    site: Ints
-    start: Floats
-    finish: Floats
-    first: Ints
-    slot: Ints
-    processors: Ints
+    site: IntArray
+    start: FloatArray
+    finish: FloatArray
+    first: IntArray
+    slot: IntArray
+    processors: IntArray
 
 
 class Size(NamedTuple):
@@ -158,7 +155,7 @@ class Size(NamedTuple):
     pieces: int
 
 
-def size_of(processors: Ints, slots: int, sites: int, *, together: bool) -> Size:
+def size_of(processors: IntArray, slots: int, sites: int, *, together: bool) -> Size:
     """Return the size for tasks of these processors; `together`: whether tasks may use several slots."""
     pieces = int(np.minimum(processors, slots).sum()) if together else len(processors)
     return Size(len(processors), slots, sites, slots + 2 * pieces, pieces)

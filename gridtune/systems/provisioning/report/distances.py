@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.report.labels import number_text
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.statistics.pareto import Scale, igd_plus, merge_fronts
 from gridtune.systems.provisioning.report.rows import FIELDS, Row, dimensions, label
+from gridtune.types import FloatArray
 
 __all__ = ["FrontDistance", "distances_csv", "distances_markdown", "front_distances"]
 
-Floats = npt.NDArray[np.float64]
 
 #: Parameters of the search and the scheduler, not of the problem: cells that differ in these alone search one
 #: problem, and their fronts can be compared.
@@ -52,7 +51,7 @@ class FrontDistance:
     """
 
     row: Row
-    values: Floats
+    values: FloatArray
 
     @property
     def without_plan(self) -> int:
@@ -104,11 +103,11 @@ def _compare(rows: Sequence[Row]) -> list[FrontDistance]:
     return [FrontDistance(row, column) for row, column in zip(rows, columns, strict=True)]
 
 
-def _front(notes: Mapping[str, object]) -> Floats:
+def _front(notes: Mapping[str, object]) -> FloatArray:
     return np.array(notes.get("front", []), np.float64).reshape(-1, 2)
 
 
-def _distances(fronts: Sequence[Floats]) -> list[float]:
+def _distances(fronts: Sequence[FloatArray]) -> list[float]:
     if not any(len(front) for front in fronts):
         return [math.nan] * len(fronts)
     merged, _ = merge_fronts(fronts)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.style import MARKERS, PALETTE, UNSURE, figure, head, plain_logarithms, save
 from gridtune.statistics.inference import bootstrap_interval
@@ -16,6 +15,7 @@ from gridtune.statistics.pareto import merge_fronts
 from gridtune.systems.provisioning.metrics import HOUR
 from gridtune.systems.provisioning.parameters import SEARCHES
 from gridtune.systems.provisioning.report.rows import COSTS, Row, by_value, varying
+from gridtune.types import FloatArray
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
@@ -175,7 +175,7 @@ def _crossed(rows: Sequence[Row]) -> list[Row]:
     return [row for group in groups.values() if len(group) == most for row in group]
 
 
-def _with_interval(rows: Sequence[Row]) -> tuple[list[float], npt.NDArray[np.float64]]:
+def _with_interval(rows: Sequence[Row]) -> tuple[list[float], FloatArray]:
     ends = [_pooled([row]) for row in rows]
     return [mean for mean, _ in ends], np.array([spread for _, spread in ends]).T
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import moocore
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Archive", "crowding_order", "non_dominated"]
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
-
-def non_dominated(costs: Floats) -> Ints:
+def non_dominated(costs: FloatArray) -> IntArray:
     """Return the positions of points that no other point dominates, by ascending first cost.
 
     Both costs are minimised. Points with an infinite cost are left out, and of equal points all but the
@@ -29,7 +26,7 @@ def non_dominated(costs: Floats) -> Ints:
     return front[np.argsort(costs[front, 0])]
 
 
-def crowding_order(costs: Floats) -> Ints:
+def crowding_order(costs: FloatArray) -> IntArray:
     """Return the positions of points, best first: by front, then by crowding distance.
 
     The first front holds the points that no other dominates, the second those of the remaining points that no
@@ -45,7 +42,7 @@ def crowding_order(costs: Floats) -> Ints:
     ----------
     K. Deb et al., "A fast and elitist multiobjective genetic algorithm: NSGA-II", IEEE TEC 6(2), 2002.
     """
-    ordered: list[Ints] = []
+    ordered: list[IntArray] = []
     left = np.flatnonzero(np.isfinite(costs).all(axis=1))
     while len(left):
         front = left[non_dominated(costs[left])]
@@ -71,13 +68,13 @@ class Archive:
     """
 
     def __init__(self, slots: int) -> None:
-        self.costs: Floats = np.empty((0, 2))
-        self.plans: Bools = np.empty((0, slots), np.bool_)
+        self.costs: FloatArray = np.empty((0, 2))
+        self.plans: BoolArray = np.empty((0, slots), np.bool_)
 
     def __len__(self) -> int:
         return len(self.costs)
 
-    def add(self, costs: Floats, plans: Bools) -> int:
+    def add(self, costs: FloatArray, plans: BoolArray) -> int:
         """Add the plans that no other one dominates; return how many of them are in the archive now."""
         merged = np.concatenate([self.costs, costs])
         front = non_dominated(merged)

@@ -12,12 +12,11 @@ from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.problem import Evaluation
 from gridtune.systems.provisioning.search.archive import Archive
 from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.types import BoolArray, FloatArray
 from gridtune.workload.workflows import Workflow
 
 __all__ = ["Arrays", "Evaluator", "Search", "check"]
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 #: Arrays by name.
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -34,7 +33,7 @@ class Evaluator(Protocol):
     def __len__(self) -> int:
         """Return the number of slots."""
 
-    def evaluate(self, population: npt.ArrayLike) -> Floats:
+    def evaluate(self, population: npt.ArrayLike) -> FloatArray:
         """Return costs, shape (plans, 2): allocation cost and makespan."""
 
     def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
@@ -93,11 +92,11 @@ class Search(ABC):
         return self.archive
 
     @abstractmethod
-    def _propose(self) -> Bools:
+    def _propose(self) -> BoolArray:
         """Return the plans to evaluate next, shape (plans, slots)."""
 
     @abstractmethod
-    def _learn(self, costs: Floats, plans: Bools) -> None:
+    def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
         """Take in the costs of the proposed plans, as far as they were evaluated."""
 
     @abstractmethod

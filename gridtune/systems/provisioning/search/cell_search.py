@@ -17,11 +17,10 @@ from gridtune.systems.provisioning.search.enumeration import enumerate_front
 from gridtune.systems.provisioning.search.quality import front_hypervolume, plan_scale
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
 from gridtune.tracking.checkpoints import find_policy
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["SearchResult", "front_metrics", "run_search"]
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: The most plans of simple rules: as many as the memetic search begins with.
 _RULES = 40
@@ -41,10 +40,10 @@ class SearchResult:
         Shape (m, 2): costs of the distinct feasible plans, in the order in which they were first evaluated.
     """
 
-    costs: Floats
-    plans: Bools
+    costs: FloatArray
+    plans: BoolArray
     evaluations: int
-    feasible_costs: Floats
+    feasible_costs: FloatArray
 
 
 class _Recorder:
@@ -57,7 +56,7 @@ class _Recorder:
     def __len__(self) -> int:
         return len(self.problem)
 
-    def evaluate(self, population: npt.ArrayLike) -> Floats:
+    def evaluate(self, population: npt.ArrayLike) -> FloatArray:
         costs = self.problem.evaluate(population)
         self._record(np.asarray(population, np.bool_), costs)
         return costs
@@ -67,13 +66,13 @@ class _Recorder:
         self._record(evaluation.used, evaluation.costs)
         return evaluation
 
-    def _record(self, plans: Bools, costs: Floats) -> None:
+    def _record(self, plans: BoolArray, costs: FloatArray) -> None:
         for plan, (cost, makespan) in zip(np.packbits(plans, axis=1), costs.tolist(), strict=True):
             if math.isfinite(makespan):
                 self._costs[plan.tobytes()] = (cost, makespan)
 
     @property
-    def feasible_costs(self) -> Floats:
+    def feasible_costs(self) -> FloatArray:
         return np.array(list(self._costs.values())).reshape(-1, 2)
 
 
@@ -104,7 +103,7 @@ def run_search(
     return SearchResult(archive.costs, archive.plans, search.evaluations, recorder.feasible_costs)
 
 
-def _rule_plans(rule: str, problem: PlanProblem) -> Bools:
+def _rule_plans(rule: str, problem: PlanProblem) -> BoolArray:
     """Return the plans of a simple rule, shape (plans, slots)."""
     if rule == "pilot":  # each slot is a job, and one of them is submitted
         return np.eye(len(problem), dtype=np.bool_)
@@ -113,7 +112,7 @@ def _rule_plans(rule: str, problem: PlanProblem) -> Bools:
     return np.ones((1, len(problem)), np.bool_) if rule == "all" else problem.slots.divisible[None, :]
 
 
-def _agent_plans(checkpoint: str, problem: PlanProblem, release: bool) -> tuple[Bools, int]:
+def _agent_plans(checkpoint: str, problem: PlanProblem, release: bool) -> tuple[BoolArray, int]:
     """Return the plan of a trained agent, shape (1, slots), and how many it has made on the way."""
     from gridtune.systems.provisioning.learners.playing import play  # noqa: PLC0415 (torch)
     from gridtune.training.checkpoints import load_policy  # noqa: PLC0415 (torch)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["dominators", "niche_counts"]
 
 
 @kernel()
-def dominators(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def dominators(costs: FloatArray) -> IntArray:
     """Return the number of plans that dominate each plan: no worse in both costs, better in one.
 
     Parameters
@@ -29,9 +29,7 @@ def dominators(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 
 @kernel()
-def niche_counts(
-    points: npt.NDArray[np.float64], rank: npt.NDArray[np.int64], radius: float
-) -> npt.NDArray[np.float64]:
+def niche_counts(points: FloatArray, rank: IntArray, radius: float) -> FloatArray:
     """Return for each point the sum of max(0, 1 − d / radius) over the points of its rank, itself included.
 
     Parameters

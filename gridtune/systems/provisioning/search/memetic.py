@@ -11,16 +11,14 @@ search, optimization, genetic algorithms and martial arts: towards memetic algor
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.systems.provisioning.search.archive import crowding_order
 from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search, check
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Memetic"]
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: Attempts at a new plan, for each plan of a batch.
 _ATTEMPTS = 20
@@ -77,11 +75,11 @@ class Memetic(Search):
         # A divisible slot costs nothing until it is used; it may still be dropped.
         price = np.where(problem.slots.divisible, 0.0, problem.slots.cost)
         self._weight = price + price.mean() if price.any() else np.ones(len(price))
-        self._plans: Bools = np.empty((0, len(problem)), np.bool_)
-        self._costs: Floats = np.empty((0, 2))
+        self._plans: BoolArray = np.empty((0, len(problem)), np.bool_)
+        self._costs: FloatArray = np.empty((0, 2))
         self._evaluated: set[bytes] = set()
 
-    def _propose(self) -> Bools:
+    def _propose(self) -> BoolArray:
         if len(self._plans) == 0:
             plans = heuristic_plans(self.problem, self.seeds)
             self._evaluated.update(_keys(plans))
@@ -97,7 +95,7 @@ class Memetic(Search):
                     break
         return np.array(children, np.bool_).reshape(-1, len(self.problem))
 
-    def _child(self) -> Bools:
+    def _child(self) -> BoolArray:
         """Return a plan near one of the population, or between two of them."""
         rng, count = self.rng, len(self._plans)
         # The better of two: the population stands in the order in which it survives.
@@ -114,7 +112,7 @@ class Memetic(Search):
         self._change(child)
         return child
 
-    def _change(self, child: Bools) -> None:
+    def _change(self, child: BoolArray) -> None:
         """Drop some slots, expensive ones more likely than cheap ones; or exchange one; or add some."""
         rng, move = self.rng, self.rng.random()
         taken, free, steps = np.flatnonzero(child), np.flatnonzero(~child), int(self.rng.geometric(_STOP))
@@ -125,7 +123,7 @@ class Memetic(Search):
         if move >= self.drop_rate and len(free):
             child[rng.choice(free, min(steps, len(free)), replace=False)] = True
 
-    def _learn(self, costs: Floats, plans: Bools) -> None:
+    def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
         self._evaluated.update(_keys(plans))
         plans, costs = np.concatenate([self._plans, plans]), np.concatenate([self._costs, costs])
         _, first = np.unique(np.packbits(plans, axis=1), axis=0, return_index=True)
@@ -146,5 +144,5 @@ class Memetic(Search):
         self._evaluated = {row.tobytes() for row in state["seen"]}
 
 
-def _keys(plans: Bools) -> list[bytes]:
+def _keys(plans: BoolArray) -> list[bytes]:
     return [row.tobytes() for row in np.packbits(plans, axis=1)]

@@ -8,20 +8,17 @@ C. Kesselman, E. Deelman, HPDC 2007, section 3 (the coding, crossover in two poi
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search, check
 from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
 from gridtune.systems.provisioning.search.operators import cross, mutate, random_plans, sample_universally
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Moga", "shared_fitness"]
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
-
-def shared_fitness(costs: Floats) -> Floats:
+def shared_fitness(costs: FloatArray) -> FloatArray:
     """Return each plan's fitness: proportional to its probability to become a parent.
 
     A plan's rank is the number of plans that dominate it. Fitness falls linearly along the sorted population
@@ -101,10 +98,10 @@ class Moga(Search):
             crossover_rate,
             rate,
         )
-        self._plans: Bools = np.empty((0, len(problem)), np.bool_)
-        self._costs: Floats = np.empty((0, 2))
+        self._plans: BoolArray = np.empty((0, len(problem)), np.bool_)
+        self._costs: FloatArray = np.empty((0, 2))
 
-    def _propose(self) -> Bools:
+    def _propose(self) -> BoolArray:
         if len(self._plans) == 0:
             seeds = heuristic_plans(self.problem, self.population // 4) if self.seeding else self._plans
             others = random_plans(self.population - len(seeds), len(self.problem), self.rng)
@@ -113,7 +110,7 @@ class Moga(Search):
         children = cross(self._plans[parents], self.crossover_points, self.crossover_rate, self.rng)
         return mutate(children, self.mutation_rate, self.rng)
 
-    def _learn(self, costs: Floats, plans: Bools) -> None:
+    def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
         self._costs, self._plans = costs, plans
 
     def _own_state(self) -> Arrays:

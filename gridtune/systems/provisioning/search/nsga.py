@@ -10,17 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search
 from gridtune.systems.provisioning.search.operators import random_plans
 from gridtune.systems.provisioning.search.seeds import heuristic_plans
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Nsga"]
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: Costs of infeasible plans: pymoo normalises with them, so they must be finite.
 _WORST = 1e30
@@ -68,14 +66,14 @@ class Nsga(Search):
         self._algorithm = new_algorithm(version, population, first)
         self._offspring: Any = None
 
-    def _propose(self) -> Bools:
+    def _propose(self) -> BoolArray:
         self._algorithm.random_state = self.rng
         self._offspring = self._algorithm.ask()
         if self._offspring is None:
             return np.empty((0, len(self.problem)), np.bool_)
         return np.asarray(self._offspring.get("X"), dtype=np.bool_)
 
-    def _learn(self, costs: Floats, plans: Bools) -> None:
+    def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
         if len(costs) < len(self._offspring):  # the budget ends within this generation: nothing comes after
             return
         feasible = np.isfinite(costs).all(axis=1)

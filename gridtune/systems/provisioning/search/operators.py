@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["cross", "mutate", "random_plans", "sample_universally"]
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
-
-def random_plans(plans: int, slots: int, rng: np.random.Generator) -> Bools:
+def random_plans(plans: int, slots: int, rng: np.random.Generator) -> BoolArray:
     """Return plans whose bits are 1 with probability 1/2."""
     return rng.integers(0, 2, (plans, slots), dtype=np.uint8).astype(np.bool_)
 
 
-def cross(parents: Bools, points: int, rate: float, rng: np.random.Generator) -> Bools:
+def cross(parents: BoolArray, points: int, rate: float, rng: np.random.Generator) -> BoolArray:
     """Return the children of neighbouring rows, shape as `parents`; an odd last row is copied.
 
     Parameters
@@ -46,12 +44,12 @@ def cross(parents: Bools, points: int, rate: float, rng: np.random.Generator) ->
     return children
 
 
-def mutate(plans: Bools, rate: float, rng: np.random.Generator) -> Bools:
+def mutate(plans: BoolArray, rate: float, rng: np.random.Generator) -> BoolArray:
     """Return plans with each bit flipped with probability `rate`."""
     return plans ^ (rng.random(plans.shape) < rate)
 
 
-def sample_universally(fitness: npt.NDArray[np.float64], count: int, rng: np.random.Generator) -> Ints:
+def sample_universally(fitness: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
     """Return `count` positions in random order by stochastic universal sampling.
 
     References

@@ -11,18 +11,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.simulator.site import SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.types import IntArray
 from gridtune.workload.validity import LARGEST_TIME
 from gridtune.workload.workflows import Workflow
 
 __all__ = ["pilot_problem", "pilot_widths"]
 
 
-def pilot_widths(widest: int, processors: int, most: int) -> npt.NDArray[np.int64]:
+def pilot_widths(widest: int, processors: int, most: int) -> IntArray:
     """Return widths from the widest task's to the site's, each larger by about the same factor."""
     return np.unique(np.geomspace(widest, processors, most).round().astype(np.int64))
 

@@ -15,6 +15,8 @@ from pymoo.operators.crossover.pntx import TwoPointCrossover
 from pymoo.operators.mutation.bitflip import BitflipMutation
 from pymoo.util.ref_dirs import get_reference_directions
 
+from gridtune.types import BoolArray
+
 __all__ = ["algorithm_state", "new_algorithm", "restore_algorithm"]
 
 #: What NSGA-II and NSGA-III note of each plan when they choose the survivors.
@@ -23,7 +25,7 @@ _NOTES = ("rank", "crowding", "niche", "dist_to_niche")
 _NORMS = ("ideal_point", "worst_point", "nadir_point", "extreme_points")
 
 
-def new_algorithm(version: int, population: int, first: npt.NDArray[np.bool_]) -> Any:
+def new_algorithm(version: int, population: int, first: BoolArray) -> Any:
     """Return NSGA-II or NSGA-III, set up for its first generation, of shape (population, slots)."""
     slots = first.shape[1]
     operators = {

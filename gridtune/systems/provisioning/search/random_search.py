@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search, check
 from gridtune.systems.provisioning.search.operators import random_plans
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["RandomSearch"]
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class RandomSearch(Search):
@@ -32,10 +29,10 @@ class RandomSearch(Search):
         check("population", population, population >= 1)
         self.population = population
 
-    def _propose(self) -> Bools:
+    def _propose(self) -> BoolArray:
         return random_plans(self.population, len(self.problem), self.rng)
 
-    def _learn(self, costs: Floats, plans: Bools) -> None:
+    def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
         """Learn nothing."""
 
     def _own_state(self) -> Arrays:

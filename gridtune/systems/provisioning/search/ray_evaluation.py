@@ -10,10 +10,10 @@ import numpy.typing as npt
 import ray
 
 from gridtune.systems.provisioning.planning.problem import Evaluation, PlanProblem
+from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["LARGE", "RayEvaluator"]
 
-Floats = npt.NDArray[np.float64]
 
 #: Populations from this size on go to the actors. Sending a part to one takes about a millisecond, evaluating
 #: a plan of a hundred tasks some hundredths of one: a smaller population is done sooner in this process.
@@ -26,7 +26,7 @@ class _Worker:
     def __init__(self, problem: PlanProblem) -> None:
         self.problem = problem
 
-    def evaluate(self, plans: npt.NDArray[np.uint8], slots: int, release: bool) -> tuple[Floats, Any]:
+    def evaluate(self, plans: npt.NDArray[np.uint8], slots: int, release: bool) -> tuple[FloatArray, Any]:
         population = np.unpackbits(plans, axis=1, count=slots).astype(np.bool_)
         if not release:
             return self.problem.evaluate(population), None
@@ -73,7 +73,7 @@ class RayEvaluator:
             ray.kill(actor)
         self._actors = []
 
-    def evaluate(self, population: npt.ArrayLike) -> Floats:
+    def evaluate(self, population: npt.ArrayLike) -> FloatArray:
         """Return what `PlanProblem.evaluate` returns."""
         plans = np.asarray(population, dtype=np.bool_)
         if len(plans) < self.large or not self._actors:
@@ -89,7 +89,7 @@ class RayEvaluator:
         used = [np.unpackbits(bits, axis=1, count=len(self)).astype(np.bool_) for _, bits in parts]
         return Evaluation(np.concatenate([costs for costs, _ in parts]), np.concatenate(used))
 
-    def _split(self, plans: npt.NDArray[np.bool_], *, release: bool) -> list[tuple[Floats, Any]]:
+    def _split(self, plans: BoolArray, *, release: bool) -> list[tuple[FloatArray, Any]]:
         parts = np.array_split(np.packbits(plans, axis=1), len(self._actors))
         futures = [
             actor.evaluate.remote(part, len(self), release)

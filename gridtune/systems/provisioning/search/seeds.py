@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.systems.provisioning.search.base import Evaluator
+from gridtune.types import BoolArray
 
 __all__ = ["heuristic_plans"]
 
-Bools = npt.NDArray[np.bool_]
 
-
-def heuristic_plans(problem: Evaluator, most: int) -> Bools:
+def heuristic_plans(problem: Evaluator, most: int) -> BoolArray:
     """Return distinct plans to begin with, the most promising first.
 
     In this order: all slots; the divisible ones; all slots of one site; and, from many slots to few, those

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.types import FloatArray
 
 __all__ = ["select_plan"]
 
-Floats = npt.NDArray[np.float64]
 
-
-def select_plan(costs: Floats, alpha: float) -> int:
+def select_plan(costs: FloatArray, alpha: float) -> int:
     """Return the position of the plan with the least α · AC_nr + (1 − α) · SC_nr.
 
     Both costs are normalised to [0, 1] over the front; where all are equal they count as 0. Ties go to the

@@ -21,7 +21,6 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.profile import (
     NEVER,
@@ -33,6 +32,7 @@ from gridtune.batch.simulator.profile import (
     with_room,
 )
 from gridtune.core.compiled import kernel
+from gridtune.types import IntArray
 
 __all__ = [
     "Arrivals",
@@ -44,8 +44,6 @@ __all__ = [
     "last_reserved",
     "run_best_effort",
 ]
-
-IntArray = npt.NDArray[np.int64]
 
 
 class Arrivals(NamedTuple):

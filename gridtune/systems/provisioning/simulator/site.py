@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.batch.simulator.profile import NEVER, Profile, earliest_fit, new_profile
 from gridtune.errors import SimulationError
@@ -26,6 +25,7 @@ from gridtune.systems.provisioning.simulator.reservations import (
     run_best_effort,
 )
 from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.types import IntArray
 from gridtune.workload.workflows import Workflow
 from gridtune.workload.workload import Workload
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DAY", "Execution", "Site", "SiteState"]
 
-Ints = npt.NDArray[np.int64]
 
 #: The slot horizon is a whole number of days from now.
 DAY = 86_400
@@ -54,9 +53,9 @@ class Execution:
         Processor-seconds paid for.
     """
 
-    submit: Ints
-    start: Ints
-    finish: Ints
+    submit: IntArray
+    start: IntArray
+    finish: IntArray
     makespan: float
     allocation_cost: float
 
@@ -159,7 +158,7 @@ class SiteState:
         last = last_reserved(self._profile, self.processors, self.now)
         return int(self.now + DAY * ((last - self.now) // DAY + 1))
 
-    def advance(self, now: int) -> Ints:
+    def advance(self, now: int) -> IntArray:
         """Advance the clock, submit the log's jobs until then, and return their starts."""
         if now < self.now:
             raise SimulationError(f"time cannot go back from {self.now} to {now}", field="now")
@@ -239,7 +238,7 @@ class SiteState:
         return Execution(submit, start, finish, makespan, plan.allocation_cost)
 
 
-def _whole_seconds(workflow: Workflow) -> Ints:
+def _whole_seconds(workflow: Workflow) -> IntArray:
     if workflow.run_time.ndim != 1:
         raise SimulationError("run times that differ by site make no sense on one site", field="run_time")
     return np.ceil(workflow.run_time).astype(np.int64)

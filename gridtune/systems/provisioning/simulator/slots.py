@@ -15,13 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.validity import LARGEST_TIME
 
 __all__ = ["Slots"]
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 _DTYPES: Mapping[str, type] = {
     "site": np.int64,
@@ -62,14 +60,14 @@ class Slots:
         Naming the slot at fault.
     """
 
-    site: Ints
-    start: Ints
-    duration: Ints
-    processors: Ints
-    price: Floats
-    fixed: Floats
-    divisible: Bools
-    extensible: Bools
+    site: IntArray
+    start: IntArray
+    duration: IntArray
+    processors: IntArray
+    price: FloatArray
+    fixed: FloatArray
+    divisible: BoolArray
+    extensible: BoolArray
 
     def __post_init__(self) -> None:
         for name, dtype in _DTYPES.items():
@@ -86,7 +84,7 @@ class Slots:
         self._check("price", (self.price >= 0) & (self.price < math.inf))
         self._check("fixed", (self.fixed >= 0) & (self.fixed < math.inf))
 
-    def _check(self, name: str, valid: Bools) -> None:
+    def _check(self, name: str, valid: BoolArray) -> None:
         if not valid.all():
             slot = int(np.argmin(valid))
             message = f"slot {slot + 1} of {len(self)}: {name} cannot be {getattr(self, name)[slot]}"
@@ -120,12 +118,12 @@ class Slots:
         return f"Slots({len(self):,} slots of {sites} site{'' if sites == 1 else 's'})"
 
     @property
-    def end(self) -> Ints:
+    def end(self) -> IntArray:
         """Shape (n,), int64 seconds: the end of each, unless it is extended."""
         return self.start + self.duration
 
     @property
-    def cost(self) -> Floats:
+    def cost(self) -> FloatArray:
         """Shape (n,), float64: the cost of each as a whole (equation 4)."""
         return self.processors * self.duration * self.price + self.fixed
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["Floats", "ReservoirArrays"]
+from gridtune.types import FloatArray, IntArray
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["ReservoirArrays"]
 
 
 class ReservoirArrays(NamedTuple):
@@ -38,20 +37,20 @@ class ReservoirArrays(NamedTuple):
         Shape (1,), float64.
     """
 
-    inputs: npt.NDArray[np.float64]
-    bias: npt.NDArray[np.float64]
-    first: npt.NDArray[np.int64]
-    source: npt.NDArray[np.int64]
-    weight: npt.NDArray[np.float64]
-    readout: npt.NDArray[np.float64]
-    columns: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    leak: npt.NDArray[np.float64]
+    inputs: FloatArray
+    bias: FloatArray
+    first: IntArray
+    source: IntArray
+    weight: FloatArray
+    readout: FloatArray
+    columns: IntArray
+    sizes: IntArray
+    leak: FloatArray
 
     def with_readout(self, readout: Any) -> ReservoirArrays:
         """Return the same networks with another readout, shape (m, p)."""
         return self._replace(readout=np.ascontiguousarray(readout, np.float64).reshape(self.readout.shape))
 
-    def rest(self) -> npt.NDArray[np.float64]:
+    def rest(self) -> FloatArray:
         """Return the initial state of every run, shape (m, k): zeros."""
         return np.zeros(self.bias.shape)

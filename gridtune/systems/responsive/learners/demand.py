@@ -11,15 +11,13 @@ q = a/(a + b).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.systems.responsive.simulator.autoscalers import DAY, FORECAST_INPUTS, LONG_SPAN, SHORT_SPAN
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["learn_forecast", "quantile_weights"]
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 #: Ticks to learn from at most, iterations of the regression, and the residual below which it is quadratic.
 _MOST_TICKS, _ITERATIONS, _SMOOTH, _RIDGE = 20_000, 60, 1e-3, 1e-4
 
@@ -47,10 +45,10 @@ def learn_forecast(
     stride = timer * max(1, (last - int(submit[0])) // (timer * _MOST_TICKS))
     ticks = np.arange(int(submit[0]), last + 1, stride)
 
-    def count(moments: Int64s, until: Int64s) -> Int64s:
+    def count(moments: IntArray, until: IntArray) -> IntArray:
         return np.searchsorted(moments, until, side="right")
 
-    def present(at: Int64s) -> Int64s:
+    def present(at: IntArray) -> IntArray:
         return count(submit, at) - count(end, at)
 
     now = present(ticks) / cores
@@ -65,7 +63,7 @@ def learn_forecast(
     return tuple(quantile_weights(inputs, later - now, quantile).tolist())
 
 
-def quantile_weights(inputs: Floats, values: Floats, quantile: float) -> Floats:
+def quantile_weights(inputs: FloatArray, values: FloatArray, quantile: float) -> FloatArray:
     """Return the weights of a quantile regression, shape (k,), by iterated weighted least squares.
 
     Parameters
@@ -76,7 +74,7 @@ def quantile_weights(inputs: Floats, values: Floats, quantile: float) -> Floats:
         In (0, 1).
     """
     ridge = _RIDGE * np.eye(inputs.shape[1])
-    weights: Floats = np.zeros(inputs.shape[1])
+    weights: FloatArray = np.zeros(inputs.shape[1])
     for _ in range(_ITERATIONS):
         residual = values - inputs @ weights
         importance = np.where(residual > 0, quantile, 1 - quantile) / np.maximum(np.abs(residual), _SMOOTH)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridtune.systems.responsive.learners.arrays import Floats, ReservoirArrays
+from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.learning import (
     Learner,
     fitted_targets,
@@ -23,6 +23,7 @@ from gridtune.systems.responsive.learners.learning import (
 )
 from gridtune.systems.responsive.learners.sampling import RunSamples, Samples, SarsaSamples
 from gridtune.systems.responsive.learners.settings import LearnerSettings
+from gridtune.types import FloatArray
 
 __all__ = ["FeedForwardLearner", "fit"]
 
@@ -39,7 +40,7 @@ class FeedForwardLearner(Learner):
     def __init__(self, arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> None:
         super().__init__(arrays, settings)
         self._seed, self._fits = seed, 0
-        self._collected: list[tuple[Floats, Floats]] = []
+        self._collected: list[tuple[FloatArray, FloatArray]] = []
 
     def update(self, sweep: int, samples: Sequence[Samples]) -> dict[str, float]:
         """Learn from the samples of all samplers in turn."""
@@ -70,12 +71,12 @@ class FeedForwardLearner(Learner):
         """Return samples with the present readout inputs: the hidden layer learns, too."""
         return replace(part, phi=self._phi(part.rows), following=self._phi(part.following_rows))
 
-    def _phi(self, rows: Floats) -> Floats:
+    def _phi(self, rows: FloatArray) -> FloatArray:
         with torch.no_grad():
             hidden = _hidden(torch.as_tensor(rows), *_tensors(self.arrays)[:2])
         return np.concatenate([np.ones((len(rows), 1)), hidden.numpy()], axis=1)[:, None, :]
 
-    def _fit(self, samples: Sequence[tuple[Floats, Floats]]) -> float:
+    def _fit(self, samples: Sequence[tuple[FloatArray, FloatArray]]) -> float:
         self._fits += 1
         if not samples:
             return float("nan")
@@ -99,7 +100,11 @@ class FeedForwardLearner(Learner):
 
 
 def fit(
-    arrays: ReservoirArrays, rows: Floats, target: Floats, settings: LearnerSettings, seed: tuple[int, int]
+    arrays: ReservoirArrays,
+    rows: FloatArray,
+    target: FloatArray,
+    settings: LearnerSettings,
+    seed: tuple[int, int],
 ) -> tuple[ReservoirArrays, float]:
     """Train a network further; return it and the mean squared error of the last epoch.
 

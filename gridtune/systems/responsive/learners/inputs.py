@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.arrays import ReservoirArrays
@@ -13,6 +12,7 @@ from gridtune.systems.responsive.learners.loop import DecisionLog, LearnerState
 from gridtune.systems.responsive.learners.relative import relative_count
 from gridtune.systems.responsive.learners.settings import Inputs
 from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.types import BoolArray
 
 __all__ = ["new_learner_state", "new_log", "observed_model", "shared_inputs"]
 
@@ -27,7 +27,7 @@ def observed_model(model: SiteModel, inputs: Inputs) -> SiteModel:
     return replace(model, features="paper" if inputs == "paper" else "extended")
 
 
-def shared_inputs(organisations: int, elastic: bool, inputs: Inputs) -> npt.NDArray[np.bool_]:
+def shared_inputs(organisations: int, elastic: bool, inputs: Inputs) -> BoolArray:
     """Return whether all candidates of a decision share an input, for each input: shape (d,)."""
     shared = [True] * (4 + organisations) + [False] * (organisations + 1 + elastic)
     if inputs != "paper":

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gridtune.systems.responsive.learners.arrays import Floats, ReservoirArrays
+from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.kernels import accumulate, solve, values_of
 from gridtune.systems.responsive.learners.loop import best_values
 from gridtune.systems.responsive.learners.sampling import Branches, RunSamples, Samples, SarsaSamples
 from gridtune.systems.responsive.learners.settings import LearnerSettings
+from gridtune.types import FloatArray
 
 __all__ = [
     "BranchLearner",
@@ -45,17 +46,17 @@ class NormalEquations:
         self.prior = np.zeros((networks, outputs))
         self._ridge, self._factor = ridge, np.zeros((outputs, outputs))
 
-    def begin(self, prior: Floats) -> None:
+    def begin(self, prior: FloatArray) -> None:
         """Forget all samples, and set the prior, shape (m, p)."""
         self.gram[:], self.moment[:], self.prior[:] = 0.0, 0.0, prior
 
-    def add(self, phi: Floats, target: Floats) -> None:
+    def add(self, phi: FloatArray, target: FloatArray) -> None:
         """Add samples: inputs of the readouts, shape (n, m, p), and target values, shape (n,)."""
         for network in range(len(self.gram)):
             part = np.ascontiguousarray(phi[:, network])
             accumulate(self.gram[network], self.moment[network], part, target)
 
-    def solution(self) -> Floats:
+    def solution(self) -> FloatArray:
         """Return the readouts, shape (m, p)."""
         out = np.empty_like(self.prior)
         for network, readout in enumerate(out):
@@ -70,7 +71,7 @@ class NormalEquations:
         return out
 
 
-def sarsa_targets(readout: Floats, samples: SarsaSamples, settings: LearnerSettings) -> Floats:
+def sarsa_targets(readout: FloatArray, samples: SarsaSamples, settings: LearnerSettings) -> FloatArray:
     """Return Q + η [r + γ Q(s', a′) − Q] of each sample (Perez et al. 2009, algorithm 1)."""
     present, following = np.empty(len(samples)), np.empty(len(samples))
     values_of(readout, samples.phi, present)
@@ -160,7 +161,7 @@ class FittedLearner(Learner):
         return {"reward": float(np.mean([run.reward.mean() for run in runs])), "change": change}
 
 
-def fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> Floats:
+def fitted_targets(arrays: ReservoirArrays, run: RunSamples, discount: float) -> FloatArray:
     """Return r + γ maxᵦ Q(s', b) of each decision of a run; r of its last one."""
     best = np.empty(len(run))
     best_values(arrays, run.rows, run.first, run.own, best)
@@ -212,7 +213,7 @@ class BranchLearner(Learner):
         self._urgency[:], self._scale[:] = state["urgency"], state["scale"]
 
 
-def _explained(readout: Floats, parts: Sequence[tuple[Floats, Floats]]) -> float:
+def _explained(readout: FloatArray, parts: Sequence[tuple[FloatArray, FloatArray]]) -> float:
     """Return the share of the values' variance within decisions that a readout explains."""
     left = total = 0.0
     for phi, value in parts:
@@ -222,7 +223,7 @@ def _explained(readout: Floats, parts: Sequence[tuple[Floats, Floats]]) -> float
     return 1 - left / total if total else float("nan")
 
 
-def centred(branches: Branches) -> tuple[Floats, Floats]:
+def centred(branches: Branches) -> tuple[FloatArray, FloatArray]:
     """Return inputs and values of branches, minus their means over each decision's branches."""
     sizes = np.diff(branches.first)
     group = np.repeat(np.arange(len(sizes)), sizes)

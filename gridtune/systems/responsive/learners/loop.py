@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.learners.arrays import ReservoirArrays
@@ -20,6 +19,7 @@ from gridtune.systems.responsive.simulator.features import feature_count, fill_f
 from gridtune.systems.responsive.simulator.rules import choose, demanded
 from gridtune.systems.responsive.simulator.state import DECIDED, ELASTIC, NOW, OPTIONS
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
+from gridtune.types import FloatArray, IntArray
 
 __all__ = [
     "BY_VALUE",
@@ -55,9 +55,9 @@ class LearnerState(NamedTuple):
     """
 
     arrays: ReservoirArrays
-    state: npt.NDArray[np.float64]
-    scratch: npt.NDArray[np.float64]
-    relative: npt.NDArray[np.int64]
+    state: FloatArray
+    scratch: FloatArray
+    relative: IntArray
 
 
 class DecisionLog(NamedTuple):
@@ -73,10 +73,10 @@ class DecisionLog(NamedTuple):
         Shape (n, m, p), float64: the readouts' inputs for it.
     """
 
-    candidate: npt.NDArray[np.int64]
-    choices: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.float64]
-    phi: npt.NDArray[np.float64]
+    candidate: IntArray
+    choices: IntArray
+    rows: FloatArray
+    phi: FloatArray
 
 
 @kernel()

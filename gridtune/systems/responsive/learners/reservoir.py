@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.arrays import Floats, ReservoirArrays
+from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.settings import LearnerSettings
+from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["draw_network", "draw_reservoirs", "spectral_radius"]
 
 
-def draw_network(
-    settings: LearnerSettings, shared: Sequence[bool] | npt.NDArray[np.bool_], seed: int
-) -> ReservoirArrays:
+def draw_network(settings: LearnerSettings, shared: Sequence[bool] | BoolArray, seed: int) -> ReservoirArrays:
     """Return the untrained networks of the settings.
 
     Parameters
@@ -34,7 +33,7 @@ def draw_network(
 
 
 def _draw_feed_forward(
-    settings: LearnerSettings, common: npt.NDArray[np.bool_], rng: np.random.Generator
+    settings: LearnerSettings, common: BoolArray, rng: np.random.Generator
 ) -> ReservoirArrays:
     """Return a network of one hidden layer, its weights uniform within ±1/√inputs, its readout zeros."""
     inputs, neurons = common.size, settings.neurons
@@ -53,7 +52,7 @@ def _draw_feed_forward(
 
 
 def draw_reservoirs(
-    settings: LearnerSettings, shared: Sequence[bool] | npt.NDArray[np.bool_], rng: np.random.Generator
+    settings: LearnerSettings, shared: Sequence[bool] | BoolArray, rng: np.random.Generator
 ) -> ReservoirArrays:
     """Return reservoirs with readouts of zeros.
 
@@ -113,7 +112,7 @@ def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> t
     return feeding, bias, first, source.astype(np.int64), weight
 
 
-def spectral_radius(matrix: Floats) -> float:
+def spectral_radius(matrix: FloatArray) -> float:
     """Return the largest modulus of a square matrix's eigenvalues; exactly 0 for a matrix without cycles."""
     if matrix.size == 0:
         return 0.0
@@ -123,7 +122,7 @@ def spectral_radius(matrix: Floats) -> float:
     return radius if _has_cycle(matrix) else 0.0
 
 
-def _has_cycle(matrix: Floats) -> bool:
+def _has_cycle(matrix: FloatArray) -> bool:
     connected = matrix != 0
     alive = np.ones(len(matrix), bool)
     while alive.any():
@@ -134,9 +133,7 @@ def _has_cycle(matrix: Floats) -> bool:
     return False
 
 
-def _dense(
-    neurons: int, first: npt.NDArray[np.int64], source: npt.NDArray[np.int64], weight: Floats
-) -> Floats:
+def _dense(neurons: int, first: IntArray, source: IntArray, weight: FloatArray) -> FloatArray:
     matrix = np.zeros((neurons, neurons))
     matrix[np.repeat(np.arange(neurons), np.diff(first)), source] = weight
     return matrix

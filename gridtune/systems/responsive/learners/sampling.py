@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from gridtune.systems.responsive.learners.arrays import Floats, ReservoirArrays
+from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.branching import run_and_branch, run_and_weigh
 from gridtune.systems.responsive.learners.inputs import new_learner_state, new_log, observed_model
 from gridtune.systems.responsive.learners.loop import (
@@ -28,10 +27,9 @@ from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.rules import EDF
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import DECIDED, DONE, NEVER, Site
+from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 __all__ = ["Branches", "RunSamples", "Sampler", "Samples", "SarsaSamples"]
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,12 @@ class SarsaSamples:
     """
 
     begins: bool
-    rows: Floats
-    following_rows: Floats
-    phi: Floats
-    following: Floats
-    last: npt.NDArray[np.bool_]
-    reward: Floats
+    rows: FloatArray
+    following_rows: FloatArray
+    phi: FloatArray
+    following: FloatArray
+    last: BoolArray
+    reward: FloatArray
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -83,11 +81,11 @@ class RunSamples:
         of `ReservoirArrays.columns`.
     """
 
-    rows: Floats
-    phi: Floats
-    reward: Floats
-    first: Int64s
-    own: npt.NDArray[np.float32]
+    rows: FloatArray
+    phi: FloatArray
+    reward: FloatArray
+    first: IntArray
+    own: Float32Array
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -107,9 +105,9 @@ class Branches:
         Shape (b,): their values, in jobs' rewards; in sweep 0, their urgency.
     """
 
-    first: Int64s
-    phi: Floats
-    value: Floats
+    first: IntArray
+    phi: FloatArray
+    value: FloatArray
 
     def __len__(self) -> int:
         return len(self.value)
@@ -193,7 +191,7 @@ class Sampler:
             more = False
         self._over = not more
 
-    def _rewards(self, decisions: Int64s) -> Floats:
+    def _rewards(self, decisions: IntArray) -> FloatArray:
         rewards = np.empty(len(decisions))
         rewards_of(self._site, decisions, self._weight, rewards)
         return rewards
@@ -242,7 +240,7 @@ class Sampler:
             value = value + self._pool_values(np.repeat(np.arange(jobs), np.diff(first)), sizes[:count])
         return Branches(first, out[1][:count], value)
 
-    def _pool_values(self, decision: Int64s, sizes: Int64s) -> Floats:
+    def _pool_values(self, decision: IntArray, sizes: IntArray) -> FloatArray:
         """Return the value of pool sizes for the period in which they cannot change, as a newsvendor's stock.
 
         A missing core makes a job wait for about the period, which costs λ times the loss in W; an idle core
@@ -297,7 +295,7 @@ class Sampler:
         self._over = True
         return Branches(first, out[1][: first[-1]].copy(), out[2][: first[-1]].copy())
 
-    def _look_ahead(self, arrays: ReservoirArrays) -> tuple[Int64s, float]:
+    def _look_ahead(self, arrays: ReservoirArrays) -> tuple[IntArray, float]:
         """Run once with the same values; return decisions with a choice, and the price of a core-second.
 
         One more core-second on an elastic site lowers U of the later decisions, the sum over n decisions by

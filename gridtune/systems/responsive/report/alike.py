@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import FloatArray
 
 __all__ = ["SITES", "groups_alike", "in_words", "joined", "shared_part", "span", "wrapped"]
 
-Floats = npt.NDArray[np.float64]
 #: The width of a line, as a share of an axis's range.
 TOLERANCE = 0.01
 _WIDEST = 36
@@ -32,7 +32,7 @@ _WORDS = {
 }
 
 
-def groups_alike(shapes: Mapping[str, Floats], spans: Floats | float) -> dict[str, list[str]]:
+def groups_alike(shapes: Mapping[str, FloatArray], spans: FloatArray | float) -> dict[str, list[str]]:
     """Return the names of series that coincide, by the first of each group.
 
     Parameters
@@ -56,7 +56,7 @@ def groups_alike(shapes: Mapping[str, Floats], spans: Floats | float) -> dict[st
     return groups
 
 
-def span(shapes: Mapping[str, Floats]) -> Floats:
+def span(shapes: Mapping[str, FloatArray]) -> FloatArray:
     """Return the range of all series together: shape (), or (axes,)."""
     return np.asarray(np.ptp(np.concatenate(list(shapes.values())), axis=0))
 

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.statistics.inference import bootstrap_interval
 from gridtune.systems.responsive.report.rows import Row, native_of, rows_of
+from gridtune.types import FloatArray
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
 
 __all__ = ["blocks_markdown", "write_blocks"]
 
-Floats = npt.NDArray[np.float64]
 #: The rule that all are compared with; without it, the site's own scheduler.
 _REFERENCE = "fair_index"
 
@@ -72,14 +71,14 @@ def _reference(rows: Sequence[Row]) -> str | None:
     return next((_name(row) for row in rows if row.policy == policy), None)
 
 
-def _sums(row: Row) -> tuple[Floats, Floats]:
+def _sums(row: Row) -> tuple[FloatArray, FloatArray]:
     """Return Σ R_s and the number of jobs of each block, over the replicates: shapes (blocks,)."""
     noted = [result.notes["blocks"] for result in row.results]
     reward = np.sum([blocks["reward"] for blocks in noted], axis=0)
     return np.asarray(reward), np.asarray(np.sum([blocks["jobs"] for blocks in noted], axis=0))
 
 
-def _table(title: str, sums: dict[str, tuple[Floats, Floats]], reference: str | None) -> str:
+def _table(title: str, sums: dict[str, tuple[FloatArray, FloatArray]], reference: str | None) -> str:
     lines = [f"| | R_s | 95 % | less {reference} | 95 % |", "| --- | ---: | ---: | ---: | ---: |"]
     for name, (reward, jobs) in sorted(sums.items(), key=lambda item: -item[1][0].sum() / item[1][1].sum()):
         cells = [name, *_mean_and_interval(reward, jobs, ".4f")]
@@ -91,7 +90,7 @@ def _table(title: str, sums: dict[str, tuple[Floats, Floats]], reference: str | 
     return f"## {title}\n\n" + "\n".join(lines)
 
 
-def _mean_and_interval(total: Floats, jobs: Floats, form: str) -> tuple[str, str]:
+def _mean_and_interval(total: FloatArray, jobs: FloatArray, form: str) -> tuple[str, str]:
     """Return Σ total / Σ jobs and its interval over blocks, that of the ratio's linear approximation."""
     mean = total.sum() / jobs.sum()
     ends = bootstrap_interval(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.style import figure, head, plain_logarithms, save, series_colours
 from gridtune.systems.responsive.metrics import PROMPT
@@ -16,6 +15,7 @@ from gridtune.systems.responsive.parameters import LEARNED
 from gridtune.systems.responsive.report.alike import SITES, groups_alike, in_words, shared_part, span, wrapped
 from gridtune.systems.responsive.report.pool_curves import draw_pools
 from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
+from gridtune.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["chosen_rows", "write_curves"]
 
-Floats = npt.NDArray[np.float64]
 #: Policies drawn in one figure: no more, so that their lines can be told apart.
 MOST = 5
 DAY = 86_400
 #: Returns the curve of a run's jobs of one class.
-_Curve = Callable[["_Run", npt.NDArray[np.bool_]], tuple[Floats, Floats]]
+_Curve = Callable[["_Run", BoolArray], tuple[FloatArray, FloatArray]]
 _EXPLAINED = "policies joined by = coincide"
 #: Instants at which curves over time are compared.
 _INSTANTS = 500
@@ -136,7 +135,7 @@ def _looks(runs: Mapping[str, _Run], drawn: Collection[str]) -> dict[str, dict[s
     }
 
 
-def _over_time(runs: Mapping[str, _Run], what: str) -> dict[str, Floats]:
+def _over_time(runs: Mapping[str, _Run], what: str) -> dict[str, FloatArray]:
     """Return each run's column at the same instants, so that runs can be compared: shape (instants,)."""
     instants = np.linspace(0, max(run.days[-1] for run in runs.values()), _INSTANTS)
     return {name: _at(instants, run.days, getattr(run, what)) for name, run in runs.items()}
@@ -144,7 +143,7 @@ def _over_time(runs: Mapping[str, _Run], what: str) -> dict[str, Floats]:
 
 @contextmanager
 def _panels(
-    runs: Mapping[str, _Run], drawn: _Drawn, curve: _Curve, grid: Floats
+    runs: Mapping[str, _Run], drawn: _Drawn, curve: _Curve, grid: FloatArray
 ) -> Iterator[tuple[Any, Any]]:
     """Yield a figure of two panels, interactive and batch jobs, with a curve of each run.
 
@@ -170,7 +169,7 @@ def _panels(
 def _draw_responsiveness(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
     """Draw P(W > x), as figures 4, 5 and 8 of the first paper and 2 of the second."""
 
-    def curve(run: _Run, mine: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    def curve(run: _Run, mine: BoolArray) -> tuple[FloatArray, FloatArray]:
         values = np.sort(run.responsiveness[mine])
         return values, 1.0 - np.arange(len(values)) / max(len(values), 1)
 
@@ -185,7 +184,7 @@ def _draw_responsiveness(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
 def _draw_delays(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
     """Draw P(wait ≤ x), as figures 7 and 10 of the first paper and 3 of the second."""
 
-    def curve(run: _Run, mine: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    def curve(run: _Run, mine: BoolArray) -> tuple[FloatArray, FloatArray]:
         values = np.maximum(np.sort(run.wait[mine]), 1).astype(np.float64)
         return values, (np.arange(len(values)) + 1) / max(len(values), 1)
 
@@ -252,7 +251,7 @@ def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], drawn: _Draw
         return save(drawing, drawn.path("pool"))
 
 
-def _at(instants: Floats, steps: Floats, values: Floats) -> Floats:
+def _at(instants: FloatArray, steps: FloatArray, values: FloatArray) -> FloatArray:
     """Return the values of a step function, given at `steps`, at other instants."""
     place = np.maximum(np.searchsorted(steps, instants, side="right") - 1, 0)
     return np.asarray(values[place], np.float64)

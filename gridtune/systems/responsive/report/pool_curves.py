@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.core.style import figure, group_thousands, head, save, series_colours
 from gridtune.systems.responsive.report.alike import groups_alike, span, wrapped
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["draw_pools"]
 
@@ -24,10 +24,10 @@ _INSTANTS = 500
 class _Curves(NamedTuple):
     """A run, at each instant at which something changes: days, cores, core-hours and job-hours so far."""
 
-    days: npt.NDArray[np.float64]
-    cores: npt.NDArray[np.int64]
-    paid: npt.NDArray[np.float64]
-    waited: npt.NDArray[np.float64]
+    days: FloatArray
+    cores: IntArray
+    paid: FloatArray
+    waited: FloatArray
 
 
 def draw_pools(pools: Mapping[str, pa.Table], where: str, shared: str, path: Path) -> Path:
@@ -86,6 +86,6 @@ def _groups(curves: Mapping[str, _Curves]) -> dict[str, list[str]]:
     return groups_alike(shapes, span(shapes))
 
 
-def _hours_so_far(time: npt.NDArray[np.int64], level: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def _hours_so_far(time: IntArray, level: IntArray) -> FloatArray:
     """Return the integral of a step function up to each instant, in hours: shape (n,)."""
     return np.concatenate([[0.0], np.cumsum(np.diff(time) * level[:-1])]) / HOUR

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.style import MARKERS, figure, group_thousands, head, save, series_colours
 from gridtune.systems.responsive.report.alike import SITES, groups_alike, span, wrapped
 from gridtune.systems.responsive.report.rows import REWARDS, Row, native_of, rows_of, site_of
+from gridtune.types import FloatArray
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
 
 __all__ = ["write_trade_offs"]
 
-Floats = npt.NDArray[np.float64]
 #: Series in one figure: more of them would share colours.
 _MOST = 6
 _OTHERS = "other rules"
@@ -95,7 +94,7 @@ def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
         return save(drawing, path)
 
 
-def _points(rows: Sequence[Row], cost: str) -> Floats:
+def _points(rows: Sequence[Row], cost: str) -> FloatArray:
     """Return cost and W of each row, shape (n, 2)."""
     return np.array([[row.mean(cost), row.mean("responsiveness_mean")] for row in rows])
 

@@ -28,12 +28,10 @@ from gridtune.systems.responsive.simulator.state import (
     State,
 )
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, reset_site, start_job
+from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, IntArray
 
 __all__ = ["RewardTime", "SiteBatch"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 #: When a decision's reward is given: when its job completes, so that a step gives the rewards of the jobs
 #: that completed before the next decision; or with the decision itself.
@@ -57,11 +55,11 @@ class Observations(NamedTuple):
         Shape (count,), float64 and bool.
     """
 
-    rows: npt.NDArray[np.float32]
-    mask: npt.NDArray[np.int8]
-    place: Int64s
-    rewards: Float64s
-    over: Bools
+    rows: Float32Array
+    mask: Int8Array
+    place: IntArray
+    rewards: FloatArray
+    over: BoolArray
 
 
 @kernel()
@@ -273,7 +271,9 @@ class SiteBatch:
         """Number of jobs that an episode can begin with."""
         return len(self.jobs) - self.episode + 1
 
-    def step(self, actions: npt.ArrayLike, restart: Bools | None = None, first: Int64s | None = None) -> None:
+    def step(
+        self, actions: npt.ArrayLike, restart: BoolArray | None = None, first: IntArray | None = None
+    ) -> None:
         """Carry out `actions`, shape (count, 2), or start over where `restart`, with the job `first[i]`."""
         self._actions[:] = actions
         begins = np.zeros(self.count, np.bool_) if restart is None else restart

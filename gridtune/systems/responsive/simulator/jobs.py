@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -21,8 +21,6 @@ __all__ = [
     "vo_of",
 ]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 #: Jobs that run for less are interactive, seconds (Perez et al. 2009, section 4.2).
 INTERACTIVE_BELOW = 900
@@ -51,12 +49,12 @@ class SiteJobs:
         If the columns differ in length or a value is not allowed.
     """
 
-    submit: Int64s
-    run: Int64s
-    vo: Int64s
-    interactive: Int64s
-    shares: Float64s
-    user: Int64s | None = None
+    submit: IntArray
+    run: IntArray
+    vo: IntArray
+    interactive: IntArray
+    shares: FloatArray
+    user: IntArray | None = None
 
     def __post_init__(self) -> None:
         user = self.vo if self.user is None else self.user
@@ -97,13 +95,13 @@ class SiteJobs:
         return SiteJobs(submit, run, vo, interactive, self.shares, user)
 
     @property
-    def columns(self) -> tuple[Int64s, ...]:
+    def columns(self) -> tuple[IntArray, ...]:
         """Submission, run time, VO, class and user, as the kernels take them."""
         assert self.user is not None
         return self.submit, self.run, self.vo, self.interactive, self.user
 
 
-def group_vos(groups: Int64s, most: int) -> Int64s:
+def group_vos(groups: IntArray, most: int) -> IntArray:
     """Return the groups that are VOs of their own, ascending: the `most` − 1 with most jobs.
 
     All others form the last VO. With no more than `most` groups, the group with the largest number is the
@@ -116,7 +114,7 @@ def group_vos(groups: Int64s, most: int) -> Int64s:
     return np.asarray(np.sort(largest), np.int64)
 
 
-def vo_of(groups: Int64s, vos: Int64s) -> Int64s:
+def vo_of(groups: IntArray, vos: IntArray) -> IntArray:
     """Return the VO of each group number: its place among `vos`; `len(vos)` for all others."""
     order = np.argsort(vos, kind="stable")
     if len(vos) == 0:
@@ -136,7 +134,7 @@ def check_sequential(workload: Workload) -> None:
         )
 
 
-def check_run_times(run: Int64s) -> None:
+def check_run_times(run: IntArray) -> None:
     """Refuse jobs that run for less than a second: their W has no value."""
     if len(run) and run.min() < 1:
         raise SimulationError(
@@ -150,8 +148,8 @@ def check_run_times(run: Int64s) -> None:
 def build_jobs(
     workload: Workload,
     *,
-    vos: Int64s,
-    shares: Sequence[float] | Float64s,
+    vos: IntArray,
+    shares: Sequence[float] | FloatArray,
     interactive_below: int = INTERACTIVE_BELOW,
 ) -> SiteJobs:
     """Return a log's jobs as jobs of a site, each on one core.

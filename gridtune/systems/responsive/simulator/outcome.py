@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.state import (
     AREA_AT_LAST,
@@ -16,11 +13,9 @@ from gridtune.systems.responsive.simulator.state import (
     TRACKED,
     Site,
 )
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["SiteOutcome", "outcome_of"]
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 
 class SiteOutcome(NamedTuple):
@@ -46,16 +41,16 @@ class SiteOutcome(NamedTuple):
         Shape (r, 5), int64: second, pool, cores that are up, running and waiting jobs over time, see `State`.
     """
 
-    start: Int64s
-    decision: Int64s
-    time: Int64s
-    pool: Int64s
-    fairness: Float64s
-    utilisation: Float64s
+    start: IntArray
+    decision: IntArray
+    time: IntArray
+    pool: IntArray
+    fairness: FloatArray
+    utilisation: FloatArray
     cores: int
     core_seconds: int
     boots: int
-    track: Int64s
+    track: IntArray
 
 
 def outcome_of(site: Site) -> SiteOutcome:

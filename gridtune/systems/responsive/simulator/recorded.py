@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.outcome import SiteOutcome
+from gridtune.types import BoolArray, IntArray
 
 __all__ = ["recorded_outcome"]
 
-Int64s = npt.NDArray[np.int64]
 
-
-def recorded_outcome(jobs: SiteJobs, wait: Int64s, cores: int) -> SiteOutcome:
+def recorded_outcome(jobs: SiteJobs, wait: IntArray, cores: int) -> SiteOutcome:
     """Return the outcome that the recorded waits describe, with F and U as of any other.
 
     The real site may have had another number of cores, and may have left some idle, so waits are not checked
@@ -57,10 +55,10 @@ def recorded_outcome(jobs: SiteJobs, wait: Int64s, cores: int) -> SiteOutcome:
     return SiteOutcome(start, decision, time, pool, fairness, utilisation, cores, paid, 0, track)
 
 
-def _service(start: Int64s, end: Int64s, mine: npt.NDArray[np.bool_], time: Int64s) -> Int64s:
+def _service(start: IntArray, end: IntArray, mine: BoolArray, time: IntArray) -> IntArray:
     """Return the core-seconds that some jobs have received by each instant: Σ min(t, end) − min(t, start)."""
 
-    def capped(moments: Int64s) -> Int64s:
+    def capped(moments: IntArray) -> IntArray:
         ordered = np.sort(moments)
         sums = np.concatenate([[0], np.cumsum(ordered)])
         before = np.searchsorted(ordered, time, side="right")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.autoscalers import FORECAST_INPUTS
@@ -56,6 +55,7 @@ from gridtune.systems.responsive.simulator.state import (
     State,
 )
 from gridtune.systems.responsive.simulator.stepping import reset_site
+from gridtune.types import FloatArray, IntArray
 
 __all__ = [
     "Autoscaler",
@@ -67,7 +67,6 @@ __all__ = [
     "pool_sizes",
 ]
 
-Int64s = npt.NDArray[np.int64]
 
 #: The rules that size an event-driven pool, in the order of their numbers in `autoscalers`.
 ScalerRule = Literal["demand", "work", "queue", "utilisation", "forecast", "agent"]
@@ -233,7 +232,7 @@ class SiteModel:
             )
 
 
-def pool_sizes(model: SiteModel) -> Int64s:
+def pool_sizes(model: SiteModel) -> IntArray:
     """Return the pool sizes to choose from, ascending; none on a rigid site."""
     if not model.elastic:
         return np.zeros(0, np.int64)
@@ -292,9 +291,7 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
     return site
 
 
-def _set_autoscaler(
-    jobs: SiteJobs, model: SiteModel, whole: Int64s, real: npt.NDArray[np.float64]
-) -> tuple[int, int]:
+def _set_autoscaler(jobs: SiteJobs, model: SiteModel, whole: IntArray, real: FloatArray) -> tuple[int, int]:
     """Set what an event-driven pool takes; return the rows of its track, and the ticks of its window."""
     scaler = model.autoscaler
     if scaler is None:

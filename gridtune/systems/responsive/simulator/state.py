@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["EXTENDED", "PAPER", "Jobs", "Settings", "Site", "State"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 #: An instant that never comes.
 NEVER = np.iinfo(np.int64).max
@@ -131,11 +130,11 @@ class Jobs(NamedTuple):
         Its user, from 0.
     """
 
-    submit: Int64s
-    run: Int64s
-    vo: Int64s
-    interactive: Int64s
-    user: Int64s
+    submit: IntArray
+    run: IntArray
+    vo: IntArray
+    interactive: IntArray
+    user: IntArray
 
 
 class Settings(NamedTuple):
@@ -153,11 +152,11 @@ class Settings(NamedTuple):
         Shape (k,), float64: weights of a learned pool, see `demand`; otherwise empty.
     """
 
-    whole: Int64s
-    real: Float64s
-    shares: Float64s
-    sizes: Int64s
-    forecast: Float64s
+    whole: IntArray
+    real: FloatArray
+    shares: FloatArray
+    sizes: IntArray
+    forecast: FloatArray
 
 
 class State(NamedTuple):
@@ -208,34 +207,34 @@ class State(NamedTuple):
         seconds from the first to the last submission; the first `TRACKED` are valid.
     """
 
-    memory: Int64s
-    waiting: Int64s
-    heap: Int64s
-    start: Int64s
-    service: Int64s
-    running: Int64s
-    begun: Int64s
-    queued: Int64s
-    recent: Int64s
-    ordered: Int64s
-    logs: Float64s
-    weights: Float64s
-    expected: Float64s
-    latest: Int64s
-    seen: Int64s
-    busy: Int64s
-    options: Int64s
-    decided: Int64s
-    time: Int64s
-    pool: Int64s
-    fairness: Float64s
-    utilisation: Float64s
-    number: Int64s
-    completed: Int64s
-    booting: Int64s
-    idle: Int64s
-    wishes: Int64s
-    track: Int64s
+    memory: IntArray
+    waiting: IntArray
+    heap: IntArray
+    start: IntArray
+    service: IntArray
+    running: IntArray
+    begun: IntArray
+    queued: IntArray
+    recent: IntArray
+    ordered: IntArray
+    logs: FloatArray
+    weights: FloatArray
+    expected: FloatArray
+    latest: IntArray
+    seen: IntArray
+    busy: IntArray
+    options: IntArray
+    decided: IntArray
+    time: IntArray
+    pool: IntArray
+    fairness: FloatArray
+    utilisation: FloatArray
+    number: IntArray
+    completed: IntArray
+    booting: IntArray
+    idle: IntArray
+    wishes: IntArray
+    track: IntArray
 
 
 class Site(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from gridtune.errors import PolicyError
@@ -18,6 +17,7 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.training.networks import ActorCritic
 from gridtune.training.rollouts import draw
+from gridtune.types import Float32Array, IntArray
 
 __all__ = ["play_days", "score_days"]
 
@@ -33,7 +33,7 @@ def play_days(
     *,
     rng: np.random.Generator | None = None,
     tau: float = 0.5,
-) -> npt.NDArray[np.int64]:
+) -> IntArray:
     """Return the policy's reservations: shape (days, minutes), int64, as `replay` takes them.
 
     Parameters
@@ -85,7 +85,7 @@ def play_days(
     return reserved
 
 
-def _choose(logits: torch.Tensor, chance: npt.NDArray[np.float32] | None) -> torch.Tensor:
+def _choose(logits: torch.Tensor, chance: Float32Array | None) -> torch.Tensor:
     if chance is None:
         return logits.argmax(-1)
     return draw(logits, torch.from_numpy(chance).to(logits.device))[0]

@@ -122,7 +122,7 @@ class ShutdownPPO(PPOTraining):
         """Return the one reference: the days."""
         return (str(WorkloadReference(parameters.trace, days=True)),)
 
-    def code(self, parameters: ShutdownPPOParameters) -> Mapping[str, str]:
+    def file_checksums(self, parameters: ShutdownPPOParameters) -> Mapping[str, str]:
         """Return the checksum of the initial policy."""
         if parameters.initial is None:
             return {}

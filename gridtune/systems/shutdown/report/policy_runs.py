@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gridtune.core.style import MARKERS, PALETTE
+from gridtune.types import AnyArray
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
     from gridtune.core.system import FinishedSweep
 
-__all__ = ["GROUPS", "Column", "PolicyRun", "policy_runs", "shown_runs"]
+__all__ = ["GROUPS", "PolicyRun", "policy_runs", "shown_runs"]
 
-Column = npt.NDArray[Any]
 #: The paper's groups of days by their share of sequential submissions, per cent.
 GROUPS = ("[0, 25)", "[25, 50)", "[50, 75)", "[75, 100)", "100")
 #: The order of policies in tables and figures; figures show no others if there are at least two of them.
@@ -70,7 +69,7 @@ class PolicyRun:
         """The policy in words, as legends have it."""
         return _TITLES.get(self.label) or re.sub(r"^T\((\d+)\)$", r"T(\1): off after \1 idle min", self.label)
 
-    def column(self, table: str, name: str) -> Column:
+    def column(self, table: str, name: str) -> AnyArray:
         """Return a column as an array; missing values are NaN."""
         return np.asarray(self.tables[table][name].to_numpy(zero_copy_only=False))
 

@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from gridtune.core.style import PALETTE, figure, group_thousands, head, save
-from gridtune.systems.shutdown.report.policy_runs import GROUPS, Column, PolicyRun
+from gridtune.systems.shutdown.report.policy_runs import GROUPS, PolicyRun
 from gridtune.systems.shutdown.simulator.days import SEQUENTIAL_GAP
+from gridtune.types import AnyArray
 
 __all__ = ["plot_cumulative", "plot_groups"]
 
@@ -43,7 +44,7 @@ def plot_cumulative(runs: Sequence[PolicyRun], workload: str, path: Path) -> lis
         return [save(drawing, path)]
 
 
-def _add_up(panel: Axes, runs: Sequence[PolicyRun], order: Column, tests: Column) -> None:
+def _add_up(panel: Axes, runs: Sequence[PolicyRun], order: AnyArray, tests: AnyArray) -> None:
     """Draw each policy's cumulative waste over the days in this order, with a line before the test days."""
     sums = {run.label: np.cumsum(run.column("days", "energy_waste")[order]) for run in runs}
     largest = max(total[-1] for total in sums.values())

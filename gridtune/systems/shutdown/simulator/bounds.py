@@ -21,25 +21,22 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.outcome import Outcome
 from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.types import FloatArray, IntArray
 
 __all__ = ["least_waste", "least_waste_of_starts", "least_waste_reachable", "least_waste_within"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
-
-def least_waste_of_starts(days: Days, outcome: Outcome, platform: Platform) -> Float64s:
+def least_waste_of_starts(days: Days, outcome: Outcome, platform: Platform) -> FloatArray:
     """Return the least waste of each day with the starts of an outcome: shape (days,), W·min."""
     return least_waste(days, outcome.start, outcome.start, outcome.minutes, platform)
 
 
-def least_waste_within(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Float64s:
+def least_waste_within(days: Days, outcome: Outcome, platform: Platform, tau: float) -> FloatArray:
     """Return the least waste of each day with all starts before `tau` of the walltime: shape (days,), W·min.
 
     A job that starts later in the outcome, or never, has to start no later than it does there.
@@ -49,7 +46,7 @@ def least_waste_within(days: Days, outcome: Outcome, platform: Platform, tau: fl
     return least_waste(days, np.where(fits, days.submit, -1), latest, outcome.minutes, platform)
 
 
-def least_waste_reachable(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Float64s:
+def least_waste_reachable(days: Days, outcome: Outcome, platform: Platform, tau: float) -> FloatArray:
     """Return the same for schedules that reservations can bring about: shape (days,), W·min.
 
     While no job holds cores, the oldest waiting one is allocated its own at once, whatever is reserved. So
@@ -68,7 +65,7 @@ def least_waste_reachable(days: Days, outcome: Outcome, platform: Platform, tau:
     return least_waste(days, earliest, latest, outcome.minutes, platform)
 
 
-def _latest_starts(days: Days, outcome: Outcome, tau: float) -> Int64s:
+def _latest_starts(days: Days, outcome: Outcome, tau: float) -> IntArray:
     """Return each job's last start before `tau` of its walltime, or its start if that was later."""
     punctual = days.submit + np.maximum(np.ceil(tau * days.walltime).astype(np.int64) - 1, 0)
     horizon = outcome.minutes[days.day_of_job]
@@ -76,8 +73,8 @@ def _latest_starts(days: Days, outcome: Outcome, tau: float) -> Int64s:
 
 
 def least_waste(
-    days: Days, earliest: Int64s, latest: Int64s, minutes: Int64s, platform: Platform
-) -> Float64s:
+    days: Days, earliest: IntArray, latest: IntArray, minutes: IntArray, platform: Platform
+) -> FloatArray:
     """Return a lower bound of the waste of each day under any policy that respects the windows.
 
     Parameters

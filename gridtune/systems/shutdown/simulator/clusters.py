@@ -16,13 +16,10 @@ from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.outcome import Outcome
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.state import NOW, cluster_columns
+from gridtune.types import BoolArray, Float32Array, IntArray
 
 __all__ = ["ClusterBatch"]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Float32s = npt.NDArray[np.float32]
-Bools = npt.NDArray[np.bool_]
 
 #: Frames that are written before the latest ones are moved to the front again.
 _SPARE_FRAMES = 64
@@ -115,7 +112,7 @@ class ClusterBatch:
         self._handles = handles_of(self._arrays)
 
     @property
-    def observations(self) -> Float32s:
+    def observations(self) -> Float32Array:
         """The current observations: shape (count, features), or (count, frames, features), oldest first.
 
         A view of memory that later steps overwrite: with one frame, the next one.
@@ -125,16 +122,16 @@ class ClusterBatch:
         return self._history[:, self._place - self.frames + 1 : self._place + 1]
 
     @property
-    def now(self) -> Int64s:
+    def now(self) -> IntArray:
         """The minute of each cluster's day: shape (count,), int64; a copy."""
         return self._columns["memory"][:, NOW].copy()
 
-    def reset(self, days: Int64s) -> None:
+    def reset(self, days: IntArray) -> None:
         """Begin `days[i]`, shape (count,), on each cluster i."""
         self.step(None, np.ones(self.count, np.bool_), days)
 
     def step(
-        self, actions: npt.ArrayLike | None, restart: Bools | None = None, days: Int64s | None = None
+        self, actions: npt.ArrayLike | None, restart: BoolArray | None = None, days: IntArray | None = None
     ) -> None:
         """Step each cluster by a minute, or begin another day on it.
 

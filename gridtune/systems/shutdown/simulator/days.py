@@ -8,15 +8,14 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.joining import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
 __all__ = ["GROUP_EDGES", "MINUTES_A_DAY", "SEQUENTIAL_GAP", "Cut", "Days", "build_days"]
 
-Int64s = npt.NDArray[np.int64]
 Cut = Literal["auto", "days", "whole"]
 
 MINUTE = 60
@@ -45,14 +44,14 @@ class Days:
     """
 
     names: tuple[str, ...]
-    first: Int64s
-    minutes: Int64s
-    job_id: Int64s
-    submit: Int64s
-    run: Int64s
-    walltime: Int64s
-    cores: Int64s
-    user: Int64s
+    first: IntArray
+    minutes: IntArray
+    job_id: IntArray
+    submit: IntArray
+    run: IntArray
+    walltime: IntArray
+    cores: IntArray
+    user: IntArray
 
     def __len__(self) -> int:
         return len(self.names)
@@ -61,12 +60,12 @@ class Days:
         return f"Days({len(self):,} days, {len(self.submit):,} jobs)"
 
     @property
-    def day_of_job(self) -> Int64s:
+    def day_of_job(self) -> IntArray:
         """Shape (jobs,): the day of each job."""
         return np.repeat(np.arange(len(self)), np.diff(self.first))
 
     @property
-    def rank(self) -> Int64s:
+    def rank(self) -> IntArray:
         """Shape (jobs,): each job's rank within its day by walltime × cores, then submission."""
         day = self.day_of_job
         order = np.lexsort((np.arange(len(day)), self.walltime * self.cores, day))
@@ -75,7 +74,7 @@ class Days:
         return place - self.first[day]
 
     @property
-    def sequential_share(self) -> npt.NDArray[np.float64]:
+    def sequential_share(self) -> FloatArray:
         """Shape (days,): share of the gaps between submissions that are shorter than five minutes.
 
         Of a day with a single job: 0.
@@ -87,11 +86,11 @@ class Days:
         return shares
 
     @property
-    def group(self) -> Int64s:
+    def group(self) -> IntArray:
         """Shape (days,): the paper's groups 1 to 5 by share of sequential submissions."""
         return np.searchsorted(GROUP_EDGES, self.sequential_share, side="right").astype(np.int64) + 1
 
-    def subset(self, kind: str) -> npt.NDArray[np.bool_]:
+    def subset(self, kind: str) -> BoolArray:
         """Return which days are `train` or `test` days: shape (days,), bool.
 
         By the folders' names; if no folder has either name, every fifth day is a test day.
@@ -102,7 +101,7 @@ class Days:
         held_out = np.arange(len(self)) % 5 == 4
         return held_out if kind == "test" else ~held_out
 
-    def take(self, selection: npt.NDArray[np.bool_] | Int64s) -> Days:
+    def take(self, selection: BoolArray | IntArray) -> Days:
         """Return the days that a mask or an index array selects, in that order."""
         index = np.arange(len(self))[selection]
         sizes = np.diff(self.first)[index]
@@ -191,7 +190,7 @@ def build_days(
     return Days(tuple(names), first, lengths, job_id, submit, run, walltime, cores, user)
 
 
-def _logs(workload: Workload) -> tuple[tuple[str, ...], Int64s]:
+def _logs(workload: Workload) -> tuple[tuple[str, ...], IntArray]:
     """Return the names of a workload's logs, and the log of each job."""
     if not is_joined(workload):
         return (workload.name,), np.zeros(len(workload), np.int64)
@@ -199,7 +198,7 @@ def _logs(workload: Workload) -> tuple[tuple[str, ...], Int64s]:
     return names, np.repeat(np.arange(len(names)), np.diff(first))
 
 
-def _check(workload: Workload, log: Int64s) -> None:
+def _check(workload: Workload, log: IntArray) -> None:
     backwards = (np.diff(workload.submit_time) < 0) & (np.diff(log) == 0)
     if backwards.any():
         raise SimulationError(
@@ -215,14 +214,14 @@ def _check(workload: Workload, log: Int64s) -> None:
         )
 
 
-def _durations(workload: Workload, step: int) -> tuple[Int64s, Int64s]:
+def _durations(workload: Workload, step: int) -> tuple[IntArray, IntArray]:
     """Return run times and walltimes in minutes, at least one each."""
     run = np.maximum(-(-workload.run_time // step), 1)
     walltime = -(-workload.requested_time // step)
     return run, np.where(workload.requested_time > 0, walltime, run)
 
 
-def _users_by_day(user: Int64s, day: Int64s, begins: Int64s) -> Int64s:
+def _users_by_day(user: IntArray, day: IntArray, begins: IntArray) -> IntArray:
     """Return users numbered from 0 within each day."""
     _, number = np.unique(np.stack([day, user]), axis=1, return_inverse=True)
     number = number.reshape(-1).astype(np.int64)

@@ -12,7 +12,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.shutdown.simulator.effects import GLOBALS, LARGEST, PER_ACTION, PER_JOB
@@ -30,10 +29,10 @@ from gridtune.systems.shutdown.simulator.state import (
     TAU,
     WAITING,
 )
+from gridtune.types import Float32Array
 
 __all__ = ["Scales", "features_of", "observation_bounds", "observe", "scales"]
 
-Float32s = npt.NDArray[np.float32]
 
 #: The queue length, minutes and jobs of a user that the authors scale to 1.
 LONGEST_QUEUE, LONGEST_MINUTES, MOST_JOBS = 1500, 4400, 50
@@ -43,15 +42,15 @@ MINUTES_A_DAY = 1440
 class Scales(NamedTuple):
     """Tables of logarithms: by queue length; by promise, at 1 + its minutes; by walltime."""
 
-    queue: Float32s
-    promise: Float32s
-    walltime: Float32s
+    queue: Float32Array
+    promise: Float32Array
+    walltime: Float32Array
 
 
 def scales(longest: int) -> Scales:
     """Return the tables for walltimes of up to `longest` minutes."""
 
-    def logarithms(limit: int, shift: int, scale: int) -> Float32s:
+    def logarithms(limit: int, shift: int, scale: int) -> Float32Array:
         return np.array([math.log(n + shift) / math.log(scale) for n in range(limit + 1)], np.float32)
 
     return Scales(
@@ -68,7 +67,7 @@ def features_of(view: str, nodes: int) -> int:
     return GLOBALS + MAX_CANDIDATES * PER_JOB + (nodes + 1) * PER_ACTION
 
 
-def observation_bounds(longest: int, view: str, nodes: int) -> Float32s:
+def observation_bounds(longest: int, view: str, nodes: int) -> Float32Array:
     """Return upper bounds of an observation for walltimes up to `longest` minutes; the lower ones are 0."""
     if view == "effects":
         return np.full(features_of(view, nodes), LARGEST, np.float32)

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
+from gridtune.types import FloatArray, Int8Array, Int32Array, IntArray
 
 __all__ = ["DayRecord", "Outcome"]
-
-Int64s = npt.NDArray[np.int64]
-Int8s = npt.NDArray[np.int8]
-Int32s = npt.NDArray[np.int32]
-Float64s = npt.NDArray[np.float64]
 
 
 class Outcome(NamedTuple):
@@ -33,12 +27,12 @@ class Outcome(NamedTuple):
         Shape (jobs of all days,): minute of each job's start, -1 where it did not start or was not replayed.
     """
 
-    totals: Int64s
-    score: Float64s
-    minutes: Int64s
-    switched_on: Int64s
-    switched_off: Int64s
-    start: Int64s
+    totals: IntArray
+    score: FloatArray
+    minutes: IntArray
+    switched_on: IntArray
+    switched_off: IntArray
+    start: IntArray
 
 
 class DayRecord(NamedTuple):
@@ -56,6 +50,6 @@ class DayRecord(NamedTuple):
         2 sleeping, 3 switching off, 4 computing.
     """
 
-    minutes: Int32s
-    rewards: Float64s
-    states: Int8s
+    minutes: Int32Array
+    rewards: FloatArray
+    states: Int8Array

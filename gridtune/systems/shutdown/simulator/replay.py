@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
@@ -25,10 +24,10 @@ from gridtune.systems.shutdown.simulator.rule_parameters import (
     simple_numbers,
 )
 from gridtune.systems.shutdown.simulator.state import TOTALS
+from gridtune.types import IntArray
 
 __all__ = ["Rule", "replay"]
 
-Int64s = npt.NDArray[np.int64]
 
 Rule = Literal["always_on", "timeout", "oracle"]
 _RULES = {"always_on": ALWAYS_ON, "timeout": TIMEOUT, "oracle": ORACLE}
@@ -38,7 +37,7 @@ def replay(
     days: Days,
     platform: Platform | None = None,
     *,
-    rule: Rule | AdaptiveRule | Int64s = "timeout",
+    rule: Rule | AdaptiveRule | IntArray = "timeout",
     timeout: int = 1,
     max_stretch: float = 0.5,
     tau: float = 0.5,
@@ -107,7 +106,7 @@ def replay(
     return outcome, day_record
 
 
-def _as_actions(rule: Rule | AdaptiveRule | Int64s, days: int, minutes: int) -> tuple[int, Int64s]:
+def _as_actions(rule: Rule | AdaptiveRule | IntArray, days: int, minutes: int) -> tuple[int, IntArray]:
     if isinstance(rule, AdaptiveRule):
         return LOOKAHEAD if isinstance(rule, LookaheadRule) else ADAPTIVE, np.zeros((0, 0), np.int64)
     if isinstance(rule, str):

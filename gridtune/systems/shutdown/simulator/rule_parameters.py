@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import SimulationError
+from gridtune.types import FloatArray
 
 __all__ = [
     "ADAPTIVE",
@@ -63,7 +63,7 @@ ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE, LOOKAHEAD = range(6)
 ) = range(17)
 
 
-def simple_numbers(timeout: float, max_stretch: float) -> npt.NDArray[np.float64]:
+def simple_numbers(timeout: float, max_stretch: float) -> FloatArray:
     """Return the parameters of a timeout or of the oracle: shape (`NUMBERS`,)."""
     numbers = np.zeros(NUMBERS)
     numbers[[TIMEOUT_MINUTES, MAX_STRETCH]] = timeout, max_stretch
@@ -116,7 +116,7 @@ class AdaptiveRule:
         if self.eagerness > 1:
             raise SimulationError(f"must be at most 1, but got {self.eagerness}", field="eagerness")
 
-    def numbers(self) -> npt.NDArray[np.float64]:
+    def numbers(self) -> FloatArray:
         """Return the array that the kernels take: shape (`NUMBERS`,)."""
         numbers = np.zeros(NUMBERS)
         numbers[: len(fields(self))] = [float(getattr(self, field.name)) for field in fields(self)]

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import kernel, section
+from gridtune.types import FloatArray, IntArray
 
 __all__ = [
     "FEATURES",
@@ -29,9 +30,6 @@ __all__ = [
     "jobs_of",
 ]
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Float32s = npt.NDArray[np.float32]
 
 #: Power states of a node, in the order in which an allocation prefers their free cores. A node that is on
 #: computes if it has busy cores.
@@ -92,9 +90,9 @@ TAU, REALS = 4, 5
 class Settings(NamedTuple):
     """Settings of all clusters of a batch; `starts` are the offsets of a cluster's columns in its row."""
 
-    whole: Int64s
-    real: Float64s
-    starts: Int64s
+    whole: IntArray
+    real: FloatArray
+    starts: IntArray
 
 
 class Table(NamedTuple):
@@ -103,9 +101,9 @@ class Table(NamedTuple):
     `columns` holds six columns of `first[-1]` jobs one after the other: see `Jobs`.
     """
 
-    columns: Int64s
-    first: Int64s
-    minutes: Int64s
+    columns: IntArray
+    first: IntArray
+    minutes: IntArray
 
 
 class Jobs(NamedTuple):
@@ -115,12 +113,12 @@ class Jobs(NamedTuple):
     """
 
     number: int
-    submit: Int64s
-    run: Int64s
-    walltime: Int64s
-    cores: Int64s
-    rank: Int64s
-    user: Int64s
+    submit: IntArray
+    run: IntArray
+    walltime: IntArray
+    cores: IntArray
+    rank: IntArray
+    user: IntArray
 
 
 class Cluster(NamedTuple):
@@ -131,55 +129,55 @@ class Cluster(NamedTuple):
     on_minutes: int
     off_minutes: int
     flags: int
-    share: Float64s
-    memory: Int64s
-    totals: Int64s
+    share: FloatArray
+    memory: IntArray
+    totals: IntArray
     #: Nodes in each power state, and those of them all of whose cores are free.
-    in_state: Int64s
-    vacant: Int64s
+    in_state: IntArray
+    vacant: IntArray
     #: By node.
-    state: Int64s
-    until: Int64s
-    free: Int64s
-    busy: Int64s
-    idle_minutes: Int64s
-    switched_on: Int64s
-    switched_off: Int64s
+    state: IntArray
+    until: IntArray
+    free: IntArray
+    busy: IntArray
+    idle_minutes: IntArray
+    switched_on: IntArray
+    switched_off: IntArray
     #: Jobs: candidates; those that the last pass selected; waiting jobs by area; jobs that hold cores but do
     #: not run yet; running jobs in order of start, and in order of requested end.
-    candidates: Int64s
-    selected: Int64s
-    queue: Int64s
-    ready: Int64s
-    running: Int64s
-    by_request: Int64s
+    candidates: IntArray
+    selected: IntArray
+    queue: IntArray
+    ready: IntArray
+    running: IntArray
+    by_request: IntArray
     #: By job: whether it waits, minute of its start (-1: none), first piece of its allocation.
-    waits: Int64s
-    start: Int64s
-    piece: Int64s
+    waits: IntArray
+    start: IntArray
+    piece: IntArray
     #: Pieces of allocations: so many cores of a node, and the next piece.
-    piece_node: Int64s
-    piece_cores: Int64s
-    piece_next: Int64s
+    piece_node: IntArray
+    piece_cores: IntArray
+    piece_next: IntArray
     #: Scratch: minutes from now, in order, and the cores that become free then.
-    release_minutes: Int64s
-    release_cores: Int64s
+    release_minutes: IntArray
+    release_cores: IntArray
     #: By user: jobs in the system; run time of the job that ended last (-1: none has ended).
-    users: Int64s
-    last_run: Int64s
+    users: IntArray
+    last_run: IntArray
     #: Reals: load of each node in the authors' monitor; sum of rewards.
-    load: Float64s
-    score: Float64s
+    load: FloatArray
+    score: FloatArray
 
 
 class Arena(NamedTuple):
     """A batch of clusters: `WORDS` integers and `nodes` + 1 reals for each, one cluster after the other."""
 
-    whole: Int64s
-    real: Float64s
+    whole: IntArray
+    real: FloatArray
 
 
-def column_starts(nodes: int, cores: int, jobs: int, users: int) -> Int64s:
+def column_starts(nodes: int, cores: int, jobs: int, users: int) -> IntArray:
     """Return where in its row each of a cluster's columns of integers begins, and where the row ends."""
     pieces = nodes * cores
     slots = min(pieces, jobs)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
+from gridtune.types import BoolArray, IntArray
 from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.accounting import values
 from gridtune.workload.formats.accounting.columns import chosen_columns, quantities_of
@@ -20,7 +20,6 @@ from gridtune.workload.validity import LARGEST_TIME
 
 __all__ = ["log_of_records"]
 
-IntArray = npt.NDArray[np.int64]
 
 #: Named field to the quantity it is read from.
 _NAMED = {
@@ -180,13 +179,13 @@ class _Jobs:
         }
         return columns, origin
 
-    def _unfinished(self, end: IntArray) -> npt.NDArray[np.bool_]:
+    def _unfinished(self, end: IntArray) -> BoolArray:
         """Return which jobs had not ended when the log was written."""
         states = np.array([state in ("RUNNING", "PENDING", "SUSPENDED") for state in self.states], np.bool_)
         # Tables without an end, such as durations alone, say nothing of it.
         return states & (end == UNKNOWN) if "end" in self.chosen else np.zeros(len(end), np.bool_)
 
-    def _never_started(self, start: IntArray, run: IntArray) -> npt.NDArray[np.bool_]:
+    def _never_started(self, start: IntArray, run: IntArray) -> BoolArray:
         """Return which jobs ended, or waited, without having started."""
         placed = [text.strip().lower() != "none assigned" for text in self._texts("placement")]
         ended_at_once = ~np.array(placed, np.bool_) & (run <= 0)

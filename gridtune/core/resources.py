@@ -1,4 +1,4 @@
-"""`CellNeeds`: what a cell occupies of a machine while it runs."""
+"""`CellResources`: what a cell occupies of a machine while it runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-__all__ = ["CellNeeds"]
+__all__ = ["CellResources"]
 
 
 @dataclass(frozen=True)
-class CellNeeds:
+class CellResources:
     """What a cell occupies while it runs; a system says it, and a search space can say otherwise.
 
     Attributes

@@ -1,4 +1,4 @@
-"""`StarterSpace`: the search space that a system proposes for a log, for `gridtune init`."""
+"""`SuggestedSpace`: the search space that a system proposes for a log, for `gridtune init`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from gridtune.workload.workload import Workload
 
-__all__ = ["StarterSpace", "has_walltimes", "starter_windows"]
+__all__ = ["SuggestedSpace", "has_walltimes", "starter_windows"]
 
 #: Jobs that a window should have at least, and the numbers of windows to choose from: six pairs are the
 #: fewest with which a sign-flip test can prove anything at 5 %, ten are as many as most questions need.
@@ -16,7 +16,7 @@ _WINDOW_JOBS, _FEWEST, _MOST = 200, 6, 10
 
 
 @dataclass(frozen=True)
-class StarterSpace:
+class SuggestedSpace:
     """What a system proposes to search first on a log.
 
     Attributes
