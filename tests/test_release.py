@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shlex
 import tomllib
@@ -44,6 +45,54 @@ def test_the_citation_is_of_this_package(repository: Path, project: Any) -> None
     assert citation["keywords"] == described["keywords"]
     assert [author["name"] for author in citation["authors"]] == [
         author["name"] for author in described["authors"]
+    ]
+
+
+def test_the_other_descriptions_are_of_this_package_too(repository: Path, project: Any) -> None:
+    codemeta = json.loads((repository / "codemeta.json").read_text(encoding="utf-8"))
+    zenodo = json.loads((repository / ".zenodo.json").read_text(encoding="utf-8"))
+    citation = yaml.safe_load((repository / "CITATION.cff").read_text(encoding="utf-8"))
+    described = project["project"]
+    assert codemeta["version"] == gridtune.__version__
+    assert codemeta["description"] == described["description"]
+    assert codemeta["keywords"] == zenodo["keywords"] == described["keywords"]
+    assert zenodo["title"] == citation["title"]
+    assert zenodo["license"] == described["license"]
+
+
+#: What the channel of conda-forge calls a package of the package index, and what an extra of it brings.
+CONDA_NAMES = {
+    "matplotlib": {"matplotlib-base"},
+    "pooch": {"pooch", "tqdm"},
+    "ray": {"ray-default", "ray-tune"},
+}
+
+
+def test_the_conda_recipe_needs_what_the_project_needs(repository: Path, project: Any) -> None:
+    recipe = yaml.safe_load((repository / "conda/recipe.yaml").read_text(encoding="utf-8"))
+    described = project["project"]
+    wanted = {"python": SpecifierSet(described["requires-python"])}
+    for requirement in map(Requirement, described["dependencies"]):
+        for name in CONDA_NAMES.get(requirement.name, {requirement.name}):
+            wanted[name] = SpecifierSet() if name == "tqdm" else requirement.specifier
+    named = (line.partition(" ") for line in recipe["requirements"]["run"])
+    assert {name: SpecifierSet(versions) for name, _, versions in named} == wanted
+    assert recipe["context"]["version"] == gridtune.__version__
+    command, entry = next(iter(described["scripts"].items()))
+    assert recipe["build"]["python"]["entry_points"] == [f"{command} = {entry}"]
+
+
+def test_the_workflows_run_what_people_run(repository: Path, project: Any) -> None:
+    folder = repository / ".github/workflows"
+    tests = yaml.safe_load((folder / "test.yml").read_text(encoding="utf-8"))["jobs"]["test"]
+    assert ".ci/run" in [step.get("run") for step in tests["steps"]]
+    supported = SpecifierSet(project["project"]["requires-python"])
+    assert all(version in supported for version in tests["strategy"]["matrix"]["python"])
+    release = yaml.safe_load((folder / "release.yml").read_text(encoding="utf-8"))["jobs"]["build"]
+    commands = [step["run"] for step in release["steps"] if "run" in step]
+    assert [command for command in commands if (repository / command).exists()] == [
+        "scripts/package",
+        "scripts/docs",
     ]
 
 
