@@ -24,13 +24,12 @@ from gridtune.report.summary import summarise
 from gridtune.statistics.racing import Race
 from gridtune.statistics.sequential import RaceRules, RaceTest, race_looks
 from gridtune.sweep import as_space, run_space
+from gridtune.sweep.journal.results import results_table
 from gridtune.sweep.observing import SweepPlan
-from gridtune.sweep.plan import Planner
 from gridtune.sweep.racing import RaceQueue
-from gridtune.sweep.results import results_table
-from gridtune.sweep.space import SearchSpace
-from gridtune.sweep.space_check import check_space
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.plan import Planner, Workloads
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.types import FloatArray
 
 SPACES = ("queue_orders", "backfilling", "load", "quickstart")

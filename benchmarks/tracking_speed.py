@@ -23,7 +23,7 @@ from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.summary import summarise
-from gridtune.sweep.results import results_table
+from gridtune.sweep.journal.results import results_table
 from gridtune.tracking import tracker as tracker_module
 from gridtune.tracking.client_store import ClientStore
 from gridtune.tracking.store import connect, make_database

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from gridtune.cli.main import cli
-from gridtune.sweep.space import read_space
+from gridtune.sweep.space.schema import read_space
 
 PAGES = (
     "README.md",

@@ -31,7 +31,7 @@ def complete_spaces(
 ) -> list[CompletionItem]:
     """Return the search spaces of installed systems that begin so, and have the shell add files."""
     from gridtune.core.system import SYSTEMS
-    from gridtune.sweep.bundled import bundled_spaces
+    from gridtune.sweep.space.schema import bundled_spaces
 
     system, slash, _ = incomplete.partition("/")
     known = [name for name in SYSTEMS.names() if name == system or (not slash and name.startswith(system))]
@@ -44,7 +44,7 @@ def complete_sweeps(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the folders of sweeps in results/ that begin so, and have the shell add folders."""
-    from gridtune.sweep.folder import sweep_folders
+    from gridtune.sweep.journal.journal import sweep_folders
 
     folders = map(str, sweep_folders())
     items = [CompletionItem(folder) for folder in folders if folder.startswith(incomplete)]
@@ -86,7 +86,7 @@ def _values(key: str, fields: Any) -> list[str]:
 def complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return `NAME=` for each dimension and fixed parameter of the space that is named before."""
     from gridtune.errors import GridtuneError
-    from gridtune.sweep.space import read_space
+    from gridtune.sweep.space.schema import read_space
 
     # An option that still lacks its value keeps click from naming the arguments before it.
     path = context.params.get("space") or next(iter(context.args), None)

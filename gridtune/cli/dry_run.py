@@ -14,8 +14,8 @@ import click
 
 if TYPE_CHECKING:
     from gridtune.core.cells import Cell, CellResult
-    from gridtune.sweep.outline import Outline
-    from gridtune.sweep.space import SearchSpace
+    from gridtune.sweep.space.preflight import Outline
+    from gridtune.sweep.space.schema import SearchSpace
 
 __all__ = ["dry_run"]
 
@@ -48,11 +48,11 @@ def dry_run(
     """
     from gridtune.core.system import get_system
     from gridtune.sweep import default_directory, read_journal
-    from gridtune.sweep.outline import space_outline
     from gridtune.sweep.places import has_sweep, view_sweep
-    from gridtune.sweep.plan import most_cells, space_strata
     from gridtune.sweep.racing import race_budget
     from gridtune.sweep.run import JOURNAL_NAME
+    from gridtune.sweep.space.plan import most_cells, space_strata
+    from gridtune.sweep.space.preflight import space_outline
 
     outline = space_outline(space)
     folder = folder or default_directory(space)
@@ -95,8 +95,8 @@ def _progress(
     workers: int | None,
 ) -> dict[str, Any]:
     """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
-    from gridtune.sweep.estimate import estimate_seconds
-    from gridtune.sweep.plan import most_cells
+    from gridtune.sweep.journal.results import estimate_seconds
+    from gridtune.sweep.space.plan import most_cells
 
     per_configuration = space.replicates.count
     if space.strategy.race is not None:
@@ -140,10 +140,9 @@ def _race_progress(
     space: SearchSpace, cells: list[Cell], results: Mapping[str, CellResult], retry: Collection[str]
 ) -> tuple[dict[str, CellResult], list[Cell]]:
     """Return the results that a race has, and the cells it comes to at most beside them."""
-    from gridtune.sweep.plan import Planner
     from gridtune.sweep.racing import RaceQueue
-    from gridtune.sweep.space_check import check_space
-    from gridtune.sweep.workloads import Workloads
+    from gridtune.sweep.space.checks import check_space
+    from gridtune.sweep.space.plan import Planner, Workloads
 
     planner = Planner(space, check_space(space), Workloads(space.base))
     finished = {cell_id: result for cell_id, result in results.items() if result.state not in retry}

@@ -65,7 +65,7 @@ def export(
     """
     from gridtune.study.export import exported_configuration
     from gridtune.study.stored import read_sweep
-    from gridtune.sweep.folder import check_writable
+    from gridtune.sweep.journal.journal import check_writable
 
     if out is not None and out.exists() and not force:
         raise click.UsageError(f"{out} exists; --force replaces it.")

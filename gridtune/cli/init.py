@@ -55,8 +55,8 @@ def init(
       gridtune init kth-sp2 --system shutdown
     """
     from gridtune.core.system import get_system
-    from gridtune.sweep.folder import check_writable
-    from gridtune.sweep.starting import space_name, starter_text
+    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.sweep.space.starter import space_name, starter_text
 
     system = get_system(system_name)
     name = name or space_name(log)
@@ -133,7 +133,7 @@ def _checked(text: str, out: Path, workload: Workload) -> tuple[int, int]:
     """Return how many cells and configurations the text comes to, checked as before a sweep."""
     from gridtune.errors import GridtuneError, SweepError
     from gridtune.sweep import space_cells
-    from gridtune.sweep.space import parse_space
+    from gridtune.sweep.space.schema import parse_space
 
     space = parse_space(text, path=out)
     try:

@@ -123,7 +123,7 @@ def _orders_table(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _spaces(systems: Iterable[System]) -> list[dict[str, Any]]:
-    from gridtune.sweep.bundled import bundled_spaces, find_space, spaces_here
+    from gridtune.sweep.space.schema import bundled_spaces, find_space, spaces_here
 
     systems = list(systems)
     named = {f"{system.name}/{path.stem}": path for system in systems for path in bundled_spaces(system)}
@@ -136,7 +136,7 @@ def _spaces(systems: Iterable[System]) -> list[dict[str, Any]]:
 def _space(name: str, path: Path) -> dict[str, Any]:
     """Return what a file says of itself; one that cannot be read says why."""
     from gridtune.errors import SpaceError
-    from gridtune.sweep.space import read_space
+    from gridtune.sweep.space.schema import read_space
 
     try:
         space = read_space(path)

@@ -31,6 +31,6 @@ def check_schedule_file(option: str, path: Path) -> None:
 
 
 def _check_folder(option: str, path: Path) -> None:
-    from gridtune.sweep.folder import check_writable
+    from gridtune.sweep.journal.journal import check_writable
 
     check_writable(path.parent, hint=f"give another with --{option}")

@@ -56,7 +56,7 @@ def rerun(
       gridtune rerun 0f3b9c1e5d7a4b62a8c4e6f0123456ab --tracking-uri http://mlflow:5000
     """
     from gridtune.study.rerun import find_cells, rerun_cells
-    from gridtune.sweep.folder import sweep_folders
+    from gridtune.sweep.journal.journal import sweep_folders
 
     if out is not None:
         check_out(out)

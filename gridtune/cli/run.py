@@ -75,8 +75,8 @@ def run(
       gridtune run batch --parameters best.yaml load=1.2
     """
     from gridtune.core.system import get_system
-    from gridtune.sweep.plugins import load_plugins, read_plugin
     from gridtune.sweep.runner import run_cell
+    from gridtune.sweep.space.code import load_plugins, read_plugin
 
     load_plugins(map(read_plugin, plugins))
     simulated = get_system(system)
@@ -98,7 +98,7 @@ def _read_parameters(file: Path, system: System) -> tuple[dict[str, Any], Path |
     """Return the parameters in a file, and the folder that relative paths in them are relative to."""
     from gridtune.core.refusals import parameter_hint
     from gridtune.errors import SweepError
-    from gridtune.sweep.yaml_lines import read_yaml
+    from gridtune.sweep.space.documents import read_yaml
 
     try:
         # YAML's readers read JSON, too.
@@ -159,7 +159,7 @@ def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[
 def check_out(out: Path) -> None:
     """Refuse, before the cell is run, what no table can be written to."""
     from gridtune.errors import SweepError
-    from gridtune.sweep.folder import check_writable
+    from gridtune.sweep.journal.journal import check_writable
 
     single = _is_file(out)
     if out.exists() and out.is_dir() == single:
@@ -175,7 +175,7 @@ def _is_file(out: Path) -> bool:
 def write_tables(tables: Mapping[str, pa.Table], out: Path) -> None:
     """Write the tables; a file's name that was given for several of them is the folder's, without suffix."""
     from gridtune.errors import SweepError
-    from gridtune.sweep.results import write_table
+    from gridtune.sweep.journal.results import write_table
 
     if not tables:
         raise SweepError(f"the cell has no tables, so nothing is written to {out}")

@@ -47,7 +47,7 @@ def status(sweep: str | None, watch: bool, as_json: bool) -> None:
       gridtune status results/my_space/shards
     """
     from gridtune.study.status import sweep_status
-    from gridtune.sweep.folder import RESULTS
+    from gridtune.sweep.journal.journal import RESULTS
     from gridtune.sweep.places import has_sweep, sweeps_in
 
     if watch and as_json:
@@ -72,10 +72,9 @@ def _place(text: str) -> str | Path:
     """Return the folder or URL of a sweep, of a search space or of a sweep's name in results/."""
     from gridtune.errors import SweepError
     from gridtune.registry import name_hint
-    from gridtune.sweep.bundled import find_space
-    from gridtune.sweep.folder import RESULTS, sweep_folders
+    from gridtune.sweep.journal.journal import RESULTS, sweep_folders
     from gridtune.sweep.run import default_directory
-    from gridtune.sweep.space import read_space
+    from gridtune.sweep.space.schema import find_space, read_space
 
     place = read_place(text)
     if isinstance(place, str):

@@ -16,7 +16,7 @@ from gridtune.cli.values import read_place, read_settings
 
 if TYPE_CHECKING:
     from gridtune.study.run import Output
-    from gridtune.sweep.space import SearchSpace
+    from gridtune.sweep.space.schema import SearchSpace
 
 __all__ = ["sweep"]
 
@@ -118,7 +118,7 @@ def sweep(
     Every key of a search space is explained in docs/search_spaces.md.
     """
     from gridtune.sweep import load_space
-    from gridtune.sweep.overriding import override
+    from gridtune.sweep.space.overriding import override
 
     checked = load_space(space)
     if settings or objective is not None:

@@ -56,7 +56,7 @@ class SystemCommand(click.Command):
 
 def _load_plugins(plugins: Any) -> None:
     """Load plug-ins, as the parser has them: without the option it gives no list, but a mark of its own."""
-    from gridtune.sweep.plugins import load_plugins, read_plugin
+    from gridtune.sweep.space.code import load_plugins, read_plugin
 
     load_plugins(read_plugin(Path(plugin)) for plugin in (plugins if isinstance(plugins, list) else []))
 

@@ -63,7 +63,7 @@ def _print(content: dict[str, Any], tables: Iterable[Table], as_json: bool) -> N
 
 def _describe(system: System) -> dict[str, Any]:
     """Return what the contract says of a system, in JSON's types."""
-    from gridtune.sweep.bundled import bundled_spaces
+    from gridtune.sweep.space.schema import bundled_spaces
 
     return {
         "name": system.name,

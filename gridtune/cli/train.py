@@ -102,7 +102,7 @@ def train(
       gridtune train shutdown trace=taurus_days learning_rate=0.001 --iterations 160 --seeds 3
     """
     from gridtune.core.extras import require_module
-    from gridtune.sweep.plugins import load_plugins, read_plugin
+    from gridtune.sweep.space.code import load_plugins, read_plugin
 
     require_module("ray.rllib", user="training", extra="agents")
     require_module("torch", user="training", extra="agents")

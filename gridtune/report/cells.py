@@ -13,12 +13,12 @@ import pyarrow as pa
 from gridtune.errors import MetricError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX
-from gridtune.sweep.baselines import baseline_indices
+from gridtune.sweep.space.points import baseline_indices
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["Configuration", "baselines", "collect", "replicate_kind", "replicate_labels", "value_matrix"]
 
-#: First words of the labels that `gridtune.sweep.plan.space_replicates` gives.
+#: First words of the labels that `gridtune.sweep.space.plan.space_replicates` gives.
 _KINDS = {"window", "seed", "shake"}
 
 

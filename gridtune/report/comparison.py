@@ -20,7 +20,7 @@ from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.report.overall import rank_overall
 from gridtune.report.pairing import Pairs, SideCells, cells_of, common_cells, value_of
 from gridtune.report.ranking import configuration_parameters, rank, strata
-from gridtune.sweep.other_code import find_other_code
+from gridtune.sweep.journal.earlier import find_other_code
 
 if TYPE_CHECKING:
     import pandas as pd

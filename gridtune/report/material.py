@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from gridtune.sweep.runner import run_cell
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.plan import Workloads
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult

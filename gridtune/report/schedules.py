@@ -17,7 +17,7 @@ from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, varyin
 from gridtune.report.ranking import ranking_head, strata
 from gridtune.report.summary import Summary
 from gridtune.sweep.runner import run_cell
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.plan import Workloads
 
 __all__ = ["INDEX_FILE", "ScheduleFiles", "read_schedules", "write_schedules"]
 

@@ -35,8 +35,8 @@ from gridtune.report.ranking import (
     with_warnings,
 )
 from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown, table_csv
+from gridtune.sweep.journal.results import in_table
 from gridtune.sweep.racing import RacePlan
-from gridtune.sweep.results import in_table
 
 __all__ = ["Best", "Summary", "numeric_parameters", "summarise", "write_report"]
 

@@ -202,7 +202,7 @@ def _free_memory() -> int | None:
 
 
 def _disk(results: Path) -> Iterator[Finding]:
-    from gridtune.sweep.folder import check_writable  # noqa: PLC0415
+    from gridtune.sweep.journal.journal import check_writable  # noqa: PLC0415
 
     check_writable(results)
     for name, folder in (("results", results), ("temporary files", Path(tempfile.gettempdir()))):
@@ -221,7 +221,7 @@ def _kernels() -> Iterator[Finding]:
 
     from gridtune.batch.replay import simulate  # noqa: PLC0415
     from gridtune.batch.simulator import ranked  # noqa: PLC0415
-    from gridtune.sweep.folder import check_writable  # noqa: PLC0415
+    from gridtune.sweep.journal.journal import check_writable  # noqa: PLC0415
     from gridtune.workload.workload import Workload  # noqa: PLC0415
 
     ones = np.ones(3, dtype=np.int64)
@@ -272,7 +272,7 @@ def _own_number() -> int:
 
 
 def _tracking(uri: str | None) -> Iterator[Finding]:
-    from gridtune.sweep.folder import check_writable  # noqa: PLC0415
+    from gridtune.sweep.journal.journal import check_writable  # noqa: PLC0415
     from gridtune.tracking.store import database_path, is_store, tracking_uri  # noqa: PLC0415
 
     resolved = tracking_uri(uri)

@@ -26,10 +26,10 @@ from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError
 from gridtune.redaction import without_secrets
 from gridtune.report.facts import FACTS_FILE
-from gridtune.sweep.outline import space_outline
-from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, default_directory
-from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.space.code import SweepCode
+from gridtune.sweep.space.preflight import space_outline
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.tracking.store import database_path, tracking_uri
 
 if TYPE_CHECKING:

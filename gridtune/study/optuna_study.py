@@ -12,9 +12,9 @@ from gridtune.core.cells import CellResult, canonical_json
 from gridtune.errors import SweepError
 from gridtune.report.facts import ObjectiveFacts
 from gridtune.study.stored import StoredSweep
-from gridtune.sweep.journal import read_proposals
+from gridtune.sweep.journal.journal import read_proposals
 from gridtune.sweep.run import JOURNAL_NAME
-from gridtune.sweep.space import Dimension, SearchSpace, parse_space
+from gridtune.sweep.space.schema import Dimension, SearchSpace, parse_space
 from gridtune.training.history import HISTORY
 
 __all__ = ["write_optuna_study"]

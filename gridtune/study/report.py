@@ -21,9 +21,8 @@ from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
 from gridtune.report.summary import Summary, summarise, write_report
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
-from gridtune.sweep.folder import check_writable
-from gridtune.sweep.journal import read_journal, read_proposals
-from gridtune.sweep.other_code import find_other_code
+from gridtune.sweep.journal.earlier import find_other_code
+from gridtune.sweep.journal.journal import check_writable, read_journal, read_proposals
 from gridtune.sweep.places import Place
 from gridtune.sweep.room import is_full
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME

@@ -29,8 +29,8 @@ from gridtune.report.reproduction.numbers import Results, estimate
 from gridtune.report.reproduction.results import VERDICTS_FILE
 from gridtune.study.run import Output, run_sweep
 from gridtune.study.study import Study
-from gridtune.sweep.overriding import trimmed_space
-from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.space.overriding import trimmed_space
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import write_workload
 from gridtune.workload.generators import generate_workload

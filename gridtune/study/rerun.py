@@ -17,14 +17,13 @@ from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.study.stored import StoredSweep, read_sweep
-from gridtune.sweep.journal import read_journal
-from gridtune.sweep.other_code import find_other_code
+from gridtune.sweep.journal.earlier import Renaming, find_other_code
+from gridtune.sweep.journal.journal import read_journal
 from gridtune.sweep.places import Place, view_sweep
-from gridtune.sweep.plugins import load_plugins, read_plugin
-from gridtune.sweep.renaming import Renaming
 from gridtune.sweep.run import JOURNAL_NAME
 from gridtune.sweep.runner import error_text, run_cell
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.code import load_plugins, read_plugin
+from gridtune.sweep.space.plan import Workloads
 
 __all__ = ["CellAgain", "find_cells", "rerun_cells"]
 

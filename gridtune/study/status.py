@@ -13,11 +13,11 @@ from gridtune.errors import GridtuneError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.sweep.best_so_far import BestSoFar
 from gridtune.sweep.driver_status import DriverStatus, LockOwner, cells_since
-from gridtune.sweep.journal import read_journal
+from gridtune.sweep.journal.journal import read_journal
 from gridtune.sweep.observing import SweepPlan
 from gridtune.sweep.places import Place, SweepView, place_name, view_sweep
 from gridtune.sweep.run import JOURNAL_NAME
-from gridtune.sweep.space import parse_space
+from gridtune.sweep.space.schema import parse_space
 
 __all__ = ["SweepState", "SweepStatus", "sweep_status"]
 

@@ -16,15 +16,14 @@ from gridtune.core.system import System, get_system, system_names
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.labels import PARAMETER_PREFIX
-from gridtune.sweep.journal import read_journal
+from gridtune.sweep.journal.earlier import Renaming
+from gridtune.sweep.journal.journal import read_journal
+from gridtune.sweep.journal.results import read_table, results_of
 from gridtune.sweep.places import Place, SweepView, view_sweep
-from gridtune.sweep.plan import Planner
-from gridtune.sweep.plugins import load_plugins, read_plugin
-from gridtune.sweep.renaming import Renaming
-from gridtune.sweep.results import read_table, results_of
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
-from gridtune.sweep.space import parse_space
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.code import load_plugins, read_plugin
+from gridtune.sweep.space.plan import Planner, Workloads
+from gridtune.sweep.space.schema import parse_space
 
 __all__ = ["StoredSweep", "read_sweep"]
 

@@ -23,8 +23,8 @@ from gridtune.core.system import System
 from gridtune.sweep.blocks import Block
 from gridtune.sweep.inline import single_threaded
 from gridtune.sweep.memory import limited_memory
-from gridtune.sweep.plugins import SentCode
 from gridtune.sweep.runner import error_text, run_one, worker_name
+from gridtune.sweep.space.code import SentCode
 from gridtune.sweep.warm import prepare_worker
 from gridtune.workload.workload import Workload
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gridtune.core.cells import Cell, CellResult
 from gridtune.sweep.blocks import Block, BlockQueue
-from gridtune.sweep.plan import Planner
+from gridtune.sweep.space.plan import Planner
 from gridtune.sweep.tuning.lockstep import LockstepSearch, Record, directions_of
 from gridtune.sweep.tuning.trials import SearchTrial
 

@@ -18,11 +18,11 @@ from gridtune.sweep.cluster import RaySession, processors_here, warn_after_wait
 from gridtune.sweep.driver import Sink
 from gridtune.sweep.inline import run_inline, single_threaded
 from gridtune.sweep.placement import Crew, nodes_now, room_for, waiting_text
-from gridtune.sweep.plugins import SweepCode
 from gridtune.sweep.runner import run_one
-from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.space.code import SweepCode
+from gridtune.sweep.space.plan import Workloads
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.sweep.warm import is_prepared, prepare_worker
-from gridtune.sweep.workloads import Workloads
 
 __all__ = ["Executor", "Stage", "SweepExecutor", "Work", "check_executor"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gridtune.core.cells import CellResult
-from gridtune.sweep.other_code import OtherCode
-from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.journal.earlier import OtherCode
+from gridtune.sweep.space.schema import SearchSpace
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.storage import FileFacts, Storage, as_local, is_url
-from gridtune.sweep.claim import claim_at
 from gridtune.sweep.driver_status import STATUS_FILE, LockOwner, lock_owner
-from gridtune.sweep.folder import sweep_folders
+from gridtune.sweep.journal.journal import sweep_folders
 from gridtune.sweep.remote_files import RemoteFiles, checksum_of
+from gridtune.sweep.storage_lock import read_lock
 from gridtune.workload.catalogue import cache_folder
 
 __all__ = ["Place", "SweepView", "has_sweep", "place_name", "sweeps_in", "view_sweep"]
@@ -152,8 +152,8 @@ def _copy_journal(files: RemoteFiles, segments: dict[str, FileFacts], folder: Pa
 def _copy_status(storage: Storage, folder: Path) -> LockOwner | None:
     """Copy what the driver says of itself, with the time of its last sign; return who it is."""
     path = folder / STATUS_FILE
-    claim = claim_at(storage)
-    if claim is None:
+    lock = read_lock(storage)
+    if lock is None:
         facts = storage.facts(STATUS_FILE)
         if facts is None:
             path.unlink(missing_ok=True)
@@ -161,12 +161,12 @@ def _copy_status(storage: Storage, folder: Path) -> LockOwner | None:
         _replace(path, storage.read(STATUS_FILE))
         os.utime(path, ns=(facts.written, facts.written))
         return _ended(path)
-    if claim.status:
-        _replace(path, claim.status.encode())
-        os.utime(path, (claim.written, claim.written))
+    if lock.status:
+        _replace(path, lock.status.encode())
+        os.utime(path, (lock.written, lock.written))
     else:
         path.unlink(missing_ok=True)
-    return claim.owner
+    return lock.owner
 
 
 def _ended(status: Path) -> LockOwner | None:

@@ -17,11 +17,11 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.statistics.racing import Race
 from gridtune.statistics.sequential import RaceRules, race_looks
 from gridtune.sweep.adaptive import directions_of
-from gridtune.sweep.baselines import baseline_indices
 from gridtune.sweep.blocks import BlockQueue
-from gridtune.sweep.plan import Planner, space_replicates, understood_baseline
-from gridtune.sweep.space import Replicates, SearchSpace
-from gridtune.sweep.strategies import Racing
+from gridtune.sweep.space.plan import Planner, space_replicates, understood_baseline
+from gridtune.sweep.space.points import baseline_indices
+from gridtune.sweep.space.schema import Replicates, SearchSpace
+from gridtune.sweep.space.strategies import Racing
 
 __all__ = ["RacePlan", "RaceQueue", "race_budget"]
 

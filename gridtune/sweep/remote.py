@@ -16,12 +16,11 @@ from typing import Self
 from gridtune.core.cells import CellResult
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage, as_local, is_url
-from gridtune.sweep.claim import Claim
 from gridtune.sweep.driver_status import STATUS_FILE
-from gridtune.sweep.journal import is_news, read_journal
-from gridtune.sweep.journal_lines import parse_line, result_of_record
+from gridtune.sweep.journal.journal import is_news, parse_line, read_journal, result_of_record
 from gridtune.sweep.observing import SweepPlan, SweepResult
 from gridtune.sweep.remote_files import RemoteFiles, checksum_of
+from gridtune.sweep.storage_lock import StorageLock
 from gridtune.workload.catalogue import cache_folder
 
 __all__ = ["RemoteResults", "results_at"]
@@ -36,7 +35,7 @@ _RETRY_SECONDS = 2.0
 
 
 class RemoteResults:
-    """The results of a sweep at a URL, claimed for this driver, and the folder here that it works in.
+    """The results of a sweep at a URL, locked by this driver, and the folder here that it works in.
 
     Parameters
     ----------
@@ -64,12 +63,12 @@ class RemoteResults:
         self.folder = cache_folder() / "results" / checksum_of(self._storage.url.encode())[:16]
         self._status = self.folder / STATUS_FILE
         self._status.unlink(missing_ok=True)
-        self._claim = Claim(self._storage, say, doing=self._doing)
+        self._lock = StorageLock(self._storage, say, doing=self._doing)
         try:
             self._manifest = self._files.manifest()
             self._fetch()
         except BaseException:
-            self._claim.close()
+            self._lock.close()
             raise
 
     def __enter__(self) -> Self:
@@ -78,12 +77,12 @@ class RemoteResults:
     def __exit__(self, *fault: object) -> None:
         try:
             status = self._doing()
-            if status and not self._claim.is_lost():
+            if status and not self._lock.is_lost():
                 # The storage may be away: how a sweep ended is not worth waiting for it.
                 with contextlib.suppress(StorageError):
                     self._storage.write(STATUS_FILE, status)
         finally:
-            self._claim.close()
+            self._lock.close()
 
     def __str__(self) -> str:
         return self._storage.url
@@ -127,7 +126,7 @@ class RemoteResults:
         """Write a file; while the storage is away, try again and again."""
         warned = False
         while True:
-            if self._claim.is_lost():
+            if self._lock.is_lost():
                 message = f"another driver has taken over {self._storage}, as this one was silent for long"
                 raise SweepError(
                     message, hint="nothing is lost; the same command goes on when that has ended"

@@ -5,7 +5,7 @@ segment: numbered, named after its checksum and never changed. The other files a
 
 ```
 URL/journal/00000001-<checksum>.jsonl   segments of the journal
-URL/drivers/<id>.json                   the claim of the driver that writes, with what it is doing
+URL/drivers/<id>.json                   the lock of the driver that writes, with what it is doing
 URL/status.json                         how the last driver ended
 URL/files.json                          the other files, with their checksums
 URL/results.parquet, report.md, …

@@ -19,22 +19,19 @@ from gridtune.sweep.adaptive import AdaptiveQueue, differing_text, directions_of
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.cluster import ONE_THREAD, environment
 from gridtune.sweep.executors import Executor, Stage, SweepExecutor, Work, check_executor
-from gridtune.sweep.folder import check_writable
-from gridtune.sweep.journal import Journal
+from gridtune.sweep.journal.earlier import OtherCode, Renaming, find_other_code
+from gridtune.sweep.journal.journal import Journal, check_writable
+from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
-from gridtune.sweep.other_code import OtherCode, find_other_code
-from gridtune.sweep.plan import Planner, most_cells
-from gridtune.sweep.plugins import SweepCode
-from gridtune.sweep.preflight import cell_needs, check_address, check_room, preflight
 from gridtune.sweep.racing import RaceQueue
-from gridtune.sweep.renaming import Renaming
-from gridtune.sweep.results import results_table, write_table
 from gridtune.sweep.room import when_there_is_room
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible
-from gridtune.sweep.space import SearchSpace
-from gridtune.sweep.space_check import as_space, check_space
+from gridtune.sweep.space.checks import as_space, check_space
+from gridtune.sweep.space.code import SweepCode
+from gridtune.sweep.space.plan import Planner, Workloads, most_cells
+from gridtune.sweep.space.preflight import cell_needs, check_address, check_room, preflight
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.sweep.warm import representatives
-from gridtune.sweep.workloads import Workloads
 
 __all__ = ["JOURNAL_NAME", "RESULTS_NAME", "default_directory", "run_space", "space_cells"]
 

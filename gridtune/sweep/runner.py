@@ -29,7 +29,7 @@ from gridtune.core.system import Outcome, Streams, System, SystemParameters, Wor
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.cluster import ray_session
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.plan import Workloads
 
 __all__ = ["CellRun", "error_text", "run_cell", "run_one", "worker_name"]
 

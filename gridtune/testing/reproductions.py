@@ -7,8 +7,8 @@ from typing import Any
 
 from gridtune.core.reproduction import Experiment, Reproduction
 from gridtune.core.system import System
-from gridtune.sweep.overriding import trimmed_space
-from gridtune.sweep.plan import space_points, space_strata
+from gridtune.sweep.space.overriding import trimmed_space
+from gridtune.sweep.space.plan import space_points, space_strata
 
 __all__ = ["configurations", "named_numbers", "selected"]
 

@@ -25,14 +25,13 @@ from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.gap import BOUND
 from gridtune.sweep.cluster import ray_session
-from gridtune.sweep.overriding import trimmed_space
-from gridtune.sweep.plan import space_points
-from gridtune.sweep.results import results_table
+from gridtune.sweep.journal.results import results_table
 from gridtune.sweep.runner import CellRun, run_cell
-from gridtune.sweep.space import parse_space
-from gridtune.sweep.space_check import check_space, load_space
-from gridtune.sweep.starting import starter_text
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.checks import check_space, load_space
+from gridtune.sweep.space.overriding import trimmed_space
+from gridtune.sweep.space.plan import Workloads, space_points
+from gridtune.sweep.space.schema import parse_space
+from gridtune.sweep.space.starter import starter_text
 from gridtune.testing.reproductions import configurations, named_numbers, selected
 from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload

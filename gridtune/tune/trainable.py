@@ -16,13 +16,12 @@ from gridtune.core.cells import Replicate, canonical_json, finite_json, validate
 from gridtune.core.refusals import parameter_hint
 from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
-from gridtune.sweep.plan import space_replicates
-from gridtune.sweep.plugins import SentCode, SweepCode, load_plugins, read_plugin
 from gridtune.sweep.runner import run_cell
-from gridtune.sweep.space import SearchSpace, parse_space
-from gridtune.sweep.space_check import check_space
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.code import SentCode, SweepCode, load_plugins, read_plugin
+from gridtune.sweep.space.plan import Workloads, space_replicates
+from gridtune.sweep.space.schema import SearchSpace, parse_space
 from gridtune.sweep.warm import prepare_worker
-from gridtune.sweep.workloads import Workloads
 
 __all__ = ["SystemTrainable", "trainable"]
 

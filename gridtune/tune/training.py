@@ -21,10 +21,10 @@ from gridtune.core.system import get_system
 from gridtune.errors import PolicyError, SweepError
 from gridtune.registry import name_hint
 from gridtune.sweep.cluster import RAY_ENVIRONMENT, environment, ray_session
-from gridtune.sweep.folder import check_writable
-from gridtune.sweep.plugins import SentCode, SweepCode
-from gridtune.sweep.space import parse_space
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.journal.journal import check_writable
+from gridtune.sweep.space.code import SentCode, SweepCode
+from gridtune.sweep.space.plan import Workloads
+from gridtune.sweep.space.schema import parse_space
 from gridtune.tracking.training import TrainingOutcome, TrainingTracker
 from gridtune.training.run import Point, require_device, silence_rllib, training_identity
 from gridtune.training.system import Training, TrainingParameters

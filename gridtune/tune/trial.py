@@ -11,8 +11,8 @@ from typing import Any
 from ray import tune
 
 from gridtune.core.cells import finite_json, validated
-from gridtune.sweep.plugins import SentCode
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.code import SentCode
+from gridtune.sweep.space.plan import Workloads
 from gridtune.training.run import Point, TrainingRun
 from gridtune.training.system import Training, TrainingParameters
 

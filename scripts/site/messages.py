@@ -33,11 +33,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "Search spaces",
         "`sweep`",
-        (
-            *("sweep/space", "sweep/yaml_lines", "sweep/strateg", "sweep/training_strategy", "sweep/trees"),
-            *("sweep/dimensions", "sweep/plan", "sweep/overriding", "sweep/preflight", "sweep/workloads"),
-            *("sweep/bundled", "sweep/outline", "sweep/starting", "sweep/tuning/"),
-        ),
+        ("sweep/space/", "sweep/tuning/"),
     ),
     (
         "Running a sweep",
@@ -57,7 +53,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 #: Calls that make an error, beside the families: a search space's own, and what click and pydantic show.
 _OTHERS = ("fault", "UsageError", "BadParameter", "ValueError", "MissingExtraError")
 #: Modules whose ValueErrors reach a reader: pydantic shows them as refused values.
-_VALIDATED = ("parameters", "sweep/space", "sweep/strateg", "sweep/training_strategy", "training/contract")
+_VALIDATED = ("parameters", "sweep/space/", "training/contract")
 #: Letters that a message must have to be worth looking up.
 _FEWEST = 12
 

@@ -14,9 +14,8 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gridtune.sweep.space import Dimension, Objective, Replicates, Resources, SearchSpace
-from gridtune.sweep.strategy import Strategy
-from gridtune.sweep.trees import ExpressionTree
+from gridtune.sweep.space.schema import Dimension, Objective, Replicates, Resources, SearchSpace
+from gridtune.sweep.space.strategies import ExpressionTree, Strategy
 
 __all__ = ["EXAMPLES", "key_rows", "models", "space_keys"]
 

@@ -9,11 +9,10 @@ from typing import Any
 from gridtune.report.facts import SweepFacts
 from gridtune.sweep import Journal, SweepPlan, WorkloadFacts, as_space
 from gridtune.sweep.adaptive import directions_of
-from gridtune.sweep.plan import Planner
-from gridtune.sweep.results import results_table, write_table
+from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.runner import run_one
-from gridtune.sweep.space_check import check_space
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.plan import Planner, Workloads
 
 
 def finished_sweep(folder: Path, space: Mapping[str, Any] | Path) -> Path:

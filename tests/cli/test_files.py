@@ -9,8 +9,8 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.errors import SweepError
-from gridtune.sweep.folder import check_writable
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.journal.journal import check_writable
+from gridtune.sweep.space.plan import Workloads
 
 SPACE = "name: files\nfixed: {trace: quickstart, first: 50}\nobjective: wait_mean\n"
 

@@ -140,7 +140,7 @@ def test_a_table_that_cannot_be_written_does_not_cost_the_metrics(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "schedule.parquet")
 
-    monkeypatch.setattr("gridtune.sweep.results.write_table", full)
+    monkeypatch.setattr("gridtune.sweep.journal.results.write_table", full)
     out = str(tmp_path / "schedule.parquet")
     code, printed, err = gridtune("run", "batch", "trace=quickstart", "first=50", "--out", out, "--json")
     assert code == 2

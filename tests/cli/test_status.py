@@ -28,7 +28,7 @@ from gridtune.sweep import (
     read_journal,
 )
 from gridtune.sweep.driver_status import STATUS_FILE, DriverStatus, StatusFile
-from gridtune.sweep.space import parse_space
+from gridtune.sweep.space.schema import parse_space
 from tests.sweep.spaces import toy_space
 from tests.tracking.synthetic import cell_results, sweep_facts
 

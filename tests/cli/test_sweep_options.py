@@ -13,7 +13,7 @@ import yaml
 
 from gridtune.cli.main import main
 from gridtune.sweep import Journal, SearchSpace, load_space, read_journal, run_space, space_cells
-from gridtune.sweep.estimate import estimate_seconds
+from gridtune.sweep.journal.results import estimate_seconds
 from tests.cli.folders import finished_sweep
 from tests.sweep.spaces import toy_space
 

@@ -24,8 +24,7 @@ from gridtune.cli.main import main
 from gridtune.cli.values import read_settings
 from gridtune.errors import GridtuneError
 from gridtune.study.status import sweep_status
-from gridtune.sweep.journal import read_journal, read_proposals
-from gridtune.sweep.journal_lines import record_line
+from gridtune.sweep.journal.journal import read_journal, read_proposals, record_line
 from gridtune.sweep.run import space_cells
 from gridtune.systems.responsive.learners.policy import load_policy
 from gridtune.systems.shutdown.simulator.platform import read_platform

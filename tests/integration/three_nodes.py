@@ -63,7 +63,7 @@ def main() -> None:
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
     from gridtune.sweep import load_space, run_space  # noqa: PLC0415
-    from gridtune.sweep.overriding import override  # noqa: PLC0415
+    from gridtune.sweep.space.overriding import override  # noqa: PLC0415
 
     head, *others = (node_options(folder, number) for number in range(NODES))
     head["include_dashboard"] = False

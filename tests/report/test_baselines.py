@@ -11,7 +11,7 @@ from gridtune.errors import SweepError
 from gridtune.report import summary
 from gridtune.study import Study, report_study, run_sweep
 from gridtune.sweep import CellResult, space_cells
-from gridtune.sweep.journal import Journal
+from gridtune.sweep.journal.journal import Journal
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 
 

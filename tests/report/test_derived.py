@@ -11,7 +11,7 @@ from gridtune.core.cells import CellResult
 from gridtune.report.derived import DERIVED_FILE, add_derived, replace_derived
 from gridtune.report.tables import report_console
 from gridtune.study import print_study, report_study, run_sweep
-from gridtune.sweep.journal import Journal
+from gridtune.sweep.journal.journal import Journal
 from gridtune.sweep.run import space_cells
 
 

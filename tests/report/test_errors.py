@@ -12,7 +12,7 @@ from gridtune.cli.main import EXIT_FAILED_CELLS, main
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep import space_cells
-from gridtune.sweep.journal import Journal
+from gridtune.sweep.journal.journal import Journal
 from gridtune.sweep.runner import error_text
 
 PLUGIN = """\

@@ -24,7 +24,7 @@ from gridtune.report.page import PageMaterial, write_page
 from gridtune.report.page.content import page_content, page_json
 from gridtune.report.summary import summarise
 from gridtune.study import report_study, run_sweep
-from gridtune.sweep.results import results_table
+from gridtune.sweep.journal.results import results_table
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'\u2028"

@@ -17,7 +17,7 @@ from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.page import PageMaterial, write_page
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import summarise
-from gridtune.sweep.results import results_table
+from gridtune.sweep.journal.results import results_table
 from tests.browser import BROWSER, Browser, browser
 from tests.tracking.synthetic import cell_results, sweep_facts
 

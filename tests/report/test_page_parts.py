@@ -18,7 +18,7 @@ from gridtune.report.page.verdict import verdict_sentences
 from gridtune.report.ranking import Verdict
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary, summarise
-from gridtune.sweep.results import results_table
+from gridtune.sweep.journal.results import results_table
 from tests.report.synthetic import sweep_table
 from tests.tracking.synthetic import cell_results, sweep_facts
 

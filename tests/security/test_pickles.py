@@ -13,14 +13,14 @@ import yaml
 
 from gridtune.core.array_files import check_unpacked_size, read_arrays
 from gridtune.errors import GridtuneError, PolicyError, SpaceError
-from gridtune.sweep.space import parse_space
+from gridtune.sweep.space.schema import parse_space
 from gridtune.workload import read_workload
 from tests.security.evil import Evil
 
 PACKAGE = Path(__file__).resolve().parents[2] / "gridtune"
 #: Where unpickling, or restoring what is pickled, is allowed, and why.
 TRUSTED = {
-    "sweep/plugins.py": "what the driver of a sweep sends to its own workers",
+    "sweep/space/code.py": "what the driver of a sweep sends to its own workers",
     "training/run.py": "the checkpoint in the folder of one's own training, to go on with it",
     "testing/systems.py": "parameters that it has just pickled itself",
 }

@@ -16,7 +16,7 @@ from gridtune.cli.main import main
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.study.status import sweep_status
-from gridtune.sweep import Journal, claim, read_journal
+from gridtune.sweep import Journal, read_journal, storage_lock
 from gridtune.sweep.places import has_sweep, sweeps_in, view_sweep
 from gridtune.sweep.remote import RemoteResults
 from gridtune.workload.catalogue import cache_folder
@@ -156,7 +156,7 @@ def test_shards_at_urls_are_merged(
 def test_a_running_sweep_is_followed(
     bucket: str, storage: Storage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(claim, "_BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(storage_lock, "_BEAT_SECONDS", 0.01)
     with RemoteResults(bucket, print) as remote:
         driver = Driver(remote.folder)
         remote.append((remote.folder / "journal.jsonl").read_bytes())
@@ -164,7 +164,7 @@ def test_a_running_sweep_is_followed(
         assert (starting.state, starting.process) == ("running", os.getpid())
         driver.start()
         remote.started(driver.plan)
-        while not (seen := claim.claim_at(storage)) or '"busy": 2' not in seen.status:
+        while not (seen := storage_lock.read_lock(storage)) or '"busy": 2' not in seen.status:
             pass
         size = (remote.folder / "journal.jsonl").stat().st_size
         driver.journal.append(driver.results[:3])
@@ -180,7 +180,7 @@ def test_a_running_sweep_is_followed(
 
 
 def beat_from_elsewhere(storage: Storage, **changes: object) -> None:
-    """Leave the claim of a driver on another host, as one that was killed there does."""
+    """Leave the lock of a driver on another host, as one that was killed there does."""
     status = {
         "schema": 1,
         "name": "orders",

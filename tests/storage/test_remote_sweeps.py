@@ -19,12 +19,11 @@ import gridtune as gt
 from gridtune.cli.main import main
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep import claim as claims
-from gridtune.sweep import read_journal
-from gridtune.sweep.claim import Claim
+from gridtune.sweep import read_journal, storage_lock
 from gridtune.sweep.driver_status import machine_id
-from gridtune.sweep.journal_lines import record_line, result_line
+from gridtune.sweep.journal.journal import record_line, result_line
 from gridtune.sweep.remote import RemoteResults
+from gridtune.sweep.storage_lock import StorageLock
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
 from tests.sweep.spaces import content
@@ -164,9 +163,9 @@ def test_a_driver_of_another_host_that_gives_signs_is_refused(
     def other_beats(seconds: float) -> None:
         storage.write("drivers/other.json", json.dumps({**sign, "beats": 2}).encode())
 
-    monkeypatch.setattr(claims.time, "sleep", other_beats)
+    monkeypatch.setattr(storage_lock.time, "sleep", other_beats)
     with pytest.raises(SweepError, match="process 1 on elsewhere is writing"):
-        Claim(storage, said.append)
+        StorageLock(storage, said.append)
     assert "waiting for process 1 on elsewhere to give a sign" in said[0]
     assert list(storage.files("drivers")) == ["other.json"]
 
@@ -175,20 +174,20 @@ def test_a_driver_of_another_host_that_was_silent_for_long_is_followed(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage.write("drivers/other.json", b'{"process": 1, "host": "elsewhere"}')
-    monkeypatch.setattr(claims, "_SILENCE_SECONDS", -1.0)
-    claim = Claim(storage, _say)
+    monkeypatch.setattr(storage_lock, "_SILENCE_SECONDS", -1.0)
+    lock = StorageLock(storage, _say)
     assert len(storage.files("drivers")) == 1
-    claim.close()
+    lock.close()
     assert storage.files("drivers") == {}
 
 
 def test_who_was_taken_for_dead_writes_nothing_more(
     bucket: str, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "_BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(storage_lock, "_BEAT_SECONDS", 0.01)
     with RemoteResults(bucket, _say) as remote:
         (name,) = storage.files("drivers")
-        while not remote._claim.lost:
+        while not remote._lock.lost:
             storage.delete(f"drivers/{name}")
         with pytest.raises(SweepError, match="another driver has taken over"):
             remote.append(b"line\n")
@@ -199,7 +198,7 @@ def test_who_was_silent_for_long_looks_before_it_writes(
     bucket: str, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with RemoteResults(bucket, _say) as remote:
-        monkeypatch.setattr(claims, "_SILENCE_SECONDS", 0.0)
+        monkeypatch.setattr(storage_lock, "_SILENCE_SECONDS", 0.0)
         remote.append(b"alone\n")
         # Its sign of life was so long on its way that another driver had removed it, and began.
         storage.write("drivers/other.json", b'{"process": 1, "host": "elsewhere"}')
@@ -215,11 +214,11 @@ def test_a_driver_on_another_machine_of_this_ones_name_is_not_taken_for_dead(
     sign = {"process": 2**22 + 1, "host": socket.gethostname(), "clock": 1, "machine": "another"}
     storage.write("drivers/other.json", json.dumps(sign).encode())
     with pytest.raises(KeyboardInterrupt):
-        Claim(storage, _interrupt)
+        StorageLock(storage, _interrupt)
     assert list(storage.files("drivers")) == ["other.json"]
     # A process that has ended on this very machine is.
     storage.write("drivers/other.json", json.dumps({**sign, "machine": machine_id()}).encode())
-    Claim(storage, _say).close()
+    StorageLock(storage, _say).close()
     assert storage.files("drivers") == {}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import gridtune as gt
 from gridtune.cli.main import main
-from gridtune.sweep.journal import read_proposals
+from gridtune.sweep.journal.journal import read_proposals
 from tests.sweep.spaces import toy_space
 
 optuna = pytest.importorskip("optuna")

@@ -17,9 +17,8 @@ from gridtune.errors import GridtuneWarning, SpaceError
 from gridtune.sweep import CellResult, SweepPlan, SweepResult, as_space, run_space
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.blocks import Block
-from gridtune.sweep.plan import Planner
-from gridtune.sweep.space_check import check_space
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.plan import Planner, Workloads
 from tests.sweep.spaces import content, toy_space
 
 SPACE: dict[str, Any] = {

@@ -8,8 +8,7 @@ import pytest
 
 from gridtune.core.system import get_system
 from gridtune.errors import SpaceError
-from gridtune.sweep.bundled import bundled_spaces, find_space
-from gridtune.sweep.space import read_space
+from gridtune.sweep.space.schema import bundled_spaces, find_space, read_space
 
 SPACE = """
 name: tiny

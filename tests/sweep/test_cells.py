@@ -15,8 +15,8 @@ import pytest
 from gridtune.core.cells import canonical_json, content_id, finite_json, replicate_streams
 from gridtune.errors import SpaceError, SweepError
 from gridtune.sweep import CellResult, run_cell, space_cells
-from gridtune.sweep.plan import space_replicates
-from gridtune.sweep.space import Replicates
+from gridtune.sweep.space.plan import space_replicates
+from gridtune.sweep.space.schema import Replicates
 from tests.sweep.spaces import toy_space
 
 GOLDEN = ["b4b26485f44f7c66d11b", "30f021f16380f17a3e74"]

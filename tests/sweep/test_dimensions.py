@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from gridtune.errors import SpaceError
-from gridtune.sweep.dimensions import (
+from gridtune.sweep.space.points import (
     active_part,
     grid_points,
     in_order,
@@ -18,7 +18,7 @@ from gridtune.sweep.dimensions import (
     sobol_points,
     suggested_point,
 )
-from gridtune.sweep.space import Dimension
+from gridtune.sweep.space.schema import Dimension
 
 CONDITIONAL = {
     "extra": Dimension(grid=(1, 2), when={"kind": ["b", "c"]}),

@@ -19,7 +19,7 @@ from gridtune.sweep import SweepPlan, SweepResult, executors, read_journal, run_
 from gridtune.sweep.blocks import BlockQueue
 from gridtune.sweep.executors import SweepExecutor, check_executor
 from gridtune.sweep.inline import run_inline, single_threaded
-from gridtune.sweep.space import parse_space
+from gridtune.sweep.space.schema import parse_space
 from tests.sweep.spaces import content, runs_in, toy_space
 
 #: Parts of a result that may differ between two runs of the same cell.

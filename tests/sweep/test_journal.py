@@ -18,7 +18,7 @@ import pytest
 from gridtune.core.cells import canonical_json, content_id, id_of_identity
 from gridtune.errors import SweepError
 from gridtune.sweep import CellResult, Journal, read_journal, space_cells
-from gridtune.sweep.journal_lines import record_line
+from gridtune.sweep.journal.journal import record_line
 from tests.sweep.spaces import toy_space
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.errors import SpaceError
 from gridtune.sweep import read_journal, run_space, space_cells
-from gridtune.sweep.outline import space_outline
+from gridtune.sweep.space.preflight import space_outline
 from tests.sweep.spaces import toy_space
 
 SPACES: dict[str, dict[str, Any]] = {

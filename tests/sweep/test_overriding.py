@@ -9,8 +9,8 @@ import pytest
 
 from gridtune.errors import SpaceError
 from gridtune.sweep import load_space, space_cells
-from gridtune.sweep.overriding import override
-from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.space.overriding import override
+from gridtune.sweep.space.schema import SearchSpace
 from tests.sweep.spaces import TOY
 
 TEXT = f"""

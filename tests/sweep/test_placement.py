@@ -8,10 +8,9 @@ from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep import as_space, placement, runner
 from gridtune.sweep.placement import Crew, check_room_for, room_for
-from gridtune.sweep.plan import Planner
-from gridtune.sweep.preflight import cell_needs
-from gridtune.sweep.space_check import check_space
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.plan import Planner, Workloads
+from gridtune.sweep.space.preflight import cell_needs
 from tests.sweep.spaces import toy_space
 
 GIB = 2.0**30

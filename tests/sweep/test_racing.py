@@ -14,14 +14,13 @@ from gridtune.errors import SpaceError
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary, summarise
 from gridtune.sweep import CellResult, SweepPlan, as_space
-from gridtune.sweep.plan import Planner
+from gridtune.sweep.journal.results import results_table
 from gridtune.sweep.racing import RacePlan, RaceQueue, _spread
-from gridtune.sweep.results import results_table
 from gridtune.sweep.run import _in_order
-from gridtune.sweep.space import Replicates
-from gridtune.sweep.space_check import check_space
-from gridtune.sweep.strategies import Racing
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.plan import Planner, Workloads
+from gridtune.sweep.space.schema import Replicates
+from gridtune.sweep.space.strategies import Racing
 from tests.sweep.spaces import toy_space
 
 REPLICATES = 8

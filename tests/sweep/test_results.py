@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gridtune.sweep import TIMING_COLUMNS, CellResult, results_table, space_cells
-from gridtune.sweep.results import results_of, write_table
+from gridtune.sweep.journal.results import results_of, write_table
 from tests.sweep.spaces import toy_space
 
 WINDOWS = {"windows": 2}

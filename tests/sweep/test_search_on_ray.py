@@ -19,12 +19,11 @@ from gridtune.sweep import CellResult, as_space, read_journal, run_space
 from gridtune.sweep.actors import ActorSettings
 from gridtune.sweep.adaptive import AdaptiveQueue
 from gridtune.sweep.placement import Crew
-from gridtune.sweep.plan import Planner
-from gridtune.sweep.plugins import SweepCode
-from gridtune.sweep.space_check import check_space
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.code import SweepCode
+from gridtune.sweep.space.plan import Planner, Workloads
 from gridtune.sweep.tuning.execution import execute_search
 from gridtune.sweep.tuning.lockstep import objective_means
-from gridtune.sweep.workloads import Workloads
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration

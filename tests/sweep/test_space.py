@@ -8,8 +8,8 @@ import pytest
 
 from gridtune.errors import SpaceError
 from gridtune.sweep import as_space, load_space, space_cells
-from gridtune.sweep.space import SearchSpace, parse_space, read_space
-from gridtune.sweep.yaml_lines import read_yaml
+from gridtune.sweep.space.documents import read_yaml
+from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
 from tests.sweep.spaces import TOY
 
 SOUND = f"""\

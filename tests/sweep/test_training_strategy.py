@@ -9,8 +9,8 @@ import pytest
 
 from gridtune.errors import SpaceError
 from gridtune.sweep import run_space
-from gridtune.sweep.space import parse_space
-from gridtune.sweep.space_check import check_space
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.schema import parse_space
 from gridtune.training.history import segments_of, with_segment
 
 PLUGIN = Path(__file__).with_name("toy_training.py")

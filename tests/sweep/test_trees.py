@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import SpaceError
-from gridtune.sweep.dimensions import random_points
-from gridtune.sweep.space import Dimension, parse_space
-from gridtune.sweep.space_check import check_space
-from gridtune.sweep.strategies import Adaptive
-from gridtune.sweep.trees import ExpressionTree
+from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.points import random_points
+from gridtune.sweep.space.schema import Dimension, parse_space
+from gridtune.sweep.space.strategies import Adaptive, ExpressionTree
 from gridtune.sweep.tuning.proposals import Evaluation, Proposer
 
 TREE = ExpressionTree(

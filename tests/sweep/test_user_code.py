@@ -26,8 +26,8 @@ from gridtune.core.plugins import load_plugin
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, PolicyError, SweepError
 from gridtune.sweep import SweepResult, read_journal, run_space, space_cells
-from gridtune.sweep.plugins import SweepCode
-from gridtune.sweep.space import parse_space
+from gridtune.sweep.space.code import SweepCode
+from gridtune.sweep.space.schema import parse_space
 
 METRIC = """
     import gridtune as gt

@@ -11,8 +11,8 @@ import numpy as np
 
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
-from gridtune.sweep.journal import Journal
-from gridtune.sweep.results import results_table, write_table
+from gridtune.sweep.journal.journal import Journal
+from gridtune.sweep.journal.results import results_table, write_table
 
 CHECKSUM = "ab" * 32
 

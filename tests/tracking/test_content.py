@@ -8,7 +8,7 @@ import pytest
 
 from gridtune.batch.metrics import METRICS
 from gridtune.report.summary import summarise
-from gridtune.sweep.results import results_table
+from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.content import (
     COMPANIONS,
     clean_name,

@@ -13,7 +13,7 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import summarise, write_report
-from gridtune.sweep.results import results_table
+from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import connect
 from gridtune.tracking.tracker import Artefact, MlflowTracker, TrackingOutcome
 

@@ -21,9 +21,9 @@ import numpy as np
 from gridtune.core.cells import Cell, CellResult, canonical_json, content_id
 from gridtune.core.system import System
 from gridtune.errors import GridtuneError
-from gridtune.sweep.dimensions import Point
-from gridtune.sweep.plan import Planner, space_points
-from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.space.plan import Planner, space_points
+from gridtune.sweep.space.points import Point
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.sweep.tuning.proposals import Evaluation, Proposer
 from gridtune.sweep.tuning.schedulers import new_scheduler, proposals_at_once, step_times
 from gridtune.sweep.tuning.trials import TIME, Scheduler, SearchTrial

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from ray.tune.schedulers import PopulationBasedTraining
 
 from gridtune.core.cells import content_id
-from gridtune.sweep.space import Dimension, SearchSpace
-from gridtune.sweep.strategies import Population
+from gridtune.sweep.space.schema import Dimension, SearchSpace
+from gridtune.sweep.space.strategies import Population
 from gridtune.sweep.tuning.trials import Controller, SearchTrial
 
 __all__ = ["PopulationScheduler", "PopulationSearch"]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gridtune.core.cells import canonical_json
-from gridtune.sweep.dimensions import (
+from gridtune.sweep.space.points import (
     Point,
     grid_points,
     node_name,
@@ -23,8 +23,8 @@ from gridtune.sweep.dimensions import (
     random_points,
     suggested_point,
 )
-from gridtune.sweep.space import Dimension
-from gridtune.sweep.strategies import Adaptive
+from gridtune.sweep.space.schema import Dimension
+from gridtune.sweep.space.strategies import Adaptive
 from gridtune.sweep.tuning.samplers import new_study
 
 __all__ = ["Evaluation", "Proposer"]

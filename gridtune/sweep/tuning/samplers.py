@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridtune.errors import SpaceError
-from gridtune.sweep.space import SearchSpace
-from gridtune.sweep.strategies import Adaptive
+from gridtune.sweep.space.schema import SearchSpace
+from gridtune.sweep.space.strategies import Adaptive
 
 __all__ = ["SAMPLERS", "SamplerInfo", "check_sampler", "new_study"]
 

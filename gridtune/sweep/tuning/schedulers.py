@@ -7,8 +7,8 @@ from typing import Any
 
 from gridtune.registry import name_hint
 from gridtune.sweep.cluster import RAY_ENVIRONMENT, environment
-from gridtune.sweep.space import SearchSpace
-from gridtune.sweep.strategies import Halving, HyperBand, MedianStopping, Population, Stopping
+from gridtune.sweep.space.schema import SearchSpace
+from gridtune.sweep.space.strategies import Halving, HyperBand, MedianStopping, Population, Stopping
 from gridtune.sweep.tuning.trials import TIME, Controller, Scheduler, SearchTrial
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gridtune.core.cells import Cell
-from gridtune.sweep.dimensions import Point
+from gridtune.sweep.space.points import Point
 
 __all__ = ["TIME", "Controller", "Scheduler", "SearchTrial"]
 

@@ -19,8 +19,8 @@ from gridtune.core.plugins import load_plugin
 from gridtune.core.user_code import code_of
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
-from gridtune.sweep.renaming import Renaming
-from gridtune.sweep.results import results_table
+from gridtune.sweep.journal.earlier import Renaming
+from gridtune.sweep.journal.results import results_table
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.systems.batch.system import BatchSystem
 from gridtune.workload import Workload, clean, read_workload

@@ -14,8 +14,8 @@ from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.material import ReportMaterial
 from gridtune.report.summary import summarise
 from gridtune.sweep import run_cell, space_cells
-from gridtune.sweep.results import results_table
-from gridtune.sweep.space import parse_space
+from gridtune.sweep.journal.results import results_table
+from gridtune.sweep.space.schema import parse_space
 from gridtune.systems.shutdown.report import nodes, waste
 from gridtune.systems.shutdown.report.comparison import write_comparison
 from gridtune.systems.shutdown.report.policy_runs import GROUPS, PolicyRun, policy_runs, shown_runs

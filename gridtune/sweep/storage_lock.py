@@ -1,8 +1,9 @@
-"""The claim on results at a URL: one driver at a time writes them, on whatever host.
+"""The lock of results at a URL: one driver at a time writes them, on whatever host.
 
 Storage such as S3 has no locks. So each driver writes a file of its own and looks, after that, whether there
 are others. Of two drivers at least one sees the other, since a listing has every file that was written before
 it, and a driver that sees a living one gives way. A driver lives while its file changes.
+
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.sweep.driver_status import LockOwner, machine_id, process_clock, process_exists
 
-__all__ = ["Claim", "Claimed", "claim_at"]
+__all__ = [
+    "LockSign",
+    "StorageLock",
+    "read_lock",
+]
 
 _FOLDER = "drivers"
 #: Seconds between two signs of life; after how many of silence a driver counts as dead; between two looks.
 _BEAT_SECONDS, _SILENCE_SECONDS, _LOOK_SECONDS = 10.0, 60.0, 2.0
 
 
-class Claim:
-    """A driver's claim; it is given up by `close`, or when the process has ended for a minute.
+class StorageLock:
+    """A driver's lock; `close` releases it, and so does a minute without the process.
 
     Parameters
     ----------
@@ -51,7 +56,7 @@ class Claim:
     Attributes
     ----------
     lost
-        Whether the claim is gone: this process was silent for so long that another took over.
+        Whether the lock is gone: this process was silent for so long that another took over.
     """
 
     def __init__(
@@ -65,7 +70,7 @@ class Claim:
         except BaseException:
             self._storage.delete(f"{_FOLDER}/{self._name}")
             raise
-        self._thread = threading.Thread(target=self._live, name="claim", daemon=True)
+        self._thread = threading.Thread(target=self._live, name="lock", daemon=True)
         self._thread.start()
 
     def is_lost(self) -> bool:
@@ -76,7 +81,7 @@ class Claim:
         return self.lost
 
     def close(self) -> None:
-        """Give the claim up."""
+        """Release the lock."""
         if not self._over.is_set():
             self._over.set()
             self._thread.join()
@@ -149,8 +154,8 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Claimed:
-    """A claim, seen from outside.
+class LockSign:
+    """The latest sign of a lock's owner.
 
     Attributes
     ----------
@@ -167,8 +172,8 @@ class Claimed:
     written: float
 
 
-def claim_at(storage: Storage) -> Claimed | None:
-    """Return the claim at a storage with the latest sign; None if there is none."""
+def read_lock(storage: Storage) -> LockSign | None:
+    """Return the latest sign of a lock at a storage; None if there is none."""
     latest = None
     for name, facts in storage.files(_FOLDER).items():
         try:
@@ -181,7 +186,7 @@ def claim_at(storage: Storage) -> Claimed | None:
             continue
         owner = LockOwner(process, host, alive=not _is_dead(sign) if _is_here(sign) else None)
         if latest is None or facts.written / 1e9 > latest.written:
-            latest = Claimed(owner, status, facts.written / 1e9)
+            latest = LockSign(owner, status, facts.written / 1e9)
     return latest
 
 

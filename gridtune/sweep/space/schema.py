@@ -1,4 +1,4 @@
-"""`SearchSpace`: what a sweep searches, as its YAML file says it."""
+"""`SearchSpace`: everything one sweep is determined by, as its YAML file has it."""
 
 from __future__ import annotations
 
@@ -15,26 +15,34 @@ from pydantic import (
     model_validator,
 )
 
+from gridtune.core.system import SYSTEMS, System
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
-from gridtune.sweep.bundled import find_space
-from gridtune.sweep.space_errors import space_error
-from gridtune.sweep.strategies import MOST_POINTS, MOST_REPLICATES, SpacePart
-from gridtune.sweep.strategy import Strategy
-from gridtune.sweep.training_strategy import with_rungs
-from gridtune.sweep.trees import ExpressionTree
-from gridtune.sweep.yaml_lines import LinedYaml, read_yaml
+from gridtune.sweep.space.documents import LinedYaml, read_yaml, space_error
+from gridtune.sweep.space.strategies import (
+    MOST_POINTS,
+    MOST_REPLICATES,
+    ExpressionTree,
+    SpacePart,
+    Strategy,
+    with_rungs,
+)
+from gridtune.workload.shipped import shipped_folder
 from gridtune.workload.validity import LARGEST_TIME
 
 __all__ = [
+    "SPACES",
     "Dimension",
     "Objective",
     "Replicates",
     "Resources",
     "SearchSpace",
     "Strategy",
+    "bundled_spaces",
+    "find_space",
     "parse_space",
     "read_space",
+    "spaces_here",
 ]
 
 _KINDS = ("grid", "choice", "uniform", "loguniform", "integer", "expression")
@@ -350,3 +358,41 @@ def _of_a_log(path: Path | None) -> str:
     """Return what to do with a file that may be a log."""
     name = "FILE" if path is None else path.name
     return f"of a log, gridtune init {name} makes a search space; docs/search_spaces.md explains its keys"
+
+
+#: The folder that search spaces lie in, here and in what is installed.
+SPACES = "search_spaces"
+
+
+def bundled_spaces(system: System) -> list[Path]:
+    """Return the files of the search spaces that come with a system."""
+    folder = system.search_spaces
+    return [] if folder is None else sorted(folder.glob("*.yaml"))
+
+
+def spaces_here() -> list[Path]:
+    """Return the search spaces in `search_spaces/` here; where there is no such folder, gridtune's own."""
+    here = Path(SPACES)
+    folder = here if here.is_dir() else shipped_folder(SPACES)
+    return [here / space.name for space in sorted(folder.glob("*.yaml"))]
+
+
+def find_space(path: str | Path) -> Path:
+    """Return the file of a search space.
+
+    Parameters
+    ----------
+    path
+        A file. Where there is none: `search_spaces/NAME.yaml`, one that comes with gridtune; or
+        `SYSTEM/NAME`, one that comes with a system.
+    """
+    file = Path(path)
+    if file.exists() or len(file.parts) != 2:
+        return file
+    if file.parts[0] == SPACES:
+        shipped = shipped_folder(SPACES) / file.name
+        return shipped if shipped.is_file() else file
+    if file.parts[0] not in SYSTEMS:
+        return file
+    spaces = {space.stem: space for space in bundled_spaces(SYSTEMS.find(file.parts[0]))}
+    return spaces.get(file.stem, file)

@@ -1,9 +1,11 @@
-"""`results.parquet`: a row per cell."""
+"""`results.parquet`: a row per cell; and the time that missing cells will take."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,15 @@ from gridtune.core.cells import CellResult, canonical_json
 from gridtune.core.remarks import REMARK_COLUMNS, remark_columns
 from gridtune.errors import SweepError
 
-__all__ = ["TIMING_COLUMNS", "in_table", "read_table", "results_of", "results_table", "write_table"]
+__all__ = [
+    "TIMING_COLUMNS",
+    "estimate_seconds",
+    "in_table",
+    "read_table",
+    "results_of",
+    "results_table",
+    "write_table",
+]
 
 #: Columns that differ between two runs of the same cells.
 TIMING_COLUMNS = ("seconds", "worker")
@@ -179,3 +189,36 @@ def _as_given(before: Any, value: Any) -> Any:
         with contextlib.suppress(ValueError):
             return json.loads(value)
     return value
+
+
+def estimate_seconds(missing: Mapping[tuple[str, str], int], finished: Iterable[CellResult]) -> float | None:
+    """Return about how many seconds of computing the missing cells take, all together.
+
+    A cell takes what the finished cells of its configuration took on average; where there is none, those of
+    its workload; else all of them.
+
+    Parameters
+    ----------
+    missing
+        How many cells are to be run, by workload and id of the configuration.
+    finished
+        Results with the seconds that they took.
+
+    Returns
+    -------
+    float or None
+        None if no finished cell says how long it took.
+    """
+    taken: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for result in finished:
+        if result.state == "done" and math.isfinite(result.seconds):
+            for key in ((result.workload, result.configuration_id), (result.workload,), ()):
+                taken[key].append(result.seconds)
+    if not taken:
+        return None
+    means = {key: sum(seconds) / len(seconds) for key, seconds in taken.items()}
+
+    def mean_of(workload: str, configuration_id: str) -> float:
+        return means.get((workload, configuration_id), means.get((workload,), means[()]))
+
+    return math.fsum(count * mean_of(*key) for key, count in missing.items())

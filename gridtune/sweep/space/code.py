@@ -3,6 +3,7 @@
 The files that a search space names travel as they are, with the modules of the user's own that they import.
 What is registered in a notebook, a script or a module of the user's own travels by value. A package that is
 installed is expected on every machine.
+
 """
 
 from __future__ import annotations
@@ -22,9 +23,15 @@ from gridtune.core.system import System, get_system
 from gridtune.core.user_code import UserCode, always_used, with_named, words_of
 from gridtune.errors import SweepError
 from gridtune.registry import all_registries
-from gridtune.sweep.space import SearchSpace
+from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = ["Plugin", "SentCode", "SweepCode", "load_plugins", "read_plugin"]
+__all__ = [
+    "Plugin",
+    "SentCode",
+    "SweepCode",
+    "load_plugins",
+    "read_plugin",
+]
 
 
 @dataclass(frozen=True)

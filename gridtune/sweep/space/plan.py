@@ -1,4 +1,4 @@
-"""From a search space to its cells."""
+"""From a search space to its configurations and cells."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, overload
 
 from gridtune.core.cells import Cell, Replicate, configuration_id_of, id_of_identity, identity_of
 from gridtune.core.system import System, SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, TraceError, WorkloadError
-from gridtune.sweep.dimensions import active_part, grid_points, position, random_points, sobol_points
-from gridtune.sweep.space import Replicates, SearchSpace
-from gridtune.sweep.space_check import check_configuration, faulty_value
-from gridtune.sweep.workloads import Workloads
+from gridtune.sweep.space.checks import check_configuration, faulty_value
+from gridtune.sweep.space.points import active_part, grid_points, position, random_points, sobol_points
+from gridtune.sweep.space.schema import Replicates, SearchSpace
+from gridtune.workload.references import WorkloadReference
+from gridtune.workload.workload import Workload
 
 __all__ = [
     "Configuration",
     "Planner",
     "Stratum",
+    "Workloads",
     "most_cells",
     "short_name",
     "space_points",
@@ -27,7 +30,6 @@ __all__ = [
     "space_strata",
     "understood_baseline",
 ]
-
 
 #: Cells of a sweep at most: each takes memory in the driver.
 _MOST_CELLS = 5_000_000
@@ -386,3 +388,32 @@ class Planner:
         labels = {stratum.label: index for index, stratum in enumerate(self.strata)}
         repeats = {replicate.label: index for index, replicate in enumerate(self.replicates)}
         return {cell.cell_id: (labels[cell.workload], repeats[cell.replicate.label]) for cell in cells}
+
+
+class Workloads:
+    """Workloads by reference, each read when first asked for and then kept.
+
+    Parameters
+    ----------
+    base
+        The folder that relative paths are relative to, beside the current one.
+    """
+
+    def __init__(self, base: Path | None = None) -> None:
+        self._base = base
+        self._read: dict[str, Workload] = {}
+
+    def load(self, reference: str) -> Workload:
+        """Return the workload a reference names: a file or catalogue name, and rules to read it with."""
+        if reference not in self._read:
+            self._read[reference] = WorkloadReference.parse(reference).read(self._base)
+        return self._read[reference]
+
+    def checksums(self, references: Iterable[str]) -> dict[str, str]:
+        """Return the content's SHA-256 by reference."""
+        return {reference: self.load(reference).checksum for reference in references}
+
+    @property
+    def loaded(self) -> Mapping[str, Workload]:
+        """What has been read so far, by reference."""
+        return self._read

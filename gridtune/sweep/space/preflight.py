@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
+from gridtune.core.cells import Cell, CellResult
 from gridtune.core.extras import MissingExtraError
 from gridtune.core.resources import CellResources
 from gridtune.core.system import System, SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.sweep.cluster import is_client
-from gridtune.sweep.plan import Planner, Stratum
+from gridtune.sweep.space.checks import as_space, check_space
+from gridtune.sweep.space.plan import Configuration, Planner, Stratum, Workloads
+from gridtune.sweep.space.schema import SearchSpace
 
-__all__ = ["cell_needs", "check_address", "check_room", "preflight"]
+__all__ = [
+    "Outline",
+    "cell_needs",
+    "check_address",
+    "check_room",
+    "preflight",
+    "space_outline",
+]
 
 #: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
 _LEAST_FREE = 50 * 2**20
@@ -124,3 +135,62 @@ def check_room(folder: Path) -> None:
             path=folder,
             hint="make room, or give a folder on another disk with --out",
         )
+
+
+class Outline:
+    """The cells of a space that are known up front, by configuration.
+
+    A cell is a configuration with a replicate. There may be a hundred million, of few configurations.
+
+    Parameters
+    ----------
+    planner
+        The space's.
+    """
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._configurations: dict[str, Configuration] = {}
+        with planner.blaming_values():
+            for configuration in planner.configurations():
+                self._configurations.setdefault(configuration.configuration_id, configuration)
+                # What the system refuses with a replicate, it refuses with the first.
+                planner.cell(configuration, planner.replicates[0])
+
+    def __len__(self) -> int:
+        return len(self._configurations) * len(self._planner.replicates)
+
+    @property
+    def configurations(self) -> Mapping[str, Configuration]:
+        """The configurations by id, in the order of the results."""
+        return self._configurations
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield each cell, in the order of the results."""
+        for configuration in self._configurations.values():
+            for replicate in self._planner.replicates:
+                yield self._planner.cell(configuration, replicate)
+
+    def has(self, result: CellResult) -> bool:
+        """Return whether a result is of a cell of the space."""
+        configuration = self._configurations.get(result.configuration_id)
+        if configuration is None or not 0 <= result.seed < len(self._planner.replicates):
+            return False
+        # A replicate's seed is its number.
+        cell = self._planner.cell(configuration, self._planner.replicates[result.seed])
+        return cell.cell_id == result.cell_id
+
+
+def space_outline(space: SearchSpace | Mapping[str, Any] | str | Path) -> Outline:
+    """Return what a sweep of a space is made of, checked as before a run.
+
+    Raises
+    ------
+    SpaceError
+        If the space is malformed, or the system refuses a configuration.
+    """
+    checked = as_space(space)
+    planner = Planner(checked, check_space(checked), Workloads(checked.base))
+    outline = Outline(planner)
+    preflight(planner)
+    return outline

@@ -12,10 +12,13 @@ import yaml
 
 from gridtune.core.suggestion import SuggestedSpace, starter_windows
 from gridtune.core.system import System
-from gridtune.sweep.plan import short_name
+from gridtune.sweep.space.plan import short_name
 from gridtune.workload.workload import Workload
 
-__all__ = ["space_name", "starter_text"]
+__all__ = [
+    "space_name",
+    "starter_text",
+]
 
 #: Copies of a log that is too short to be cut into windows.
 _SHAKES = 10

@@ -1,0 +1,1 @@
+"""The journal of a sweep, and the table of results that is made of it."""

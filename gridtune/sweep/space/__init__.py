@@ -1,0 +1,1 @@
+"""Search spaces: read, checked, and planned into configurations and cells."""

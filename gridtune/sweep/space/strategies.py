@@ -1,0 +1,458 @@
+"""Strategies of a search space: which configurations are run, and their options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from gridtune.registry import name_hint
+
+__all__ = [
+    "ITERATIONS",
+    "MOST_POINTS",
+    "MOST_REPLICATES",
+    "Adaptive",
+    "Choose",
+    "ExpressionTree",
+    "Halving",
+    "HyperBand",
+    "MedianStopping",
+    "Population",
+    "Racing",
+    "SamplerName",
+    "Sampling",
+    "SpacePart",
+    "Stopping",
+    "Strategy",
+    "TrainingSearch",
+    "with_rungs",
+]
+
+#: Points that a strategy may spell out: each takes memory in the driver.
+MOST_POINTS = 1_000_000
+#: Replicates of a configuration: they are counted, and made one by one.
+MOST_REPLICATES = 1_000_000_000
+#: Optuna's samplers, as search spaces name them.
+SamplerName = Literal["tpe", "cmaes", "gp", "nsgaii", "nsgaiii", "random", "sobol"]
+
+
+class SpacePart(BaseModel):
+    """A part of a search space: no unknown keys, and never changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Sampling(SpacePart):
+    """How many points a sampling strategy draws, from which seed.
+
+    Attributes
+    ----------
+    samples
+        Points that are drawn; more of them later keep those there are.
+    seed
+        What the random numbers derive from.
+    """
+
+    samples: Annotated[int, Field(gt=0, le=MOST_POINTS)]
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class Adaptive(SpacePart):
+    """How many configurations an adaptive strategy tries, and how it chooses them.
+
+    Attributes
+    ----------
+    trials
+        Configurations that are tried.
+    seed
+        What the sampler's random numbers derive from.
+    sampler
+        Which of Optuna's samplers chooses.
+    parallel
+        Configurations that are tried at once: each is chosen by the results of all but the latest of these,
+        with any number of workers.
+    population
+        Size of the population of a sampler that has one; None for Optuna's.
+    """
+
+    trials: Annotated[int, Field(gt=0, le=MOST_POINTS)]
+    seed: Annotated[int, Field(ge=0)] = 0
+    sampler: SamplerName = "tpe"
+    parallel: Annotated[int, Field(gt=0)] = 8
+    population: Annotated[int, Field(ge=2)] | None = None
+
+
+class Stopping(Adaptive):
+    """An adaptive strategy whose configurations can be stopped early, by one of Tune's schedulers.
+
+    Attributes
+    ----------
+    resource
+        A dimension with an ascending grid of numbers, such as training steps: a configuration is run with one
+        after the other. None: it is run on one replicate after the other.
+    """
+
+    resource: str | None = None
+    sampler: SamplerName = "random"
+
+
+class Halving(Stopping):
+    """Asynchronous successive halving.
+
+    Attributes
+    ----------
+    reduction
+        At each rung the best 1/reduction of those that were there go on.
+    grace
+        Replicates before the first rung; the others are at `reduction` times, `reduction²` times as many.
+        With a resource every value of it is a rung.
+    """
+
+    reduction: Annotated[int, Field(ge=2)] = 3
+    grace: Annotated[int, Field(gt=0)] = 1
+
+
+class Population(Stopping):
+    """Population based training: at each rung the worst become copies of the best, with changed parameters.
+
+    Attributes
+    ----------
+    quantile
+        Share of configurations that are replaced, and share that are copied.
+    resample
+        Chance that a parameter is drawn again; otherwise it is multiplied by 0.8 or 1.2.
+    """
+
+    quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
+    resample: Annotated[float, Field(ge=0, le=1)] = 0.25
+
+
+class HyperBand(Stopping):
+    """Successive halving in brackets that differ in how early they begin to stop configurations.
+
+    Attributes
+    ----------
+    reduction
+        At each rung of a bracket the best 1/reduction go on, once all of them are there.
+    """
+
+    reduction: Annotated[int, Field(ge=2)] = 3
+
+
+class MedianStopping(Stopping):
+    """Stops a configuration whose best value so far is worse than the median of the others' means so far.
+
+    Attributes
+    ----------
+    grace
+        Steps (replicates or values of the resource) that each configuration has.
+    samples
+        Other configurations that there must be at a step.
+    """
+
+    grace: Annotated[int, Field(gt=0)] = 1
+    samples: Annotated[int, Field(gt=0)] = 3
+
+
+class Racing(SpacePart):
+    """A race: more replicates for the configurations that can still matter.
+
+    Attributes
+    ----------
+    error
+        The chance, over the whole sweep, that a difference is found where there is none, and that the best
+        configuration is given up.
+    first
+        Replicates of every configuration before the first decision.
+    width
+        Half the width of a paired interval, as a share of the mean that is compared with, that is narrow
+        enough; None for never.
+    budget
+        Cells at most: their number, or, up to 1.0, their share of those of all replicates; None for all.
+    verdicts
+        Whether a configuration that cannot be best goes on until its difference to the baseline is clear.
+    random, sobol
+        Points that race; by default those of the grid.
+    """
+
+    error: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    first: Annotated[int, Field(ge=2)] = 3
+    width: Annotated[float, Field(gt=0)] | None = None
+    budget: Annotated[int | float, Field(gt=0)] | None = None
+    verdicts: bool = True
+    random: Sampling | None = None
+    sobol: Sampling | None = None
+
+    @model_validator(mode="after")
+    def _one_sampler(self) -> Racing:
+        if self.random is not None and self.sobol is not None:
+            raise ValueError("one of random and sobol draws the points, not both")
+        return self
+
+
+#: Chooses one of a number of alternatives for the node of a number.
+Choose = Callable[[int, int], int]
+_SIMPLE = re.compile(r"[\w.]+(\([^()]*\))?")
+
+
+class ExpressionTree(SpacePart):
+    """Expressions that a search may build.
+
+    Attributes
+    ----------
+    terminals
+        What may stand at the leaves, such as `walltime`, `log(processors)` and 2.
+    operators
+        What may join two branches.
+    depth
+        Levels of operators: a tree has up to 2 to the power of it leaves.
+    """
+
+    terminals: Annotated[tuple[str | float, ...], Field(min_length=1)]
+    operators: Annotated[tuple[Literal["+", "-", "*", "/", "min", "max"], ...], Field(min_length=1)] = (
+        "+",
+        "-",
+        "*",
+        "/",
+    )
+    depth: Annotated[int, Field(ge=1, le=5)] = 3
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The terminals as they stand in expressions."""
+        texts = (f"{leaf:g}" if isinstance(leaf, float) else leaf for leaf in self.terminals)
+        return tuple(text if _SIMPLE.fullmatch(text) else f"({text})" for text in texts)
+
+    @property
+    def extremes(self) -> tuple[str, ...]:
+        """Expressions that are valid if all are: each terminal, and each operator once."""
+        first = self.leaves[0]
+        return (*self.leaves, *(_joined(operator, first, first) for operator in self.operators))
+
+    def draw(self, choose: Choose) -> str:
+        """Return the expression of these choices; every node is asked for, also one that another hides."""
+        inner = 2**self.depth
+        chosen = [0] + [
+            choose(node, len(self.operators) + 1 if node < inner else len(self.leaves))
+            for node in range(1, 2 * inner)
+        ]
+
+        def text(node: int) -> str:
+            if node >= inner:
+                return self.leaves[chosen[node]]
+            if chosen[node] == len(self.operators):
+                return text(2 * node)
+            return _joined(self.operators[chosen[node]], text(2 * node), text(2 * node + 1))
+
+        return text(1)
+
+    def choices(self, expression: str) -> Mapping[int, int]:
+        """Return choices that `draw` makes this expression of; hidden nodes have the first alternative.
+
+        Raises
+        ------
+        ValueError
+            If it is none of these expressions.
+        """
+        found = dict.fromkeys(range(1, 2 ** (self.depth + 1)), 0)
+
+        def fill(node: int, text: str) -> None:
+            if node >= 2**self.depth:
+                found[node] = self.leaves.index(text)
+                return
+            parts = None if text in self.leaves else self._split(text)
+            if parts is None:
+                found[node] = len(self.operators)
+                fill(2 * node, text)
+                return
+            found[node] = self.operators.index(parts[0])
+            fill(2 * node, parts[1])
+            fill(2 * node + 1, parts[2])
+
+        fill(1, expression)
+        return found
+
+    def _split(self, text: str) -> tuple[Literal["+", "-", "*", "/", "min", "max"], str, str] | None:
+        """Return the operator of an expression and its branches, or None."""
+        body = text.partition("(")[2].removesuffix(")")
+        for operator in self.operators:
+            sign = ", " if operator in ("min", "max") else f" {operator} "
+            depth = 0
+            for place, character in enumerate(body):
+                depth += (character == "(") - (character == ")")
+                if depth == 0 and body.startswith(sign, place):
+                    left, right = body[:place], body[place + len(sign) :]
+                    if _joined(operator, left, right) == text:
+                        return operator, left, right
+        return None
+
+
+def _joined(operator: str, left: str, right: str) -> str:
+    return f"{operator}({left}, {right})" if operator in ("min", "max") else f"({left} {operator} {right})"
+
+
+#: The parameter of every training that the strategy sets.
+ITERATIONS = "iterations"
+
+Count = Annotated[int, Field(gt=0)]
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, int) else value
+
+
+class TrainingSearch(SpacePart):
+    """How many agents are trained, for how long, and which of them go on.
+
+    Attributes
+    ----------
+    trials
+        Agents that are trained.
+    iterations
+        Iterations of the algorithm; with several numbers, agents are evaluated after each.
+    scheduler
+        Which of Tune's schedulers decides there: none (all go on), asha (the best go on), pbt (the worst
+        become copies of the best, with changed parameters).
+    reduction
+        With asha: the best 1/reduction go on.
+    quantile
+        With pbt: the share of agents that are replaced, and the share that are copied.
+    resample
+        With pbt: the chance that a parameter is drawn again instead of multiplied by 0.8 or 1.2.
+    sampler
+        Which of Optuna's samplers chooses the configurations.
+    seed
+        What the sampler's random numbers derive from.
+    parallel
+        Agents at once; with pbt all of them are.
+    num_gpus
+        GPUs, or a share of one, for each agent; above 0 they learn on cuda.
+    """
+
+    trials: Count
+    iterations: Annotated[tuple[Count, ...], BeforeValidator(_listed), Field(min_length=1)]
+    scheduler: Literal["none", "asha", "pbt"] = "none"
+    reduction: Annotated[int, Field(ge=2)] = 3
+    quantile: Annotated[float, Field(gt=0, le=0.5)] = 0.25
+    resample: Annotated[float, Field(ge=0, le=1)] = 0.25
+    sampler: SamplerName = "random"
+    seed: Annotated[int, Field(ge=0)] = 0
+    parallel: Count = 8
+    num_gpus: Annotated[float, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _rungs(self) -> TrainingSearch:
+        if list(self.iterations) != sorted(set(self.iterations)):
+            raise ValueError(f"iterations must ascend, but got {list(self.iterations)}")
+        if self.scheduler != "none" and len(self.iterations) < 2:
+            raise ValueError(f"{self.scheduler} needs several numbers of iterations, such as [10, 30, 90]")
+        return self
+
+    @property
+    def search(self) -> Adaptive:
+        """The same as an adaptive strategy over numbers of iterations."""
+        common: dict[str, Any] = {"trials": self.trials, "seed": self.seed, "sampler": self.sampler}
+        rungs = {**common, "resource": ITERATIONS}
+        if self.scheduler == "asha":
+            return Halving(**rungs, parallel=self.parallel, reduction=self.reduction)
+        if self.scheduler == "pbt":
+            # All must have come to a rung before the worst of them are known.
+            return Population(**rungs, parallel=self.trials, quantile=self.quantile, resample=self.resample)
+        if len(self.iterations) > 1:
+            return Stopping(**rungs, parallel=self.parallel)
+        return Adaptive(**common, parallel=self.parallel)
+
+
+def with_rungs(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a space's content with what its strategy `train` says of parameters and resources.
+
+    The iterations become a dimension, or a fixed parameter where there is one number; GPUs are asked for.
+    """
+    strategy = content.get("strategy")
+    train = strategy.get("train") if isinstance(strategy, Mapping) else None
+    if not isinstance(train, Mapping) or ITERATIONS not in train:
+        return content
+    listed = _listed(train[ITERATIONS])
+    if not isinstance(listed, list | tuple):
+        return content
+    fixed, dimensions = dict(content.get("fixed") or {}), dict(content.get("dimensions") or {})
+    baseline, resources = dict(content.get("baseline") or {}), dict(content.get("resources") or {})
+    for part, name in ((fixed, "fixed"), (dimensions, "dimensions")):
+        if ITERATIONS in part:
+            raise ValueError(f"the strategy train sets {ITERATIONS}, so it cannot be under `{name}` too")
+    if len(listed) == 1:
+        fixed[ITERATIONS] = listed[0]
+    else:
+        dimensions[ITERATIONS] = list(listed)
+        if baseline:
+            baseline.setdefault(ITERATIONS, listed[-1])
+    if train.get("num_gpus"):
+        resources.setdefault("gpus", train["num_gpus"])
+        fixed.setdefault("device", "cuda")
+    parts = {"fixed": fixed, "dimensions": dimensions, "baseline": baseline, "resources": resources}
+    return {**content, **parts}
+
+
+class Strategy(SpacePart):
+    """Which configurations are run: exactly one of these."""
+
+    grid: dict[str, Any] | None = None
+    random: Sampling | None = None
+    sobol: Sampling | None = None
+    optuna: Adaptive | None = None
+    asha: Halving | None = None
+    hyperband: HyperBand | None = None
+    median: MedianStopping | None = None
+    race: Racing | None = None
+    train: TrainingSearch | None = None
+
+    @property
+    def drawn(self) -> tuple[Literal["random", "sobol"], Sampling] | None:
+        """How points that are known up front are drawn; None where they are not drawn."""
+        source = self.race or self
+        if source.random is not None:
+            return "random", source.random
+        return None if source.sobol is None else ("sobol", source.sobol)
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """The options of a strategy that chooses by what was found before, else None."""
+        return self.optuna or self.stopping or (self.train.search if self.train else None)
+
+    @property
+    def stopping(self) -> Stopping | None:
+        """The options of a strategy that stops configurations early, else None."""
+        search = self.train.search if self.train else None
+        return (
+            self.asha or self.hyperband or self.median or (search if isinstance(search, Stopping) else None)
+        )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_word(cls, value: Any) -> Any:
+        if value in ("grid", "race"):
+            return {value: {}}
+        if isinstance(value, str) and value in cls.model_fields:
+            raise ValueError(f"{value} needs numbers, such as `{value}: {{samples: 100, seed: 1}}`")
+        if isinstance(value, str):
+            raise ValueError(f"no strategy is named {value!r}: {name_hint(value, cls.model_fields)}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Strategy:
+        kinds = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            raise ValueError(
+                f"exactly one of {', '.join(type(self).model_fields)} is needed, but got {kinds or 'none'}"
+            )
+        if self.grid:
+            raise ValueError(f"grid takes no options, but got {sorted(self.grid)}")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Which of them it is."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
