@@ -40,7 +40,7 @@ from gridtune.systems.responsive.system import (
     site_jobs,
     split_log,
 )
-from gridtune.workload.references import WorkloadReference
+from gridtune.workload.files import WorkloadReference
 
 #: Partitions of LCG-2005, with as many cores as make their load 0.56.
 SITES = {

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from gridtune.errors import GridtuneError
-from gridtune.redaction import without_secrets
+from gridtune.errors import GridtuneError, without_secrets
 
 __all__ = ["network_reason", "skip_proxy_for_this_machine"]
 

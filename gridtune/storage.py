@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from gridtune.errors import StorageError
-from gridtune.redaction import has_secrets
+from gridtune.errors import StorageError, has_secrets
 
 __all__ = ["FileFacts", "Storage", "as_local", "is_url"]
 

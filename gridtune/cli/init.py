@@ -81,8 +81,7 @@ def init(
 def _read(log: str) -> Workload:
     """Return the jobs of a log, or of a folder or an archive of logs that each hold a day."""
     from gridtune.workload.catalogue import resolve_trace
-    from gridtune.workload.formats.archive import is_archive
-    from gridtune.workload.references import WorkloadReference
+    from gridtune.workload.files import WorkloadReference, is_archive
 
     file = resolve_trace(log)
     return WorkloadReference(log, days=file.is_dir() or is_archive(file)).read()

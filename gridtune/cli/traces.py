@@ -101,7 +101,7 @@ def describe(
     """
     from gridtune.workload.catalogue import resolve_trace
     from gridtune.workload.describe import describe_workload
-    from gridtune.workload.workflows.describe import holds_workflow
+    from gridtune.workload.workflows.files import holds_workflow
 
     if format_name is None and holds_workflow(resolve_trace(trace)):
         if plot is not None or processors is not None:
@@ -204,7 +204,7 @@ def fetch(name: str, mirror: str | None, sha256: str | None, unverified: bool) -
       gridtune traces fetch sdsc-sp2 --unverified
     """
     from gridtune.workload.catalogue import ARCHIVE_CITATION, file_checksum, find_log
-    from gridtune.workload.fetching import fetch as fetch_log
+    from gridtune.workload.catalogue import fetch as fetch_log
 
     entry = find_log(name)
     path = fetch_log(name, mirror=mirror, sha256=sha256, unverified=unverified, progress=sys.stderr.isatty())
@@ -219,7 +219,7 @@ def fetch(name: str, mirror: str | None, sha256: str | None, unverified: bool) -
 
 def _describe_workflow(path: Path, as_json: bool) -> None:
     from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-    from gridtune.workload.workflows.describe import describe_workflow
+    from gridtune.workload.workflows.files import describe_workflow
 
     # A faulty workflow can still be described: its faults are counted.
     description = describe_workflow(read_workflow(path, clean=WORKFLOW_RULES))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from gridtune.workload.slurm_conf import Unit
+    from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
 __all__ = ["import_trace"]
@@ -54,8 +54,8 @@ def import_trace(source: str, target: Path, format_name: str | None, **options: 
       gridtune traces import 20240501 may.parquet --format pbs --processors 4096 --anonymise
     """
     from gridtune.workload import write_workload
-    from gridtune.workload.anonymising import anonymised
     from gridtune.workload.catalogue import resolve_trace
+    from gridtune.workload.cleaning import anonymised
     from gridtune.workload.files import read_workload
 
     if target.exists() and not options["force"]:
@@ -76,7 +76,7 @@ def import_trace(source: str, target: Path, format_name: str | None, **options: 
 
 def _with_machine(workload: Workload, slurm_conf: Path | None, gres_conf: Path | None) -> Workload:
     """Return the log with the size of the machine and of each partition, in what the log counts."""
-    from gridtune.workload.slurm_conf import read_slurm_conf
+    from gridtune.workload.slurm import read_slurm_conf
 
     if slurm_conf is None:
         if gres_conf is not None:
@@ -104,7 +104,7 @@ def _unit(workload: Workload) -> Unit:
 
 def _with_accounts(workload: Workload, path: Path | None) -> Workload:
     """Return the log with the tree of accounts in its header."""
-    from gridtune.workload.slurm_accounts import read_slurm_accounts
+    from gridtune.workload.slurm import read_slurm_accounts
 
     if path is None:
         return workload

@@ -43,7 +43,7 @@ def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, n
       gridtune ui --tracking-uri sqlite:////data/project/mlflow.db
       gridtune ui --host 0.0.0.0      (for other computers: no password protects it)
     """
-    from gridtune.redaction import without_secrets
+    from gridtune.errors import without_secrets
     from gridtune.tracking.store import tracking_uri as resolve
 
     uri = resolve(tracking_uri)

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from gridtune.core.system import SystemParameters
 from gridtune.workload.cleaning import DEFAULT_RULES
-from gridtune.workload.references import WorkloadReference
+from gridtune.workload.files import WorkloadReference
 
 __all__ = ["CleanRules", "Count", "LogParameters", "Partition", "Window"]
 

@@ -16,8 +16,7 @@ from typing import Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from gridtune.errors import GridtuneError
-from gridtune.redaction import without_secrets
+from gridtune.errors import GridtuneError, without_secrets
 
 __all__ = ["Finding", "examine"]
 

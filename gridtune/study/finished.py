@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridtune.core.cells import canonical_json
 from gridtune.core.system import get_system
-from gridtune.errors import GridtuneError
-from gridtune.redaction import without_secrets
+from gridtune.errors import GridtuneError, without_secrets
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, default_directory
 from gridtune.sweep.space.code import SweepCode

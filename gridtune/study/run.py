@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from gridtune.errors import GridtuneWarning, SweepError
-from gridtune.redaction import without_secrets
+from gridtune.errors import GridtuneWarning, SweepError, without_secrets
 from gridtune.report.derived import replace_derived
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.schedules import ScheduleFiles, write_schedules

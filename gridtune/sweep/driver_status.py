@@ -24,7 +24,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter, ValidationError
 
 from gridtune.core.cells import CellResult
-from gridtune.redaction import without_secrets
+from gridtune.errors import without_secrets
 from gridtune.sweep.observing import SweepPlan, SweepResult
 
 __all__ = [

@@ -26,9 +26,9 @@ import pytest
 #: The suites and the modules they live in.
 _PUBLIC = {
     "EnvironmentConformance": "gridtune.testing.environments",
-    "FormatConformance": "gridtune.testing.formats",
-    "MetricConformance": "gridtune.testing.metrics",
-    "QueueOrderConformance": "gridtune.testing.queue_orders",
+    "FormatConformance": "gridtune.testing.registries",
+    "MetricConformance": "gridtune.testing.registries",
+    "QueueOrderConformance": "gridtune.testing.registries",
     "SystemConformance": "gridtune.testing.systems",
 }
 

@@ -20,7 +20,7 @@ import pytest
 
 from gridtune.core.cells import CellResult, cell_id_of, finite_json, replicate_streams, validated
 from gridtune.core.measure import Direction
-from gridtune.core.reproduction import Reading
+from gridtune.core.reproduction import Experiment, Reading, Reproduction
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.gap import BOUND
@@ -29,14 +29,47 @@ from gridtune.sweep.journal.results import results_table
 from gridtune.sweep.runner import CellRun, run_cell
 from gridtune.sweep.space.checks import check_space, load_space
 from gridtune.sweep.space.overriding import trimmed_space
-from gridtune.sweep.space.plan import Workloads, space_points
+from gridtune.sweep.space.plan import Workloads, space_points, space_strata
 from gridtune.sweep.space.schema import parse_space
 from gridtune.sweep.space.starter import starter_text
-from gridtune.testing.reproductions import configurations, named_numbers, selected
 from gridtune.training.system import TRAININGS_VARIABLE
 from gridtune.workload.workload import Workload
 
-__all__ = ["SystemConformance"]
+__all__ = ["SystemConformance", "configurations", "named_numbers", "selected"]
+
+
+def configurations(experiment: Experiment, system: System) -> list[tuple[str, dict[str, Any]]]:
+    """Return label of the workload and parameters of each configuration of the whole experiment."""
+    space = trimmed_space(experiment, quick=False)
+    every = [
+        (stratum.label, {**space.fixed, **stratum.parameters, **point})
+        for stratum in space_strata(space, system)
+        for point in space_points(space)
+    ]
+    for _, parameters in every:
+        log = experiment.logs.get(str(parameters.get("trace")))
+        parameters["trace"] = parameters.get("trace") if log is None else log.real
+    return every
+
+
+def selected(where: Mapping[str, Any], every: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    """Return the workload's label of each configuration that a reading selects."""
+    return [
+        label
+        for label, parameters in every
+        if all(
+            (label if name == "workload" else parameters.get(name)) == value for name, value in where.items()
+        )
+    ]
+
+
+def named_numbers(reproduction: Reproduction) -> Iterator[tuple[object, object]]:
+    """Yield where each of our numbers comes from, with the published one's name."""
+    for claim in reproduction.claims:
+        yield from ((criterion.ours, criterion.published) for criterion in claim.criteria)
+    for table in reproduction.tables:
+        yield from ((cell.ours, cell.published) for row in table.rows for cell in row.cells)
+
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 #: A training is named after its system and its algorithm.

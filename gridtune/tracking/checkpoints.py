@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from gridtune.errors import PolicyError, TrackingError
-from gridtune.redaction import without_secrets
+from gridtune.errors import PolicyError, TrackingError, without_secrets
 from gridtune.tracking.store import cache_folder, open_store, tracking_uri
 
 __all__ = ["CHECKPOINTS", "find_policy", "run_file"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gridtune.errors import TrackingError
-from gridtune.redaction import without_secrets
+from gridtune.errors import TrackingError, without_secrets
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep.run import RESULTS_NAME
 from gridtune.tracking.runs import KEY_TAG

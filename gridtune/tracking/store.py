@@ -18,9 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridtune.errors import TrackingError
+from gridtune.errors import TrackingError, without_secrets
 from gridtune.network import skip_proxy_for_this_machine
-from gridtune.redaction import without_secrets
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.core.cells import CellResult
+from gridtune.errors import without_secrets
 from gridtune.network import network_reason
-from gridtune.redaction import without_secrets
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary
 from gridtune.sweep.observing import SweepPlan, SweepResult

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gridtune.errors import without_secrets
 from gridtune.network import network_reason
-from gridtune.redaction import without_secrets
 from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.content import clean_name, clean_text
 from gridtune.tracking.outbox import Outbox

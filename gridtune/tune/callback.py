@@ -13,9 +13,8 @@ from typing import Any
 from ray import tune
 from ray.tune.result import AUTO_RESULT_KEYS
 
-from gridtune.errors import GridtuneWarning
+from gridtune.errors import GridtuneWarning, without_secrets
 from gridtune.network import network_reason
-from gridtune.redaction import without_secrets
 from gridtune.report.labels import value_text
 from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text
 from gridtune.tracking.outbox import Outbox

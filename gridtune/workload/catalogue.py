@@ -1,24 +1,32 @@
-"""The catalogue of public logs, and the search for the file that a trace's name stands for.
+"""Public logs: the catalogue, their download, and the search for the file that a trace's name stands for.
 
-The logs themselves are not part of gridtune: `gridtune.workload.fetching` downloads them from where they are
-published.
+The logs themselves are not part of gridtune. They are downloaded into the cache from where they are
+published: checked, and whole or not at all.
 """
 
 from __future__ import annotations
 
 import difflib
+import gzip
 import hashlib
 import json
 import os
+import re
+import shutil
+import sysconfig
+import urllib.parse
+import urllib.request
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import Any
 from urllib.parse import urlsplit
 
 from gridtune.errors import TraceError
+from gridtune.network import network_reason
 from gridtune.storage import Storage, as_local, is_url
-from gridtune.workload.shipped import shipped_folder
 
 __all__ = [
     "CATALOGUE",
@@ -26,10 +34,13 @@ __all__ = [
     "bundled_folder",
     "bundled_traces",
     "cache_folder",
+    "fetch",
     "file_checksum",
     "find_log",
     "resolve_trace",
+    "shipped_folder",
 ]
+
 
 ARCHIVE = "https://www.cs.huji.ac.il/labs/parallel/workload"
 
@@ -346,3 +357,137 @@ def _suggest(name: str, names: list[str]) -> str:
     meant = f"did you mean {' or '.join(repr(match) for match in close)}? " if close else ""
     log = next((match for match in close if match in CATALOGUE), "NAME")
     return f"{meant}gridtune traces list shows all names, gridtune traces fetch {log} downloads a public log"
+
+
+def shipped_folder(name: str) -> Path:
+    """Return the folder `traces` or `search_spaces`: the repository's, or an installed package's copy.
+
+    A working copy has them beside the package. An installation has them in `share/gridtune/` of its
+    environment, or of the user's home after `pip install --user`, where a wheel puts data that belongs to no
+    module.
+    """
+    repository = Path(__file__).resolve().parents[2]
+    if (repository / "pyproject.toml").is_file():
+        return repository / name
+    schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+    places = [Path(sysconfig.get_path("data", scheme)) / "share" / "gridtune" / name for scheme in schemes]
+    return next((place for place in places if place.is_dir()), places[0])
+
+
+_TIMEOUT = 60.0
+
+
+def fetch(
+    name: str,
+    *,
+    mirror: str | Path | None = None,
+    sha256: str | None = None,
+    unverified: bool = False,
+    progress: bool = False,
+) -> Path:
+    """Download a catalogued log into the cache and return its path.
+
+    The file appears under its name only when it is complete and its checksum is right. A download that fails
+    is tried once more.
+
+    Parameters
+    ----------
+    name
+        Of a log in the catalogue.
+    mirror
+        A folder (searched with its subfolders), or an http(s) or file URL: of the file, or of a folder that
+        holds it. By default the URL in the catalogue.
+    sha256
+        The expected checksum, where the catalogue has none.
+    unverified
+        Accept a log without a known checksum.
+    progress
+        Show a progress bar on standard error.
+
+    Raises
+    ------
+    TraceError
+        If the log is not in the catalogue, cannot be downloaded, or its content is not what was published.
+    """
+    import pooch  # noqa: PLC0415 - costs more to import than all other commands need
+    import requests  # noqa: PLC0415
+
+    entry = find_log(name)
+    expected = _expected_checksum(entry, sha256, unverified=unverified)
+
+    def download(_: str, target: str, cache: Any) -> None:
+        source = _source(entry, mirror)
+        if isinstance(source, Path):
+            shutil.copyfile(source, target)
+        else:
+            hooks = {"response": _keep_compressed}
+            pooch.HTTPDownloader(progressbar=progress, timeout=_TIMEOUT, hooks=hooks)(source, target, cache)
+        if expected is None:
+            _check_gzip(Path(target))
+        # Temporary files are readable by their owner alone; a cache may be shared.
+        Path(target).chmod(0o644)
+
+    pooch.get_logger().setLevel("WARNING")
+    cache = pooch.create(cache_folder(), "", registry={entry.file_name: expected}, retry_if_failed=1)
+    place = str(mirror or entry.url)
+    try:
+        return Path(cache.fetch(entry.file_name, downloader=download))
+    except requests.HTTPError as error:
+        status = f"{error.response.status_code} {error.response.reason}"
+        hint = "if the log has moved, pass --mirror URL or --mirror FOLDER"
+        raise TraceError(f"{place}: the server answered {status}", hint=hint) from None
+    except OSError as error:
+        hint = "try again, or without a network pass --mirror FOLDER"
+        raise TraceError(f"{place}: the download failed: {network_reason(error)}", hint=hint) from None
+    except ValueError as error:
+        raise TraceError(f"{place}: {error}", hint="try another --mirror") from None
+
+
+def _expected_checksum(entry: CatalogueEntry, given: str | None, *, unverified: bool) -> str | None:
+    if given is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", given):
+        raise TraceError(f"{given!r} is not a SHA-256, which has 64 hexadecimal digits", field="sha256")
+    if entry.sha256 and given and given.lower() != entry.sha256:
+        raise TraceError(f"the catalogue has the SHA-256 {entry.sha256} for {entry.name}", field="sha256")
+    expected = entry.sha256 or given
+    if expected is None and not unverified:
+        raise TraceError(
+            f"the catalogue has no checksum for {entry.name}, so a download cannot be verified",
+            hint="pass --sha256 SUM if you know it, or --unverified to accept the file as it is",
+        )
+    return expected
+
+
+def _source(entry: CatalogueEntry, mirror: str | Path | None) -> Path | str:
+    """Return the local file or the URL to read."""
+    if mirror is None:
+        if entry.url is None:
+            raise TraceError(
+                f"{entry.name} has no public URL", hint="pass --mirror FOLDER, a folder that holds the file"
+            )
+        return entry.url
+    text = str(mirror)
+    url = urllib.parse.urlsplit(text)
+    if url.scheme in {"http", "https"}:
+        return text if text.endswith(entry.file_name) else f"{text.rstrip('/')}/{entry.file_name}"
+    if "://" in text and url.scheme != "file":
+        raise TraceError(f"a mirror is a folder or an http(s) or file URL, not {mirror}")
+    folder = Path(urllib.request.url2pathname(url.path) if url.scheme == "file" else mirror).expanduser()
+    if folder.is_file():
+        return folder
+    if matches := sorted(folder.rglob(entry.file_name)):
+        return matches[0]
+    raise TraceError(f"no {entry.file_name} in this folder", path=folder)
+
+
+def _keep_compressed(response: Any, **_: Any) -> None:
+    """Keep a .gz file as it is published: some servers declare it a compressed transfer of a plain file."""
+    response.raw.headers.pop("Content-Encoding", None)
+
+
+def _check_gzip(path: Path) -> None:
+    try:
+        with gzip.open(path) as file:
+            while file.read(1 << 20):
+                pass
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"the download is not a complete gzip file: {error}") from None

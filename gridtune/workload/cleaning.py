@@ -16,8 +16,8 @@ import numpy.typing as npt
 from gridtune.arguments import require
 from gridtune.errors import WorkloadError
 from gridtune.registry import Registry
-from gridtune.types import BoolArray
-from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
+from gridtune.types import BoolArray, IntArray
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, NAMED_FIELDS, UNKNOWN
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -26,11 +26,13 @@ __all__ = [
     "CleaningReport",
     "CleaningRule",
     "Jobs",
+    "anonymised",
     "apply_rules",
     "clean",
     "cleaning_rule",
     "cleaning_rules",
 ]
+
 
 #: What a simulation needs, and no more: order, a run time and a walltime for every job.
 DEFAULT_RULES = ("sort_submits", "drop_never_started", "missing_walltime")
@@ -341,3 +343,40 @@ def start_at_zero(jobs: Jobs) -> tuple[Jobs, int]:
     if len(submit) == 0 or submit.min() == 0:
         return jobs, 0
     return jobs._replace(columns={**jobs.columns, "submit_time": submit - submit.min()}), len(submit)
+
+
+#: Named fields that say nothing of people, and are needed to read results: they stay.
+_OPEN = frozenset({"partition", "queue", "qos", "features", "gpu_type", "state"})
+#: What of the header stays: it is gridtune's own or says when the log began.
+_HEADER = frozenset(
+    {"Import", "UnixStartTime", "StartTime", "PartitionProcs", "GPUs", "MaxProcs", "MaxNodes"}
+)
+
+
+def anonymised(workload: Workload) -> Workload:
+    """Return the log with users, groups, accounts and programs numbered in order of their first job.
+
+    Their names go, and with them every line of the header that is not gridtune's own. Names of partitions,
+    queues, qualities of service, features, GPUs and states stay.
+    """
+    columns = dict(workload.columns)
+    for name in set(NAMED_FIELDS) - _OPEN:
+        if name in columns:
+            columns[name] = _renumbered(columns[name])
+    return replace(
+        workload,
+        columns=columns,
+        source=None,
+        names={name: names for name, names in workload.names.items() if name in _OPEN},
+        header={key: values for key, values in workload.header.items() if key in _HEADER},
+    )
+
+
+def _renumbered(column: IntArray) -> IntArray:
+    """Return numbers from 1 in order of first appearance; unknown stays unknown."""
+    values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(first[values != UNKNOWN], kind="stable")
+    numbers = np.full(len(values), UNKNOWN, np.int64)
+    known = np.flatnonzero(values != UNKNOWN)
+    numbers[known[order]] = np.arange(1, len(known) + 1)
+    return numbers[inverse]

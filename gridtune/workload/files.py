@@ -1,26 +1,69 @@
-"""Reading and writing workloads: the file's suffix says the format."""
+"""Reading and writing workloads: files, folders and archives of logs, and references to them.
+
+The suffix of a file says its format. The logs of a folder can be joined into one workload, which is passed
+around and has a checksum like a single log: jobs follow one another log by log, the times of each log on its
+own clock, and the partition says which log a job belongs to. The number of a partition is derived from the
+name of its log, so that the checksum covers the names.
+
+A reference is one line of text that says which file to read, by which rules:
+
+    NAME[?clean=RULE,RULE][?days[=SECONDS,FLOPS]]
+
+`NAME` is a path or a name of the catalogue. `?clean=` names the cleaning rules to apply while reading: only
+then can a lenient rule fix a faulty line. `?days` reads a folder or archive of logs, each a day, or one log
+that will be cut into days; the numbers are the units of Batsim files.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
+import re
+import tarfile
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from gridtune.arguments import require, require_path
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.storage import is_url
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.formats import DEFAULT_MAX_BYTES, Format, find_format, format_names, get_format
-from gridtune.workload.formats.archive import is_archive, logs_in_archive, logs_in_folder, natural_order
-from gridtune.workload.formats.compression import LogStream, open_for_writing, open_log, split_compression
-from gridtune.workload.formats.log import build_workload
+from gridtune.workload.cleaning import DEFAULT_RULES
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
+from gridtune.workload.formats import DEFAULT_MAX_BYTES, Format, format_names, get_format
+from gridtune.workload.formats.compression import (
+    LogStream,
+    open_for_writing,
+    open_log,
+    split_compression,
+    unpack,
+)
+from gridtune.workload.formats.log import build_workload, find_format
 from gridtune.workload.workload import Workload
 
-__all__ = ["read_workload", "read_workloads", "write_workload"]
+__all__ = [
+    "USUAL_UNITS",
+    "WorkloadReference",
+    "is_archive",
+    "is_joined",
+    "join_workloads",
+    "joined_parts",
+    "logs_in_archive",
+    "logs_in_folder",
+    "natural_order",
+    "read_days",
+    "read_workload",
+    "read_workloads",
+    "write_workload",
+]
 
 
 def read_workload(
@@ -168,3 +211,216 @@ def _named_by_path(read: list[tuple[str, Workload]]) -> list[Workload]:
         replace(workload, name="/".join((*parent[shared:], workload.name)))
         for parent, (_, workload) in zip(parents, read, strict=True)
     ]
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file's name is that of a tar archive, plain or compressed."""
+    name = path.name.lower()
+    return split_compression(name)[0].endswith(".tar") or name.endswith((".tgz", ".txz"))
+
+
+def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a key that sorts `day-2` before `day-10`."""
+    parts = re.findall(r"\d+|\D+", name, re.ASCII)
+    numbers = (part.lstrip("0") if part.isdigit() else None for part in parts)
+    return tuple(
+        (1, 0, part) if number is None else (0, len(number), number)
+        for part, number in zip(parts, numbers, strict=True)
+    )
+
+
+def logs_in_folder(folder: Path) -> list[Path]:
+    """Return the logs below a folder, in natural order; files of no format are skipped."""
+    try:
+        logs = [path for path in folder.rglob("*") if find_format(path) and path.is_file()]
+    except OSError as error:
+        raise WorkloadError(f"cannot be read: {error.strerror}", path=error.filename or folder) from error
+    return sorted(logs, key=lambda path: natural_order(path.relative_to(folder).as_posix()))
+
+
+def logs_in_archive(path: Path, max_bytes: int) -> Iterator[tuple[str, LogStream]]:
+    """Yield name and content of each log in a tar archive, in the archive's order.
+
+    Nothing is unpacked to disk, and links and devices are passed over. `max_bytes` holds for the archive, and
+    for all its logs together once they are decompressed.
+    """
+    left = max_bytes
+    with open_log(path, max_bytes) as stream:
+        try:
+            with tarfile.open(fileobj=stream, mode="r|", name=path.name) as archive:  # type: ignore[call-overload]
+                for member in archive:
+                    if not member.isfile() or find_format(PurePosixPath(member.name).name) is None:
+                        continue
+                    content = archive.extractfile(member)
+                    if content is not None:
+                        log = unpack(content, path / member.name, left, (tarfile.TarError,))
+                        yield member.name, log
+                        left -= log.taken
+        except (tarfile.TarError, EOFError) as error:
+            message = f"is not a tar archive, or it is cut off ({error})"
+            raise WorkloadError(message, path=path) from error
+
+
+#: The header's mark of a joined workload: the number of its logs.
+_MARK = "JoinedLogs"
+
+
+def join_workloads(workloads: Sequence[Workload], *, name: str = "logs") -> Workload:
+    """Return one workload that holds many, in their order; `joined_parts` takes them apart again.
+
+    Their partitions and headers are lost. The machine's size is kept where all logs agree on it.
+
+    Raises
+    ------
+    WorkloadError
+        If there are none, or two have the same name.
+    """
+    if not workloads:
+        raise WorkloadError("there are no logs to join")
+    name_most_often, times = Counter(log.name for log in workloads).most_common(1)[0]
+    if times > 1:
+        raise WorkloadError(f"two logs are named {name_most_often!r}", hint="rename one of them")
+    numbers = [_number(log.name) for log in workloads]
+    sizes = [len(log) for log in workloads]
+    fields = [field for field in FIELDS if any(field in log.columns for log in workloads)]
+    columns = {field: _joined(field, workloads) for field in fields if field != "partition"}
+    columns["partition"] = np.repeat(np.array(numbers, np.int64), sizes)
+    machines = {log.machine_processors for log in workloads}
+    cleaning: Counter[str] = Counter()
+    for log in workloads:
+        cleaning.update(log.cleaning)
+    return Workload(
+        columns,
+        name=name,
+        machine_processors=machines.pop() if len(machines) == 1 else None,
+        header={_MARK: (str(len(workloads)),)},
+        names={"partition": {number: log.name for number, log in zip(numbers, workloads, strict=True)}},
+        cleaning=dict(cleaning),
+    )
+
+
+def read_days(
+    path: Path, *, clean: Iterable[str] = (), time_unit: float = 60, speed: float = 1e6
+) -> Workload:
+    """Read days: a folder or archive of logs, each a day, or one log, to be cut into days.
+
+    A single Batsim file is one day.
+
+    Parameters
+    ----------
+    path
+        Folder, archive or log.
+    clean
+        Cleaning rules, applied to each log by itself.
+    time_unit, speed
+        Of Batsim files: seconds in their unit of time, and flops of a processor in one such unit.
+
+    Returns
+    -------
+    Workload
+        Joined (`is_joined`) unless it is one log of another format than Batsim's.
+    """
+    if path.is_dir() or is_archive(path):
+        units = {"time_unit": time_unit, "speed": speed}
+        logs = read_workloads(path, clean=clean, by_format={"batsim": units})
+        return join_workloads(logs, name=path.name.partition(".")[0])
+    match = find_format(path)
+    if match is not None and match[0].name == "batsim":
+        day = read_workload(path, clean=clean, time_unit=time_unit, speed=speed)
+        return join_workloads([day], name=day.name)
+    return read_workload(path, clean=clean)
+
+
+def is_joined(workload: Workload) -> bool:
+    """Return whether a workload holds several logs one after the other."""
+    return _MARK in workload.header
+
+
+def joined_parts(workload: Workload) -> tuple[tuple[str, ...], IntArray]:
+    """Return the names of a joined workload's logs, and the first job of each: shape (logs + 1,)."""
+    changes = np.flatnonzero(np.diff(workload.partition)) + 1
+    first = np.concatenate([[0], changes, [len(workload)]]).astype(np.int64)
+    numbers = workload.partition[first[:-1]].tolist()
+    return tuple(workload.partition_names[number] for number in numbers), first
+
+
+def _joined(field: str, workloads: Sequence[Workload]) -> IntArray | FloatArray:
+    dtype = np.float64 if field in FLOAT_FIELDS else np.int64
+    sizes = [0, *np.cumsum([len(log) for log in workloads]).tolist()]
+    column = np.full(sizes[-1], UNKNOWN, dtype)
+    for log, (start, end) in zip(workloads, pairwise(sizes), strict=True):
+        if field in log.columns:
+            column[start:end] = log.columns[field]
+    return column
+
+
+def _number(name: str) -> int:
+    """Return 48 bits that stand for a name."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
+
+
+_CLEAN, _DAYS = "?clean=", "?days"
+_NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)"
+_UNITS = re.compile(f"={_NUMBER},{_NUMBER}")
+#: Of Batsim files: seconds in their unit of time, and flops that a processor does in one.
+USUAL_UNITS = (60.0, 1e6)
+
+
+@dataclass(frozen=True)
+class WorkloadReference:
+    """A workload to read.
+
+    Attributes
+    ----------
+    name
+        A path or a name of the catalogue.
+    clean
+        Cleaning rules by name, applied while reading; None for the reader's default: no rule for a log, the
+        default rules for days.
+    days
+        Whether to read days (`read_days`) instead of one log.
+    units
+        With `days`, of Batsim files: seconds in their unit of time, and flops a processor does in one.
+    """
+
+    name: str
+    clean: Sequence[str] | None = None
+    days: bool = False
+    units: tuple[float, float] = USUAL_UNITS
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the reference that `str` wrote.
+
+        Raises
+        ------
+        WorkloadError
+            If the units of its days are not two numbers.
+        """
+        name, days, units = text.partition(_DAYS)
+        name, cleaned, rules = name.partition(_CLEAN)
+        clean = tuple(rule for rule in rules.split(",") if rule) if cleaned else None
+        if not units:
+            return cls(name, clean, bool(days))
+        match = _UNITS.fullmatch(units)
+        if match is None:
+            hint = "two numbers above 0: ?days=SECONDS,FLOPS"
+            raise WorkloadError(f"{_DAYS}{units[:40]} names no units", field=text[:200], hint=hint)
+        return cls(name, clean, True, (float(match[1]), float(match[2])))
+
+    def __str__(self) -> str:
+        """Return the text that results and journals hold."""
+        clean = "" if self.clean is None else _CLEAN + ",".join(self.clean)
+        if not self.days:
+            return self.name + clean
+        units = "" if self.units == USUAL_UNITS else f"={self.units[0]!r},{self.units[1]!r}"
+        return self.name + clean + _DAYS + units
+
+    def read(self, base: Path | None = None) -> Workload:
+        """Read the workload; relative paths are relative to the current folder, or else to `base`."""
+        path = resolve_trace(self.name, base=base)
+        if not self.days:
+            return read_workload(path, clean=self.clean or ())
+        clean = DEFAULT_RULES if self.clean is None else self.clean
+        time_unit, speed = self.units
+        return read_days(path, clean=clean, time_unit=time_unit, speed=speed)

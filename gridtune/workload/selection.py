@@ -9,7 +9,7 @@ import numpy as np
 from gridtune.arguments import is_number
 from gridtune.errors import WorkloadError
 from gridtune.types import BoolArray, FloatArray, IntArray
-from gridtune.workload.validity import LARGEST_TIME
+from gridtune.workload.fields import LARGEST_TIME
 
 __all__ = [
     "copied_jobs",

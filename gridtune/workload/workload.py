@@ -20,8 +20,7 @@ from gridtune.registry import nearest_name
 from gridtune.types import IntArray
 from gridtune.workload import selection
 from gridtune.workload.contents import LogContents, log_contents
-from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
-from gridtune.workload.validity import find_fault
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN, find_fault
 
 __all__ = ["Workload"]
 
@@ -31,7 +30,7 @@ class Workload:
     """The jobs of one log, in columns, in the order of the log.
 
     A workload is immutable: its arrays are read-only and every selection makes a new one. Its jobs keep the
-    rules of `gridtune.workload.validity`. They are normally sorted by submit time; a log that is not stays as
+    rules of `gridtune.workload.fields`. They are normally sorted by submit time; a log that is not stays as
     it is (see `is_sorted` and the cleaning rule `sort_submits`).
 
     Attributes

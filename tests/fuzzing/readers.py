@@ -30,10 +30,8 @@ from gridtune.systems.responsive.learners.policy import load_policy
 from gridtune.systems.shutdown.simulator.platform import read_platform
 from gridtune.workload import read_workload, read_workloads
 from gridtune.workload.cleaning import DEFAULT_RULES
-from gridtune.workload.joining import read_days
-from gridtune.workload.references import WorkloadReference
-from gridtune.workload.slurm_accounts import read_slurm_accounts
-from gridtune.workload.slurm_conf import read_slurm_conf
+from gridtune.workload.files import WorkloadReference, read_days
+from gridtune.workload.slurm import read_slurm_accounts, read_slurm_conf
 from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
 from tests.extras import AGENTS
 

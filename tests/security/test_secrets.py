@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.cli.main import main
-from gridtune.errors import GridtuneError, TrackingError
-from gridtune.redaction import has_secrets, without_secrets
+from gridtune.errors import GridtuneError, TrackingError, has_secrets, without_secrets
 from gridtune.study.doctor import _tracking
 from gridtune.sweep.driver_status import STATUS_FILE, StatusFile
 from gridtune.tracking.store import tracking_uri

@@ -13,7 +13,7 @@ from gridtune.storage import Storage, as_local, is_url
 from gridtune.sweep import run_cell
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.references import WorkloadReference
+from gridtune.workload.files import WorkloadReference
 from tests.workload.sample_logs import GOOD, job_line
 
 LOG = f"; MaxProcs: 64\n{GOOD}\n".encode()

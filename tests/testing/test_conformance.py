@@ -17,7 +17,7 @@ from gridtune.testing import (
     QueueOrderConformance,
     SystemConformance,
 )
-from gridtune.workload.formats.registry import FORMATS
+from gridtune.workload.formats.log import FORMATS
 from tests.extras import AGENTS
 
 #: A few days of a small cluster.

@@ -25,8 +25,7 @@ from gridtune.testing import (
     QueueOrderConformance,
     SystemConformance,
 )
-from gridtune.workload.formats.log import RawLog
-from gridtune.workload.formats.registry import FORMATS, Format
+from gridtune.workload.formats.log import FORMATS, Format, RawLog
 
 #: What a failed assertion raises, and what `pytest.raises` does when nothing was raised.
 FAILURES = (AssertionError, pytest.fail.Exception)
@@ -258,7 +257,7 @@ def test_an_order_that_knows_run_times_fails(monkeypatch):
     from gridtune.batch.replay import simulate  # noqa: PLC0415
 
     monkeypatch.setitem(ORDERS._items, "broken", order)
-    monkeypatch.setattr("gridtune.testing.queue_orders.simulate", peeking)
+    monkeypatch.setattr("gridtune.testing.registries.simulate", peeking)
     with pytest.raises(FAILURES):
         QueueOrderConformance().test_does_not_see_run_times("broken", 7)
 

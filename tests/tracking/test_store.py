@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.errors import TrackingError
-from gridtune.redaction import without_secrets
+from gridtune.errors import TrackingError, without_secrets
 from gridtune.tracking.store import (
     artifact_root,
     connect,

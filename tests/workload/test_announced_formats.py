@@ -13,7 +13,7 @@ from gridtune.cli.traces import traces
 from gridtune.errors import WorkloadError
 from gridtune.workload import format_names, read_workload, read_workloads, write_workload
 from gridtune.workload.formats import find_format
-from gridtune.workload.formats.registry import FORMATS
+from gridtune.workload.formats.log import FORMATS
 
 from .sample_logs import GOOD
 

@@ -15,8 +15,7 @@ import pytest
 
 from gridtune.errors import TraceError
 from gridtune.workload import catalogue
-from gridtune.workload.catalogue import CATALOGUE, CatalogueEntry, cache_folder, resolve_trace
-from gridtune.workload.fetching import fetch
+from gridtune.workload.catalogue import CATALOGUE, CatalogueEntry, cache_folder, fetch, resolve_trace
 
 FILE = "Toy-1.swf.gz"
 #: Incompressible, so that it travels in several pieces.

@@ -11,8 +11,8 @@ import pytest
 
 from gridtune.errors import WorkloadError
 from gridtune.workload import SWF_FIELDS, read_workload, read_workloads, write_workload
+from gridtune.workload.files import natural_order
 from gridtune.workload.formats import Format, find_format, get_format, register_format
-from gridtune.workload.formats.archive import natural_order
 
 from .sample_logs import GOOD, job_line, make_workload
 

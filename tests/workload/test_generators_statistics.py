@@ -16,9 +16,7 @@ from scipy import stats
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.generators import generate_workload
-from gridtune.workload.generators.arrivals import Cycle
-from gridtune.workload.generators.draws import stream, zipf
-from gridtune.workload.generators.estimates import draw_estimates, modal_estimates
+from gridtune.workload.generators.draws import Cycle, draw_estimates, modal_estimates, stream, zipf
 from gridtune.workload.generators.lublin import POPULATIONS
 
 Law = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from gridtune.errors import TraceError, WorkloadError
 from gridtune.workload import DEFAULT_RULES, clean, cleaning_rules, read_workload
-from gridtune.workload.joining import is_joined, joined_parts
-from gridtune.workload.references import USUAL_UNITS, WorkloadReference
+from gridtune.workload.files import USUAL_UNITS, WorkloadReference, is_joined, joined_parts
 
 from .sample_logs import GOOD, job_line
 

@@ -15,7 +15,7 @@ from gridtune.errors import GridtuneError, SpaceError, TraceError, WorkloadError
 from gridtune.sweep.space.checks import check_configuration, faulty_value
 from gridtune.sweep.space.points import active_part, grid_points, position, random_points, sobol_points
 from gridtune.sweep.space.schema import Replicates, SearchSpace
-from gridtune.workload.references import WorkloadReference
+from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
 __all__ = [

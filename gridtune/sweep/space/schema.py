@@ -27,8 +27,8 @@ from gridtune.sweep.space.strategies import (
     Strategy,
     with_rungs,
 )
-from gridtune.workload.shipped import shipped_folder
-from gridtune.workload.validity import LARGEST_TIME
+from gridtune.workload.catalogue import shipped_folder
+from gridtune.workload.fields import LARGEST_TIME
 
 __all__ = [
     "SPACES",

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gridtune.core.log_parameters import Count, LogParameters, Window
 from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, Rule, Speeds
-from gridtune.workload.references import WorkloadReference
+from gridtune.workload.files import WorkloadReference
 
 __all__ = ["SIMPLE", "TABLE_1", "DispatchParameters", "InstanceParameters"]
 

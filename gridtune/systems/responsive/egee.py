@@ -24,8 +24,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.generators.arrivals import fit_scale, span_for_load
-from gridtune.workload.generators.draws import check_range, stream, zipf
+from gridtune.workload.generators.draws import check_range, fit_scale, span_for_load, stream, zipf
 from gridtune.workload.generators.registry import generator
 from gridtune.workload.generators.sessions import office_week
 

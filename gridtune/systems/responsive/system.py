@@ -58,7 +58,7 @@ from gridtune.systems.responsive.simulator.replay import replay
 from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
-from gridtune.workload.joining import joined_parts
+from gridtune.workload.files import joined_parts
 from gridtune.workload.workload import Workload
 
 __all__ = ["ResponsiveSystem", "cores_of", "parameters_model", "site_jobs", "split_log"]

@@ -20,7 +20,7 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.types import BoolArray, Float32Array, FloatArray
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
-from gridtune.workload.joining import read_days
+from gridtune.workload.files import read_days
 
 __all__ = ["ShutdownEnv", "ShutdownVectorEnv", "read_training_days"]
 
@@ -36,7 +36,7 @@ def read_training_days(trace: str, subset: str = "train") -> Days:
     Parameters
     ----------
     trace
-        A folder, archive or log, or the name of a bundled one (see `gridtune.workload.joining.read_days`).
+        A folder, archive or log, or the name of a bundled one (see `gridtune.workload.files.read_days`).
     subset
         `all`, `train` or `test`.
     """

@@ -22,8 +22,7 @@ from scipy.special import ndtr
 
 from gridtune.errors import WorkloadError
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.generators.arrivals import Cycle
-from gridtune.workload.generators.draws import check_range, stream, zipf
+from gridtune.workload.generators.draws import Cycle, check_range, stream, zipf
 from gridtune.workload.generators.registry import generator
 
 __all__ = ["GRID5000_CLUSTERS", "grid5000"]

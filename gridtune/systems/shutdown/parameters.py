@@ -12,7 +12,7 @@ from gridtune.core.log_parameters import Count, LogParameters, Window
 from gridtune.errors import GridtuneError
 from gridtune.systems.shutdown.simulator.platform import Platform, read_platform
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.references import USUAL_UNITS, WorkloadReference
+from gridtune.workload.files import USUAL_UNITS, WorkloadReference
 
 __all__ = ["CLUSTERS", "ShutdownParameters"]
 

@@ -39,7 +39,7 @@ from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule, LookaheadRule
 from gridtune.systems.shutdown.trained import find_policy
 from gridtune.workload.catalogue import resolve_trace
-from gridtune.workload.joining import is_joined, joined_parts
+from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
 __all__ = ["CLUSTERS", "ShutdownParameters", "ShutdownSystem"]

@@ -10,15 +10,15 @@ from gridtune.workload.formats.batsim import BATSIM
 from gridtune.workload.formats.compression import DEFAULT_MAX_BYTES
 from gridtune.workload.formats.csv import CSV
 from gridtune.workload.formats.gwf import GWF
-from gridtune.workload.formats.parquet import PARQUET
-from gridtune.workload.formats.pbs import PBS
-from gridtune.workload.formats.registry import (
+from gridtune.workload.formats.log import (
     Format,
     find_format,
     format_names,
     get_format,
     register_format,
 )
+from gridtune.workload.formats.parquet import PARQUET
+from gridtune.workload.formats.pbs import PBS
 from gridtune.workload.formats.sacct import SACCT
 from gridtune.workload.formats.swf import SWF
 

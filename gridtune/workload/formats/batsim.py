@@ -22,12 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, SWF_FIELDS, UNKNOWN
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.json_lines import line_of_path
-from gridtune.workload.formats.log import RawLog, metadata_from_json, metadata_to_json
-from gridtune.workload.formats.registry import Format
-from gridtune.workload.validity import LARGEST_TIME
+from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
 from gridtune.workload.workload import Workload
 
 __all__ = ["BATSIM"]

@@ -1,7 +1,7 @@
 """CSV: a row of names, then a job a line.
 
 gridtune's own has the names of fields, in any order, and numbers alone: no header, machine size or names. Any
-other table is read by what its columns are called (`gridtune.workload.formats.accounting.columns`).
+other table is read by what its columns are called (`gridtune.workload.formats.records`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from typing import BinaryIO
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
 from gridtune.workload.fields import FIELDS
-from gridtune.workload.formats.accounting.columns import quantities_of
-from gridtune.workload.formats.accounting.jobs import log_of_records
-from gridtune.workload.formats.accounting.records import decoded, delimiter_of, records_of_text
+from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.log import RawLog
-from gridtune.workload.formats.numbers import rows_of_text
-from gridtune.workload.formats.registry import Format
-from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, parse_table
+from gridtune.workload.formats.log import Format, RawLog
+from gridtune.workload.formats.records import decoded, delimiter_of, quantities_of, records_of_text
+from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 
 __all__ = ["CSV"]

@@ -12,12 +12,10 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS
-from gridtune.workload.formats.accounting.columns import quantities_of
-from gridtune.workload.formats.accounting.jobs import log_of_records
-from gridtune.workload.formats.accounting.records import records_of_arrow
+from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.log import RawLog, metadata_from_json, metadata_to_json
-from gridtune.workload.formats.registry import Format
+from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
+from gridtune.workload.formats.records import quantities_of, records_of_arrow
 from gridtune.workload.workload import Workload
 
 __all__ = ["PARQUET"]

@@ -2,18 +2,150 @@
 
 A job is read from the record of its end. Jobs that were deleted before they started, or had not ended, are
 counted in the header, under `Import`.
+
+Source: the PBS Professional Administrator's Guide, "Accounting"; Torque's "Job logging"
 """
 
 from __future__ import annotations
 
-from gridtune.workload.formats.accounting.jobs import log_of_records
-from gridtune.workload.formats.accounting.pbs import is_pbs, records_of_pbs
-from gridtune.workload.formats.accounting.records import decoded
-from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.log import RawLog
-from gridtune.workload.formats.registry import Format
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["PBS"]
+from gridtune.errors import WorkloadError
+from gridtune.workload.formats.accounting import log_of_records
+from gridtune.workload.formats.compression import LogStream
+from gridtune.workload.formats.log import Format, RawLog
+from gridtune.workload.formats.records import Records, decoded
+
+__all__ = ["PBS", "is_pbs", "records_of_pbs"]
+
+
+_LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(\w+);([^;]*);(.*)", re.DOTALL)
+# A key begins where a word does: otherwise a long word without a sign takes time by the square of its length.
+_PAIR = re.compile(r'(?<![\w.-])([\w.-]+)=("[^"]*"|\S*)')
+_DATED = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
+
+#: A record's own names to the columns of `gridtune.workload.formats.records`.
+_COLUMNS = {
+    "qtime": "submit",
+    "etime": "eligible",
+    "start": "start",
+    "end": "end",
+    "resources_used.walltime": "elapsed",
+    "Resource_List.walltime": "timelimit",
+    "Resource_List.mem": "reqmem",
+    "Resource_List.ngpus": "gpus_req",
+    "user": "user",
+    "group": "group",
+    "account": "account",
+    "queue": "queue",
+    "jobname": "jobname",
+    "exec_host": "nodelist",
+}
+
+
+def is_pbs(text: str) -> bool:
+    """Return whether a text begins like an accounting log of PBS."""
+    return bool(_LINE.match(text.lstrip("\ufeff").split("\n", 1)[0].rstrip("\r")))
+
+
+def records_of_pbs(text: str, path: Path) -> Records:
+    """Return the jobs that ended, and those deleted before they started.
+
+    Raises
+    ------
+    WorkloadError
+        Naming the first line that is no record.
+    """
+    rows, lines = [], []
+    running: set[str] = set()
+    notes: Counter[str] = Counter()
+    for number, kind, job, attributes in _events(text, path):
+        if kind == "E":
+            rows.append(_row(job, attributes, number, path))
+            lines.append(number)
+            running.discard(job)
+        elif kind == "S":
+            running.add(job)
+        elif kind == "D" and job not in running:
+            notes["jobs deleted before they started"] += 1
+        elif kind in ("R", "K", "k"):
+            notes["attempts that were run again"] += 1
+            running.discard(job)
+    notes["jobs that had not ended"] = len(running)
+    names = ("jobid", "state", "reqcpus", "reqnodes", *dict.fromkeys(_COLUMNS.values()))
+    columns = {name: [row.get(name, "") for row in rows] for name in names}
+    return Records(path, columns, lines, {what: count for what, count in notes.items() if count})
+
+
+def _events(text: str, path: Path) -> Iterator[tuple[int, str, str, dict[str, str]]]:
+    """Yield line, kind, job and attributes of each event."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip("\r\n \ufeff")
+        if not stripped:
+            continue
+        match = _LINE.fullmatch(stripped)
+        if match is None:
+            message = f"is no record of PBS: {stripped[:40]!r}…"
+            hint = "date time;kind;job;attributes, such as 04/01/2024 10:00:00;E;17.host;user=ann …"
+            raise WorkloadError(message, path=path, line=number, hint=hint)
+        kind, job, message = match.groups()
+        yield number, kind, job, {key: value.strip('"') for key, value in _PAIR.findall(message)}
+
+
+def _row(job: str, attributes: dict[str, str], line: int, path: Path) -> dict[str, str]:
+    row = {column: attributes[name] for name, column in _COLUMNS.items() if name in attributes}
+    if "ctime" in attributes:
+        # The time at which the job was made; qtime is when it came into its last queue.
+        row["submit"] = attributes["ctime"]
+    if not row.get("submit"):
+        raise WorkloadError("the job has no time of submission", path=path, line=line, field="ctime")
+    row["jobid"] = job
+    row["state"] = "COMPLETED" if attributes.get("Exit_status", "0") == "0" else "FAILED"
+    if "reqmem" in row and row["reqmem"].lower().endswith("b") and row["reqmem"][:-1].isdecimal():
+        # A plain number of bytes.
+        row["reqmem"] = f"{int(row['reqmem'][:-1]) // 1024}K"
+    nodes, processors = _size(attributes)
+    return row | {"reqnodes": str(nodes or ""), "reqcpus": str(processors or "")}
+
+
+def _size(attributes: dict[str, str]) -> tuple[int | None, int | None]:
+    """Return nodes and processors: as asked for, else those the job ran on."""
+    spec = attributes.get("Resource_List.nodes", "")
+    chunks = [_chunk(part) for part in spec.split("+")] if spec else []
+    nodes = sum(count for count, _ in chunks) or None
+    processors = sum(count * each for count, each in chunks) or None
+    counted = attributes.get("Resource_List.ncpus", "")
+    if counted.isdecimal() and int(counted):
+        processors = int(counted)
+    listed = attributes.get("Resource_List.nodect", "")
+    if listed.isdecimal():
+        nodes = int(listed)
+    if processors is None and attributes.get("exec_host"):
+        processors = sum(_places(place) for place in attributes["exec_host"].split("+"))
+    return nodes, processors
+
+
+def _chunk(part: str) -> tuple[int, int]:
+    """Return nodes and processors of each in a part such as `2:ppn=8:gpus=1` or a host's name."""
+    first, *properties = part.split(":")
+    each = next((p.partition("=")[2] for p in properties if p.startswith("ppn=")), "1")
+    return (int(first) if first.isdecimal() else 1), (int(each) if each.isdecimal() else 1)
+
+
+def _places(place: str) -> int:
+    """Return the processors of a place such as `n1/0`, `n1/0*8` or `n1/0-7,9`."""
+    slots = place.partition("/")[2]
+    if "*" in slots:
+        times = slots.partition("*")[2]
+        return int(times) if times.isdecimal() else 1
+    total = 0
+    for piece in slots.split(","):
+        low, dash, high = piece.partition("-")
+        total += int(high) - int(low) + 1 if dash and low.isdecimal() and high.isdecimal() else 1
+    return total
 
 
 def _read(stream: LogStream) -> RawLog:

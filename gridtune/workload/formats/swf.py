@@ -12,11 +12,16 @@ from typing import BinaryIO
 
 from gridtune.workload.fields import MORE_FIELDS, SWF_FIELDS
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.header import header_lines, machine_size, names_in_header, parse_header
-from gridtune.workload.formats.log import RawLog
-from gridtune.workload.formats.numbers import rows_of_text
-from gridtune.workload.formats.registry import Format
-from gridtune.workload.formats.table import TableLayout, parse_table
+from gridtune.workload.formats.log import Format, RawLog
+from gridtune.workload.formats.table import (
+    TableLayout,
+    header_lines,
+    machine_size,
+    names_in_header,
+    parse_header,
+    parse_table,
+    rows_of_text,
+)
 from gridtune.workload.workload import Workload
 
 __all__ = ["SWF"]

@@ -18,9 +18,17 @@ import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
 from gridtune.types import FloatArray, IntArray
-from gridtune.workload.generators.arrivals import DAY, Cycle, fit_scale, span_for_load
-from gridtune.workload.generators.draws import check_range, hyper_gamma, stream, zipf
-from gridtune.workload.generators.estimates import draw_estimates
+from gridtune.workload.generators.draws import (
+    DAY,
+    Cycle,
+    check_range,
+    draw_estimates,
+    fit_scale,
+    hyper_gamma,
+    span_for_load,
+    stream,
+    zipf,
+)
 from gridtune.workload.generators.registry import generator
 
 __all__ = ["POPULATIONS", "Population", "lublin"]

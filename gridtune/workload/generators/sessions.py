@@ -20,9 +20,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from gridtune.types import BoolArray, FloatArray, IntArray
-from gridtune.workload.generators.arrivals import DAY, Cycle, fit_scale, span_for_load
-from gridtune.workload.generators.draws import check_range, stream, zipf
-from gridtune.workload.generators.estimates import modal_estimates
+from gridtune.workload.generators.draws import (
+    DAY,
+    Cycle,
+    check_range,
+    fit_scale,
+    modal_estimates,
+    span_for_load,
+    stream,
+    zipf,
+)
 from gridtune.workload.generators.registry import generator
 
 __all__ = ["office_week", "sessions"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gridtune.workload.workflows.files import WORKFLOW_SUFFIXES, read_workflow
+from gridtune.workload.workflows.files import WORKFLOW_RULES, WORKFLOW_SUFFIXES, read_workflow
 from gridtune.workload.workflows.generate import cybershake_workflow, generate_workflow
-from gridtune.workload.workflows.records import WORKFLOW_RULES
 from gridtune.workload.workflows.workflow import Neighbours, Workflow
 
 __all__ = [

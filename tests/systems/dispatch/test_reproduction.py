@@ -5,7 +5,7 @@ from __future__ import annotations
 from gridtune.core.reproduction import Reading
 from gridtune.sweep import run_cell
 from gridtune.systems.dispatch.reproduction import REPRODUCTIONS
-from gridtune.testing.reproductions import named_numbers
+from gridtune.testing.systems import named_numbers
 
 
 def test_numbers_of_batches_are_notes_of_a_run() -> None:

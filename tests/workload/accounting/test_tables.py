@@ -9,8 +9,7 @@ import pytest
 
 from gridtune.errors import WorkloadError
 from gridtune.workload import read_workload
-from gridtune.workload.slurm_accounts import read_slurm_accounts
-from gridtune.workload.slurm_conf import read_slurm_conf
+from gridtune.workload.slurm import read_slurm_accounts, read_slurm_conf
 
 
 def written(tmp_path, name, text):

@@ -11,7 +11,7 @@ import pytest
 
 from gridtune.errors import WorkloadError
 from gridtune.workload.workflows import WORKFLOW_RULES, read_workflow
-from gridtune.workload.workflows.describe import describe_workflow, holds_workflow
+from gridtune.workload.workflows.files import describe_workflow, holds_workflow
 
 DAX = """<?xml version="1.0"?>
 <adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" jobCount="3">

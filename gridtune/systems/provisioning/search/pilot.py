@@ -16,7 +16,7 @@ from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.simulator.site import SiteState
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import IntArray
-from gridtune.workload.validity import LARGEST_TIME
+from gridtune.workload.fields import LARGEST_TIME
 from gridtune.workload.workflows import Workflow
 
 __all__ = ["pilot_problem", "pilot_widths"]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray, IntArray
-from gridtune.workload.validity import LARGEST_TIME
+from gridtune.workload.fields import LARGEST_TIME
 
 __all__ = ["Slots"]
 

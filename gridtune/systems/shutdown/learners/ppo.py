@@ -31,7 +31,7 @@ from gridtune.training.ppo_training import (
     UnitInterval,
 )
 from gridtune.training.system import TRAINING_MEASURES, Count
-from gridtune.workload.references import WorkloadReference
+from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
 __all__ = ["ShutdownPPO", "ShutdownPPOParameters", "hold_out"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray, IntArray
-from gridtune.workload.joining import is_joined, joined_parts
+from gridtune.workload.files import is_joined, joined_parts
 from gridtune.workload.workload import Workload
 
 __all__ = ["GROUP_EDGES", "MINUTES_A_DAY", "SEQUENTIAL_GAP", "Cut", "Days", "build_days"]
@@ -147,7 +147,7 @@ def build_days(
     Parameters
     ----------
     workload
-        One log, or many that were joined (`gridtune.workload.joining`): in order of submission, with run
+        One log, or many that were joined (`gridtune.workload.files`): in order of submission, with run
         times; a job without walltime gets its run time for one.
     cut
         `auto`: each of joined logs is a day, a single log is cut into days. `days`: every log is cut at

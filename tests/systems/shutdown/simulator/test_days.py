@@ -7,7 +7,7 @@ import pytest
 
 from gridtune.errors import SimulationError, WorkloadError
 from gridtune.systems.shutdown.simulator.days import build_days
-from gridtune.workload.joining import is_joined, join_workloads, joined_parts, read_days
+from gridtune.workload.files import is_joined, join_workloads, joined_parts, read_days
 from gridtune.workload.workload import Workload
 
 

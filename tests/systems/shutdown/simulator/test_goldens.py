@@ -16,7 +16,7 @@ from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.reference import reference_day
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.workload import read_workloads
-from gridtune.workload.joining import join_workloads
+from gridtune.workload.files import join_workloads
 from tests.systems.shutdown.simulator.twins import POLICIES, TAURUS, totals_of, twin_of
 
 pytestmark = pytest.mark.real_traces

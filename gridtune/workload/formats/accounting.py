@@ -1,7 +1,12 @@
-"""How the rows of a job table become the columns of a `Workload`."""
+"""Workloads from job tables: the values that resource managers write become columns.
+
+Each reader of a value takes a text and returns None where it says that nothing is known. A text that it
+cannot read is a `ValueError`, whose message says what would be accepted.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
@@ -11,14 +16,195 @@ import numpy as np
 
 from gridtune.errors import WorkloadError
 from gridtune.types import BoolArray, IntArray
-from gridtune.workload.fields import NAMED_FIELDS, UNKNOWN
-from gridtune.workload.formats.accounting import values
-from gridtune.workload.formats.accounting.columns import chosen_columns, quantities_of
-from gridtune.workload.formats.accounting.records import Records
+from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.log import RawLog
-from gridtune.workload.validity import LARGEST_TIME
+from gridtune.workload.formats.records import Records, chosen_columns, quantities_of
 
-__all__ = ["log_of_records"]
+__all__ = [
+    "UNKNOWN_TEXTS",
+    "count_in",
+    "duration_seconds",
+    "gpus_in",
+    "kilobytes",
+    "log_of_records",
+    "moment_seconds",
+    "resources_in",
+    "swf_status",
+    "whole_number",
+]
+
+
+#: What stands where there is no value.
+UNKNOWN_TEXTS = frozenset(
+    {"", "unknown", "none", "n/a", "na", "nan", "nat", "null", "(null)", "-", "invalid"}
+)
+
+#: Limits that are none.
+_UNLIMITED = frozenset({"unlimited", "infinite", "partition_limit"})
+
+#: Digits of a count that is believed.
+_DIGITS = 9
+
+_DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?")
+_TIMEDELTA = re.compile(r"(\d+) days? (?:\+?)(\d+:\d+:\d+(?:\.\d+)?)")
+#: Seconds since 1970 up to the last day but one of the year 9999.
+_LAST_MOMENT = 253_402_214_400
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_MEMORY = re.compile(r"(\d+(?:\.\d*)?)\s*([KMGTP]?)i?B?([cn]?)", re.IGNORECASE)
+_KILO = {"": 0, "K": 0, "M": 1, "G": 2, "T": 3, "P": 4}
+
+
+def _nothing(text: str) -> bool:
+    return text.strip().lower() in UNKNOWN_TEXTS
+
+
+def whole_number(text: str) -> int | None:
+    """Return a whole number; a fraction, such as a share of a processor, is rounded up."""
+    if _nothing(text):
+        return None
+    stripped = text.strip()
+    if re.fullmatch(r"[+-]?\d{1,18}", stripped):
+        return int(stripped)
+    # sacct abbreviates counts: 1.5K, 2M.
+    suffixed = re.fullmatch(r"(\d+(?:\.\d*)?)([KMG])", stripped, re.IGNORECASE)
+    if suffixed:
+        return round(float(suffixed[1]) * 1000 ** "KMG".index(suffixed[2].upper()) * 1000)
+    if not _NUMBER.fullmatch(stripped) or abs(float(stripped)) > 2**53:
+        raise ValueError("is not a number")
+    return -int(-float(stripped) // 1)
+
+
+def duration_seconds(text: str, unit: int = 1) -> int | None:
+    """Return a duration in seconds, rounded to whole ones; None for unknown and for no limit.
+
+    Parameters
+    ----------
+    text
+        `D-HH:MM:SS`, `HH:MM:SS` or `MM:SS`, each with or without a fraction; `D-HH`, `D-HH:MM`; `2 days
+        01:00:00`; or a plain number of units.
+    unit
+        Seconds in the unit of a plain number: 60 for minutes.
+    """
+    if _nothing(text) or text.strip().lower() in _UNLIMITED:
+        return None
+    stripped = text.strip()
+    if _NUMBER.fullmatch(stripped):
+        if abs(float(stripped)) > 2**53:
+            raise ValueError("is beyond the largest time, 2**53 seconds")
+        return round(float(stripped) * unit)
+    spelt = _TIMEDELTA.fullmatch(stripped)
+    if spelt:
+        stripped = f"{spelt[1]}-{spelt[2]}"
+    match = _DURATION.fullmatch(stripped)
+    if match is None:
+        raise ValueError("is no duration: D-HH:MM:SS, HH:MM:SS, MM:SS or a number")
+    days, first, second, third, fraction = match.groups()
+    parts = [int(part) for part in (first, second, third) if part is not None]
+    if days is None:
+        # Without days the last part is seconds: MM:SS; with days the first is hours: D-HH:MM.
+        parts = [0] * (3 - len(parts)) + parts
+    else:
+        parts += [0] * (3 - len(parts))
+    hours, minutes, seconds = parts
+    whole = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    return whole + round(float(f"0.{fraction or 0}"))
+
+
+def moment_seconds(text: str, zone: tzinfo = UTC) -> int | None:
+    """Return an instant in seconds since 1970, rounded down.
+
+    Parameters
+    ----------
+    text
+        ISO 8601 with a date and a time, such as `2024-05-01T13:00:00`, with a blank for the `T`, a fraction
+        or an offset; or a number of seconds.
+    zone
+        The zone of times without an offset. Where clocks are set back, an hour that comes twice is taken the
+        first time.
+    """
+    if _nothing(text):
+        return None
+    stripped = text.strip()
+    if _NUMBER.fullmatch(stripped):
+        if abs(float(stripped)) > _LAST_MOMENT:
+            raise ValueError("is no time: it is beyond the year 9999")
+        return int(float(stripped) // 1)
+    try:
+        moment = datetime.fromisoformat(stripped)
+    except ValueError:
+        raise ValueError("is no time: 2024-05-01T13:00:00, or seconds since 1970") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=zone)
+    return int(moment.timestamp() // 1)
+
+
+def kilobytes(text: str) -> tuple[int, str] | None:
+    """Return memory in kilobytes, and what it is of: "c" a processor, "n" a node, "" the whole job.
+
+    Without a suffix a number counts megabytes, as Slurm's and most tables' do.
+    """
+    if _nothing(text):
+        return None
+    match = _MEMORY.fullmatch(text.strip())
+    power = _KILO[match[2].upper()] if match and match[2] else 1
+    if match is None or float(match[1]) * 1024**power > 2**53:
+        raise ValueError("is no amount of memory: 4000M, 2800Mc (a processor), 4Gn (a node)")
+    return round(float(match[1]) * 1024**power), match[3].lower()
+
+
+def resources_in(text: str) -> dict[str, str]:
+    """Return trackable resources by name, from `cpu=12,mem=33600M,node=1,gres/gpu:v100=2`."""
+    if _nothing(text):
+        return {}
+    pairs = [part.partition("=") for part in text.strip().split(",") if part]
+    if not all(equals for _, equals, _ in pairs):
+        raise ValueError("is no list of resources: cpu=12,mem=33600M,node=1")
+    return {name.lower(): value for name, _, value in pairs}
+
+
+def count_in(resources: dict[str, str], name: str) -> int | None:
+    """Return how many of a trackable resource there are; None where it is not said."""
+    text = resources.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def gpus_in(resources: dict[str, str]) -> tuple[int, str | None]:
+    """Return the GPUs among trackable resources, and their type where one is named."""
+    of_type = {
+        name.partition(":")[2]: count_in(resources, name) or 0
+        for name in resources
+        if name.startswith("gres/gpu:")
+    }
+    total = count_in(resources, "gres/gpu")
+    return sum(of_type.values()) if total is None else total, "+".join(sorted(of_type)) or None
+
+
+#: States of Slurm to SWF's status: 1 completed, 0 failed, 5 cancelled, 2 an attempt that another follows.
+_STATUS = {
+    "COMPLETED": 1,
+    "FAILED": 0,
+    "TIMEOUT": 0,
+    "OUT_OF_MEMORY": 0,
+    "NODE_FAIL": 0,
+    "BOOT_FAIL": 0,
+    "DEADLINE": 0,
+    "LAUNCH_FAILED": 0,
+    "CANCELLED": 5,
+    "REVOKED": 5,
+    "REQUEUED": 2,
+    "PREEMPTED": 2,
+}
+
+
+def swf_status(state: str) -> int:
+    """Return SWF's status of a state such as `CANCELLED by 1001`; -1 for one that is no end."""
+    return _STATUS.get(first_word(state), -1)
+
+
+def first_word(state: str) -> str:
+    """Return a state without what follows it: `CANCELLED by 1001` is CANCELLED, `RUNNING+` RUNNING."""
+    words = state.split()
+    return words[0].rstrip("+").upper() if words else ""
 
 
 #: Named field to the quantity it is read from.
@@ -84,14 +270,14 @@ class _Jobs:
     def __init__(self, records: Records, chosen: Mapping[str, str], zone: tzinfo) -> None:
         self.records, self.chosen, self.zone = records, chosen, zone
         self.notes: Counter[str] = Counter(records.notes)
-        self.states = [values.first_word(text) for text in self._texts("state")]
+        self.states = [first_word(text) for text in self._texts("state")]
 
     def log(self) -> RawLog:
         """Return the columns, names and header."""
         columns, origin = self._times()
         columns["job_id"] = self._job_numbers()
         columns |= self._sizes()
-        columns["status"] = np.array([values.swf_status(state) for state in self.states], np.int64)
+        columns["status"] = np.array([swf_status(state) for state in self.states], np.int64)
         names: dict[str, dict[int, str]] = {}
         for field in NAMED_FIELDS:
             texts = self._named(field)
@@ -114,7 +300,7 @@ class _Jobs:
             return self.states
         texts = self._texts(_NAMED[field])
         if field == "gpu_type" and not any(texts):
-            return [values.gpus_in(asked)[1] or "" for asked in self._resources("resources")]
+            return [gpus_in(asked)[1] or "" for asked in self._resources("resources")]
         return texts
 
     def _texts(self, quantity: str) -> list[str]:
@@ -122,7 +308,7 @@ class _Jobs:
         if column is None:
             return [""] * len(self.records)
         return [
-            "" if text.strip().lower() in values.UNKNOWN_TEXTS else text.strip()
+            "" if text.strip().lower() in UNKNOWN_TEXTS else text.strip()
             for text in self.records.columns[column]
         ]
 
@@ -149,7 +335,7 @@ class _Jobs:
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
         moments = {
-            name: self._numbers(name, lambda text: values.moment_seconds(text, self.zone))
+            name: self._numbers(name, lambda text: moment_seconds(text, self.zone))
             for name in ("submit", "eligible", "start", "end")
         }
         submit = moments["submit"]
@@ -158,17 +344,17 @@ class _Jobs:
             raise self.records.fault(row, self.chosen["submit"], "the job has no time of submission")
         origin = int(submit.min()) if len(submit) else 0
         start, end = moments["start"], moments["end"]
-        run = self._numbers("elapsed", values.duration_seconds)
+        run = self._numbers("elapsed", duration_seconds)
         between = np.where((start != UNKNOWN) & (end != UNKNOWN), end - start, UNKNOWN)
         run = np.where(run == UNKNOWN, between, run)
         never, running = self._never_started(start, run), self._unfinished(end)
-        wait = np.where(start != UNKNOWN, start - submit, self._numbers("wait", values.duration_seconds))
+        wait = np.where(start != UNKNOWN, start - submit, self._numbers("wait", duration_seconds))
         wait = np.where(never & (end != UNKNOWN), end - submit, wait)
         self.notes["jobs that never started"] += int(never.sum())
         self.notes["jobs that had not ended"] += int((running & ~never).sum())
-        limit = self._numbers("limit", values.duration_seconds)
+        limit = self._numbers("limit", duration_seconds)
         if "limit" not in self.chosen:
-            limit = self._numbers("limit_minutes", lambda text: values.duration_seconds(text, 60))
+            limit = self._numbers("limit_minutes", lambda text: duration_seconds(text, 60))
         columns = {
             "submit_time": submit - origin,
             "wait_time": np.maximum(wait, UNKNOWN),
@@ -204,12 +390,12 @@ class _Jobs:
     def _sizes(self) -> dict[str, IntArray]:
         """Return processors, nodes, memory and GPUs, asked for and given."""
         asked, given = self._resources("resources"), self._resources("allocated_resources")
-        requested = _first_known(self._numbers("processors", values.whole_number), _counted(asked, "cpu"))
+        requested = _first_known(self._numbers("processors", whole_number), _counted(asked, "cpu"))
         requested = _first_known(requested, self._thousandths())
-        allocated = _first_known(self._numbers("allocated", values.whole_number), _counted(given, "cpu"))
-        nodes = _first_known(self._numbers("nodes", values.whole_number), _counted(asked, "node"))
-        allocated_nodes = self._numbers("allocated_nodes", values.whole_number)
-        gpus = self._numbers("gpus", values.whole_number)
+        allocated = _first_known(self._numbers("allocated", whole_number), _counted(given, "cpu"))
+        nodes = _first_known(self._numbers("nodes", whole_number), _counted(asked, "node"))
+        allocated_nodes = self._numbers("allocated_nodes", whole_number)
+        gpus = self._numbers("gpus", whole_number)
         gpus = np.where(gpus == UNKNOWN, _gpus(asked), gpus)
         if not {"processors", "milliprocessors", "allocated", "resources", "allocated_resources"} & set(
             self.chosen
@@ -222,14 +408,14 @@ class _Jobs:
             "allocated_nodes": _first_known(allocated_nodes, _counted(given, "node")),
             "requested_gpus": gpus,
             "allocated_gpus": _gpus(given),
-            "gpu_share": self._numbers("gpu_share", values.whole_number),
+            "gpu_share": self._numbers("gpu_share", whole_number),
             "requested_memory": self._memory(asked, requested, nodes),
         }
 
     def _thousandths(self) -> IntArray:
         return self._numbers(
             "milliprocessors",
-            lambda text: None if (n := values.whole_number(text)) is None else -(-n // 1000),
+            lambda text: None if (n := whole_number(text)) is None else -(-n // 1000),
         )
 
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
@@ -250,7 +436,7 @@ class _Jobs:
         for row, text in enumerate(self.records.columns[column]):
             if text not in read:
                 try:
-                    read[text] = values.resources_in(text)
+                    read[text] = resources_in(text)
                 except ValueError as error:
                     raise self.records.fault(row, column, f"{text[:40]!r} {error}") from None
         return [read[text] for text in self.records.columns[column]]
@@ -262,7 +448,7 @@ class _Jobs:
         texts = self.records.columns[column] if column is not None else [""] * len(memory)
         for row, (text, tres) in enumerate(zip(texts, asked, strict=True)):
             try:
-                amount = values.kilobytes(tres["mem"]) if tres.get("mem") else values.kilobytes(text)
+                amount = kilobytes(tres["mem"]) if tres.get("mem") else kilobytes(text)
             except ValueError as error:
                 raise self.records.fault(row, column or "memory", f"{text[:40]!r} {error}") from None
             if amount is None:
@@ -298,12 +484,12 @@ def _first_known(first: IntArray, second: IntArray) -> IntArray:
 
 
 def _counted(resources: list[dict[str, str]], name: str) -> IntArray:
-    counts = [values.count_in(tres, name) for tres in resources]
+    counts = [count_in(tres, name) for tres in resources]
     return np.array([UNKNOWN if count is None else count for count in counts], np.int64)
 
 
 def _gpus(resources: list[dict[str, str]]) -> IntArray:
-    return np.array([values.gpus_in(tres)[0] if tres else UNKNOWN for tres in resources], np.int64)
+    return np.array([gpus_in(tres)[0] if tres else UNKNOWN for tres in resources], np.int64)
 
 
 def _numbered(texts: list[str]) -> tuple[IntArray, dict[int, str]]:

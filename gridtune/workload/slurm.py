@@ -1,12 +1,14 @@
-"""The machine that a `slurm.conf` describes: its nodes and partitions, with their processors and GPUs.
+"""The files of a Slurm cluster: its nodes, partitions and GPUs, its accounts and their shares.
 
-Source: https://slurm.schedmd.com/slurm.conf.html
+Sources: https://slurm.schedmd.com/slurm.conf.html; https://slurm.schedmd.com/gres.conf.html;
+https://slurm.schedmd.com/sacctmgr.html, "FLAT FILE DUMP"
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,9 +16,18 @@ from pathlib import Path
 from typing import Literal
 
 from gridtune.errors import WorkloadError
-from gridtune.workload.slurm_gres import Gpus, gpus_in, gpus_of_lines
 
-__all__ = ["SlurmMachine", "Unit", "read_slurm_conf"]
+__all__ = [
+    "Gpus",
+    "SlurmAccounts",
+    "SlurmMachine",
+    "Unit",
+    "gpus_in",
+    "gpus_of_lines",
+    "read_slurm_accounts",
+    "read_slurm_conf",
+]
+
 
 #: What sizes are counted in.
 Unit = Literal["processors", "nodes", "GPUs"]
@@ -218,3 +229,168 @@ def _each_name(text: str, path: Path, line: int) -> Iterator[str]:
                 raise WorkloadError(message, path=path, line=line, field="NodeName")
             for number in range(int(low), int(high or low) + 1):
                 yield from _each_name(f"{before}{number:0{len(low)}d}{after}", path, line)
+
+
+#: GPUs of a node by their type; "" where no type is said.
+Gpus = Mapping[str, int]
+
+_FACTORS = {"": 1, "k": 1024, "m": 1024**2}
+_RANGE = re.compile(r"\[([^\]]*)\]")
+
+
+def gpus_in(text: str) -> dict[str, int]:
+    """Return the GPUs in a list such as `gpu:a100:4(S:0-1),gpu:2,license:1`; 0 of a type without a count.
+
+    Raises
+    ------
+    ValueError
+        If a count is no number.
+    """
+    gpus: dict[str, int] = {}
+    for item in re.sub(r"\([^)]*\)", "", text).split(","):
+        name, *rest = item.strip().split(":")
+        if name.lower() != "gpu":
+            continue
+        rest = [part for part in rest if part != "no_consume"]
+        last = rest[-1] if rest else ""
+        counted = bool(re.fullmatch(r"\d+[kKmM]?", last))
+        if len(rest) > 1 and not counted:
+            raise ValueError(f"{last!r} is no number of GPUs")
+        kind = ":".join(rest[:-1] if counted else rest)
+        count = int(last.rstrip("kKmM")) * _FACTORS[last.lstrip("0123456789").lower()] if counted else 0
+        gpus[kind] = gpus.get(kind, 0) + count
+    return gpus
+
+
+def gpus_of_lines(
+    lines: Iterable[tuple[Path, int, Mapping[str, str], Iterable[str]]],
+) -> dict[str, dict[str, int]]:
+    """Return the GPUs of each node by the lines of a `gres.conf`.
+
+    Parameters
+    ----------
+    lines
+        File, number, settings by lower-case name and the nodes that each line is about.
+
+    Raises
+    ------
+    WorkloadError
+        Naming file and line of a count that is no number.
+    """
+    gpus: dict[str, dict[str, int]] = {}
+    for path, number, settings, nodes in lines:
+        if settings.get("name", "").lower() != "gpu":
+            continue
+        count = settings.get("count")
+        if count is not None and not count.isdecimal():
+            raise WorkloadError(f"{count!r} is no number of GPUs", path=path, line=number, field="Count")
+        devices = settings.get("file", settings.get("multiplefiles"))
+        many = int(count) if count is not None else 1 if devices is None else _devices(devices)
+        for node in nodes:
+            own = gpus.setdefault(node, {})
+            kind = settings.get("type", "")
+            own[kind] = own.get(kind, 0) + many
+    return gpus
+
+
+def _devices(text: str) -> int:
+    """Return how many files `/dev/nvidia[0-3,6]` are, or a list of such."""
+    total = 0
+    for item in re.split(r",(?![^\[]*\])", text):
+        count = 1
+        for inside in _RANGE.findall(item):
+            ends = [
+                (low, high or low) for low, _, high in (part.partition("-") for part in inside.split(","))
+            ]
+            count *= sum(int(b) - int(a) + 1 for a, b in ends if a.isdecimal() and b.isdecimal())
+        total += count
+    return total
+
+
+_DUMPED = re.compile(r"\s*(Cluster|Parent|Account|User)\s*-\s*('[^']*'|[^:\s]+)(.*)", re.IGNORECASE)
+_OPTION = re.compile(r":(\w+)\+?=('[^']*'|[^:]*)")
+
+
+@dataclass
+class SlurmAccounts:
+    """The tree of accounts.
+
+    Attributes
+    ----------
+    parent_of, shares_of
+        The parent of each account ("root" at the top), and its shares (Fairshare), 1 where none are said.
+    users
+        (account, user) to the user's shares in it.
+    """
+
+    parent_of: dict[str, str] = field(default_factory=dict)
+    shares_of: dict[str, int] = field(default_factory=dict)
+    users: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The tree for a log's header: `account NAME of PARENT SHARES`, `user NAME of ACCOUNT SHARES`."""
+        accounts = (
+            f"account {name} of {parent} {self.shares_of[name]}" for name, parent in self.parent_of.items()
+        )
+        users = (f"user {user} of {account} {shares}" for (account, user), shares in self.users.items())
+        return (*accounts, *users)
+
+
+def read_slurm_accounts(path: Path) -> SlurmAccounts:
+    """Read accounts, users and shares; anything else in the file is passed over.
+
+    Raises
+    ------
+    WorkloadError
+        If it cannot be read, has no accounts, or a line has shares that are no number; the message names it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise WorkloadError(f"cannot be read: {error.strerror}", path=path) from error
+    accounts, parent = SlurmAccounts(), "root"
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        kind, name, options = _entry(line, path, number)
+        if kind == "parent":
+            parent = name
+        elif kind in {"account", "user"}:
+            shares = _shares(options.get("fairshare", "1"), path, number)
+            if kind == "account":
+                accounts.parent_of[name] = options.get("parent", parent)
+                accounts.shares_of[name] = shares
+            else:
+                of = options.get("account", options.get("defaultaccount", parent))
+                accounts.users[of if parent == "root" else parent, name] = shares
+    if not accounts.parent_of:
+        hint = "`sacctmgr dump CLUSTER file=FILE` writes one"
+        raise WorkloadError("names no accounts", path=path, hint=hint)
+    return accounts
+
+
+def _entry(line: str, path: Path, number: int) -> tuple[str, str, dict[str, str]]:
+    """Return kind, name and options of a line of either form; an empty kind for any other line."""
+    if dumped := _DUMPED.fullmatch(line):
+        kind, name, rest = dumped.groups()
+        options = {key.lower(): value.strip("'") for key, value in _OPTION.findall(rest)}
+        return kind.lower(), name.strip("'"), options
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        raise WorkloadError(f"cannot be read: {error}", path=path, line=number) from None
+    words = [word for word in words if word not in {"sacctmgr", "-i", "--immediate"}]
+    if len(words) < 2 or words[0].lower() not in {"add", "create"}:
+        return "", "", {}
+    options = {key.lower(): value for key, sign, value in (word.partition("=") for word in words[2:]) if sign}
+    bare = next((word for word in words[2:] if "=" not in word), "")
+    return words[1].lower(), options.get("name", bare), options
+
+
+def _shares(text: str, path: Path, number: int) -> int:
+    if text.lower() == "parent":
+        return 1
+    if not text.isdecimal():
+        raise WorkloadError(f"{text!r} is no number of shares", path=path, line=number, field="Fairshare")
+    return int(text)

@@ -1,1 +1,0 @@
-"""Reading what resource managers record: `sacct` dumps, PBS accounting, tables with columns of any name."""
