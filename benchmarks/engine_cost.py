@@ -68,7 +68,7 @@ def tune_seconds(trials: int, folder: Path) -> float:
     import ray  # noqa: PLC0415
     from ray import tune  # noqa: PLC0415
 
-    from gridtune.sweep.cluster import environment  # noqa: PLC0415
+    from gridtune.sweep.execution.cluster import environment  # noqa: PLC0415
 
     class Nothing(tune.Trainable):
         def step(self) -> dict[str, Any]:

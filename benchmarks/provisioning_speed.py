@@ -187,7 +187,7 @@ def steps(rounds: int, count: int = 256) -> None:
 
 def spread(rounds: int, workers: int = 2) -> None:
     """Time one large population by the wall clock: in one thread, in several, by as many Ray actors."""
-    from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
+    from gridtune.sweep.execution.cluster import ray_session  # noqa: PLC0415
     from gridtune.systems.provisioning.search.ray_evaluation import RayEvaluator  # noqa: PLC0415
 
     site = ctc_site(0.4)

@@ -24,9 +24,9 @@ from gridtune.report.summary import summarise
 from gridtune.statistics.racing import Race
 from gridtune.statistics.sequential import RaceRules, RaceTest, race_looks
 from gridtune.sweep import as_space, run_space
+from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.results import results_table
-from gridtune.sweep.observing import SweepPlan
-from gridtune.sweep.racing import RaceQueue
+from gridtune.sweep.search.racing import RaceQueue
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.plan import Planner, Workloads
 from gridtune.sweep.space.schema import SearchSpace

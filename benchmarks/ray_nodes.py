@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from gridtune.sweep.cluster import RAY_ENVIRONMENT
-from gridtune.sweep.lean_ray import free_ports
+from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, free_ports
 
 HERE = "127.0.0.1"
 #: Longest wait for anything: only a failure takes it.

@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.kills import descendants
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.sweep.cluster import processors_here
+from gridtune.sweep.execution.cluster import processors_here
 
 #: Seconds that the workers run cells when all are there, at least.
 _SECONDS = 20.0
@@ -84,7 +84,8 @@ def worker_megabytes() -> float:
 
 def run(workers: int, nap: float, cells: int, every: float | None) -> dict[str, Any]:
     """Run a sweep in this process; return its figures."""
-    from gridtune.sweep import driver, run_space  # noqa: PLC0415
+    from gridtune.sweep import run_space  # noqa: PLC0415
+    from gridtune.sweep.execution import driver  # noqa: PLC0415
 
     if every is not None:
         driver._REPORT_SECONDS, driver._REPORT_SECONDS_PER_WORKER = every, 0.0

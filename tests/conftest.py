@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.sweep.cluster import ray_session
+from gridtune.sweep.execution.cluster import ray_session
 from gridtune.tracking.store import connect, is_store
 from tests.extras import AGENTS, can_be_imported
 

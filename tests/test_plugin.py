@@ -56,7 +56,7 @@ baseline: {{queue: random}}
 SWEEPS = """
 import sys
 from gridtune.cli.main import main
-from gridtune.sweep.cluster import ray_session
+from gridtune.sweep.execution.cluster import ray_session
 
 with ray_session(None, workers=2, cpus=1.0):
     for name in sys.argv[1:]:

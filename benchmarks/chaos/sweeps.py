@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.chaos.outcome import Outcome
 from benchmarks.ray_nodes import HERE, Node, Nodes, processes_of
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.sweep.lean_ray import free_ports
+from gridtune.sweep.execution.cluster import free_ports
 
 __all__ = ["STANDSTILL", "StandstillError", "Sweeps", "end_processes_of"]
 

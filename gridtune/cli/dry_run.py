@@ -48,9 +48,9 @@ def dry_run(
     """
     from gridtune.core.system import get_system
     from gridtune.sweep import default_directory, read_journal
-    from gridtune.sweep.places import has_sweep, view_sweep
-    from gridtune.sweep.racing import race_budget
+    from gridtune.sweep.remote.places import has_sweep, view_sweep
     from gridtune.sweep.run import JOURNAL_NAME
+    from gridtune.sweep.search.racing import race_budget
     from gridtune.sweep.space.plan import most_cells, space_strata
     from gridtune.sweep.space.preflight import space_outline
 
@@ -140,7 +140,7 @@ def _race_progress(
     space: SearchSpace, cells: list[Cell], results: Mapping[str, CellResult], retry: Collection[str]
 ) -> tuple[dict[str, CellResult], list[Cell]]:
     """Return the results that a race has, and the cells it comes to at most beside them."""
-    from gridtune.sweep.racing import RaceQueue
+    from gridtune.sweep.search.racing import RaceQueue
     from gridtune.sweep.space.checks import check_space
     from gridtune.sweep.space.plan import Planner, Workloads
 

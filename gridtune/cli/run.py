@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gridtune.core.system import System
-    from gridtune.sweep.runner import CellRun
+    from gridtune.sweep.execution.runner import CellRun
 
 __all__ = ["check_out", "parse_parameters", "run", "write_tables"]
 
@@ -75,7 +75,7 @@ def run(
       gridtune run batch --parameters best.yaml load=1.2
     """
     from gridtune.core.system import get_system
-    from gridtune.sweep.runner import run_cell
+    from gridtune.sweep.execution.runner import run_cell
     from gridtune.sweep.space.code import load_plugins, read_plugin
 
     load_plugins(map(read_plugin, plugins))

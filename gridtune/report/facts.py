@@ -18,9 +18,9 @@ from gridtune.core.versions import code_checksums, software_versions
 from gridtune.errors import MetricError, SweepError
 from gridtune.registry import name_hint
 from gridtune.report.labels import PARAMETER_PREFIX, distinct, parameter_names, value_text
+from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.earlier import Renaming
 from gridtune.sweep.journal.results import in_table
-from gridtune.sweep.observing import SweepPlan
 from gridtune.sweep.space.plan import understood_baseline
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gridtune.sweep.runner import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads
 
 if TYPE_CHECKING:

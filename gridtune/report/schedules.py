@@ -16,7 +16,7 @@ from gridtune.errors import GridtuneError
 from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, varying_parameters
 from gridtune.report.ranking import ranking_head, strata
 from gridtune.report.summary import Summary
-from gridtune.sweep.runner import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.space.plan import Workloads
 
 __all__ = ["INDEX_FILE", "ScheduleFiles", "read_schedules", "write_schedules"]

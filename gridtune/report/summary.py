@@ -36,7 +36,7 @@ from gridtune.report.ranking import (
 )
 from gridtune.report.tables import ranking_csv, ranking_html, ranking_markdown, table_csv
 from gridtune.sweep.journal.results import in_table
-from gridtune.sweep.racing import RacePlan
+from gridtune.sweep.search.racing import RacePlan
 
 __all__ = ["Best", "Summary", "numeric_parameters", "summarise", "write_report"]
 

@@ -174,7 +174,7 @@ def _plug_ins() -> Iterator[Finding]:
 
 
 def _machine() -> Iterator[Finding]:
-    from gridtune.sweep.cluster import processors_here  # noqa: PLC0415
+    from gridtune.sweep.execution.cluster import processors_here  # noqa: PLC0415
 
     processors, free = processors_here(), _free_memory()
     text = f"{processors} processors" + ("" if free is None else f", {_size(free)} of memory free")
@@ -252,7 +252,7 @@ def _ray(full: bool) -> Iterator[Finding]:
             "Ray", "ok", f"Ray {metadata.version('ray')}; not started", "gridtune doctor --full tries it"
         )
         return
-    from gridtune.sweep.cluster import ray_session  # noqa: PLC0415
+    from gridtune.sweep.execution.cluster import ray_session  # noqa: PLC0415
 
     began = time.perf_counter()
     with ray_session(None, workers=1, cpus=1) as (workers, _):

@@ -21,12 +21,12 @@ from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
 from gridtune.report.summary import Summary, summarise, write_report
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
+from gridtune.sweep.execution.runner import error_text
+from gridtune.sweep.journal.disk import is_full
 from gridtune.sweep.journal.earlier import find_other_code
 from gridtune.sweep.journal.journal import check_writable, read_journal, read_proposals
-from gridtune.sweep.places import Place
-from gridtune.sweep.room import is_full
+from gridtune.sweep.remote.places import Place
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
-from gridtune.sweep.runner import error_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,11 +17,11 @@ from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.study.stored import StoredSweep, read_sweep
+from gridtune.sweep.execution.runner import error_text, run_cell
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
 from gridtune.sweep.journal.journal import read_journal
-from gridtune.sweep.places import Place, view_sweep
+from gridtune.sweep.remote.places import Place, view_sweep
 from gridtune.sweep.run import JOURNAL_NAME
-from gridtune.sweep.runner import error_text, run_cell
 from gridtune.sweep.space.code import load_plugins, read_plugin
 from gridtune.sweep.space.plan import Workloads
 

@@ -22,19 +22,19 @@ from gridtune.study.finished import remember_answer
 from gridtune.study.printing import print_errors, print_study
 from gridtune.study.report import SCHEDULES, artefacts, make_tracker, schedule_paths, with_page, write_study
 from gridtune.study.study import Study
-from gridtune.sweep.driver_status import StatusFile
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult
+from gridtune.sweep.execution.progress import Progress
+from gridtune.sweep.execution.status import StatusFile
+from gridtune.sweep.journal.disk import when_there_is_room
 from gridtune.sweep.journal.journal import check_writable
-from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult
-from gridtune.sweep.progress import Progress
-from gridtune.sweep.remote import RemoteResults, results_at
-from gridtune.sweep.room import when_there_is_room
+from gridtune.sweep.remote.results import RemoteResults, results_at
 from gridtune.sweep.run import default_directory, run_space
 from gridtune.sweep.space.checks import as_space
 from gridtune.sweep.space.overriding import SpaceObjects
 
 if TYPE_CHECKING:
     from gridtune.core.cells import CellResult
-    from gridtune.sweep.executors import Executor
+    from gridtune.sweep.execution.executors import Executor
     from gridtune.sweep.space.schema import SearchSpace
     from gridtune.tracking.tracker import MlflowTracker
 

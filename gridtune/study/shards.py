@@ -12,11 +12,11 @@ from gridtune.errors import SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.tables import report_console
 from gridtune.study.run import FactsWriter, run_sweep, warn
-from gridtune.sweep.driver_status import StatusFile
+from gridtune.sweep.execution.progress import Progress
+from gridtune.sweep.execution.status import StatusFile
 from gridtune.sweep.journal.journal import read_journal
-from gridtune.sweep.places import Place, has_sweep, sweeps_in, view_sweep
-from gridtune.sweep.progress import Progress
-from gridtune.sweep.remote import results_at
+from gridtune.sweep.remote.places import Place, has_sweep, sweeps_in, view_sweep
+from gridtune.sweep.remote.results import results_at
 from gridtune.sweep.run import JOURNAL_NAME, run_space, space_cells
 from gridtune.sweep.shards import SHARD_FILE, Shard, merge_journals, missing_shards
 from gridtune.sweep.space.checks import check_space
@@ -25,7 +25,7 @@ from gridtune.sweep.space.schema import SearchSpace, parse_space
 if TYPE_CHECKING:
     from gridtune.study.run import Output
     from gridtune.study.study import Study
-    from gridtune.sweep.observing import SweepResult
+    from gridtune.sweep.execution.observing import SweepResult
 
 __all__ = ["Merged", "merge_shards", "run_shard"]
 

@@ -19,7 +19,7 @@ from gridtune.report.labels import PARAMETER_PREFIX
 from gridtune.sweep.journal.earlier import Renaming
 from gridtune.sweep.journal.journal import read_journal
 from gridtune.sweep.journal.results import read_table, results_of
-from gridtune.sweep.places import Place, SweepView, view_sweep
+from gridtune.sweep.remote.places import Place, SweepView, view_sweep
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
 from gridtune.sweep.space.code import load_plugins, read_plugin
 from gridtune.sweep.space.plan import Planner, Workloads

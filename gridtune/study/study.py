@@ -20,8 +20,8 @@ from gridtune.report.front import Front
 from gridtune.report.power import EFFECTS, SIZES, power_table
 from gridtune.report.ranking import ranking_head
 from gridtune.report.summary import Best, Summary, numeric_parameters
+from gridtune.sweep.execution.observing import SweepResult
 from gridtune.sweep.journal.earlier import OtherCode
-from gridtune.sweep.observing import SweepResult
 from gridtune.sweep.run import RESULTS_NAME
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gridtune.core.cells import Cell, CellResult, Replicate
+    from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
+    from gridtune.sweep.execution.progress import Progress
+    from gridtune.sweep.execution.runner import CellRun, run_cell
     from gridtune.sweep.journal.journal import Journal, read_journal
     from gridtune.sweep.journal.results import TIMING_COLUMNS, results_table
-    from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
-    from gridtune.sweep.progress import Progress
     from gridtune.sweep.run import default_directory, run_space, space_cells
-    from gridtune.sweep.runner import CellRun, run_cell
     from gridtune.sweep.space.checks import as_space, load_space
     from gridtune.sweep.space.schema import SearchSpace
 
@@ -23,21 +23,21 @@ _PUBLIC = {
     "TIMING_COLUMNS": "gridtune.sweep.journal.results",
     "Cell": "gridtune.core.cells",
     "CellResult": "gridtune.core.cells",
-    "CellRun": "gridtune.sweep.runner",
+    "CellRun": "gridtune.sweep.execution.runner",
     "Journal": "gridtune.sweep.journal.journal",
-    "Progress": "gridtune.sweep.progress",
+    "Progress": "gridtune.sweep.execution.progress",
     "Replicate": "gridtune.core.cells",
     "SearchSpace": "gridtune.sweep.space.schema",
-    "SweepObserver": "gridtune.sweep.observing",
-    "SweepPlan": "gridtune.sweep.observing",
-    "SweepResult": "gridtune.sweep.observing",
-    "WorkloadFacts": "gridtune.sweep.observing",
+    "SweepObserver": "gridtune.sweep.execution.observing",
+    "SweepPlan": "gridtune.sweep.execution.observing",
+    "SweepResult": "gridtune.sweep.execution.observing",
+    "WorkloadFacts": "gridtune.sweep.execution.observing",
     "as_space": "gridtune.sweep.space.checks",
     "default_directory": "gridtune.sweep.run",
     "load_space": "gridtune.sweep.space.checks",
     "read_journal": "gridtune.sweep.journal.journal",
     "results_table": "gridtune.sweep.journal.results",
-    "run_cell": "gridtune.sweep.runner",
+    "run_cell": "gridtune.sweep.execution.runner",
     "run_space": "gridtune.sweep.run",
     "space_cells": "gridtune.sweep.run",
 }

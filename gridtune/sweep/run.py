@@ -15,23 +15,23 @@ from gridtune.arguments import require_number
 from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import System
 from gridtune.errors import GridtuneWarning, SweepError
-from gridtune.sweep.adaptive import AdaptiveQueue, differing_text, directions_of
-from gridtune.sweep.blocks import BlockQueue
-from gridtune.sweep.cluster import ONE_THREAD, environment
-from gridtune.sweep.executors import Executor, Stage, SweepExecutor, Work, check_executor
+from gridtune.sweep.execution.blocks import BlockQueue
+from gridtune.sweep.execution.cluster import ONE_THREAD, environment
+from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, Work, check_executor
+from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
+from gridtune.sweep.execution.runner import representatives
+from gridtune.sweep.journal.disk import when_there_is_room
 from gridtune.sweep.journal.earlier import OtherCode, Renaming, find_other_code
 from gridtune.sweep.journal.journal import Journal, check_writable
 from gridtune.sweep.journal.results import results_table, write_table
-from gridtune.sweep.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
-from gridtune.sweep.racing import RaceQueue
-from gridtune.sweep.room import when_there_is_room
+from gridtune.sweep.search.adaptive import AdaptiveQueue, differing_text, directions_of
+from gridtune.sweep.search.racing import RaceQueue
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible
 from gridtune.sweep.space.checks import as_space, check_space
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.plan import Planner, Workloads, most_cells
 from gridtune.sweep.space.preflight import cell_needs, check_address, check_room, preflight
 from gridtune.sweep.space.schema import SearchSpace
-from gridtune.sweep.warm import representatives
 
 __all__ = ["JOURNAL_NAME", "RESULTS_NAME", "default_directory", "run_space", "space_cells"]
 

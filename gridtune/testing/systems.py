@@ -24,9 +24,9 @@ from gridtune.core.reproduction import Experiment, Reading, Reproduction
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.gap import BOUND
-from gridtune.sweep.cluster import ray_session
+from gridtune.sweep.execution.cluster import ray_session
+from gridtune.sweep.execution.runner import CellRun, run_cell
 from gridtune.sweep.journal.results import results_table
-from gridtune.sweep.runner import CellRun, run_cell
 from gridtune.sweep.space.checks import check_space, load_space
 from gridtune.sweep.space.overriding import trimmed_space
 from gridtune.sweep.space.plan import Workloads, space_points, space_strata

@@ -19,7 +19,7 @@ from gridtune.errors import without_secrets
 from gridtune.network import network_reason
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary
-from gridtune.sweep.observing import SweepPlan, SweepResult
+from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.tracking.content import (
     ConfigurationContent,
     configuration_content,

@@ -16,12 +16,11 @@ from gridtune.core.cells import Replicate, canonical_json, finite_json, validate
 from gridtune.core.refusals import parameter_hint
 from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
-from gridtune.sweep.runner import run_cell
+from gridtune.sweep.execution.runner import prepare_worker, run_cell
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.code import SentCode, SweepCode, load_plugins, read_plugin
 from gridtune.sweep.space.plan import Workloads, space_replicates
 from gridtune.sweep.space.schema import SearchSpace, parse_space
-from gridtune.sweep.warm import prepare_worker
 
 __all__ = ["SystemTrainable", "trainable"]
 

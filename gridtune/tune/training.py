@@ -20,7 +20,7 @@ from gridtune.core.extras import require_module
 from gridtune.core.system import get_system
 from gridtune.errors import PolicyError, SweepError
 from gridtune.registry import name_hint
-from gridtune.sweep.cluster import RAY_ENVIRONMENT, environment, ray_session
+from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, environment, ray_session
 from gridtune.sweep.journal.journal import check_writable
 from gridtune.sweep.space.code import SentCode, SweepCode
 from gridtune.sweep.space.plan import Workloads

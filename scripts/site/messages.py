@@ -33,7 +33,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "Search spaces",
         "`sweep`",
-        ("sweep/space/", "sweep/tuning/"),
+        ("sweep/space/", "sweep/search/"),
     ),
     (
         "Running a sweep",

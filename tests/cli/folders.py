@@ -8,9 +8,9 @@ from typing import Any
 
 from gridtune.report.facts import SweepFacts
 from gridtune.sweep import Journal, SweepPlan, WorkloadFacts, as_space
-from gridtune.sweep.adaptive import directions_of
+from gridtune.sweep.execution.runner import run_one
 from gridtune.sweep.journal.results import results_table, write_table
-from gridtune.sweep.runner import run_one
+from gridtune.sweep.search.adaptive import directions_of
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.plan import Planner, Workloads
 

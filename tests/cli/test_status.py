@@ -24,10 +24,9 @@ from gridtune.sweep import (
     SweepObserver,
     SweepPlan,
     SweepResult,
-    driver_status,
     read_journal,
 )
-from gridtune.sweep.driver_status import STATUS_FILE, DriverStatus, StatusFile
+from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, StatusFile
 from gridtune.sweep.space.schema import parse_space
 from tests.sweep.spaces import toy_space
 from tests.tracking.synthetic import cell_results, sweep_facts
@@ -210,7 +209,7 @@ def test_a_driver_that_lives_and_is_silent_is_said_to_be(
 def test_a_running_driver_has_a_heartbeat(
     folder: Path, driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_status, "_BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("gridtune.sweep.execution.status._BEAT_SECONDS", 0.01)
     driver.start()
     path = folder / STATUS_FILE
     os.utime(path, (0, 0))

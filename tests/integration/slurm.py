@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ray_nodes import HERE, processes_of
-from gridtune.sweep.lean_ray import free_ports
+from gridtune.sweep.execution.cluster import free_ports
 from tests.integration.processes import wait_for
 
 NODES = ("n1", "n2", "n3")

@@ -16,7 +16,7 @@ import yaml
 
 from benchmarks.ray_nodes import Nodes, own_nodes
 from gridtune.sweep import read_journal, run_space
-from gridtune.sweep.cluster import RAY_ENVIRONMENT
+from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT
 from tests.integration.processes import wait_for
 from tests.sweep.spaces import content, runs_in, toy_space
 

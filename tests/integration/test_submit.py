@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from benchmarks.ray_nodes import HERE, PATIENCE_S, processes_of
-from gridtune.sweep.lean_ray import free_ports
+from gridtune.sweep.execution.cluster import free_ports
 from gridtune.workload import read_workload
 from gridtune.workload.files import write_workload
 from tests.sweep.spaces import TOY, toy_space

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.sweep.cluster import RAY_ENVIRONMENT
+from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT
 from tests.integration.slurm import own_slurm, why_not
 from tests.test_tutorials import environment, folder, follow
 

@@ -12,8 +12,8 @@ from gridtune.cli.main import EXIT_FAILED_CELLS, main
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
 from gridtune.sweep import space_cells
+from gridtune.sweep.execution.runner import error_text
 from gridtune.sweep.journal.journal import Journal
-from gridtune.sweep.runner import error_text
 
 PLUGIN = """\
 from gridtune.core.measure import Measure

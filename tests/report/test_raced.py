@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.report.overall import rank_overall
 from gridtune.report.raced import raced_overall
-from gridtune.sweep.racing import RacePlan
+from gridtune.sweep.search.racing import RacePlan
 
 LABELS = tuple(f"window {number + 1}/8" for number in range(8))
 PLAN = RacePlan(LABELS, (8,), 0.05)

@@ -11,7 +11,7 @@ import pytest
 from gridtune.cli.main import main
 from gridtune.errors import GridtuneError, TrackingError, has_secrets, without_secrets
 from gridtune.study.doctor import _tracking
-from gridtune.sweep.driver_status import STATUS_FILE, StatusFile
+from gridtune.sweep.execution.status import STATUS_FILE, StatusFile
 from gridtune.tracking.store import tracking_uri
 from gridtune.tracking.tracker import MlflowTracker
 from tests.cli.folders import quickstart

@@ -16,9 +16,10 @@ from gridtune.cli.main import main
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
 from gridtune.study.status import sweep_status
-from gridtune.sweep import Journal, read_journal, storage_lock
-from gridtune.sweep.places import has_sweep, sweeps_in, view_sweep
-from gridtune.sweep.remote import RemoteResults
+from gridtune.sweep import Journal, read_journal
+from gridtune.sweep.remote import lock as storage_lock
+from gridtune.sweep.remote.places import has_sweep, sweeps_in, view_sweep
+from gridtune.sweep.remote.results import RemoteResults
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
 from tests.cli.test_status import Driver
@@ -204,7 +205,7 @@ def test_a_driver_on_another_host_is_known_by_its_signs(
         journal.append(cell_results()[:2])
         remote.append(journal.path.read_bytes())
     beat_from_elsewhere(storage)
-    monkeypatch.setattr("gridtune.sweep.driver_status._STALE_SECONDS", silence)
+    monkeypatch.setattr("gridtune.sweep.execution.status._STALE_SECONDS", silence)
     status = sweep_status(bucket)
     assert (status.state, status.process, status.host) == (state, 7, "elsewhere")
     assert (status.total, status.counts["done"]) == (12, 2)

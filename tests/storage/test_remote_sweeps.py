@@ -19,11 +19,12 @@ import gridtune as gt
 from gridtune.cli.main import main
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep import read_journal, storage_lock
-from gridtune.sweep.driver_status import machine_id
+from gridtune.sweep import read_journal
+from gridtune.sweep.execution.status import machine_id
 from gridtune.sweep.journal.journal import record_line, result_line
-from gridtune.sweep.remote import RemoteResults
-from gridtune.sweep.storage_lock import StorageLock
+from gridtune.sweep.remote import lock as storage_lock
+from gridtune.sweep.remote.lock import StorageLock
+from gridtune.sweep.remote.results import RemoteResults
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
 from tests.sweep.spaces import content
@@ -74,7 +75,7 @@ def test_another_machine_goes_on(bucket: str, storage: Storage, tmp_path: Path) 
 DRIVER = """
 import os, signal, sys
 import gridtune as gt
-from gridtune.sweep.remote import RemoteResults
+from gridtune.sweep.remote.results import RemoteResults
 stored, most = RemoteResults.append, int(sys.argv[2])
 def append(self, content):
     stored(self, content)
@@ -241,7 +242,7 @@ def test_a_storage_that_is_away_is_waited_for(
     tries: list[str] = []
     with RemoteResults(bucket, said.append) as remote:
         monkeypatch.setattr(Storage, "write", away)
-        monkeypatch.setattr("gridtune.sweep.remote._RETRY_SECONDS", 0.0)
+        monkeypatch.setattr("gridtune.sweep.remote.results._RETRY_SECONDS", 0.0)
         remote.append(b"line\n")
     assert len(tries) == 3
     assert said == ["cannot write: it is away: waiting; the sweep goes on when it answers, nothing is lost"]

@@ -15,8 +15,8 @@ import pytest
 
 from gridtune.errors import GridtuneWarning, SpaceError
 from gridtune.sweep import CellResult, SweepPlan, SweepResult, as_space, run_space
-from gridtune.sweep.adaptive import AdaptiveQueue
-from gridtune.sweep.blocks import Block
+from gridtune.sweep.execution.blocks import Block
+from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.plan import Planner, Workloads
 from tests.sweep.spaces import content, toy_space
@@ -360,7 +360,7 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], field: st
 
 
 def test_a_sampler_whose_package_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridtune.sweep.tuning.samplers.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("gridtune.sweep.search.proposals.importlib.util.find_spec", lambda name: None)
     with pytest.raises(SpaceError, match="gp needs scipy and torch, which is not installed") as fault:
         planner_of(strategy={"optuna": {"trials": 5, "sampler": "gp"}})
     assert fault.value.hint == "pip install scipy torch"

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gridtune.sweep import Cell, CellResult, space_cells
-from gridtune.sweep.blocks import Block, BlockQueue
+from gridtune.sweep.execution.blocks import Block, BlockQueue
 from tests.sweep.spaces import toy_space
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
-from gridtune.sweep import cluster
-from gridtune.sweep.cluster import local_processors, ray_session, warn_after_wait
-from gridtune.sweep.lean_ray import free_ports
-from gridtune.sweep.placement import room_for, waiting_text
+from gridtune.sweep.execution import cluster
+from gridtune.sweep.execution.cluster import free_ports, local_processors, ray_session, warn_after_wait
+from gridtune.sweep.execution.placement import room_for, waiting_text
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ import threading
 
 import ray
 
-from gridtune.sweep.cluster import ray_session
+from gridtune.sweep.execution.cluster import ray_session
 
 
 class Cycle:

@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep import SweepPlan, SweepResult, executors, read_journal, run_space
-from gridtune.sweep.blocks import BlockQueue
-from gridtune.sweep.executors import SweepExecutor, check_executor
-from gridtune.sweep.inline import run_inline, single_threaded
+from gridtune.sweep import SweepPlan, SweepResult, read_journal, run_space
+from gridtune.sweep.execution import executors
+from gridtune.sweep.execution.blocks import BlockQueue
+from gridtune.sweep.execution.executors import SweepExecutor, check_executor, run_inline, single_threaded
 from gridtune.sweep.space.schema import parse_space
 from tests.sweep.spaces import content, runs_in, toy_space
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from gridtune.sweep.memory import limited_memory
+from gridtune.sweep.execution.runner import limited_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="private data is counted on Linux alone")
 

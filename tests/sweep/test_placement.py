@@ -6,8 +6,9 @@ import pytest
 
 from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
-from gridtune.sweep import as_space, placement, runner
-from gridtune.sweep.placement import Crew, check_room_for, room_for
+from gridtune.sweep import as_space
+from gridtune.sweep.execution import placement, runner
+from gridtune.sweep.execution.placement import Crew, check_room_for, room_for
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.plan import Planner, Workloads
 from gridtune.sweep.space.preflight import cell_needs

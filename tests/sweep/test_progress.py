@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from gridtune.sweep import CellResult, Progress, SweepPlan, SweepResult, as_space, results_table, space_cells
-from gridtune.sweep.best_so_far import BestSoFar
+from gridtune.sweep.execution.progress import BestSoFar
 from tests.sweep.spaces import toy_space
 
 

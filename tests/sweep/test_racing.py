@@ -15,8 +15,8 @@ from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary, summarise
 from gridtune.sweep import CellResult, SweepPlan, as_space
 from gridtune.sweep.journal.results import results_table
-from gridtune.sweep.racing import RacePlan, RaceQueue, _spread
 from gridtune.sweep.run import _in_order
+from gridtune.sweep.search.racing import RacePlan, RaceQueue, _spread
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.plan import Planner, Workloads
 from gridtune.sweep.space.schema import Replicates

@@ -14,7 +14,7 @@ import ray
 
 from gridtune.errors import SweepError
 from gridtune.sweep import CellResult, SweepPlan, SweepResult, read_journal, run_space
-from gridtune.sweep.cluster import ray_session
+from gridtune.sweep.execution.cluster import ray_session
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration

@@ -16,14 +16,13 @@ import yaml
 
 from gridtune.core.resources import CellResources
 from gridtune.sweep import CellResult, as_space, read_journal, run_space
-from gridtune.sweep.actors import ActorSettings
-from gridtune.sweep.adaptive import AdaptiveQueue
-from gridtune.sweep.placement import Crew
+from gridtune.sweep.execution.placement import Crew
+from gridtune.sweep.execution.workers import ActorSettings
+from gridtune.sweep.search.adaptive import AdaptiveQueue, objective_means
+from gridtune.sweep.search.tuning import execute_search
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.plan import Planner, Workloads
-from gridtune.sweep.tuning.execution import execute_search
-from gridtune.sweep.tuning.lockstep import objective_means
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration

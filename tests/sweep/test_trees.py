@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridtune.errors import SpaceError
+from gridtune.sweep.search.proposals import Evaluation, Proposer
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.points import random_points
 from gridtune.sweep.space.schema import Dimension, parse_space
 from gridtune.sweep.space.strategies import Adaptive, ExpressionTree
-from gridtune.sweep.tuning.proposals import Evaluation, Proposer
 
 TREE = ExpressionTree(
     terminals=("walltime", "log(processors)", "wait + 1", 2.5), operators=("+", "*", "max"), depth=2

@@ -388,7 +388,7 @@ def test_what_cannot_be_sent_is_refused_before_ray_starts(
     def no_ray(*arguments: Any, **options: Any) -> Iterator[None]:
         pytest.fail("Ray was started")
 
-    monkeypatch.setattr("gridtune.sweep.executors.RaySession", no_ray)
+    monkeypatch.setattr("gridtune.sweep.execution.executors.RaySession", no_ray)
     with (folder / "log").open("w") as log:
         register(1.0, {"weight": 1.0, "log": log})  # type: ignore[dict-item]
         with pytest.raises(SweepError, match=r"the metric cost is defined in .* cannot be sent") as caught:

@@ -29,7 +29,7 @@ from typing import IO, Any, Self
 
 from gridtune.core.cells import CellResult, canonical_json, finite_json, id_of_identity
 from gridtune.errors import SweepError
-from gridtune.sweep.room import AppendOnlyFile, OnFull
+from gridtune.sweep.journal.disk import AppendOnlyFile, OnFull
 
 __all__ = [
     "JOURNAL_SCHEMA",

@@ -14,11 +14,11 @@ from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.registry import name_hint
+from gridtune.sweep.search.proposals import check_sampler
+from gridtune.sweep.search.schedulers import check_stopping
 from gridtune.sweep.space.code import Plugin, load_plugins, read_plugin
 from gridtune.sweep.space.points import in_order
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
-from gridtune.sweep.tuning.samplers import check_sampler
-from gridtune.sweep.tuning.schedulers import check_stopping
 from gridtune.training.system import Training
 
 __all__ = [

@@ -16,7 +16,7 @@ from gridtune.core.extras import MissingExtraError
 from gridtune.core.resources import CellResources
 from gridtune.core.system import System, SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, SweepError
-from gridtune.sweep.cluster import is_client
+from gridtune.sweep.execution.cluster import is_client
 from gridtune.sweep.space.checks import as_space, check_space
 from gridtune.sweep.space.plan import Configuration, Planner, Stratum, Workloads
 from gridtune.sweep.space.schema import SearchSpace

@@ -14,7 +14,7 @@ from gridtune.core.node_states import NodeState
 from gridtune.core.power import NodePower
 from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError, SweepError
-from gridtune.sweep.runner import run_cell
+from gridtune.sweep.execution.runner import run_cell
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from tests.batch.logs import make_log

@@ -14,7 +14,10 @@ from typing import Any, Self
 
 from gridtune.core.cells import Cell, CellResult
 
-__all__ = ["Block", "BlockQueue"]
+__all__ = [
+    "Block",
+    "BlockQueue",
+]
 
 #: Seconds of work below which a block does not pay for handing it out.
 _WORTHWHILE_SECONDS = 2.0

@@ -14,7 +14,12 @@ from gridtune.sweep.space.schema import SearchSpace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SweepObserver", "SweepPlan", "SweepResult", "WorkloadFacts"]
+__all__ = [
+    "SweepObserver",
+    "SweepPlan",
+    "SweepResult",
+    "WorkloadFacts",
+]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep.blocks import Block, BlockQueue
-from gridtune.sweep.placement import Crew
+from gridtune.sweep.execution.blocks import Block, BlockQueue
+from gridtune.sweep.execution.placement import Crew
 
-__all__ = ["Busy", "Sink", "SweepDriver", "death_text", "is_of_node", "no_worker_is_fit", "too_many_deaths"]
+__all__ = [
+    "Busy",
+    "Sink",
+    "SweepDriver",
+    "death_text",
+    "is_of_node",
+    "no_worker_is_fit",
+    "too_many_deaths",
+]
 
 #: Characters of what Ray says about a death that are kept.
 _ERROR_CHARACTERS = 400

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from gridtune.sweep import room
-from gridtune.sweep.room import AppendOnlyFile, when_there_is_room
+from gridtune.sweep.journal.disk import AppendOnlyFile, when_there_is_room
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("gridtune.sweep.journal.disk._RETRY_SECONDS", 0.01)
 
 
 def test_what_is_appended_stays(tmp_path: Path) -> None:

@@ -15,13 +15,20 @@ from pathlib import Path
 
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.storage import FileFacts, Storage, as_local, is_url
-from gridtune.sweep.driver_status import STATUS_FILE, LockOwner, lock_owner
+from gridtune.sweep.execution.status import STATUS_FILE, LockOwner, lock_owner
 from gridtune.sweep.journal.journal import sweep_folders
-from gridtune.sweep.remote_files import RemoteFiles, checksum_of
-from gridtune.sweep.storage_lock import read_lock
+from gridtune.sweep.remote.lock import read_lock
+from gridtune.sweep.remote.results import RemoteFiles, checksum_of
 from gridtune.workload.catalogue import cache_folder
 
-__all__ = ["Place", "SweepView", "has_sweep", "place_name", "sweeps_in", "view_sweep"]
+__all__ = [
+    "Place",
+    "SweepView",
+    "has_sweep",
+    "place_name",
+    "sweeps_in",
+    "view_sweep",
+]
 
 #: A folder here, or a URL.
 Place = str | Path

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import without_secrets
-from gridtune.sweep.observing import SweepPlan, SweepResult
+from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 
 __all__ = [
     "STATUS_FILE",

@@ -20,15 +20,22 @@ from ray import tune
 
 from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import System
-from gridtune.sweep.blocks import Block
-from gridtune.sweep.inline import single_threaded
-from gridtune.sweep.memory import limited_memory
-from gridtune.sweep.runner import error_text, run_one, worker_name
+from gridtune.sweep.execution.blocks import Block
+from gridtune.sweep.execution.runner import (
+    error_text,
+    limited_memory,
+    prepare_worker,
+    run_one,
+    single_threaded,
+    worker_name,
+)
 from gridtune.sweep.space.code import SentCode
-from gridtune.sweep.warm import prepare_worker
 from gridtune.workload.workload import Workload
 
-__all__ = ["ActorSettings", "SimulatorActor"]
+__all__ = [
+    "ActorSettings",
+    "SimulatorActor",
+]
 
 #: Seconds of work after which a step returns what it has: what a killed driver can lose.
 _STEP_SECONDS = 0.5

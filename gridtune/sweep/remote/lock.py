@@ -21,7 +21,7 @@ from typing import Any
 
 from gridtune.errors import StorageError, SweepError
 from gridtune.storage import Storage
-from gridtune.sweep.driver_status import LockOwner, machine_id, process_clock, process_exists
+from gridtune.sweep.execution.status import LockOwner, machine_id, process_clock, process_exists
 
 __all__ = [
     "LockSign",

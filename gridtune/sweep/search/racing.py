@@ -16,14 +16,18 @@ import numpy as np
 from gridtune.core.cells import Cell, CellResult
 from gridtune.statistics.racing import Race
 from gridtune.statistics.sequential import RaceRules, race_looks
-from gridtune.sweep.adaptive import directions_of
-from gridtune.sweep.blocks import BlockQueue
+from gridtune.sweep.execution.blocks import BlockQueue
+from gridtune.sweep.search.adaptive import directions_of
 from gridtune.sweep.space.plan import Planner, space_replicates, understood_baseline
 from gridtune.sweep.space.points import baseline_indices
 from gridtune.sweep.space.schema import Replicates, SearchSpace
 from gridtune.sweep.space.strategies import Racing
 
-__all__ = ["RacePlan", "RaceQueue", "race_budget"]
+__all__ = [
+    "RacePlan",
+    "RaceQueue",
+    "race_budget",
+]
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
 import os
+import resource
 import signal
 import socket
+import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import gridtune
 from gridtune.arguments import require, require_number
 from gridtune.core.cells import (
     Cell,
     CellResult,
     Replicate,
+    canonical_json,
     configuration_id_of,
     id_of_identity,
     identity_of,
@@ -28,13 +37,27 @@ from gridtune.core.remarks import log_remarks
 from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SweepError
-from gridtune.sweep.cluster import ray_session
+from gridtune.sweep.execution.cluster import ONE_THREAD, environment, ray_session
 from gridtune.sweep.space.plan import Workloads
 
-__all__ = ["CellRun", "error_text", "run_cell", "run_one", "worker_name"]
+__all__ = [
+    "CellRun",
+    "error_text",
+    "is_prepared",
+    "limited_memory",
+    "prepare_worker",
+    "representatives",
+    "run_cell",
+    "run_one",
+    "single_threaded",
+    "worker_name",
+]
 
 #: Lines and characters of a traceback that are kept with a failed cell.
 _ERROR_LINES, _ERROR_CHARACTERS = 12, 2000
+_STATM = Path("/proc/self/statm")
+#: The place of the private data in it, in pages.
+_DATA = 5
 
 
 @dataclass(frozen=True)
@@ -164,3 +187,115 @@ def error_text(fault: BaseException) -> str:
 def worker_name() -> str:
     """Return `host:pid` of this process."""
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+#: Configurations that kernels are compiled for beforehand; the rest compile when first met.
+_LARGEST_SAMPLE = 200
+
+
+def representatives(cells: Iterable[Cell]) -> list[Mapping[str, Any]]:
+    """Return the configurations to compile for: each once, up to a limit."""
+    distinct: dict[str, Mapping[str, Any]] = {}
+    for cell in cells:
+        distinct.setdefault(cell.configuration_id, cell.configuration)
+        if len(distinct) >= _LARGEST_SAMPLE:
+            break
+    return list(distinct.values())
+
+
+def is_prepared(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> bool:
+    """Tell whether this machine has compiled the kernels before, as far as its marker says."""
+    return _marker(system, configurations, user_code).exists()
+
+
+def prepare_worker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> None:
+    """Load the kernels in a worker; where they are not compiled yet, one worker does it, the others wait.
+
+    A marker in the folder for temporary files says that a machine has compiled them. Should the compiled
+    code have been removed since, workers compile at once: slower, and right all the same.
+
+    Parameters
+    ----------
+    system
+        The system.
+    configurations
+        What kernels are compiled for.
+    user_code
+        Checksum of the code of users that runs.
+    """
+    marker = _marker(system, configurations, user_code)
+    if not marker.exists():
+        with marker.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not marker.exists():
+                _prepare(system, configurations)
+                marker.touch()
+    _prepare(system, configurations)
+
+
+def _prepare(system: System, configurations: Sequence[Mapping[str, Any]]) -> None:
+    try:
+        system.prepare([validated(system, configuration) for configuration in configurations])
+    except Exception:
+        # A policy that does not compile fails in its own cells, where the error is kept; not here.
+        return
+
+
+@cache
+def _sources_digest() -> str:
+    """SHA-256 of gridtune's own sources; several places of a sweep ask for it."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(gridtune.__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _marker(system: System, configurations: Sequence[Mapping[str, Any]], user_code: str) -> Path:
+    what = {
+        "gridtune": _sources_digest(),
+        "system": [system.name, system.version],
+        "configurations": list(configurations),
+        "code": user_code,
+        "cache": os.environ.get("NUMBA_CACHE_DIR"),
+        "python": [sys.executable, sys.version, importlib.metadata.version("numba")],
+    }
+    digest = hashlib.sha256(canonical_json(what).encode())
+    folder = Path(tempfile.gettempdir()) / f"gridtune-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"warm-{digest.hexdigest()[:16]}"
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """Keep numerical libraries to one thread, as they are in a worker.
+
+    More threads add up numbers in another order, and the last bits of a result would depend on where it was
+    computed.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    # The variables are for libraries that are loaded later.
+    with environment(ONE_THREAD), threadpool_limits(limits=1):
+        yield
+
+
+@contextlib.contextmanager
+def limited_memory(size: float) -> Iterator[None]:
+    """Let this process take `size` bytes more than it has, while the context lasts.
+
+    What asks for more gets a `MemoryError`, also in compiled code. Without a size, or on a system that does
+    not count memory so, there is no limit.
+    """
+    if not size or not _STATM.exists():
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    used = int(_STATM.read_text(encoding="utf-8").split()[_DATA]) * resource.getpagesize()
+    limit = used + int(size)
+    if before[1] != resource.RLIM_INFINITY:
+        limit = min(limit, before[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)

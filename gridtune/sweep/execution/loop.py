@@ -13,15 +13,16 @@ from ray import tune
 from ray.tune import Stopper
 from ray.tune.search import Searcher
 
-from gridtune.sweep.actors import ActorSettings, SimulatorActor
-from gridtune.sweep.adaptive import AdaptiveQueue
-from gridtune.sweep.blocks import BlockQueue
-from gridtune.sweep.driver import Busy, Sink, SweepDriver
-from gridtune.sweep.placement import Crew
-from gridtune.sweep.tuner import death_of, run_tuner
-from gridtune.sweep.tuning.execution import execute_search
+from gridtune.sweep.execution.blocks import BlockQueue
+from gridtune.sweep.execution.driver import Busy, Sink, SweepDriver
+from gridtune.sweep.execution.placement import Crew
+from gridtune.sweep.execution.workers import ActorSettings, SimulatorActor
+from gridtune.sweep.search.adaptive import AdaptiveQueue
+from gridtune.sweep.search.tuning import death_of, execute_search, run_tuner
 
-__all__ = ["execute"]
+__all__ = [
+    "execute",
+]
 
 
 class _Search(Searcher):

@@ -10,7 +10,13 @@ from typing import Any
 from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
 
-__all__ = ["Crew", "check_room_for", "nodes_now", "room_for", "waiting_text"]
+__all__ = [
+    "Crew",
+    "check_room_for",
+    "nodes_now",
+    "room_for",
+    "waiting_text",
+]
 
 #: Seconds between two looks at a cluster whose nodes may come and go.
 _LOOK_SECONDS = 2.0

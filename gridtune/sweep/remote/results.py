@@ -7,23 +7,31 @@ The journal that is appended to is the working copy's; a result counts as stored
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import StorageError, SweepError
-from gridtune.storage import Storage, as_local, is_url
-from gridtune.sweep.driver_status import STATUS_FILE
+from gridtune.storage import FileFacts, Storage, as_local, is_url
+from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.sweep.execution.status import STATUS_FILE
 from gridtune.sweep.journal.journal import is_news, parse_line, read_journal, result_of_record
-from gridtune.sweep.observing import SweepPlan, SweepResult
-from gridtune.sweep.remote_files import RemoteFiles, checksum_of
-from gridtune.sweep.storage_lock import StorageLock
+from gridtune.sweep.remote.lock import StorageLock
 from gridtune.workload.catalogue import cache_folder
 
-__all__ = ["RemoteResults", "results_at"]
+__all__ = [
+    "RemoteFiles",
+    "RemoteResults",
+    "checksum_of",
+    "results_at",
+]
 
 _JOURNAL = "journal.jsonl"
 #: What a sweep, or a shard of one, says of itself before it begins.
@@ -201,3 +209,124 @@ def results_at(
     else:
         with RemoteResults(place, say) as remote:
             yield remote.folder, remote
+
+
+_SEGMENTS, _MANIFEST = "journal", "files.json"
+#: Digits of a segment's checksum in its name.
+_DIGITS = 16
+#: Files that are read at once: each waits for the network.
+_AT_ONCE = 16
+
+
+class RemoteFiles:
+    """The files of a sweep at a URL.
+
+    Parameters
+    ----------
+    storage
+        The place.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def segments(self) -> dict[str, FileFacts]:
+        """Return the segments of the journal by name, in their order; {} where no sweep is."""
+        return self._storage.files(_SEGMENTS)
+
+    def journal(self, names: Iterable[str]) -> bytes:
+        """Return the content of some segments, one after another.
+
+        Raises
+        ------
+        SweepError
+            If one is not what was written.
+        """
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            return b"".join(threads.map(self._segment, names))
+
+    def _segment(self, name: str) -> bytes:
+        content = self._storage.read(f"{_SEGMENTS}/{name}")
+        if checksum_of(content)[:_DIGITS] != name.partition("-")[2].partition(".")[0]:
+            raise SweepError(
+                "has been altered: its checksum is not that in its name",
+                path=f"{self._storage}/{_SEGMENTS}/{name}",
+                hint="put it back from a copy, or delete it: the sweep then runs its cells again",
+            )
+        return content
+
+    @staticmethod
+    def segment_name(number: int, content: bytes) -> str:
+        """Return where a segment is written."""
+        return f"{_SEGMENTS}/{number:08d}-{checksum_of(content)[:_DIGITS]}.jsonl"
+
+    @staticmethod
+    def last_number(names: Iterable[str]) -> int:
+        """Return the number of the last segment; 0 without any."""
+        numbers = (name.partition("-")[0] for name in names)
+        return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+    def manifest(self) -> dict[str, str]:
+        """Return the checksums of the other files by name; {} where nothing has been stored."""
+        if self._storage.facts(_MANIFEST) is None:
+            return {}
+        try:
+            content = json.loads(self._storage.read(_MANIFEST))
+            return {str(name): str(checksum) for name, checksum in content.items()}
+        except (ValueError, AttributeError, RecursionError) as fault:
+            raise SweepError(
+                f"is not what a sweep writes: {fault}",
+                path=f"{self._storage}/{_MANIFEST}",
+                hint="delete it, and run the sweep again: it stores its files again",
+            ) from None
+
+    @staticmethod
+    def manifest_file(manifest: Mapping[str, str]) -> tuple[str, bytes]:
+        """Return where the manifest is written, and its content."""
+        return _MANIFEST, json.dumps(manifest, indent=1).encode()
+
+    def fetch(self, manifest: Mapping[str, str], folder: Path, wanted: Sequence[str]) -> None:
+        """Bring files into a folder, but those that it has already; one that is gone is removed there.
+
+        Parameters
+        ----------
+        manifest
+            What there is.
+        folder
+            The folder here.
+        wanted
+            Names of files, and of folders with a slash at the end.
+        """
+
+        def bring(name: str) -> None:
+            path = folder / name
+            if not path.is_file() or checksum_of(path.read_bytes()) != manifest[name]:
+                _replace(path, self._storage.read(name))
+
+        names = [name for name in manifest if _is_wanted(name, wanted) and _is_inside(name, folder)]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            list(threads.map(bring, names))
+        for name in wanted:
+            if not name.endswith("/") and name not in manifest:
+                (folder / name).unlink(missing_ok=True)
+
+
+def _is_wanted(name: str, wanted: Sequence[str]) -> bool:
+    return any(name.startswith(one) if one.endswith("/") else name == one for one in wanted)
+
+
+def _is_inside(name: str, folder: Path) -> bool:
+    """Return whether a name from a storage stays within a folder here."""
+    return (folder / name).resolve().is_relative_to(folder.resolve())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    draft.write_bytes(content)
+    draft.replace(path)
+
+
+def checksum_of(content: bytes) -> str:
+    """Return the SHA-256 of a file's content."""
+    return hashlib.sha256(content).hexdigest()

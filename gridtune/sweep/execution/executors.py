@@ -5,26 +5,34 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gridtune.core.cells import Cell, CellResult
 from gridtune.core.resources import CellResources
 from gridtune.core.system import System
 from gridtune.errors import SweepError
-from gridtune.sweep.blocks import BlockQueue
-from gridtune.sweep.cluster import RaySession, processors_here, warn_after_wait
-from gridtune.sweep.driver import Sink
-from gridtune.sweep.inline import run_inline, single_threaded
-from gridtune.sweep.placement import Crew, nodes_now, room_for, waiting_text
-from gridtune.sweep.runner import run_one
+from gridtune.sweep.execution.blocks import Block, BlockQueue
+from gridtune.sweep.execution.cluster import RaySession, processors_here, warn_after_wait
+from gridtune.sweep.execution.driver import Busy, Sink
+from gridtune.sweep.execution.placement import Crew, nodes_now, room_for, waiting_text
+from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.plan import Workloads
 from gridtune.sweep.space.schema import SearchSpace
-from gridtune.sweep.warm import is_prepared, prepare_worker
 
-__all__ = ["Executor", "Stage", "SweepExecutor", "Work", "check_executor"]
+__all__ = [
+    "Executor",
+    "Stage",
+    "SweepExecutor",
+    "Work",
+    "check_executor",
+    "run_inline",
+]
 
 #: Where cells run: in this process, on Ray, or "auto": here while that is sooner.
 Executor = Literal["auto", "inline", "ray"]
@@ -225,8 +233,8 @@ class SweepExecutor:
         )
         import ray  # noqa: PLC0415
 
-        from gridtune.sweep.actors import ActorSettings  # noqa: PLC0415
-        from gridtune.sweep.execution import execute  # noqa: PLC0415
+        from gridtune.sweep.execution.loop import execute  # noqa: PLC0415
+        from gridtune.sweep.execution.workers import ActorSettings  # noqa: PLC0415
 
         settings = ActorSettings(
             code=code,
@@ -271,3 +279,77 @@ def _marked(marker: Path) -> Iterator[None]:
         yield
     finally:
         marker.unlink(missing_ok=True)
+
+
+#: Seconds of work after which results are passed on: what a killed process can lose.
+_STEP_SECONDS = 0.1
+
+
+def run_inline(
+    queue: BlockQueue,
+    run: Callable[[Cell], CellResult],
+    *,
+    sink: Sink,
+    busy: Busy,
+    stay: Callable[[], bool] = lambda: True,
+) -> None:
+    """Run what a queue deals out, cell after cell, in this thread.
+
+    Parameters
+    ----------
+    queue
+        Deals out blocks of cells. Those that were not run are waiting in it afterwards.
+    run
+        Runs a cell; its exceptions are the cell's result.
+    sink
+        Gets results in the order they come, several times a second. After an interrupt it gets those of the
+        cells that were finished.
+    busy
+        Called with the number of busy workers, here 1 or 0.
+    stay
+        Called between cells, several times a second: whether to go on here.
+
+    Raises
+    ------
+    SweepError
+        If the queue has cells left and deals out none.
+    """
+    queue.workers = 1
+    busy(1)
+    try:
+        while queue.left and stay():
+            block = queue.take()
+            if block is None:
+                raise SweepError(f"{queue.left} cells are left to run, but none can be run now")
+            _run_block(block, queue, run, sink, stay)
+    finally:
+        busy(0)
+
+
+def _run_block(
+    block: Block, queue: BlockQueue, run: Callable[[Cell], CellResult], sink: Sink, stay: Callable[[], bool]
+) -> None:
+    waiting = deque(block.cells)
+    results: list[CellResult] = []
+
+    def deliver() -> None:
+        delivered = list(results)
+        results.clear()
+        queue.report(block.number, delivered)
+        if delivered:
+            sink(delivered)
+            queue.note(delivered)
+
+    try:
+        end = time.monotonic() + _STEP_SECONDS
+        while waiting:
+            results.append(run(waiting.popleft()))
+            if time.monotonic() >= end:
+                deliver()
+                if not stay():
+                    break
+                end = time.monotonic() + _STEP_SECONDS
+    finally:
+        # Also after an interrupt: what is finished is kept.
+        deliver()
+        queue.recall(block.number)

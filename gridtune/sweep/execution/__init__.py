@@ -1,0 +1,1 @@
+"""Running cells: in this process or in workers on Ray, with blocks, deaths, progress and status."""

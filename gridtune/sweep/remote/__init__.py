@@ -1,0 +1,1 @@
+"""Sweeps at URLs: results stored by the driver, and copies for those who look."""
