@@ -28,12 +28,10 @@ import numpy.typing as npt
 from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.core.style import MARKERS, figure, head, save, series_colours
 from gridtune.sweep import run_space
-from gridtune.systems.responsive.learners.playing import play
-from gridtune.systems.responsive.learners.training import train
+from gridtune.systems.responsive.learners.training import play, train
 from gridtune.systems.responsive.metrics import counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import ResponsiveParameters
-from gridtune.systems.responsive.simulator.outcome import outcome_of
-from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.replay import outcome_of, replay
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
     parameters_model,

@@ -18,13 +18,12 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.measure import arguments, print_machine, print_table
-from gridtune.systems.responsive.learners import kernels
-from gridtune.systems.responsive.learners.inputs import new_learner_state, observed_model, shared_inputs
-from gridtune.systems.responsive.learners.loop import fill_rows
-from gridtune.systems.responsive.learners.playing import play
-from gridtune.systems.responsive.learners.reservoir import draw_network
+from gridtune.systems.responsive.learners import networks
+from gridtune.systems.responsive.learners.inputs import observed_model, shared_inputs
+from gridtune.systems.responsive.learners.networks import draw_network
+from gridtune.systems.responsive.learners.runs import fill_rows, new_learner_state
 from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER, LearnerSettings
-from gridtune.systems.responsive.learners.training import train
+from gridtune.systems.responsive.learners.training import play, train
 from gridtune.systems.responsive.simulator.candidates import count_candidates
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
@@ -70,8 +69,8 @@ def decision(settings: LearnerSettings) -> float:
 
     def decide() -> None:
         fill_rows(site, learner, rows, count_candidates(site))
-        kernels.score_candidates(arrays, learner.state, rows, learner.scratch, q)
-        kernels.advance(arrays, learner.state, rows[int(np.argmax(q))], learner.scratch)
+        networks.score_candidates(arrays, learner.state, rows, learner.scratch, q)
+        networks.advance(arrays, learner.state, rows[int(np.argmax(q))], learner.scratch)
 
     decide()
     return 1000 * statistics.median(timed(decide) for _ in range(200))

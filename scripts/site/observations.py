@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gridtune.systems.dispatch.simulator import attributes
 from gridtune.systems.provisioning.environment import features as of_provisioning
-from gridtune.systems.responsive.simulator import features as of_responsive
+from gridtune.systems.responsive.simulator import candidates as of_responsive
 from gridtune.systems.shutdown.simulator import effects, observing
 
 __all__ = ["observation_of"]

@@ -26,7 +26,7 @@ from gridtune.errors import GridtuneError
 from gridtune.study.status import sweep_status
 from gridtune.sweep.journal.journal import read_journal, read_proposals, record_line
 from gridtune.sweep.run import space_cells
-from gridtune.systems.responsive.learners.policy import load_policy
+from gridtune.systems.responsive.learners.training import load_policy
 from gridtune.systems.shutdown.simulator.platform import read_platform
 from gridtune.workload import read_workload, read_workloads
 from gridtune.workload.cleaning import DEFAULT_RULES

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gridtune.systems.responsive.learners.arrays import ReservoirArrays
-from gridtune.systems.responsive.learners.policy import QPolicy
+from gridtune.systems.responsive.learners.networks import ReservoirArrays
 from gridtune.systems.responsive.learners.settings import LearnerSettings
+from gridtune.systems.responsive.learners.training import QPolicy
 from gridtune.workload import write_workload
 from tests.cli.folders import finished_sweep
 from tests.workload.accounting.test_sacct import NAMES, job

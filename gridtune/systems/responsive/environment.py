@@ -58,11 +58,12 @@ class ResponsiveEnv(gym.Env[Observation, Any]):
     """A grid site on which the agent chooses the waiting job to start; an episode is a number of jobs.
 
     Observation: `observations`, a row of features for each candidate
-    (`gridtune.systems.responsive.simulator.features`) in `slots` slots, and `action_mask`, 1 where a slot is
-    filled. If more jobs wait than there are slots, the slots hold the oldest of each class and VO, then the
-    second oldest of each, and so on. Action: a slot; an empty one stands for the first. On an elastic site
-    also a pool size: 0 keeps the pool, i requests the i-th of `pool_sizes`. Reward: R_s = λ·W + (1 − λ)·F; on
-    an elastic site, R_e = λ·W + (1 − λ)·U. The episode is over (`terminated`) when all its jobs have run.
+    (`gridtune.systems.responsive.simulator.candidates`) in `slots` slots, and `action_mask`, 1 where a slot
+    is filled. If more jobs wait than there are slots, the slots hold the oldest of each class and VO, then
+    the second oldest of each, and so on. Action: a slot; an empty one stands for the first. On an elastic
+    site also a pool size: 0 keeps the pool, i requests the i-th of `pool_sizes`. Reward: R_s = λ·W + (1 −
+    λ)·F; on an elastic site, R_e = λ·W + (1 − λ)·U. The episode is over (`terminated`) when all its jobs have
+    run.
 
     If the model has an autoscaler with the rule `agent`, there is also a step at each tick of its timer: the
     first slot shows the site, with zeros for the candidate, only the pool size counts, and no job starts.

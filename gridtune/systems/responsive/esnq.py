@@ -13,11 +13,11 @@ from pydantic import Field, create_model, model_validator
 from gridtune.core.log_parameters import Count
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import Streams, SystemParameters, WorkloadLoader
-from gridtune.systems.responsive.learners.playing import play
+from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, measure_site
 from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, ResponsiveParameters
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.outcome import outcome_of
+from gridtune.systems.responsive.simulator.replay import outcome_of
 from gridtune.systems.responsive.simulator.site import SiteModel
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from gridtune.core.measure import Measure
 from gridtune.core.system import RenamedMetric
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.outcome import SiteOutcome
+from gridtune.systems.responsive.simulator.replay import SiteOutcome
 
 __all__ = [
     "PEREZ_2009",

@@ -29,10 +29,7 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.learners.demand import learn_forecast
-from gridtune.systems.responsive.learners.playing import play
-from gridtune.systems.responsive.learners.policy import load_policy
-from gridtune.systems.responsive.learners.training import train
+from gridtune.systems.responsive.learners.training import load_policy, play, train
 from gridtune.systems.responsive.metrics import (
     RENAMED_METRICS,
     RESPONSIVE_METRICS,
@@ -41,8 +38,7 @@ from gridtune.systems.responsive.metrics import (
     measure_site,
 )
 from gridtune.systems.responsive.parameters import LEARNED, LINEAR_WEIGHTS, ResponsiveParameters
-from gridtune.systems.responsive.report.published import PUBLISHED_FIGURES
-from gridtune.systems.responsive.reproduction import REPRODUCTIONS
+from gridtune.systems.responsive.reproduction import PUBLISHED_FIGURES, REPRODUCTIONS
 from gridtune.systems.responsive.simulator.jobs import (
     SiteJobs,
     build_jobs,
@@ -51,10 +47,9 @@ from gridtune.systems.responsive.simulator.jobs import (
     group_vos,
     vo_of,
 )
-from gridtune.systems.responsive.simulator.outcome import SiteOutcome, outcome_of
-from gridtune.systems.responsive.simulator.recorded import recorded_outcome
+from gridtune.systems.responsive.simulator.pool import learn_forecast
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
-from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.replay import SiteOutcome, outcome_of, recorded_outcome, replay
 from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
@@ -219,10 +214,8 @@ class ResponsiveSystem(System):
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the publications' tables next to ours, trade-offs, and the curves of their figures."""
-        from gridtune.systems.responsive.report.blocks import write_blocks  # noqa: PLC0415
-        from gridtune.systems.responsive.report.comparison import write_comparison  # noqa: PLC0415
-        from gridtune.systems.responsive.report.curves import write_curves  # noqa: PLC0415 (matplotlib)
-        from gridtune.systems.responsive.report.trade_offs import write_trade_offs  # noqa: PLC0415
+        from gridtune.systems.responsive.report.figures import write_curves, write_trade_offs  # noqa: PLC0415
+        from gridtune.systems.responsive.report.tables import write_blocks, write_comparison  # noqa: PLC0415
 
         return [
             *write_comparison(sweep),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.systems.responsive.report.blocks import blocks_markdown
 from gridtune.systems.responsive.report.rows import rows_of
+from gridtune.systems.responsive.report.tables import blocks_markdown
 
 
 def result(site: str, policy: str, reward: list[float], jobs: list[int]) -> CellResult:

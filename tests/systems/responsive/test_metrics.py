@@ -9,7 +9,7 @@ import pytest
 
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, block_sums, counted_jobs, measure_site
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.outcome import SiteOutcome
+from gridtune.systems.responsive.simulator.replay import SiteOutcome
 
 
 def small_site(**changes):

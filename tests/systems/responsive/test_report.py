@@ -14,13 +14,11 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
-from gridtune.systems.responsive.report import curves, trade_offs
-from gridtune.systems.responsive.report.alike import groups_alike, joined, wrapped
-from gridtune.systems.responsive.report.comparison import comparison_csv, comparison_markdown
-from gridtune.systems.responsive.report.curves import chosen_rows
-from gridtune.systems.responsive.report.published import PUBLISHED
-from gridtune.systems.responsive.report.rows import Row, rows_of, site_of
-from gridtune.systems.responsive.report.trade_offs import non_dominated
+from gridtune.systems.responsive.report import figures as drawn
+from gridtune.systems.responsive.report.figures import chosen_rows, non_dominated
+from gridtune.systems.responsive.report.rows import Row, groups_alike, joined, rows_of, site_of, wrapped
+from gridtune.systems.responsive.report.tables import comparison_csv, comparison_markdown
+from gridtune.systems.responsive.reproduction import PUBLISHED
 
 FIRST = {"trace": "egee", "first": 800, "cores": 8}
 CONFIGURATIONS: list[dict[str, Any]] = [
@@ -185,7 +183,7 @@ def test_labels_of_configurations(configuration, label, series) -> None:
 
 def test_step_functions_hold_their_last_value() -> None:
     steps, values = np.array([1.0, 2.0, 4.0]), np.array([10.0, 20.0, 40.0])
-    at = curves._at(np.array([0.0, 1.0, 1.5, 2.0, 3.9, 4.0, 9.0]), steps, values)
+    at = drawn._at(np.array([0.0, 1.0, 1.5, 2.0, 3.9, 4.0, 9.0]), steps, values)
     assert at.tolist() == [10, 10, 10, 20, 20, 40, 40]
 
 
@@ -261,8 +259,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         caught[path.name] = drawing
         return path
 
-    for module in (trade_offs, curves):
-        monkeypatch.setattr(module, "save", save)
+    monkeypatch.setattr(drawn, "save", save)
     return caught
 
 
@@ -288,7 +285,7 @@ def legend(drawing: Any) -> list[str]:
 
 def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> None:
     more = alike(results, ["interactive_first", "edf", "longest_ratio", "random"])
-    trade_offs.write_trade_offs(Cells(more, tmp_path))  # type: ignore[arg-type]
+    drawn.write_trade_offs(Cells(more, tmp_path))  # type: ignore[arg-type]
     drawing = figures["responsive_1_elastic-paper_front.png"]
     front = next(line for line in drawing.axes[0].lines if line.get_label() == "not dominated")
     assert front.get_drawstyle() == "steps-post"
@@ -296,7 +293,7 @@ def test_the_front_is_a_staircase_of_few_series(results, figures, tmp_path) -> N
     assert "interactive first = EDF = longest waiting ratio = random, run times estimated" in labels
     assert len(labels) == 6
     # More rules than can be labels apart: six have a colour of their own.
-    shown = trade_offs._most_relevant({str(n): [row] for n, row in enumerate(rows_of(more))}, [])
+    shown = drawn._most_relevant({str(n): [row] for n, row in enumerate(rows_of(more))}, [])
     assert len(shown) == 6
 
 
@@ -310,7 +307,7 @@ def test_curves_that_coincide_are_one_line(results, figures, tmp_path) -> None:
         if result.parameters["policy"] == "interactive_first"
         else result
     )
-    curves.write_curves(material)  # type: ignore[arg-type]
+    drawn.write_curves(material)  # type: ignore[arg-type]
     for name in ("responsiveness", "delay"):
         labels = legend(figures[f"responsive_1_rigid_{name}.png"])
         assert [label for label in labels if "SJF" in label] == [

@@ -4,8 +4,8 @@ The entry points (none imports Ray; torch is imported only for the regressor `ff
 
 - `settings.LearnerSettings`, `settings.PAPER`, `settings.IMPROVED`: all settings, by name.
 - `training.train(jobs, model, settings, weight=λ, rng=generator) -> QPolicy`: learn on the jobs of a site.
-- `playing.play(policy, jobs, model) -> Site`: simulate jobs under a policy; returns the site at its end.
-- `policy.QPolicy`, with `save(path)` and `load_policy(path)`.
+- `training.play(policy, jobs, model) -> Site`: simulate jobs under a policy; returns the site at its end.
+- `training.QPolicy`, with `save(path)` and `training.load_policy(path)`.
 
 Here `jobs` is a `gridtune.systems.responsive.simulator.jobs.SiteJobs` and `model` a
 `gridtune.systems.responsive.simulator.site.SiteModel`.

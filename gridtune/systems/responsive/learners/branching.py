@@ -12,16 +12,15 @@ import math
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.learners.kernels import advance, describe, score_candidates
-from gridtune.systems.responsive.learners.loop import (
+from gridtune.systems.responsive.learners.inputs import neediest_of
+from gridtune.systems.responsive.learners.networks import advance, describe, score_candidates
+from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     best_of,
     candidate_by_rule,
     fill_rows,
     run_site,
 )
-from gridtune.systems.responsive.learners.relative import neediest_of
-from gridtune.systems.responsive.simulator.accounts import fairness_now, pool_area, total_service
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
 from gridtune.systems.responsive.simulator.state import (
     AREA,
@@ -35,6 +34,9 @@ from gridtune.systems.responsive.simulator.state import (
     OPTIONS,
     POOL,
     TAIL,
+    fairness_now,
+    pool_area,
+    total_service,
 )
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision
 

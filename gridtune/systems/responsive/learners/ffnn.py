@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.learning import (
     Learner,
     fitted_targets,
     reward_statistics,
     sarsa_targets,
 )
+from gridtune.systems.responsive.learners.networks import ReservoirArrays
 from gridtune.systems.responsive.learners.sampling import RunSamples, Samples, SarsaSamples
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import FloatArray

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gridtune.systems.responsive.learners.arrays import ReservoirArrays
-from gridtune.systems.responsive.learners.kernels import accumulate, solve, values_of
-from gridtune.systems.responsive.learners.loop import best_values
+from gridtune.systems.responsive.learners.networks import ReservoirArrays, accumulate, solve, values_of
+from gridtune.systems.responsive.learners.runs import best_values
 from gridtune.systems.responsive.learners.sampling import Branches, RunSamples, Samples, SarsaSamples
 from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.types import FloatArray

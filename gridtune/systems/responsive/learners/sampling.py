@@ -11,22 +11,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gridtune.systems.responsive.learners.arrays import ReservoirArrays
 from gridtune.systems.responsive.learners.branching import run_and_branch, run_and_weigh
-from gridtune.systems.responsive.learners.inputs import new_learner_state, new_log, observed_model
-from gridtune.systems.responsive.learners.loop import (
+from gridtune.systems.responsive.learners.inputs import observed_model
+from gridtune.systems.responsive.learners.networks import ReservoirArrays
+from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     LearnerState,
     list_candidates,
+    new_learner_state,
+    new_log,
     rewards_of,
     run_site,
 )
 from gridtune.systems.responsive.learners.settings import LearnerSettings
-from gridtune.systems.responsive.simulator.accounts import pool_area, utilisation_now
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.rules import EDF
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import DECIDED, DONE, NEVER, Site
+from gridtune.systems.responsive.simulator.state import DECIDED, DONE, NEVER, Site, pool_area, utilisation_now
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 __all__ = ["Branches", "RunSamples", "Sampler", "Samples", "SarsaSamples"]

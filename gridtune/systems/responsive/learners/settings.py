@@ -32,7 +32,7 @@ class LearnerSettings:
     inputs
         `paper`: state and candidate as in the papers. `extended`: the site's larger set, with the candidate's
         wait and its organisation's deficit. `relative`: in addition, comparisons with the other waiting jobs,
-        see `gridtune.systems.responsive.learners.relative`.
+        see `gridtune.systems.responsive.learners.inputs`.
     neurons
         Neurons of each reservoir, or of the hidden layer.
     connectivity

@@ -3,26 +3,151 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from gridtune.core.array_files import read_arrays, write_arrays
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners.factory import new_learner
-from gridtune.systems.responsive.learners.inputs import shared_inputs
-from gridtune.systems.responsive.learners.learning import Learner
-from gridtune.systems.responsive.learners.policy import WHAT, QPolicy
-from gridtune.systems.responsive.learners.reservoir import draw_network
+from gridtune.systems.responsive.learners.inputs import observed_model, shared_inputs
+from gridtune.systems.responsive.learners.learning import BranchLearner, FittedLearner, Learner, SarsaLearner
+from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_network
+from gridtune.systems.responsive.learners.runs import (
+    BY_VALUE,
+    new_learner_state,
+    new_log,
+    run_on_demanded_pool,
+    run_site,
+)
 from gridtune.systems.responsive.learners.sampling import Sampler
-from gridtune.systems.responsive.learners.settings import LearnerSettings
+from gridtune.systems.responsive.learners.settings import LearnerSettings, Method
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.site import SiteModel
+from gridtune.systems.responsive.simulator.site import SiteModel, new_site
+from gridtune.systems.responsive.simulator.state import NEVER, Site
 
-__all__ = ["Progress", "Trainer", "first_sweep", "train"]
+__all__ = [
+    "WHAT",
+    "Progress",
+    "QPolicy",
+    "Trainer",
+    "first_sweep",
+    "load_policy",
+    "new_learner",
+    "play",
+    "train",
+]
+
+
+#: What the file of a policy holds, for messages.
+WHAT = "policy of candidate values"
+
+
+@dataclass(frozen=True)
+class QPolicy:
+    """A policy that starts the candidate of the highest value.
+
+    Attributes
+    ----------
+    arrays
+        The networks.
+    settings
+        Their settings, and those of the training.
+    organisations
+        Number of virtual organisations of the site.
+    elastic
+        Whether its pool may change.
+    weight
+        λ of the reward that was learned.
+    """
+
+    arrays: ReservoirArrays
+    settings: LearnerSettings
+    organisations: int
+    elastic: bool
+    weight: float
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to a file, atomically."""
+        about = {
+            "settings": self.settings.to_dict(),
+            "organisations": self.organisations,
+            "elastic": self.elastic,
+            "weight": self.weight,
+        }
+        write_arrays(path, self.arrays._asdict(), about)
+
+
+def load_policy(path: str | Path) -> QPolicy:
+    """Return a policy that was saved."""
+    arrays, about = read_arrays(path, WHAT, error=PolicyError)
+    try:
+        networks = ReservoirArrays(**{name: arrays[name] for name in ReservoirArrays._fields})
+        settings = LearnerSettings.from_dict(about["settings"])
+        return QPolicy(networks, settings, about["organisations"], about["elastic"], about["weight"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PolicyError(f"holds no {WHAT}", path=path) from error
+
+
+def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float = 0.0) -> Site:
+    """Simulate all jobs, always starting the candidate of the highest value; return the site at its end.
+
+    Ties go to the job submitted first. Nothing is random, and nothing is learned.
+
+    Parameters
+    ----------
+    policy
+        The learned policy.
+    jobs, model
+        The jobs and the site.
+    headroom
+        Elastic: values choose only the job, and the pool is sized to `headroom` times the cores that running
+        and waiting jobs need. 0: values choose both.
+
+    Raises
+    ------
+    PolicyError
+        If the policy was learned for another kind of site, or `headroom` does not fit the site.
+    """
+    if not 0 <= headroom < np.inf or (headroom and not model.elastic):
+        raise PolicyError(
+            f"must be finite and at least 0, and 0 on a rigid site, but got {headroom}", field="headroom"
+        )
+    expected, actual = (policy.organisations, policy.elastic), (len(jobs.shares), model.elastic)
+    if actual != expected:
+        kinds = [
+            f"{'an elastic' if elastic else 'a rigid'} site of {organisations} organisations"
+            for organisations, elastic in (expected, actual)
+        ]
+        raise PolicyError(f"the policy was learned for {kinds[0]}, but got {kinds[1]}")
+    inputs = policy.settings.inputs
+    site = new_site(jobs, observed_model(model, inputs))
+    learner = new_learner_state(policy.arrays, policy.organisations, inputs)
+    if headroom:
+        run_on_demanded_pool(site, learner, headroom)
+        return site
+    run_site(site, learner, new_log(0, policy.arrays), BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
+    return site
+
 
 #: Called with the number of a completed sweep, and its statistics.
 Progress = Callable[[int, dict[str, float]], None]
+
+
+_RIDGE_LEARNERS: dict[Method, type[Learner]] = {
+    "sarsa": SarsaLearner,
+    "fitted_q": FittedLearner,
+    "counterfactual": BranchLearner,
+}
+
+
+def new_learner(arrays: ReservoirArrays, settings: LearnerSettings, seed: int) -> Learner:
+    """Return the learner that the settings ask for; `seed` is for the fits of a feed-forward network."""
+    if settings.regressor == "ffnn":
+        from gridtune.systems.responsive.learners.ffnn import FeedForwardLearner  # noqa: PLC0415 (torch)
+
+        return FeedForwardLearner(arrays, settings, seed)
+    return _RIDGE_LEARNERS[settings.method](arrays, settings)
 
 
 def first_sweep(settings: LearnerSettings) -> int:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.features import feature_count, fill_features, fill_tick
+from gridtune.systems.responsive.simulator.candidates import feature_count, fill_features, fill_tick
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import request_size
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site

@@ -1,29 +1,88 @@
-"""The candidates of a decision, compiled: every waiting job with every pool size to choose from.
+"""The candidates of a decision, compiled: every waiting job with every pool size, and the inputs of learners.
 
 Candidates are numbered job by job in order of submission, and for each job by pool size: first the present
 one, then the others ascending. On a rigid or event-driven site, or while the pool may not change, a job is
 one candidate.
+
+The inputs are one row of numbers of order 1 for each candidate.
+
+Work and times t are scaled as ln(1 + t/s)/16 and ln(1 + t/s)/12 (e¹⁶ s are 100 cores for a day, e¹² s are
+two days), cores by the site's own number, numbers of jobs n as ln(1 + n)/8. With V VOs, by column:
+
+==================  =====================================================================================
+0                   expected remaining work of the running jobs
+1                   expected time until the next running job ends; 0 where none runs
+2                   backlog: expected work of the waiting jobs
+3                   idle cores
+4 … 3 + V           share of each VO among the waiting jobs
+4 + V               1 for an interactive candidate, 0 for a batch one
+5 + V … 3 + 2V      its VO, one-hot; the last VO is all zeros
+4 + 2V              its expected run time e
+5 + 2V              elastic sites only: the size of the pool that the candidate requests
+==================  =====================================================================================
+
+The extended set goes on with (w: how long the candidate has waited)
+
+==================  =====================================================================================
++0, +1              F and U at this instant
++2, +3              numbers of interactive and batch jobs waiting
++4                  the pool's size now
++5                  w
++6                  e/(e + w): the candidate's W if it starts now
++7                  e + w
++8                  (wₖ − Sₖ)/max w of its VO: the VO's deficit
++9                  ln(e/least e of any candidate)/12
+==================  =====================================================================================
+
+At a tick, which an agent uses to size the pool, there is one row: columns of candidates are 0, except for the
+pool's size, which is the one to keep.
+
+The expected run time is the real one (`ORACLE`) or the median of the class; the expected remaining time of a
+job that has run for longer than expected is 0.
 """
 
 from __future__ import annotations
 
+import math
+
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.state import (
     CHANGED,
+    CORES,
     ELASTIC,
+    EXTENDED,
+    FEATURES,
     FLOOR,
     HEAD,
+    LARGEST_SHARE,
     NOW,
     OPTIONS,
+    ORACLE,
     PERIOD,
     POOL,
     RUNNING,
     SCALER,
     TAIL,
+    TARGET,
+    UP,
+    WAITING_INTERACTIVE,
+    class_estimate,
+    fairness_now,
+    service_of,
+    total_service,
+    utilisation_now,
 )
 from gridtune.systems.responsive.simulator.stepping import start_job
 
-__all__ = ["count_candidates", "list_options", "start_candidate"]
+__all__ = [
+    "EXTRA_FEATURES",
+    "count_candidates",
+    "feature_count",
+    "fill_features",
+    "fill_tick",
+    "list_options",
+    "start_candidate",
+]
 
 
 @kernel()
@@ -58,3 +117,153 @@ def start_candidate(site, candidate):
     """Carry out a candidate of the decision that is due, after `count_candidates`; return the job."""
     count = site.state.memory[OPTIONS]
     return start_job(site, candidate // count, site.state.options[candidate % count])
+
+
+#: Additional columns of the extended set.
+EXTRA_FEATURES = 10
+WORK_SCALE, TIME_SCALE, COUNT_SCALE = 16.0, 12.0, 8.0
+
+
+@kernel()
+def feature_count(site):
+    """Return the length of a row."""
+    whole = site.settings.whole
+    extra = EXTRA_FEATURES if whole[FEATURES] == EXTENDED else 0
+    return 4 + 2 * site.settings.shares.size + 1 + whole[ELASTIC] + extra
+
+
+@kernel()
+def fill_features(site, rows):
+    """Write a row for each candidate of the decision that is due.
+
+    Parameters
+    ----------
+    site
+        A decision is due on it.
+    rows
+        Shape (at least `count_candidates(site)`, `feature_count(site)`), float64: overwritten from the top.
+
+    Returns
+    -------
+    int
+        The number of candidates.
+    """
+    state, settings, jobs = site.state, site.settings, site.jobs
+    memory, vos = state.memory, settings.shares.size
+    options, waiting = list_options(site), memory[TAIL] - memory[HEAD]
+    extended = settings.whole[FEATURES] == EXTENDED
+    elastic = settings.whole[ELASTIC]
+    # Read once for all candidates: every access to the site costs more than the arithmetic.
+    oracle, batch, interactive = settings.whole[ORACLE] == 1, class_estimate(site, 0), class_estimate(site, 1)
+    run, kind, of_vo, queue = jobs.run, jobs.interactive, jobs.vo, state.waiting[memory[HEAD] : memory[TAIL]]
+    least = _fill_state(site, rows[0], oracle, batch, interactive)
+    served = total_service(site) if extended else 0
+    common = 4 + vos
+    tail = common + vos + 1 + elastic
+    if extended:
+        _fill_extended_state(site, rows[0], tail)
+    for place in range(waiting):
+        job = queue[place]
+        first = place * options
+        row = rows[first]
+        if first > 0:
+            for column in range(common):
+                row[column] = rows[0, column]
+        expected = float(run[job]) if oracle else interactive if kind[job] == 1 else batch
+        row[common] = kind[job]
+        for vo in range(vos - 1):
+            row[common + 1 + vo] = 1.0 if of_vo[job] == vo else 0.0
+        row[common + vos] = math.log1p(expected) / TIME_SCALE
+        if extended:
+            if first > 0:
+                for column in range(tail, tail + 5):
+                    row[column] = rows[0, column]
+            _fill_extended_candidate(site, row, tail + 5, job, expected, least, served)
+        for option in range(options):
+            same = rows[first + option]
+            if option > 0:
+                for column in range(row.size):
+                    same[column] = row[column]
+            if elastic == 1:
+                same[common + vos + 1] = state.options[option] / settings.whole[CORES]
+    return waiting * options
+
+
+@kernel()
+def fill_tick(site, row):
+    """Write the row of a tick, shape (`feature_count(site)`,), float64."""
+    settings, common = site.settings, 4 + site.settings.shares.size
+    row[:] = 0.0
+    oracle, batch, interactive = settings.whole[ORACLE] == 1, class_estimate(site, 0), class_estimate(site, 1)
+    _fill_state(site, row, oracle, batch, interactive)
+    size = common + settings.shares.size + 1
+    row[size] = site.state.memory[TARGET] / settings.whole[CORES]
+    if settings.whole[FEATURES] == EXTENDED:
+        _fill_extended_state(site, row, size + 1)
+
+
+@kernel()
+def _fill_state(site, row, oracle, of_batch, of_interactive):
+    """Write the columns of the site's state; return the least expected run time of a waiting job."""
+    state, settings = site.state, site.settings
+    memory, run, kind, queue = state.memory, site.jobs.run, site.jobs.interactive, state.waiting
+    waiting = memory[TAIL] - memory[HEAD]
+    work, soonest = _expected_of_running(site)
+    least, backlog = math.inf, 0.0
+    for place in range(memory[HEAD], memory[TAIL]):
+        job = queue[place]
+        expected = float(run[job]) if oracle else of_interactive if kind[job] == 1 else of_batch
+        least = min(least, expected)
+        backlog += expected
+    row[0] = math.log1p(work) / WORK_SCALE
+    row[1] = math.log1p(soonest) / TIME_SCALE
+    row[2] = math.log1p(backlog) / WORK_SCALE
+    row[3] = (memory[UP] - memory[RUNNING]) / settings.whole[CORES]
+    for vo in range(settings.shares.size):
+        row[4 + vo] = state.queued[vo] / max(waiting, 1)
+    return least
+
+
+@kernel()
+def _expected_of_running(site):
+    """Return the expected remaining work of the running jobs, and the expected time until one ends."""
+    state, oracle = site.state, site.settings.whole[ORACLE] == 1
+    memory, heap, start, run, kind = (
+        state.memory,
+        state.heap,
+        state.start,
+        site.jobs.run,
+        site.jobs.interactive,
+    )
+    batch, interactive = class_estimate(site, 0), class_estimate(site, 1)
+    work, soonest, now = 0.0, math.inf, memory[NOW]
+    for place in range(memory[RUNNING]):
+        job = heap[place]
+        expected = float(run[job]) if oracle else interactive if kind[job] == 1 else batch
+        left = max(expected - (now - start[job]), 0.0)
+        work += left
+        soonest = min(soonest, left)
+    return work, soonest if memory[RUNNING] > 0 else 0.0
+
+
+@kernel()
+def _fill_extended_state(site, row, at):
+    memory = site.state.memory
+    waiting = memory[TAIL] - memory[HEAD]
+    row[at] = fairness_now(site)
+    row[at + 1] = utilisation_now(site)
+    row[at + 2] = math.log1p(memory[WAITING_INTERACTIVE]) / COUNT_SCALE
+    row[at + 3] = math.log1p(waiting - memory[WAITING_INTERACTIVE]) / COUNT_SCALE
+    row[at + 4] = memory[POOL] / site.settings.whole[CORES]
+
+
+@kernel()
+def _fill_extended_candidate(site, row, at, job, expected, least, total):
+    now, shares = site.state.memory[NOW], site.settings.shares
+    wait, vo = now - site.jobs.submit[job], site.jobs.vo[job]
+    received = service_of(site, vo) / total if total > 0 else shares[vo]
+    row[at] = math.log1p(wait) / TIME_SCALE
+    row[at + 1] = expected / (expected + wait)
+    row[at + 2] = math.log1p(expected + wait) / TIME_SCALE
+    row[at + 3] = (shares[vo] - received) / site.settings.real[LARGEST_SHARE]
+    row[at + 4] = math.log(expected / least) / TIME_SCALE

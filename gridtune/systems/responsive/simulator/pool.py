@@ -7,13 +7,41 @@ releases may be limited to a number in each tick. No job is ever preempted, and 
 waiting job is about to take.
 
 At one instant: completions, then submissions, boots, the rule, orders, releases, and at last the decisions.
+
+With r running and q waiting jobs, p cores that are paid for, u of them up, and e the expected run time (the
+median of the class):
+
+===========  ========================================================================================
+`DEMAND`     headroom · (r + q)
+`WORK`       headroom · Σ min(1, e/drain) over running and waiting jobs: a core can serve several short jobs
+             within `drain` seconds, so a queue of them does not get a core for each
+`QUEUE`      (r + q) / jobs per core
+`BUSY`       p · (b/p) / target, b = min(r + q, u); p itself where b/p is within the tolerance of the target
+`FORECAST`   that of `WORK`, and by how much the number of jobs is expected to grow while a core boots:
+             weights · `forecast_inputs`, where that is above 0
+`AGENT`      none: an agent asks for sizes
+===========  ========================================================================================
+
+All are rounded up. `QUEUE` is KEDA's rule for a queue of messages, of which those in work count; `BUSY` is
+that of Kubernetes' Horizontal Pod Autoscaler, where a pod that is not ready yet counts as unused:
+https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/
+
+The forecast is learned from a log. The log is replayed on a site with a core for each job. At each tick of
+the timer, the growth of the number of jobs until a core that is ordered now is in use is known in hindsight.
+A quantile of it is fitted to what the site knows at the tick (`forecast_inputs`), by linear quantile
+regression (Koenker & Bassett 1978, doi 10.2307/1913643): the weights minimise Σ ρ(y − x·w), with ρ(r) = q·r
+where r is positive and (q − 1)·r elsewhere. The quantile q is the newsvendor's: with a cost a of a missing
+core and b of an idle one, q = a/(a + b).
 """
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.accounts import book_pool
-from gridtune.systems.responsive.simulator.autoscalers import AGENT, desired_size
 from gridtune.systems.responsive.simulator.state import (
     ARRIVED,
     AT_EVENTS,
@@ -22,15 +50,21 @@ from gridtune.systems.responsive.simulator.state import (
     BOOTING,
     BOOTS,
     CEILING,
+    CORES,
+    DONE,
+    DRAIN,
     FLOOR,
     HEAD,
+    HEADROOM,
     IDLE,
     IDLE_HEAD,
     NEXT_TICK,
     NOW,
     ORDERS,
     ORDERS_LEFT,
+    PER_CORE,
     POOL,
+    PRESENT_INTERACTIVE,
     RELEASES,
     RELEASES_LEFT,
     RUNNING,
@@ -41,12 +75,109 @@ from gridtune.systems.responsive.simulator.state import (
     TICK_DUE,
     TICKS,
     TIMER,
+    TOLERANCE,
     TRACKED,
     UP,
+    UTILISATION,
     WINDOW,
+    book_pool,
+    class_estimate,
 )
+from gridtune.types import FloatArray, IntArray
 
-__all__ = ["mark_idle", "next_pool_event", "request_size", "reset_pool", "update_pool"]
+if TYPE_CHECKING:
+    from gridtune.systems.responsive.simulator.jobs import SiteJobs
+
+__all__ = [
+    "AGENT",
+    "BUSY",
+    "DEMAND",
+    "FORECAST",
+    "FORECAST_INPUTS",
+    "QUEUE",
+    "WORK",
+    "desired_size",
+    "forecast_inputs",
+    "learn_forecast",
+    "mark_idle",
+    "next_pool_event",
+    "quantile_weights",
+    "request_size",
+    "reset_pool",
+    "update_pool",
+]
+
+
+DEMAND, WORK, QUEUE, BUSY, FORECAST, AGENT = range(1, 7)
+#: Inputs of `forecast_inputs`, and the spans over which it counts events, seconds.
+FORECAST_INPUTS, SHORT_SPAN, LONG_SPAN, DAY = 9, 600, 3600, 86_400
+
+
+@kernel()
+def desired_size(site):
+    """Return the size that the site's rule asks for now, before any limit."""
+    memory, whole, real = site.state.memory, site.settings.whole, site.settings.real
+    rule, present = whole[SCALER], memory[RUNNING] + memory[TAIL] - memory[HEAD]
+    if rule == DEMAND:
+        return math.ceil(real[HEADROOM] * present)
+    if rule == WORK:
+        return math.ceil(real[HEADROOM] * _cores_for_work(site))
+    if rule == QUEUE:
+        return math.ceil(present / real[PER_CORE])
+    if rule == BUSY:
+        ratio = min(present, memory[UP]) / memory[POOL] / real[UTILISATION]
+        return memory[POOL] if abs(ratio - 1.0) <= real[TOLERANCE] else math.ceil(memory[POOL] * ratio)
+    growth, inputs = 0.0, forecast_inputs(site)
+    for place in range(FORECAST_INPUTS):
+        growth += site.settings.forecast[place] * inputs[place]
+    return math.ceil(real[HEADROOM] * _cores_for_work(site) + max(growth, 0.0) * whole[CORES])
+
+
+@kernel()
+def _cores_for_work(site):
+    """Return Σ min(1, e/drain) over running and waiting jobs."""
+    memory, drain = site.state.memory, site.settings.real[DRAIN]
+    interactive = memory[PRESENT_INTERACTIVE]
+    batch = memory[RUNNING] + memory[TAIL] - memory[HEAD] - interactive
+    cores = interactive * min(1.0, class_estimate(site, 1) / drain)
+    return cores + batch * min(1.0, class_estimate(site, 0) / drain)
+
+
+@kernel()
+def forecast_inputs(site):
+    """Return what a learned pool knows of the site, shape (`FORECAST_INPUTS`,).
+
+    A constant; jobs present, and its root; jobs that arrived and jobs that completed in the last 10 minutes
+    and in the last hour, in cores of the site; sine and cosine of the time of day.
+    """
+    memory, submit = site.state.memory, site.jobs.submit
+    now, cores = memory[NOW], float(site.settings.whole[CORES])
+    present = memory[RUNNING] + memory[TAIL] - memory[HEAD]
+    out = np.empty(FORECAST_INPUTS)
+    out[0], out[1], out[2] = 1.0, present / cores, math.sqrt(present / cores)
+    arrived = submit[: memory[ARRIVED]]
+    out[3] = (arrived.size - np.searchsorted(arrived, now - SHORT_SPAN, "right")) / cores
+    out[4] = (arrived.size - np.searchsorted(arrived, now - LONG_SPAN, "right")) / cores
+    out[5] = (memory[DONE] - _completed_by(site, now - SHORT_SPAN)) / cores
+    out[6] = (memory[DONE] - _completed_by(site, now - LONG_SPAN)) / cores
+    angle = 2.0 * math.pi * (now % DAY) / DAY
+    out[7], out[8] = math.sin(angle), math.cos(angle)
+    return out
+
+
+@kernel()
+def _completed_by(site, moment):
+    """Return the number of jobs that had completed at an instant; they are listed by their ends."""
+    state, run = site.state, site.jobs.run
+    low, high = 0, state.memory[DONE]
+    while low < high:
+        middle = (low + high) // 2
+        job = state.decided[state.completed[middle]]
+        if state.start[job] + run[job] <= moment:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel()
@@ -181,3 +312,68 @@ def _track(site):
         row[3] = min(present, memory[UP])
         row[4] = present - row[3]
         memory[TRACKED] += 1
+
+
+#: Ticks to learn from at most, iterations of the regression, and the residual below which it is quadratic.
+_MOST_TICKS, _ITERATIONS, _SMOOTH, _RIDGE = 20_000, 60, 1e-3, 1e-4
+
+
+def learn_forecast(
+    jobs: SiteJobs, cores: int, *, boot: int, timer: int, quantile: float
+) -> tuple[float, ...]:
+    """Return the weights of a forecast, one for each input.
+
+    Parameters
+    ----------
+    jobs
+        The jobs to learn on.
+    cores
+        The site's cores, the unit of the inputs.
+    boot, timer
+        Seconds of a boot and between ticks.
+    quantile
+        Share of the ticks at which the forecast should be enough.
+    """
+    if len(jobs) == 0:
+        return (0.0,) * FORECAST_INPUTS
+    submit, end = jobs.submit, np.sort(jobs.submit + jobs.run)
+    last = int(submit[-1]) - boot - timer
+    stride = timer * max(1, (last - int(submit[0])) // (timer * _MOST_TICKS))
+    ticks = np.arange(int(submit[0]), last + 1, stride)
+
+    def count(moments: IntArray, until: IntArray) -> IntArray:
+        return np.searchsorted(moments, until, side="right")
+
+    def present(at: IntArray) -> IntArray:
+        return count(submit, at) - count(end, at)
+
+    now = present(ticks) / cores
+    spans = [
+        (count(moments, ticks) - count(moments, ticks - span)) / cores
+        for moments in (submit, end)
+        for span in (SHORT_SPAN, LONG_SPAN)
+    ]
+    angle = 2 * np.pi * (ticks % DAY) / DAY
+    inputs = np.column_stack([np.ones(len(ticks)), now, np.sqrt(now), *spans, np.sin(angle), np.cos(angle)])
+    later = np.maximum(present(ticks + boot), present(ticks + boot + timer)) / cores
+    return tuple(quantile_weights(inputs, later - now, quantile).tolist())
+
+
+def quantile_weights(inputs: FloatArray, values: FloatArray, quantile: float) -> FloatArray:
+    """Return the weights of a quantile regression, shape (k,), by iterated weighted least squares.
+
+    Parameters
+    ----------
+    inputs, values
+        Shapes (n, k) and (n,).
+    quantile
+        In (0, 1).
+    """
+    ridge = _RIDGE * np.eye(inputs.shape[1])
+    weights: FloatArray = np.zeros(inputs.shape[1])
+    for _ in range(_ITERATIONS):
+        residual = values - inputs @ weights
+        importance = np.where(residual > 0, quantile, 1 - quantile) / np.maximum(np.abs(residual), _SMOOTH)
+        weighted = inputs * importance[:, None]
+        weights = np.asarray(np.linalg.solve(weighted.T @ inputs + ridge, weighted.T @ values), np.float64)
+    return weights

@@ -2,24 +2,89 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.outcome import SiteOutcome, outcome_of
 from gridtune.systems.responsive.simulator.rules import choose, demanded
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import POOL
+from gridtune.systems.responsive.simulator.state import (
+    AREA_AT_LAST,
+    BOOTS,
+    CORES,
+    DECIDED,
+    POOL,
+    TRACKED,
+    Site,
+)
 from gridtune.systems.responsive.simulator.stepping import (
     advance_instant,
     advance_until_decision,
     start_job,
 )
+from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Rule", "replay", "replay_site"]
+__all__ = ["Rule", "SiteOutcome", "outcome_of", "recorded_outcome", "replay", "replay_site"]
+
+
+class SiteOutcome(NamedTuple):
+    """Starts of jobs, and F, U and pool at each decision; n jobs, and so n decisions.
+
+    Attributes
+    ----------
+    start
+        Shape (n,), int64, by job: when it started, seconds.
+    decision
+        Shape (n,), int64, by job: which decision started it.
+    time, pool
+        Shape (n,), int64, by decision: its second, and the pool's size after it, cores.
+    fairness, utilisation
+        Shape (n,), float64, by decision: F and U when it was taken.
+    cores
+        The pool's size before the first decision.
+    core_seconds
+        Core-seconds of the pool from the first to the last submission.
+    boots
+        Cores ordered; 0 unless event-driven.
+    track
+        Shape (r, 5), int64: second, pool, cores that are up, running and waiting jobs over time, see `State`.
+    """
+
+    start: IntArray
+    decision: IntArray
+    time: IntArray
+    pool: IntArray
+    fairness: FloatArray
+    utilisation: FloatArray
+    cores: int
+    core_seconds: int
+    boots: int
+    track: IntArray
+
+
+def outcome_of(site: Site) -> SiteOutcome:
+    """Return the outcome of a site, once `advance_until_decision` has returned False."""
+    state = site.state
+    if state.memory[DECIDED] != len(state.start):
+        raise SimulationError(
+            f"only {state.memory[DECIDED]} of {len(state.start)} jobs have started: the simulation goes on"
+        )
+    return SiteOutcome(
+        state.start.copy(),
+        state.number.copy(),
+        state.time.copy(),
+        state.pool.copy(),
+        state.fairness.copy(),
+        state.utilisation.copy(),
+        int(site.settings.whole[CORES]),
+        int(state.memory[AREA_AT_LAST]),
+        int(state.memory[BOOTS]),
+        state.track[: state.memory[TRACKED]].copy(),
+    )
+
 
 #: The simple rules, in the order of their numbers in `rules`.
 Rule = Literal[
@@ -110,3 +175,58 @@ def replay(
     site = new_site(jobs, model)
     replay_site(site, rules.index(rule), patience, headroom, np.random.default_rng(0) if rng is None else rng)
     return outcome_of(site)
+
+
+def recorded_outcome(jobs: SiteJobs, wait: IntArray, cores: int) -> SiteOutcome:
+    """Return the outcome that the recorded waits describe, with F and U as of any other.
+
+    The real site may have had another number of cores, and may have left some idle, so waits are not checked
+    against `cores`.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    wait
+        Shape (n,), int64: recorded waits, seconds; a negative one is unknown and an error.
+    cores
+        Cores that the utilisation counts.
+    """
+    if len(wait) and wait.min() < 0:
+        raise SimulationError(
+            f"the log records no wait for {int((wait < 0).sum())} of {len(wait)} jobs", field="wait_time"
+        )
+    start = jobs.submit + wait
+    order = np.argsort(start, kind="stable")
+    decision = np.empty(len(jobs), np.int64)
+    decision[order] = np.arange(len(jobs))
+    time, end = start[order], start + jobs.run
+    fairness, utilisation = np.ones(len(jobs)), np.zeros(len(jobs))
+    begin = int(jobs.submit[0]) if len(jobs) else 0
+    finished = np.concatenate([[0], np.cumsum(jobs.run[np.argsort(end, kind="stable")])])
+    done = finished[np.searchsorted(np.sort(end), time, side="right")]
+    area = cores * (time - begin)
+    np.divide(done, area, out=utilisation, where=area > 0)
+    received = np.stack(
+        [_service(start, end, jobs.vo == vo, time) for vo in range(len(jobs.shares))], axis=1
+    ).reshape(len(jobs), len(jobs.shares))
+    total = received.sum(axis=1)
+    served = total > 0
+    deficit = jobs.shares - received[served] / total[served, None]
+    fairness[served] = 1.0 - np.maximum(deficit.max(axis=1), 0.0) / jobs.shares.max()
+    pool = np.full(len(jobs), cores, np.int64)
+    paid = cores * (int(jobs.submit[-1]) - begin) if len(jobs) else 0
+    track = np.zeros((0, 5), np.int64)
+    return SiteOutcome(start, decision, time, pool, fairness, utilisation, cores, paid, 0, track)
+
+
+def _service(start: IntArray, end: IntArray, mine: BoolArray, time: IntArray) -> IntArray:
+    """Return the core-seconds that some jobs have received by each instant: Σ min(t, end) − min(t, start)."""
+
+    def capped(moments: IntArray) -> IntArray:
+        ordered = np.sort(moments)
+        sums = np.concatenate([[0], np.cumsum(ordered)])
+        before = np.searchsorted(ordered, time, side="right")
+        return np.asarray(sums[before] + (len(ordered) - before) * time, np.int64)
+
+    return capped(end[mine]) - capped(start[mine])

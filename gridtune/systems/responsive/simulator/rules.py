@@ -2,7 +2,7 @@
 
 Rules that use run times see the expected ones: the real run time on a site with an oracle, otherwise what
 completed jobs let expect. `FAIR_INDEX`, `GITTINS` and `LINEAR` take the estimate of the VO and class, the
-others the median of the class; see `estimates`.
+others the median of the class; see `state`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import math
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.accounts import service_of, total_service
-from gridtune.systems.responsive.simulator.estimates import PRIOR_WEIGHT, class_estimate, fill_expected
 from gridtune.systems.responsive.simulator.state import (
     DEFICIT_WEIGHT,
     HEAD,
@@ -22,12 +20,17 @@ from gridtune.systems.responsive.simulator.state import (
     LARGEST_SHARE,
     NOW,
     ORACLE,
+    PRIOR_WEIGHT,
     RUN_WEIGHT,
     RUNNING,
     SPAN_WEIGHT,
     TAIL,
     USER_CAP,
     WAIT_WEIGHT,
+    class_estimate,
+    fill_expected,
+    service_of,
+    total_service,
 )
 
 __all__ = [

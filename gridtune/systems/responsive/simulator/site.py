@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.responsive.simulator.autoscalers import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
+from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.state import (
     AT_EVENTS,
     BOOT,
@@ -68,12 +68,12 @@ __all__ = [
 ]
 
 
-#: The rules that size an event-driven pool, in the order of their numbers in `autoscalers`.
+#: The rules that size an event-driven pool, in the order of their numbers in `pool`.
 ScalerRule = Literal["demand", "work", "queue", "utilisation", "forecast", "agent"]
 #: Rows of `State.track` at most, and orders or releases where there is no limit.
 _TRACKED, _NO_LIMIT = 4097, 2**40
 
-#: `paper`: the papers' own; `extended`: more about each candidate. See `features`.
+#: `paper`: the papers' own; `extended`: more about each candidate. See `candidates`.
 FeatureSet = Literal["paper", "extended"]
 _FEATURE_SETS = {"paper": PAPER, "extended": EXTENDED}
 
@@ -104,7 +104,7 @@ _FAIR_INDEX = LinearWeights()
 
 @dataclass(frozen=True)
 class Autoscaler:
-    """How the pool of an event-driven site is sized; see `pool` and `autoscalers`.
+    """How the pool of an event-driven site is sized; see `pool`.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class SiteModel:
     prior_interactive, prior_batch
         Expected run time of a class before one of its jobs is completed, seconds.
     features
-        See `gridtune.systems.responsive.simulator.features`.
+        See `gridtune.systems.responsive.simulator.candidates`.
     start_latency
         Seconds from a decision to the start of its job; the core is in use meanwhile.
     user_cap

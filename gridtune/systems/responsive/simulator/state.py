@@ -1,18 +1,45 @@
-"""Settings and state of the compiled site: a few small records, and columns over jobs.
+"""Settings and state of a compiled site, and the sums that it keeps: service, fairness, run times to expect.
 
 A site is a NamedTuple of arrays, so one cheap argument carries it through every kernel. Nothing in it is a
 plain number: single numbers that change are in `State.memory`, so a copy of the arrays is a copy of the site.
+
+Service and pool are counted in whole core-seconds, so they are exact for logs of any length; only the last
+division is rounded.
+
+Run times are expected from completed jobs alone. Of a class: the median of the last completed jobs. Of a VO's
+jobs of a class: a geometric mean with exponential forgetting, in which each completed job enters with weight
+1, the weights of those before it shrink by 0.98, and the class's median has weight 3; so it is the median
+before the VO's first job is done.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["EXTENDED", "PAPER", "Jobs", "Settings", "Site", "State"]
+__all__ = [
+    "EXTENDED",
+    "PAPER",
+    "PRIOR_WEIGHT",
+    "Jobs",
+    "Settings",
+    "Site",
+    "State",
+    "book_pool",
+    "class_estimate",
+    "fairness_now",
+    "fill_expected",
+    "pool_area",
+    "remember_run_time",
+    "service_of",
+    "total_service",
+    "utilisation_now",
+]
 
 
 #: An instant that never comes.
@@ -65,7 +92,7 @@ NEVER = np.iinfo(np.int64).max
 #: largest size, and the seconds between changes; whether run times are known; the number of completed jobs
 #: whose median is an estimate; the set of features; seconds from a decision to the start of its job; running
 #: jobs that the capped rule allows a user. Of an event-driven site: the rule that sizes the pool (see
-#: `autoscalers`; 0 on other sites), the seconds of a boot, of idleness before a release and between ticks,
+#: `pool`; 0 on other sites), the seconds of a boot, of idleness before a release and between ticks,
 #: whether the rule is also asked at events, the ticks whose largest wish counts, orders and releases in a
 #: tick, and the seconds between two rows of `State.track`.
 (
@@ -149,7 +176,7 @@ class Settings(NamedTuple):
     sizes
         Shape (m,), int64, ascending: pool sizes to choose from.
     forecast
-        Shape (k,), float64: weights of a learned pool, see `demand`; otherwise empty.
+        Shape (k,), float64: weights of a learned pool, see `pool.learn_forecast`; otherwise empty.
     """
 
     whole: IntArray
@@ -178,8 +205,7 @@ class State(NamedTuple):
     recent, ordered
         Shape (2, median_of), int64: run times of the last completed jobs of each class, in a ring and sorted.
     logs, weights
-        Shape (V, 2), float64, by VO and class: Σ weight · ln run time over completed jobs, and Σ weight; see
-        `estimates`.
+        Shape (V, 2), float64, by VO and class: Σ weight · ln run time over completed jobs, and Σ weight.
     expected
         Shape (V, 2), float64: run time to expect of a VO's jobs of a class, in the present decision.
     latest, seen
@@ -243,3 +269,122 @@ class Site(NamedTuple):
     jobs: Jobs
     settings: Settings
     state: State
+
+
+@kernel()
+def service_of(site, vo):
+    """Return the core-seconds that a VO has received so far, including its running jobs."""
+    state = site.state
+    return state.service[vo] + state.running[vo] * state.memory[NOW] - state.begun[vo]
+
+
+@kernel()
+def total_service(site):
+    """Return the core-seconds that all VOs have received so far."""
+    total = 0
+    for vo in range(site.settings.shares.size):
+        total += service_of(site, vo)
+    return total
+
+
+@kernel()
+def fairness_now(site):
+    """Return F of a decision taken now: 1 − maxₖ (wₖ − Sₖ)₊ / maxₖ wₖ; 1 before any service."""
+    shares, total = site.settings.shares, total_service(site)
+    if total == 0:
+        return 1.0
+    worst = 0.0
+    for vo in range(shares.size):
+        deficit = shares[vo] - service_of(site, vo) / total
+        worst = max(worst, deficit)
+    return 1.0 - worst / site.settings.real[LARGEST_SHARE]
+
+
+@kernel()
+def pool_area(site):
+    """Return the core-seconds of the pool since the first submission."""
+    memory = site.state.memory
+    return memory[AREA] + memory[POOL] * (memory[NOW] - memory[BOOKED])
+
+
+@kernel()
+def book_pool(site):
+    """Count the pool's core-seconds up to now; due before each change of its size."""
+    memory = site.state.memory
+    memory[AREA] += memory[POOL] * (memory[NOW] - memory[BOOKED])
+    memory[BOOKED] = memory[NOW]
+
+
+@kernel()
+def utilisation_now(site):
+    """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
+    area = pool_area(site)
+    return site.state.memory[FINISHED] / area if area > 0 else 0.0
+
+
+FORGETTING, PRIOR_WEIGHT = 0.98, 3.0
+
+
+@kernel()
+def remember_run_time(site, job):
+    """Add a completed job's run time to those of its class and VO; the oldest one of a full list leaves."""
+    state, vo = site.state, site.jobs.vo[job]
+    kind, value = site.jobs.interactive[job], site.jobs.run[job]
+    state.logs[vo, kind] = FORGETTING * state.logs[vo, kind] + math.log(value)
+    state.weights[vo, kind] = FORGETTING * state.weights[vo, kind] + 1.0
+    state.latest[vo, kind, state.seen[vo, kind] % KEPT] = value
+    state.seen[vo, kind] += 1
+    _insert(site, kind, value)
+
+
+@kernel()
+def _insert(site, kind, value):
+    """Add a run time to the sorted ones of a class."""
+    state, size = site.state, site.settings.whole[MEDIAN_OF]
+    recent, ordered = state.recent[kind], state.ordered[kind]
+    completed = state.memory[COMPLETED_BATCH + kind]
+    stored = min(completed, size)
+    slot = completed % size
+    if completed >= size:
+        # Close the gap of the oldest one: larger ones move down.
+        oldest, place = recent[slot], 0
+        while ordered[place] != oldest:
+            place += 1
+        for later in range(place, stored - 1):
+            ordered[later] = ordered[later + 1]
+        stored -= 1
+    place = stored
+    while place > 0 and ordered[place - 1] > value:
+        ordered[place] = ordered[place - 1]
+        place -= 1
+    ordered[place] = value
+    recent[slot] = value
+    state.memory[COMPLETED_BATCH + kind] = completed + 1
+
+
+@kernel()
+def class_estimate(site, kind):
+    """Return the median run time of the last completed jobs of a class (1 interactive, 0 batch), seconds.
+
+    Before any job of the class is completed, it is the prior of the settings.
+    """
+    state = site.state
+    stored = min(state.memory[COMPLETED_BATCH + kind], site.settings.whole[MEDIAN_OF])
+    if stored == 0:
+        return site.settings.real[PRIOR_BATCH + kind]
+    ordered, half = state.ordered[kind], stored // 2
+    if stored % 2 == 1:
+        return float(ordered[half])
+    return (ordered[half - 1] + ordered[half]) / 2.0
+
+
+@kernel()
+def fill_expected(site):
+    """Write the run time to expect of each VO's jobs of each class to `State.expected`."""
+    state = site.state
+    for kind in range(2):
+        prior = PRIOR_WEIGHT * math.log(class_estimate(site, kind))
+        for vo in range(state.expected.shape[0]):
+            state.expected[vo, kind] = math.exp(
+                (prior + state.logs[vo, kind]) / (PRIOR_WEIGHT + state.weights[vo, kind])
+            )

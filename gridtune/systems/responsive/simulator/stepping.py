@@ -10,15 +10,8 @@ decisions, and a decision is due as long as a core is free and a job waits:
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.accounts import (
-    book_pool,
-    fairness_now,
-    pool_area,
-    utilisation_now,
-)
-from gridtune.systems.responsive.simulator.autoscalers import AGENT
-from gridtune.systems.responsive.simulator.estimates import remember_run_time
 from gridtune.systems.responsive.simulator.pool import (
+    AGENT,
     mark_idle,
     next_pool_event,
     request_size,
@@ -51,6 +44,11 @@ from gridtune.systems.responsive.simulator.state import (
     TICK_DUE,
     UP,
     WAITING_INTERACTIVE,
+    book_pool,
+    fairness_now,
+    pool_area,
+    remember_run_time,
+    utilisation_now,
 )
 
 __all__ = ["advance_instant", "advance_until_decision", "reset_site", "start_job"]

@@ -10,24 +10,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.branching import copy_site
-from gridtune.systems.responsive.learners.factory import new_learner
-from gridtune.systems.responsive.learners.inputs import (
+from gridtune.systems.responsive.learners.inputs import observed_model, shared_inputs
+from gridtune.systems.responsive.learners.learning import centred, fitted_targets, sarsa_targets
+from gridtune.systems.responsive.learners.networks import draw_network
+from gridtune.systems.responsive.learners.runs import (
+    BY_VALUE,
+    fill_rows,
     new_learner_state,
     new_log,
-    observed_model,
-    shared_inputs,
+    run_site,
 )
-from gridtune.systems.responsive.learners.learning import centred, fitted_targets, sarsa_targets
-from gridtune.systems.responsive.learners.loop import BY_VALUE, fill_rows, run_site
-from gridtune.systems.responsive.learners.playing import play
-from gridtune.systems.responsive.learners.policy import load_policy
-from gridtune.systems.responsive.learners.reservoir import draw_network
 from gridtune.systems.responsive.learners.sampling import Branches, Sampler
 from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER
-from gridtune.systems.responsive.learners.training import Trainer, train
+from gridtune.systems.responsive.learners.training import Trainer, load_policy, new_learner, play, train
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
-from gridtune.systems.responsive.simulator.outcome import outcome_of
-from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.replay import outcome_of, replay
 from gridtune.systems.responsive.simulator.site import new_site
 from gridtune.systems.responsive.simulator.state import NEVER
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision

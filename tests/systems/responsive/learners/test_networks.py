@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gridtune.errors import PolicyError
-from gridtune.systems.responsive.learners import kernels
+from gridtune.systems.responsive.learners import networks
 from gridtune.systems.responsive.learners.learning import NormalEquations
-from gridtune.systems.responsive.learners.reservoir import draw_network, draw_reservoirs
+from gridtune.systems.responsive.learners.networks import draw_network, draw_reservoirs
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from tests.systems.responsive.learners import twin
 
@@ -62,23 +62,23 @@ def test_kernels_equal_the_twin(settings) -> None:
     arrays, rows = network_of(settings), rows_of(6)
     state = np.random.default_rng(5).uniform(0, 1, arrays.bias.shape)
     before, scratch, q = state.copy(), np.empty((2, settings.neurons)), np.empty(9)
-    kernels.score_candidates(arrays, state, rows, scratch, q)
+    networks.score_candidates(arrays, state, rows, scratch, q)
     assert_array_equal(state, before)
     assert_allclose(q[:6], [twin.value(arrays, state, row) for row in rows], rtol=1e-12)
 
     out = np.empty((6, *arrays.readout.shape))
-    kernels.describe(arrays, state, rows, scratch, out)
+    networks.describe(arrays, state, rows, scratch, out)
     for row, phi in zip(rows, out, strict=True):
         assert_allclose(phi, twin.phi_of(arrays, twin.next_state(arrays, state, row), row), rtol=1e-12)
-    kernels.values_of(arrays.readout, out, q[:6])
+    networks.values_of(arrays.readout, out, q[:6])
     assert_allclose(q[:6], [twin.value(arrays, before, row) for row in rows], rtol=1e-12)
 
     for row in rows:
-        kernels.advance(arrays, state, row, scratch)
+        networks.advance(arrays, state, row, scratch)
         before = twin.next_state(arrays, before, row)
     assert_allclose(state, before, rtol=1e-12)
     chosen = np.empty(arrays.readout.shape)
-    kernels.describe_chosen(arrays, state, rows[-1], chosen)
+    networks.describe_chosen(arrays, state, rows[-1], chosen)
     assert_allclose(chosen, twin.phi_of(arrays, before, rows[-1]), rtol=1e-12)
 
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.outcome import outcome_of
 from gridtune.systems.responsive.simulator.pool import request_size
-from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.replay import outcome_of, replay
 from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel, new_site
 from gridtune.systems.responsive.simulator.state import TICK_DUE
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job

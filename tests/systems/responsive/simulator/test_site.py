@@ -8,9 +8,7 @@ from hypothesis import given, settings
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
-from gridtune.systems.responsive.simulator.outcome import outcome_of
-from gridtune.systems.responsive.simulator.recorded import recorded_outcome
-from gridtune.systems.responsive.simulator.replay import replay
+from gridtune.systems.responsive.simulator.replay import outcome_of, recorded_outcome, replay
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site, pool_sizes
 from gridtune.workload import Workload
 from gridtune.workload.generators import generate_workload

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
-from gridtune.systems.responsive.simulator.features import feature_count, fill_features
-from gridtune.systems.responsive.simulator.outcome import outcome_of
-from gridtune.systems.responsive.simulator.replay import Rule, replay
+from gridtune.systems.responsive.simulator.candidates import (
+    count_candidates,
+    feature_count,
+    fill_features,
+    start_candidate,
+)
+from gridtune.systems.responsive.simulator.replay import Rule, outcome_of, replay
 from gridtune.systems.responsive.simulator.site import new_site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 from tests.systems.responsive.simulator.reference import reference_choice

@@ -11,11 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.learners.arrays import ReservoirArrays
-from gridtune.systems.responsive.learners.kernels import advance, describe_chosen, score_candidates
-from gridtune.systems.responsive.learners.relative import fill_relative
-from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
-from gridtune.systems.responsive.simulator.features import feature_count, fill_features
+from gridtune.systems.responsive.learners.inputs import fill_relative
+from gridtune.systems.responsive.learners.networks import (
+    ReservoirArrays,
+    advance,
+    describe_chosen,
+    score_candidates,
+)
+from gridtune.systems.responsive.learners.settings import Inputs
+from gridtune.systems.responsive.simulator.candidates import (
+    count_candidates,
+    feature_count,
+    fill_features,
+    start_candidate,
+)
 from gridtune.systems.responsive.simulator.rules import choose, demanded
 from gridtune.systems.responsive.simulator.state import DECIDED, ELASTIC, NOW, OPTIONS
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
@@ -30,10 +39,13 @@ __all__ = [
     "candidate_by_rule",
     "fill_rows",
     "list_candidates",
+    "new_learner_state",
+    "new_log",
     "rewards_of",
     "run_on_demanded_pool",
     "run_site",
 ]
+
 
 #: Instead of a rule's number: the candidate of the highest value.
 BY_VALUE = -1
@@ -51,7 +63,7 @@ class LearnerState(NamedTuple):
     scratch
         Shape (2, k), float64.
     relative
-        Shape (1,), int64: 1 where the inputs include the columns of `relative`.
+        Shape (1,), int64: 1 where the inputs include the columns of `fill_relative`.
     """
 
     arrays: ReservoirArrays
@@ -77,6 +89,20 @@ class DecisionLog(NamedTuple):
     choices: IntArray
     rows: FloatArray
     phi: FloatArray
+
+
+def new_learner_state(arrays: ReservoirArrays, organisations: int, inputs: Inputs) -> LearnerState:
+    """Return the state of a learner before its first decision."""
+    scratch = np.zeros((2, arrays.bias.shape[1]))
+    relative = np.array([int(inputs == "relative")])
+    return LearnerState(arrays, arrays.rest(), scratch, relative)
+
+
+def new_log(decisions: int, arrays: ReservoirArrays) -> DecisionLog:
+    """Return an empty log of this many decisions; with 0, nothing is logged."""
+    candidate, choices = np.zeros(decisions, np.int64), np.zeros(decisions, np.int64)
+    rows = np.zeros((decisions, arrays.columns.size))
+    return DecisionLog(candidate, choices, rows, np.zeros((decisions, *arrays.readout.shape)))
 
 
 @kernel()

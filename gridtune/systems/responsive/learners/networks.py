@@ -1,0 +1,385 @@
+"""Networks as arrays: drawn at random, and computed in compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.core.compiled import kernel
+from gridtune.errors import PolicyError
+from gridtune.systems.responsive.learners.settings import LearnerSettings
+from gridtune.types import BoolArray, FloatArray, IntArray
+
+__all__ = [
+    "ReservoirArrays",
+    "accumulate",
+    "advance",
+    "describe",
+    "describe_chosen",
+    "draw_network",
+    "draw_reservoirs",
+    "score_candidates",
+    "solve",
+    "spectral_radius",
+    "values_of",
+]
+
+
+class ReservoirArrays(NamedTuple):
+    """m networks of k neurons each over d inputs, and their readouts.
+
+    A readout uses the first r neurons of its network, so scoring a candidate computes only these. A
+    feed-forward network of one hidden layer is a network without recurrent weights and with leak 1.
+
+    Attributes
+    ----------
+    inputs
+        Shape (m, d, k), float64: weights from input to neuron.
+    bias
+        Shape (m, k), float64.
+    first, source, weight
+        Recurrent weights by receiving neuron: shape (m, k + 1) and (m, c), int64, and (m, c), float64.
+        Neuron i of network a receives from source[a, j] for first[a, i] <= j < first[a, i + 1].
+    readout
+        Shape (m, p), float64: weights of a constant, of the r neurons and, if the readout uses them, of the d
+        inputs: p = 1 + r or 1 + r + d.
+    columns
+        Shape (d,), int64: the inputs, first those that all candidates of a decision share.
+    sizes
+        Shape (2,), int64: r, and the number of shared inputs.
+    leak
+        Shape (1,), float64.
+    """
+
+    inputs: FloatArray
+    bias: FloatArray
+    first: IntArray
+    source: IntArray
+    weight: FloatArray
+    readout: FloatArray
+    columns: IntArray
+    sizes: IntArray
+    leak: FloatArray
+
+    def with_readout(self, readout: Any) -> ReservoirArrays:
+        """Return the same networks with another readout, shape (m, p)."""
+        return self._replace(readout=np.ascontiguousarray(readout, np.float64).reshape(self.readout.shape))
+
+    def rest(self) -> FloatArray:
+        """Return the initial state of every run, shape (m, k): zeros."""
+        return np.zeros(self.bias.shape)
+
+
+def draw_network(settings: LearnerSettings, shared: Sequence[bool] | BoolArray, seed: int) -> ReservoirArrays:
+    """Return the untrained networks of the settings.
+
+    Parameters
+    ----------
+    settings, shared
+        See `draw_reservoirs`.
+    seed
+        The seed of all weights.
+    """
+    rng = np.random.default_rng((seed, *b"network"))
+    if settings.regressor == "ffnn":
+        return _draw_feed_forward(settings, np.asarray(shared, np.bool_), rng)
+    return draw_reservoirs(settings, shared, rng)
+
+
+def _draw_feed_forward(
+    settings: LearnerSettings, common: BoolArray, rng: np.random.Generator
+) -> ReservoirArrays:
+    """Return a network of one hidden layer, its weights uniform within ±1/√inputs, its readout zeros."""
+    inputs, neurons = common.size, settings.neurons
+    bound = 1 / np.sqrt(inputs)
+    return ReservoirArrays(
+        inputs=rng.uniform(-bound, bound, (1, inputs, neurons)),
+        bias=rng.uniform(-bound, bound, (1, neurons)),
+        first=np.zeros((1, neurons + 1), np.int64),
+        source=np.zeros((1, 1), np.int64),
+        weight=np.zeros((1, 1)),
+        readout=np.zeros((1, 1 + neurons)),
+        columns=np.argsort(~common, kind="stable").astype(np.int64),
+        sizes=np.array([neurons, int(common.sum())], np.int64),
+        leak=np.array([1.0]),
+    )
+
+
+def draw_reservoirs(
+    settings: LearnerSettings, shared: Sequence[bool] | BoolArray, rng: np.random.Generator
+) -> ReservoirArrays:
+    """Return reservoirs with readouts of zeros.
+
+    Weights are uniform; exactly round(connectivity · k²) pairs of neurons are connected and exactly
+    round(readout_connectivity · k) neurons, at least one of each, are used by the readout. Recurrent weights
+    are then scaled to the spectral radius. (A sparse reservoir without cycles has the radius 0 and is not
+    scaled.)
+
+    Parameters
+    ----------
+    settings
+        Sizes, shares and scales.
+    shared
+        Whether all candidates of a decision have the same value of an input, for each input.
+    rng
+        Random numbers for all weights.
+
+    Raises
+    ------
+    PolicyError
+        If there are no inputs.
+    """
+    common = np.asarray(shared, np.bool_)
+    inputs = common.size
+    if inputs == 0:
+        raise PolicyError("a network needs at least one input, but got none")
+    drawn = [_draw(settings, inputs, rng) for _ in range(settings.reservoirs)]
+    visible = max(1, round(settings.readout_connectivity * settings.neurons))
+    outputs = 1 + visible + (inputs if settings.direct else 0)
+    feeding, bias, first, source, weight = (np.stack(column) for column in zip(*drawn, strict=True))
+    return ReservoirArrays(
+        inputs=feeding,
+        bias=bias,
+        first=first,
+        source=source,
+        weight=weight,
+        readout=np.zeros((settings.reservoirs, outputs)),
+        columns=np.argsort(~common, kind="stable").astype(np.int64),
+        sizes=np.array([visible, int(common.sum())], np.int64),
+        leak=np.array([settings.leak]),
+    )
+
+
+def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+    """Return one reservoir's weights. Neurons are exchangeable, so the first ones are the visible ones."""
+    neurons, low = settings.neurons, -1.0 if settings.signed else 0.0
+    feeding = settings.input_scale * rng.uniform(low, 1.0, (inputs, neurons))
+    bias = settings.input_scale * rng.uniform(low, 1.0, neurons)
+    connections = max(1, round(settings.connectivity * neurons**2))
+    places = np.sort(rng.choice(neurons**2, connections, replace=False))
+    weight = rng.uniform(low, 1.0, connections)
+    target, source = np.divmod(places, neurons)
+    first = np.searchsorted(target, np.arange(neurons + 1)).astype(np.int64)
+    radius = spectral_radius(_dense(neurons, first, source, weight))
+    if radius > 0:
+        weight *= settings.spectral_radius / radius
+    return feeding, bias, first, source.astype(np.int64), weight
+
+
+def spectral_radius(matrix: FloatArray) -> float:
+    """Return the largest modulus of a square matrix's eigenvalues; exactly 0 for a matrix without cycles."""
+    if matrix.size == 0:
+        return 0.0
+    # Twelve digits: the last ones depend on the machine's linear algebra.
+    radius = float(f"{np.abs(np.linalg.eigvals(matrix)).max():.12g}")
+    # The computed eigenvalues of a nilpotent matrix of order k reach about ε^(1/k), so look for a cycle.
+    return radius if _has_cycle(matrix) else 0.0
+
+
+def _has_cycle(matrix: FloatArray) -> bool:
+    connected = matrix != 0
+    alive = np.ones(len(matrix), bool)
+    while alive.any():
+        remaining = (connected & alive).any(axis=1) & alive
+        if remaining.sum() == alive.sum():
+            return True
+        alive = remaining
+    return False
+
+
+def _dense(neurons: int, first: IntArray, source: IntArray, weight: FloatArray) -> FloatArray:
+    matrix = np.zeros((neurons, neurons))
+    matrix[np.repeat(np.arange(neurons), np.diff(first)), source] = weight
+    return matrix
+
+
+@kernel(inline="always")
+def _logistic(x):
+    return 1.0 / (1.0 + exp(-x))
+
+
+@kernel()
+def _shared_part(arrays, state, row, a, neurons, part):
+    """Write the sum of bias, recurrent and shared inputs of the first `neurons` neurons of network a."""
+    for i in range(neurons):
+        total = arrays.bias[a, i]
+        for j in range(arrays.first[a, i], arrays.first[a, i + 1]):
+            total += arrays.weight[a, j] * state[a, arrays.source[a, j]]
+        part[i] = total
+    _feed(arrays, a, row, 0, arrays.sizes[1], neurons, part)
+
+
+@kernel(inline="always")
+def _feed(arrays, a, row, start, stop, neurons, part):
+    """Add a range of inputs; most of a candidate's are zeros of a one-hot code."""
+    for place in range(start, stop):
+        f = arrays.columns[place]
+        value = row[f]
+        if value != 0.0:
+            for i in range(neurons):
+                part[i] += value * arrays.inputs[a, f, i]
+
+
+@kernel()
+def score_candidates(arrays, state, rows, scratch, out_q):
+    """Write the value of each candidate of a decision, all from the same state.
+
+    Parameters
+    ----------
+    arrays
+        `ReservoirArrays`.
+    state
+        Shape (m, k), float64: the state after the previous decision; not changed.
+    rows
+        Shape (n, d), float64: candidates, equal in the shared inputs.
+    scratch
+        Shape (2, k) or more, float64.
+    out_q
+        Shape (n,) or more, float64: filled in, the mean over the networks.
+    """
+    networks = arrays.bias.shape[0]
+    visible, shared = arrays.sizes[0], arrays.sizes[1]
+    leak, inputs, outputs = arrays.leak[0], arrays.inputs.shape[1], arrays.readout.shape[1]
+    part, drive_of = scratch[0], scratch[1]
+    for c in range(rows.shape[0]):
+        out_q[c] = 0.0
+    for a in range(networks):
+        _shared_part(arrays, state, rows[0], a, visible, part)
+        for c in range(rows.shape[0]):
+            for i in range(visible):
+                drive_of[i] = part[i]
+            _feed(arrays, a, rows[c], shared, inputs, visible, drive_of)
+            q = arrays.readout[a, 0]
+            for i in range(visible):
+                q += arrays.readout[a, 1 + i] * ((1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i]))
+            if outputs > 1 + visible:
+                for f in range(inputs):
+                    q += arrays.readout[a, 1 + visible + f] * rows[c, f]
+            out_q[c] += q / networks
+
+
+@kernel()
+def advance(arrays, state, row, scratch):
+    """Update every network by a decision: `state`, shape (m, k), is overwritten."""
+    networks, neurons = arrays.bias.shape
+    leak, part = arrays.leak[0], scratch[0]
+    for a in range(networks):
+        _shared_part(arrays, state, row, a, neurons, part)
+        _feed(arrays, a, row, arrays.sizes[1], arrays.columns.size, neurons, part)
+        for i in range(neurons):
+            state[a, i] = (1.0 - leak) * state[a, i] + leak * _logistic(part[i])
+
+
+@kernel()
+def describe_chosen(arrays, state, row, out):
+    """Write the readouts' inputs right after `advance` with this row: `out`, shape (m, p)."""
+    visible, outputs = arrays.sizes[0], arrays.readout.shape[1]
+    for a in range(arrays.bias.shape[0]):
+        out[a, 0] = 1.0
+        for i in range(visible):
+            out[a, 1 + i] = state[a, i]
+        if outputs > 1 + visible:
+            for f in range(arrays.inputs.shape[1]):
+                out[a, 1 + visible + f] = row[f]
+
+
+@kernel()
+def describe(arrays, state, rows, scratch, out):
+    """Write the readouts' inputs for each candidate: `out`, shape (n, m, p); `state` is not changed."""
+    visible, inputs = arrays.sizes[0], arrays.inputs.shape[1]
+    leak, part, drive_of = arrays.leak[0], scratch[0], scratch[1]
+    for a in range(arrays.bias.shape[0]):
+        _shared_part(arrays, state, rows[0], a, visible, part)
+        for c in range(rows.shape[0]):
+            for i in range(visible):
+                drive_of[i] = part[i]
+            _feed(arrays, a, rows[c], arrays.sizes[1], inputs, visible, drive_of)
+            out[c, a, 0] = 1.0
+            for i in range(visible):
+                out[c, a, 1 + i] = (1.0 - leak) * state[a, i] + leak * _logistic(drive_of[i])
+            if arrays.readout.shape[1] > 1 + visible:
+                for f in range(inputs):
+                    out[c, a, 1 + visible + f] = rows[c, f]
+
+
+@kernel()
+def values_of(readout, phi, out):
+    """Write the mean over the networks of their readouts' values: `phi`, shape (n, m, p); `out`, (n,)."""
+    networks, outputs = readout.shape
+    for t in range(out.size):
+        total = 0.0
+        for a in range(networks):
+            for i in range(outputs):
+                total += readout[a, i] * phi[t, a, i]
+        out[t] = total / networks
+
+
+@kernel()
+def accumulate(gram, moment, phi, target):
+    """Add samples to normal equations: gram += Σ φ φᵀ (its lower triangle), moment += Σ φ y.
+
+    Parameters
+    ----------
+    gram, moment
+        Shapes (p, p) and (p,), float64: updated.
+    phi, target
+        Shapes (n, p) and (n,), float64: φ and y of each sample.
+    """
+    for t in range(phi.shape[0]):
+        for i in range(phi.shape[1]):
+            value = phi[t, i]
+            moment[i] += value * target[t]
+            for j in range(i + 1):
+                gram[i, j] += value * phi[t, j]
+
+
+@kernel()
+def solve(gram, moment, ridge, prior, factor, out):
+    """Solve (gram + ridge · 1) w = moment + ridge · prior by Cholesky's factorisation.
+
+    A library is not used because the last bits of its solution depend on the machine.
+
+    Parameters
+    ----------
+    gram, moment
+        Shapes (p, p) and (p,): the lower triangle is read.
+    ridge, prior
+        The weight of the prior, and the prior, shape (p,).
+    factor
+        Shape (p, p): overwritten.
+    out
+        Shape (p,): w.
+
+    Returns
+    -------
+    bool
+        Whether the matrix was positive definite; otherwise `out` is `prior`.
+    """
+    size = moment.size
+    for i in range(size):
+        for j in range(i + 1):
+            total = gram[i, j] + (ridge if i == j else 0.0)
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            if i > j:
+                factor[i, j] = total / factor[j, j]
+            elif total > 0.0:
+                factor[i, i] = sqrt(total)
+            else:
+                out[:] = prior
+                return False
+    for i in range(size):
+        total = moment[i] + ridge * prior[i]
+        for k in range(i):
+            total -= factor[i, k] * out[k]
+        out[i] = total / factor[i, i]
+    for i in range(size - 1, -1, -1):
+        total = out[i]
+        for k in range(i + 1, size):
+            total -= factor[k, i] * out[k]
+        out[i] = total / factor[i, i]
+    return True

@@ -1,0 +1,511 @@
+"""The curves of the papers' figures: one run of each policy, for which its cell is run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gridtune.core.style import MARKERS, figure, group_thousands, head, plain_logarithms, save, series_colours
+from gridtune.systems.responsive.metrics import PROMPT
+from gridtune.systems.responsive.parameters import LEARNED
+from gridtune.systems.responsive.report.rows import (
+    REWARDS,
+    SITES,
+    Row,
+    groups_alike,
+    in_words,
+    native_of,
+    rows_of,
+    shared_part,
+    site_of,
+    span,
+    wrapped,
+)
+from gridtune.types import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gridtune.core.system import FinishedSweep
+
+__all__ = ["chosen_rows", "draw_pools", "write_curves", "write_trade_offs"]
+
+
+#: Series in one figure: more of them would share colours.
+_MOST = 6
+_OTHERS = "other rules"
+#: Line styles of the rules that learners are compared with.
+_DASHES = (":", "-.", (0, (5, 1)), (0, (1, 3)))
+_EXPLAINED_FRONT = "means over replicates; rules joined by = coincide"
+_COST = {
+    "rigid": ("fairness_mean", "mean F", True),
+    "elastic": ("cost", "cost", False),
+    "elastic-paper": ("core_hours", "core-hours", False),
+}
+
+
+def write_trade_offs(sweep: FinishedSweep) -> list[Path]:
+    """Write, for each workload and kind of site, the front and, where λ varies, its effect."""
+    rows, files = rows_of(sweep.results), []
+    for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
+        for site in REWARDS:
+            mine = site_of(rows, workload, site)
+            if len(mine) < 2:
+                continue
+            stem = f"responsive_{number}_{site}"
+            files.append(_front(mine, site, workload, sweep.directory / "plots" / f"{stem}_front.png"))
+            if len({row.weight for row in mine}) > 1:
+                files.append(
+                    _by_weight(mine, site, workload, sweep.directory / "plots" / f"{stem}_lambda.png")
+                )
+    return files
+
+
+def _series(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return rows by policy and estimates, each series by λ; all pool rules share a series."""
+    series: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.weight):
+        series.setdefault(row.series, []).append(row)
+    return series
+
+
+def non_dominated(rows: Sequence[Row], cost: str, more_is_better: bool) -> list[Row]:
+    """Return the rows that no other dominates in mean W and in its cost, by W."""
+
+    def better(one: Row, other: Row) -> bool:
+        gain = one.mean("responsiveness_mean") - other.mean("responsiveness_mean")
+        saving = (one.mean(cost) - other.mean(cost)) * (1 if more_is_better else -1)
+        return gain >= 0 and saving >= 0 and gain + saving > 0
+
+    front = [row for row in rows if not any(better(other, row) for other in rows)]
+    return sorted(front, key=lambda row: row.mean("responsiveness_mean"))
+
+
+def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
+    cost, words, more_is_better = _COST[site]
+    front = non_dominated(rows, cost, more_is_better)
+    groups = _distinct_series(_series(rows), cost)
+    shown = _most_relevant(groups, front)
+    colours = series_colours(list(shown))
+    with figure(9.5, 5) as (drawing, axes):
+        for members in (members for name, members in groups.items() if name not in shown):
+            look: dict[str, Any] = {"color": "#CFCFCF", "marker": "o", "zorder": 2, "label": _OTHERS}
+            axes.plot(*_points(members, cost).T, linestyle="none", **look)
+        for index, (name, members) in enumerate(shown.items()):
+            # Each marker is smaller than those before it, so that none hides another.
+            look = {"color": colours[name], "marker": MARKERS[index], "markersize": 8.5 - index * 0.7}
+            axes.plot(*_points(members, cost).T, linestyle="none", zorder=3 + index, label=name, **look)
+        # Between two points of the front only the worse one is reachable, so they are joined by steps.
+        steps = _points(front, cost)[:: -1 if more_is_better else 1]
+        where = "pre" if more_is_better else "post"
+        axes.step(*steps.T, where=where, color="#222222", linewidth=1, zorder=1, label="not dominated")
+        group_thousands(axes.xaxis)
+        axes.set_xlabel(words)
+        axes.set_ylabel("mean W over all jobs")
+        head(axes, f"Responsiveness against {words}", f"{workload}, {SITES[site]}; {_EXPLAINED_FRONT}")
+        _legend(drawing, axes)
+        return save(drawing, path)
+
+
+def _points(rows: Sequence[Row], cost: str) -> FloatArray:
+    """Return cost and W of each row, shape (n, 2)."""
+    return np.array([[row.mean(cost), row.mean("responsiveness_mean")] for row in rows])
+
+
+def _distinct_series(series: Mapping[str, list[Row]], cost: str) -> dict[str, list[Row]]:
+    """Return the series by name; those that coincide are one series, under a joint name."""
+    shapes = {name: _points(members, cost) for name, members in series.items()}
+    groups = groups_alike(shapes, span(shapes))
+    return {wrapped(names): [row for name in names for row in series[name]] for names in groups.values()}
+
+
+def _most_relevant(groups: Mapping[str, list[Row]], front: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the groups to draw in colour: those on the front, the native rule, then the best."""
+    own = native_of([row for rows in groups.values() for row in rows])
+
+    def preference(name: str) -> tuple[Any, ...]:
+        rows = groups[name]
+        best = max(row.mean("responsiveness_mean") for row in rows)
+        native = any(row.policy == own for row in rows)
+        return (not any(row in front for row in rows), not native, -best)
+
+    return {name: groups[name] for name in sorted(groups, key=preference)[:_MOST]}
+
+
+def _by_weight(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
+    cost, words, _ = _COST[site]
+    panels = (
+        ("interactive_responsiveness_mean", "W, interactive"),
+        ("batch_responsiveness_mean", "W, batch"),
+        (cost, words),
+    )
+    learned, levels = _over_weights(rows, learned=True), _levels(_over_weights(rows, learned=False))
+    colours = series_colours(list(dict.fromkeys(name.rpartition(", ")[0] for name in learned)))
+    with figure(12, 4.6, ncols=3) as (drawing, axes):
+        for panel, (metric, label) in zip(axes, panels, strict=True):
+            for index, (name, members) in enumerate(levels.items()):
+                # A rule does not depend on λ: a level to compare learners with.
+                look = {"color": "#8A8A8A", "linestyle": _DASHES[index], "linewidth": 1.2}
+                panel.axhline(members[0].mean(metric), label=name, zorder=1, **look)
+            for name, members in learned.items():
+                policy, _, estimates = name.rpartition(", ")
+                panel.errorbar(
+                    [row.weight for row in members],
+                    [row.mean(metric) for row in members],
+                    yerr=[0 if len(row) < 2 else row.spread(metric) for row in members],
+                    marker="o" if estimates == "ORA" else "s",
+                    linestyle="--" if estimates == "ORA" else "-",
+                    color=colours[policy],
+                    capsize=2,
+                    label=name,
+                )
+            panel.set_xlabel("λ, weight of responsiveness")
+            panel.set_title(label)
+        group_thousands(axes[2].yaxis)
+        replicates = max(map(len, rows))
+        title = f"{workload}, {SITES[site]}; bars: standard deviation over {replicates} replicates"
+        drawing.suptitle(title, x=0.01, ha="left")
+        handles, labels = axes[0].get_legend_handles_labels()
+        drawing.legend(handles, [wrapped([label]) for label in labels], loc="outside lower center", ncols=3)
+        return save(drawing, path)
+
+
+def _over_weights(rows: Sequence[Row], *, learned: bool) -> dict[str, list[Row]]:
+    """Return the rows of learners or rules that were run with more than one λ, by name and by λ."""
+    by_name: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.weight):
+        if ("-" in row.policy) == learned:
+            by_name.setdefault(f"{row.label}, {row.estimates}", []).append(row)
+    return {name: members for name, members in by_name.items() if len(members) > 1}
+
+
+def _levels(ruled: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """Return a few rules to compare learners with: the native one, SJF, SJF with an oracle, FCFS."""
+    own = native_of([row for rows in ruled.values() for row in rows])
+    order = [(own, "EST"), ("sjf", "EST"), ("sjf", "ORA"), ("fcfs", "EST")]
+    names = [
+        name for which in order for name, (row, *_) in ruled.items() if (row.policy, row.estimates) == which
+    ]
+    return {name: ruled[name] for name in names[: len(_DASHES)]}
+
+
+def _legend(drawing: Any, axes: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    entries = dict(zip(labels, handles, strict=True))
+    # The series in the background comes last.
+    labels = sorted(entries, key=lambda label: label == _OTHERS)
+    drawing.legend([entries[label] for label in labels], labels, loc="outside right upper")
+
+
+#: Policies drawn in one figure: no more, so that their lines can be told apart.
+MOST = 5
+DAY = 86_400
+#: Returns the curve of a run's jobs of one class.
+_Curve = Callable[["_Run", BoolArray], tuple[FloatArray, FloatArray]]
+_EXPLAINED = "policies joined by = coincide"
+#: Instants at which curves over time are compared.
+_INSTANTS = 500
+
+
+class _Run:
+    """The jobs and decisions of one cell that count."""
+
+    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
+        jobs, decisions = (
+            {name: table[name].to_numpy() for name in table.column_names}
+            for table in (tables["jobs"], tables["decisions"])
+        )
+        counted = jobs["counted"]
+        wait = (jobs["start"] - jobs["submit"])[counted]
+        self.interactive = jobs["interactive"][counted]
+        self.wait = wait
+        self.responsiveness = jobs["run"][counted] / (jobs["run"][counted] + wait)
+        self.begin = int(jobs["submit"][0])
+        # After the last submission the site only drains.
+        shown = decisions["time"] <= jobs["submit"][-1]
+        self.days = (decisions["time"][shown] - self.begin) / DAY
+        self.fairness = decisions["fairness"][shown]
+        self.utilisation = decisions["utilisation"][shown]
+        self.pool = decisions["pool"][shown]
+        self.track = tables.get("pool")
+
+
+class _Drawn(NamedTuple):
+    """What the figures of one site are of: the site, what its policies have in common, and their files."""
+
+    where: str
+    shared: str
+    stem: Path
+
+    def path(self, what: str) -> Path:
+        return self.stem.with_name(f"{self.stem.name}_{what}.png")
+
+    @property
+    def explained(self) -> str:
+        return "; ".join(filter(None, [self.shared, _EXPLAINED]))
+
+
+def write_curves(sweep: FinishedSweep) -> list[Path]:
+    """Write W, waits, fairness and, if elastic, pool and utilisation, of each workload and kind of site."""
+    rows, files = rows_of(sweep.results), []
+    for number, workload in enumerate(dict.fromkeys(row.workload for row in rows), start=1):
+        rigid: dict[str, _Run] = {}
+        for site in REWARDS:
+            runs = {
+                f"{row.label}, {row.estimates}": _Run(sweep.tables_of(row.results[0]))
+                for row in chosen_rows(site_of(rows, workload, site))
+            }
+            if not runs:
+                continue
+            shared, names = shared_part(list(runs))
+            runs = {names[name]: run for name, run in runs.items()}
+            stem = sweep.directory / "plots" / f"responsive_{number}_{site}"
+            drawn = _Drawn(f"{workload}, {SITES[site]}", shared, stem)
+            files.append(_draw_responsiveness(runs, drawn))
+            files.append(_draw_delays(runs, drawn))
+            files += _draw_fairness(runs, drawn)
+            if site == "elastic":
+                pools = {name: run.track for name, run in runs.items() if run.track is not None}
+                files.append(draw_pools(pools, drawn.where, shared, drawn.path("pool")))
+            if site == "elastic-paper":
+                files.append(_draw_pool(runs, rigid, drawn))
+            rigid = runs
+    return files
+
+
+def chosen_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return one row for each of a few policies: the native one, learned ones, then simple rules, by reward.
+
+    A policy's row is the one with λ nearest to 0.5, without an oracle where there is such a row, and with the
+    best reward. Learned policies leave a place to the best rule.
+    """
+
+    def preference(row: Row) -> tuple[Any, ...]:
+        return (abs(row.weight - 0.5), row.estimates == "ORA", -row.mean(REWARDS[row.site]))
+
+    def kind(row: Row) -> tuple[Any, ...]:
+        # The curves of an event-driven site are those of its pools, each under its best policy.
+        return (row.get("pool"),) if row.site == "elastic" else (row.policy, row.get("variant", "paper"))
+
+    by_policy: dict[tuple[Any, ...], Row] = {}
+    for row in sorted(rows, key=preference):
+        by_policy.setdefault(kind(row), row)
+    ranked = sorted(by_policy.values(), key=lambda row: -row.mean(REWARDS[row.site]))
+    own = native_of(rows)
+    native = [row for row in ranked if row.policy == own]
+    learned = [row for row in ranked if row.policy in LEARNED]
+    rules = [row for row in ranked if row.policy not in (own, *LEARNED)]
+    learned = learned[: MOST - len(native) - len(rules[:1])]
+    return [*native, *learned, *rules[: MOST - len(native) - len(learned)]]
+
+
+def _looks(runs: Mapping[str, _Run], drawn: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the style of each line: each is thinner than those before it, so that none hides another."""
+    colours = series_colours(list(runs))
+    widths = np.linspace(2.6, 1.0, len(drawn)) if len(drawn) > 1 else [1.6]
+    return {
+        name: {"color": colours[name], "linewidth": width} for name, width in zip(drawn, widths, strict=True)
+    }
+
+
+def _over_time(runs: Mapping[str, _Run], what: str) -> dict[str, FloatArray]:
+    """Return each run's column at the same instants, so that runs can be compared: shape (instants,)."""
+    instants = np.linspace(0, max(run.days[-1] for run in runs.values()), _INSTANTS)
+    return {name: _at(instants, run.days, getattr(run, what)) for name, run in runs.items()}
+
+
+@contextmanager
+def _panels(
+    runs: Mapping[str, _Run], drawn: _Drawn, curve: _Curve, grid: FloatArray
+) -> Iterator[tuple[Any, Any]]:
+    """Yield a figure of two panels, interactive and batch jobs, with a curve of each run.
+
+    Curves are compared at the places in `grid`: those that differ by less than a line's width are one line.
+    """
+    classes = {name: [run.interactive, ~run.interactive] for name, run in runs.items()}
+    lines = {name: [curve(run, mine) for mine in classes[name]] for name, run in runs.items()}
+    shapes = {
+        name: np.stack([_at(grid, x, y) if len(x) else np.zeros(len(grid)) for x, y in curves], axis=1)
+        for name, curves in lines.items()
+    }
+    groups = groups_alike(shapes, 1.0)
+    with figure(11, 4.4, ncols=2) as (drawing, axes):
+        for name, look in _looks(runs, groups).items():
+            for panel, (x, y) in zip(axes, lines[name], strict=True):
+                panel.step(x, y, where="post", label=wrapped(groups[name]), **look)
+        for panel, kind in zip(axes, ("Interactive", "Batch"), strict=True):
+            head(panel, f"{kind} jobs: {drawn.where}", drawn.explained if kind == "Interactive" else " ")
+        drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper")
+        yield drawing, axes
+
+
+def _draw_responsiveness(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
+    """Draw P(W > x), as figures 4, 5 and 8 of the first paper and 2 of the second."""
+
+    def curve(run: _Run, mine: BoolArray) -> tuple[FloatArray, FloatArray]:
+        values = np.sort(run.responsiveness[mine])
+        return values, 1.0 - np.arange(len(values)) / max(len(values), 1)
+
+    with _panels(runs, drawn, curve, np.linspace(0, 1, 201)) as (drawing, axes):
+        for panel in axes:
+            panel.set_xlim(0, 1.02)
+            panel.set_xlabel("W")
+        axes[0].set_ylabel("share of jobs with a larger W")
+        return save(drawing, drawn.path("responsiveness"))
+
+
+def _draw_delays(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
+    """Draw P(wait ≤ x), as figures 7 and 10 of the first paper and 3 of the second."""
+
+    def curve(run: _Run, mine: BoolArray) -> tuple[FloatArray, FloatArray]:
+        values = np.maximum(np.sort(run.wait[mine]), 1).astype(np.float64)
+        return values, (np.arange(len(values)) + 1) / max(len(values), 1)
+
+    longest = max(run.wait.max(initial=1) for run in runs.values())
+    with _panels(runs, drawn, curve, np.geomspace(1, max(longest, 2), 201)) as (drawing, axes):
+        for panel in axes:
+            panel.set_xscale("log")
+            plain_logarithms(panel.xaxis)
+            panel.set_xlabel(f"wait, s (left edge: 1 s and less; dashed: {PROMPT} s)")
+            panel.axvline(PROMPT, color="#999999", linewidth=0.8, linestyle="--")
+        axes[0].set_ylabel("share of jobs that wait no longer")
+        return save(drawing, drawn.path("delay"))
+
+
+def _draw_fairness(runs: Mapping[str, _Run], drawn: _Drawn) -> list[Path]:
+    """Draw F over time and its difference to the native scheduler's, as figures 6 (2009) and 4 (2010)."""
+    native = next((name for name in runs if name.startswith(("FCFS with caps", "fair share"))), None)
+    if native is None:
+        return []
+    fairness, reference = _over_time(runs, "fairness"), runs[native]
+    apart = {
+        name: _at(reference.days, run.days, run.fairness) - reference.fairness
+        for name, run in runs.items()
+        if name != native
+    }
+    with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
+        groups = groups_alike(fairness, span(fairness))
+        for name, look in _looks(runs, groups).items():
+            above.plot(runs[name].days, runs[name].fairness, label=wrapped(groups[name]), **look)
+        groups = groups_alike(apart, span(apart)) if apart else {}
+        for name, look in _looks(runs, groups).items():
+            below.plot(reference.days, apart[name], label=wrapped(groups[name]), **look)
+        head(above, f"Fairness: {drawn.where}", drawn.explained)
+        head(below, f"Difference to {in_words(native)}", "positive: fairer")
+        above.set_ylabel("F")
+        below.set_ylabel("difference of F")
+        below.set_xlabel("days since the first submission")
+        for panel in (above, below):
+            panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        return [save(drawing, drawn.path("fairness"))]
+
+
+def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], drawn: _Drawn) -> Path:
+    """Draw pool and utilisation over time, as figure 9 of the first paper, next to a rigid site."""
+    pools, used = _over_time(runs, "pool"), _over_time(runs, "utilisation")
+    shapes = {name: np.stack([pools[name], used[name]], axis=1) for name in runs}
+    groups = groups_alike(shapes, span(shapes))
+    with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
+        for name, look in _looks(runs, groups).items():
+            run = runs[name]
+            above.step(run.days, run.pool, where="post", label=wrapped(groups[name]), **look)
+            below.plot(run.days, run.utilisation, **look)
+        for name, run in list(rigid.items())[:1]:
+            below.plot(
+                run.days, run.utilisation, color="#222222", linestyle=":", label=wrapped([f"rigid: {name}"])
+            )
+        head(above, f"Cores of the pool: {drawn.where}", drawn.explained)
+        head(below, "Utilisation U")
+        above.set_ylabel("cores")
+        below.set_ylabel("U")
+        below.set_xlabel("days since the first submission")
+        for panel in (above, below) if rigid else (above,):
+            panel.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        return save(drawing, drawn.path("pool"))
+
+
+def _at(instants: FloatArray, steps: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the values of a step function, given at `steps`, at other instants."""
+    place = np.maximum(np.searchsorted(steps, instants, side="right") - 1, 0)
+    return np.asarray(values[place], np.float64)
+
+
+HOUR, DAY = 3_600, 86_400
+_EXPLAINED_POOLS = "policies joined by = coincide in both sums"
+#: Instants at which sums are compared.
+_INSTANTS = 500
+
+
+class _Curves(NamedTuple):
+    """A run, at each instant at which something changes: days, cores, core-hours and job-hours so far."""
+
+    days: FloatArray
+    cores: IntArray
+    paid: FloatArray
+    waited: FloatArray
+
+
+def draw_pools(pools: Mapping[str, pa.Table], where: str, shared: str, path: Path) -> Path:
+    """Draw the pool of each run over time, and under it core-hours and waits added up.
+
+    Pools and queues jump so often that the lines of several hide each other; their sums do not.
+
+    Parameters
+    ----------
+    pools
+        The table `pool` of each run, by the name of its policy.
+    where
+        The site, for the title.
+    shared
+        What all policies have in common, for the small print.
+    path
+        The file to write.
+    """
+    curves = {name: _curves(table) for name, table in pools.items()}
+    groups = _pool_groups(curves)
+    colours = series_colours(list(groups))
+    widths = np.linspace(2.2, 1.0, len(groups)) if len(groups) > 1 else [1.6]
+    with figure(10.5, 8.4, 3, sharex=True) as (drawing, (cores, paid, waited)):
+        for (name, alike), width in zip(groups.items(), widths, strict=True):
+            mine, look = curves[name], {"color": colours[name], "linewidth": width}
+            cores.step(mine.days, mine.cores, where="post", label=wrapped(alike), alpha=0.8, **look)
+            paid.plot(mine.days, mine.paid, **look)
+            waited.plot(mine.days, mine.waited, **look)
+        head(
+            cores,
+            f"Cores paid for: {where}",
+            "; ".join(filter(None, ["booting cores included", shared, _EXPLAINED_POOLS])),
+        )
+        head(paid, "Core-hours paid for so far")
+        head(waited, "Hours that jobs have waited so far")
+        for panel, unit in zip((cores, paid, waited), ("cores", "core-hours", "job-hours"), strict=True):
+            panel.set_ylabel(unit)
+            group_thousands(panel.yaxis)
+        waited.set_xlabel("days since the first submission")
+        cores.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        return save(drawing, path)
+
+
+def _curves(table: pa.Table) -> _Curves:
+    time, pool, waiting = (table[name].to_numpy() for name in ("time", "pool", "waiting"))
+    return _Curves((time - time[0]) / DAY, pool, _hours_so_far(time, pool), _hours_so_far(time, waiting))
+
+
+def _pool_groups(curves: Mapping[str, _Curves]) -> dict[str, list[str]]:
+    """Return the runs whose two sums coincide, by the first of each group."""
+    instants = np.linspace(0, max(run.days[-1] for run in curves.values()), _INSTANTS)
+    shapes = {
+        name: np.stack([np.interp(instants, run.days, hours) for hours in (run.paid, run.waited)], axis=1)
+        for name, run in curves.items()
+    }
+    return groups_alike(shapes, span(shapes))
+
+
+def _hours_so_far(time: IntArray, level: IntArray) -> FloatArray:
+    """Return the integral of a step function up to each instant, in hours: shape (n,)."""
+    return np.concatenate([[0.0], np.cumsum(np.diff(time) * level[:-1])]) / HOUR
