@@ -19,7 +19,7 @@ from gridtune.batch.environment import read_jobs
 from gridtune.batch.simulator.decisions.batch import DecisionBatch
 from gridtune.batch.simulator.decisions.observing import ROW, STATE
 from gridtune.statistics import paired_difference
-from gridtune.systems.batch.learners.playing import ENVIRONMENT, play_windows
+from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, play_windows
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.training.checkpoints import load_policy, read_checkpoint
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.completing import complete_sweeps
-from gridtune.cli.values import read_parameters, read_place
+from gridtune.cli.completion import complete_sweeps
+from gridtune.cli.parameters import read_parameters, read_place
 
 if TYPE_CHECKING:
     from rich.table import Table

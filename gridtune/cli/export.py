@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import click
 
-from gridtune.cli.completing import complete_sweeps
-from gridtune.cli.values import read_place
+from gridtune.cli.completion import complete_sweeps
+from gridtune.cli.parameters import read_place
 
 __all__ = ["export"]
 
@@ -88,7 +88,7 @@ def export(
 
 
 def _export_study(folder: str | Path, out: Path | None, objective: str | None, *, narrowed: bool) -> None:
-    from gridtune.study.optuna_study import write_optuna_study
+    from gridtune.study.export import write_optuna_study
     from gridtune.study.stored import read_sweep
 
     if out is None:

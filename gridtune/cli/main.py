@@ -37,7 +37,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "gridtune.cli.listing:list_command",
             "List systems, queue orders, metrics, spaces or traces.",
         ),
-        "systems": ("gridtune.cli.systems", "Show one system: metrics, search spaces, published figures."),
+        "systems": ("gridtune.cli.listing", "Show one system: metrics, search spaces, published figures."),
         "traces": ("gridtune.cli.traces", "Find, look at, convert, make and fetch workloads."),
     },
     "Run": {

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.values import read_place
+from gridtune.cli.parameters import read_place
 
 __all__ = ["merge"]
 
@@ -49,7 +49,7 @@ def merge(
       gridtune merge results/my_space/shards --out results/my_space
       gridtune merge s3://bucket/my_space/shards --out s3://bucket/my_space
     """
-    from gridtune.study.shards import merge_shards
+    from gridtune.study.run import merge_shards
 
     merged = merge_shards(
         folders,

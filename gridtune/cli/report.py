@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from gridtune.cli.completing import complete_sweeps
+from gridtune.cli.completion import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.values import read_parameters, read_place
+from gridtune.cli.parameters import read_parameters, read_place
 
 __all__ = ["report"]
 
@@ -72,8 +72,7 @@ def report(
     """
     from gridtune.report.power import EFFECTS, print_power
     from gridtune.study import print_study, report_study
-    from gridtune.study.power import study_power, write_power
-    from gridtune.study.printing import print_errors
+    from gridtune.study.report import print_errors, study_power, write_power
 
     if effects and not power:
         raise click.UsageError("--effect goes with --power")

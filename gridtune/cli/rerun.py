@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gridtune.cli.completing import complete_sweeps
+from gridtune.cli.completion import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.cli.parameters import read_place
 from gridtune.cli.run import check_out, write_tables
-from gridtune.cli.values import read_place
 
 if TYPE_CHECKING:
-    from gridtune.study.rerun import CellAgain
+    from gridtune.study.stored import CellAgain
 
 __all__ = ["rerun"]
 
@@ -55,7 +55,7 @@ def rerun(
       gridtune rerun 3f9c02 --out schedule.parquet
       gridtune rerun 0f3b9c1e5d7a4b62a8c4e6f0123456ab --tracking-uri http://mlflow:5000
     """
-    from gridtune.study.rerun import find_cells, rerun_cells
+    from gridtune.study.stored import find_cells, rerun_cells
     from gridtune.sweep.journal.journal import sweep_folders
 
     if out is not None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.completing import complete_parameters, complete_systems
-from gridtune.cli.system_help import SystemCommand
+from gridtune.cli.completion import complete_parameters, complete_systems
+from gridtune.cli.parameters import SystemCommand
 
 if TYPE_CHECKING:
     import pyarrow as pa

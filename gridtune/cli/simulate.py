@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gridtune.cli.outputs import check_figure_file, check_schedule_file
 from gridtune.errors import GridtuneError
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from gridtune.core.schedule import Schedule
     from gridtune.workload.workload import Workload
 
-__all__ = ["simulate"]
+__all__ = ["check_figure_file", "check_schedule_file", "simulate"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -380,3 +379,30 @@ def _spread_texts(spread: Spread | None) -> tuple[str, ...]:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
+
+
+def check_figure_file(option: str, path: Path) -> None:
+    """Refuse a suffix that nothing can be drawn as, and a folder that nothing can be written into."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.removeprefix(".").lower() not in formats:
+        name = f"the suffix {path.suffix!r}" if path.suffix else "a name without suffix"
+        raise click.BadParameter(
+            f"{path}: a figure cannot have {name}; give .png, .svg or .pdf", param_hint=f"--{option}"
+        )
+    _check_folder(option, path)
+
+
+def check_schedule_file(option: str, path: Path) -> None:
+    """Refuse a suffix that no schedule is written as, and a folder that nothing can be written into."""
+    from gridtune.core.schedule_files import check_suffix
+
+    check_suffix(path)
+    _check_folder(option, path)
+
+
+def _check_folder(option: str, path: Path) -> None:
+    from gridtune.sweep.journal.journal import check_writable
+
+    check_writable(path.parent, hint=f"give another with --{option}")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gridtune.cli.completing import complete_sweeps
+from gridtune.cli.completion import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.values import read_place
+from gridtune.cli.parameters import read_place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

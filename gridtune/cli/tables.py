@@ -1,14 +1,18 @@
-"""Tables for a terminal."""
+"""Tables of a terminal, and those of traces and workflows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["new_table", "print_tables"]
+from gridtune.workload.describe import Quantiles, WorkloadStatistics
+
+__all__ = ["catalogue_tables", "new_table", "print_tables", "statistics_tables", "workflow_tables"]
 
 
 def print_tables(tables: Iterable[Table]) -> None:
@@ -28,3 +32,137 @@ def new_table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
     for column in columns:
         table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
     return table
+
+
+def catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
+    """Return tables of the bundled traces, the public logs, the generators and the formats."""
+    bundled = new_table("Bundled traces", "name", "file")
+    for name, path in listing["bundled"].items():
+        bundled.add_row(name, path)
+    logs = new_table(
+        "Public logs: gridtune traces fetch NAME",
+        *("name", "jobs", "processors", "here", "what"),
+        right=("jobs", "processors"),
+    )
+    for log in listing["logs"]:
+        if log["path"]:
+            here = "yes"
+        elif log["url"] is None:
+            here = "no: --mirror"
+        else:
+            here = "no" if log["sha256"] else "no: unverified"
+        what = f"{log['title']}\n[dim]{log['caveat']}[/dim]"
+        logs.add_row(log["name"], f"{log['jobs']:,}", f"{log['processors']:,}", here, what)
+    generators = new_table("Generators: gridtune traces generate NAME --show", "name", "what")
+    for name, summary in listing["generators"].items():
+        generators.add_row(name, summary)
+    formats = new_table("Formats", "name", "suffix", "holds")
+    for name, values in listing["formats"].items():
+        formats.add_row(name, values["suffix"], values["summary"])
+    return [bundled, logs, generators, formats]
+
+
+def statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
+    """Return tables of a workload's figures, spreads and gaps."""
+    return [_figures(statistics), _spreads(statistics), _hours(statistics)]
+
+
+def _figures(statistics: WorkloadStatistics) -> Table:
+    table = new_table(f"{statistics.name}", "", "")
+    table.show_header = False
+    machine = "unknown" if statistics.processors is None else f"{statistics.processors:,} processors"
+    rows = {
+        "jobs": f"{statistics.jobs:,}",
+        "users, groups": f"{_count(statistics.users)}, {_count(statistics.groups)}",
+        "queues, partitions": f"{_count(statistics.queues)}, {_count(statistics.partitions)}",
+        "machine": machine,
+        "submissions": f"{statistics.first_submit or '?'} to {statistics.last_submit or '?'}",
+        "span": f"{statistics.span_seconds / 86_400:,.1f} days",
+        "work": f"{statistics.area_processor_seconds / 3600:,.0f} processor-hours",
+        "offered load": _number(statistics.offered_load, 3),
+        "recorded utilisation": _number(statistics.recorded_utilisation, 3),
+        "serial jobs": _percent(statistics.serial_share),
+        "sizes 2, 4, 8, …": _percent(statistics.power_of_two_share),
+        "at their limit": _percent(statistics.at_limit_share),
+        "of the busiest user": _percent(statistics.busiest_user_share),
+        "to be cleaned": f"{statistics.zero_run_time:,} with run time 0, "
+        f"{statistics.wider_than_machine:,} wider than the machine, {statistics.unsorted:,} out of order",
+        "missing": ", ".join(
+            f"{field} ({'all' if count == statistics.jobs else f'{count:,}'})"
+            for field, count in statistics.unknown.items()
+        )
+        or "nothing",
+        "content": statistics.checksum,
+    }
+    for name, text in rows.items():
+        table.add_row(name, text)
+    return table
+
+
+def _spreads(statistics: WorkloadStatistics) -> Table:
+    columns = ("mean", "min", "10 %", "25 %", "median", "75 %", "90 %", "99 %", "max")
+    table = new_table("Spread over the jobs", "", "jobs", *columns, right=("jobs", *columns))
+    rows: tuple[tuple[str, Quantiles, int], ...] = (
+        ("run time, s", statistics.run_time, 0),
+        ("requested time, s", statistics.requested_time, 0),
+        ("run / requested time", statistics.estimate_accuracy, 3),
+        ("processors", statistics.size, 0),
+        ("between submissions, s", statistics.inter_arrival, 0),
+        ("recorded wait, s", statistics.wait_time, 0),
+    )
+    for name, spread, digits in rows:
+        if spread.count == 0:
+            table.add_row(name, "none")
+            continue
+        values = (
+            spread.minimum, spread.p10, spread.p25, spread.median,
+            spread.p75, spread.p90, spread.p99, spread.maximum,
+        )  # fmt: skip
+        mean = _number(spread.mean, max(digits, 1))
+        table.add_row(name, f"{spread.count:,}", mean, *(_number(value, digits) for value in values))
+    return table
+
+
+def _hours(statistics: WorkloadStatistics) -> Table:
+    table = new_table(f"Submissions by hour ({statistics.clock})", "hour", "share", "", right=("share",))
+    most = max(statistics.arrivals_by_hour)
+    for hour, share in enumerate(statistics.arrivals_by_hour):
+        table.add_row(f"{hour:02d}", f"{100 * share:.1f} %", "█" * round(40 * share / most))
+    return table
+
+
+def workflow_tables(description: Mapping[str, Any]) -> list[Table]:
+    """Return tables of a workflow's figures and of its kinds of tasks."""
+    levels = ", ".join(f"{tasks:,}" for tasks in description["levels"])
+    table = new_table(description["name"], "", "")
+    table.show_header = False
+    rows = {
+        "tasks, edges": f"{description['tasks']:,}, {description['edges']:,}",
+        "levels": f"{len(description['levels'])}: {levels} tasks",
+        "work": f"{description['work_processor_seconds'] / 3600:,.1f} processor-hours",
+        "longest path": f"{description['critical_path_seconds']:,.1f} s",
+        "widest task": f"{description['widest_task']:,} processors",
+        "sent between tasks": f"{description['bytes_sent'] / 1e9:,.3f} GB",
+        "to be cleaned": ", ".join(f"{count:,} by {rule}" for rule, count in description["cleaning"].items()),
+        "content": description["content"],
+    }
+    for name, text in rows.items():
+        table.add_row(name, text)
+    columns = ("tasks", "processors", "mean, s", "least, s", "most, s")
+    kinds = new_table("Kinds of tasks", "kind", *columns, right=columns)
+    for kind in description["kinds"]:
+        times = [_number(kind["run_time"][name], 1) for name in ("mean", "least", "most")]
+        kinds.add_row(kind["kind"], f"{kind['tasks']:,}", f"{kind['processors']:,}", *times)
+    return [table, kinds]
+
+
+def _count(count: int) -> str:
+    return f"{count:,}" if count else "unknown"
+
+
+def _number(value: float, digits: int) -> str:
+    return "unknown" if math.isnan(value) else f"{value:,.{digits}f}"
+
+
+def _percent(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{100 * value:.1f} %"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.completing import complete_systems
+from gridtune.cli.completion import complete_systems
+from gridtune.cli.parameters import SystemCommand, system_help
 from gridtune.cli.run import parse_parameters
-from gridtune.cli.system_help import SystemCommand, system_help
 
 if TYPE_CHECKING:
     from gridtune.tune.training import Trained

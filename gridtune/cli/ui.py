@@ -1,4 +1,7 @@
-"""`gridtune ui`: the MLflow UI on the store that sweeps are tracked in."""
+"""`gridtune ui`: the MLflow UI on the store that sweeps are tracked in.
+
+`python -m gridtune.cli.ui HEALTH PAGE` opens a page in the browser as soon as its server answers.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,17 @@ import os
 import socket
 import subprocess
 import sys
+import time
+import urllib.request
+import webbrowser
 from pathlib import Path
 
 import click
 
 from gridtune.errors import TrackingError
+from gridtune.network import skip_proxy_for_this_machine
 
-__all__ = ["ui"]
+__all__ = ["open_when_ready", "ui"]
 
 #: MLflow starts ten processes by default and runs scorers in some of them; a person looking at sweeps
 #: needs one.
@@ -58,7 +65,7 @@ def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, n
     sys.stdout.flush()
     if not no_browser and _has_display():
         # It waits for the server, opens the page and ends.
-        subprocess.Popen([sys.executable, "-m", "gridtune.cli.browser", f"{server}/health", address])
+        subprocess.Popen([sys.executable, "-m", "gridtune.cli.ui", f"{server}/health", address])
     # The server takes this process's place: what ends this command ends the server, and nothing is left.
     # The store's URI may hold a password, so it is not among the arguments that every user can see.
     settings = _SETTINGS | {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_REGISTRY_STORE_URI": uri}
@@ -119,3 +126,24 @@ def _check_port(host: str, port: int) -> None:
             raise TrackingError(
                 f"cannot listen on {host}:{port}: {fault.strerror}", hint=f"try --port {port + 1}"
             ) from None
+
+
+#: Seconds that a server may take to start, and between two attempts.
+_PATIENCE, _PAUSE = 120.0, 0.3
+
+
+def open_when_ready(health: str, page: str) -> bool:
+    """Open a page when the server answers at `health`; return whether it did."""
+    skip_proxy_for_this_machine(health)
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(health, timeout=2):
+                return webbrowser.open(page)
+        except OSError:
+            time.sleep(_PAUSE)
+    return False
+
+
+if __name__ == "__main__":
+    open_when_ready(*sys.argv[1:3])

@@ -1,4 +1,4 @@
-"""The tables and figures of a sweep: made at its end, or again from what is stored."""
+"""The tables and figures of a sweep, made at its end or again from its folder, and the text it prints."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from gridtune.report.derived import add_derived
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.material import ReportMaterial
 from gridtune.report.page import PAGE_FILE, PageMaterial, trial_order, write_page
+from gridtune.report.power import EFFECTS, SIZES, power_table
 from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
 from gridtune.report.summary import Summary, summarise, write_report
+from gridtune.report.tables import print_ranking
 from gridtune.study.stored import read_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.execution.runner import error_text
@@ -38,9 +40,13 @@ __all__ = [
     "SCHEDULES",
     "artefacts",
     "make_tracker",
+    "print_errors",
+    "print_study",
     "report_study",
     "schedule_paths",
+    "study_power",
     "with_page",
+    "write_power",
     "write_study",
 ]
 
@@ -200,3 +206,89 @@ def make_tracker(uri: str | None, console: Console | None) -> MlflowTracker:
             print(text, file=sys.stderr)
 
     return MlflowTracker(uri, on_trouble=warn)
+
+
+def study_power(
+    study: Study, *, effects: Sequence[float] = EFFECTS, sizes: Sequence[int] = SIZES
+) -> dict[str, pa.Table]:
+    """Return objective to the replicates that each of its comparisons needs.
+
+    Parameters
+    ----------
+    study
+        The study.
+    effects, sizes
+        As in `gridtune.report.power.power_table`, which says what the columns are.
+    """
+    rankings = study.summary.rankings
+    return {
+        name: power_table(study.table, ranking, effects=effects, sizes=sizes)
+        for name, ranking in rankings.items()
+    }
+
+
+def write_power(study: Study, tables: Mapping[str, pa.Table]) -> Study:
+    """Write tables of replicates needed beside the study's rankings; return it with their files."""
+    files = [_write_table(study.report_folder / f"power-{name}.csv", table) for name, table in tables.items()]
+    add_derived(study.directory, files)
+    return replace(study, files=[*study.files, *files])
+
+
+def _write_table(path: Path, table: pa.Table) -> Path:
+    pa_csv.write_csv(table, path)
+    return path
+
+
+def print_study(study: Study, console: Console, *, limit: int | None = 30, rankings: bool = True) -> None:
+    """Print the tables of a study and where everything is.
+
+    Parameters
+    ----------
+    study
+        The study.
+    console
+        Where to.
+    limit
+        Rows of each table at most; None for all.
+    rankings
+        Whether to print the tables, or only what else is to be said.
+    """
+    summary = study.summary
+    for note in study.notes:
+        console.print(note, style="yellow", markup=False, soft_wrap=True)
+    for remark in summary.remarks:
+        console.print(remark, style="yellow", markup=False, soft_wrap=True)
+    if not summary.rankings:
+        console.print("no cell has a result to rank", style="red")
+    for objective, ranking in summary.rankings.items() if rankings else ():
+        print_ranking(ranking, console=console, limit=limit)
+        if objective in summary.overall:
+            print_ranking(summary.overall[objective], console=console, limit=limit)
+    for front in summary.fronts if rankings else ():
+        console.print(str(front), markup=False, soft_wrap=True)
+    for error in study.errors:
+        console.print(error, style="red", markup=False)
+    lines = [f"tables and figures: {study.report_folder}/"]
+    if study.page is not None:
+        lines.append(f"the report as one page: {study.page.resolve().as_uri()}")
+    if study.tracking is not None:
+        lines.append(study.tracking.message)
+        if study.tracking.complete:
+            lines.append(f"look at every run: {study.tracking.address or study.tracking.command}")
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def print_errors(study: Study) -> None:
+    """Print to the standard error what a person must know who asked for no tables."""
+    other = study.other_code
+    lines = [
+        *([study.renaming] if study.renaming else []),
+        *([other.message] if other else []),
+        *study.summary.remarks,
+        *study.errors,
+    ]
+    if study.tracking is not None and not study.tracking.complete:
+        lines.append(study.tracking.message)
+    for line in lines:
+        print(line, file=sys.stderr)

@@ -14,7 +14,7 @@ from space_keys import space_keys
 import gridtune
 from gridtune.batch.policies import backfilling_names, get_backfilling, get_queue_order, queue_order_names
 from gridtune.cli.main import cli
-from gridtune.cli.system_help import system_help
+from gridtune.cli.parameters import system_help
 from gridtune.core.system import SYSTEMS
 from gridtune.tune.training import training_of
 from gridtune.workload.formats import format_names, get_format

@@ -21,7 +21,7 @@ import yaml
 
 from gridtune.batch.policies.expression import read_expression
 from gridtune.cli.main import main
-from gridtune.cli.values import read_settings
+from gridtune.cli.parameters import read_settings
 from gridtune.errors import GridtuneError
 from gridtune.study.status import sweep_status
 from gridtune.sweep.journal.journal import read_journal, read_proposals, record_line

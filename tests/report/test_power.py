@@ -20,7 +20,7 @@ from gridtune.report.power import power_head, power_table, print_power
 from gridtune.report.ranking import rank
 from gridtune.statistics.power import detectable_effect, paired_spread, replicates_needed
 from gridtune.study import report_study
-from gridtune.study.power import study_power
+from gridtune.study.report import study_power
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 
 from .synthetic import sweep_table

@@ -1,4 +1,4 @@
-"""The parameters of the batch system."""
+"""The parameters of the batch system: of its log, its policy, and the power states of its nodes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gridtune.batch.partitions import Partitions, read_sizes
 from gridtune.batch.policies import backfilling_name, get_backfilling, get_queue_order
 from gridtune.batch.policies.expression import Expression
 from gridtune.batch.policies.queue_order import order_of_function
-from gridtune.core.log_parameters import Partition, Window
-from gridtune.errors import PolicyError
-from gridtune.systems.batch.power_parameters import PowerParameters
+from gridtune.batch.power import PowerPolicy, power_policy
+from gridtune.core.log_parameters import LogParameters, Partition, Window
+from gridtune.errors import PolicyError, SimulationError
 
-__all__ = ["COEFFICIENTS", "SWITCHES", "BatchParameters"]
+__all__ = ["COEFFICIENTS", "SWITCHES", "BatchParameters", "PowerParameters"]
 
 #: Parameters that an expression as the order may name.
 COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
@@ -26,6 +26,64 @@ Coefficient = Annotated[float, Field(allow_inf_nan=False)] | None
 
 #: Parameters that set single switches of the backfilling variant; None keeps the variant's own value.
 SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
+
+
+Whole = Annotated[int, Field(ge=0)] | None
+Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+
+_OPTIONS = (
+    *("idle_timeout", "reserve", "cores_per_node", "placement", "boot", "shutdown"),
+    *("idle_watts", "computing_watts", "sleeping_watts", "switching_off_watts", "switching_on_watts"),
+)
+
+
+class PowerParameters(LogParameters):
+    """Parameters of a machine whose nodes have power states."""
+
+    power: Literal["always_on", "timeout"] | None = Field(
+        None,
+        description="measure energy: always_on: no node is ever switched off; timeout: idle nodes are "
+        "switched off after idle_timeout; default: no power states",
+        examples=["timeout"],
+    )
+    idle_timeout: Whole = Field(
+        None,
+        description="with power=timeout: seconds after which an idle node is switched off (Slurm's "
+        "SuspendTime); default 600",
+        examples=[300],
+    )
+    reserve: Whole = Field(
+        None, description="with power=timeout: nodes that are never switched off; default 0"
+    )
+    cores_per_node: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="with power: processors of a node, which is switched as a whole; default 1"
+    )
+    placement: Literal["recent", "longest"] | None = Field(
+        None,
+        description="with power: of idle nodes a job gets those used last (recent, the default) or those "
+        "that have idled longest",
+    )
+    boot: Whole = Field(None, description="with power: seconds to switch a node on; default 60")
+    shutdown: Whole = Field(None, description="with power: seconds to switch a node off; default 180")
+    idle_watts: Watts = Field(None, description="with power: power of a node without work; default 95")
+    computing_watts: Watts = Field(
+        None, description="with power: power of a node with all cores busy; default 190"
+    )
+    sleeping_watts: Watts = Field(None, description="with power: power of a node that is off; default 9")
+    switching_off_watts: Watts = Field(None, description="with power: power while switching off; default 101")
+    switching_on_watts: Watts = Field(None, description="with power: power while switching on; default 125")
+
+    @model_validator(mode="after")
+    def _check_power(self) -> PowerParameters:
+        try:
+            self.power_policy()
+        except SimulationError as error:
+            raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
+        return self
+
+    def power_policy(self) -> PowerPolicy | None:
+        """Return the power states of nodes and their rule; None without power states."""
+        return power_policy(self.power, **{name: getattr(self, name) for name in _OPTIONS})
 
 
 class BatchParameters(PowerParameters):

@@ -217,7 +217,7 @@ def _replay(
     workload: Workload, parameters: BatchParameters, streams: Streams, sizes: Mapping[str, int] | None
 ) -> Schedule:
     if parameters.policy == "ppo":
-        from gridtune.systems.batch.learners.playing import play_log  # noqa: PLC0415 (torch)
+        from gridtune.systems.batch.learners.candidate_network import play_log  # noqa: PLC0415 (torch)
 
         file = find_policy(str(parameters.checkpoint))
         return play_log(file, workload, parameters.processors, kill=parameters.kill)

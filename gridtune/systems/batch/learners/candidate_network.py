@@ -1,16 +1,25 @@
-"""`CandidateNetwork`: a policy that scores the waiting jobs one by one with the same weights."""
+"""`CandidateNetwork`, a policy that scores the waiting jobs one by one, and how a trained one is played."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from gridtune.batch.estimates import Kill
+from gridtune.batch.simulator.decisions.batch import DecisionBatch
 from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.core.schedule import Schedule
 from gridtune.errors import PolicyError
-from gridtune.training.networks import RowNetwork
+from gridtune.training.checkpoints import load_policy, read_checkpoint
+from gridtune.training.networks import ActorCritic, RowNetwork
+from gridtune.types import FloatArray, IntArray
+from gridtune.workload.workload import Workload
 
-__all__ = ["CandidateNetwork"]
+__all__ = ["ENVIRONMENT", "CandidateNetwork", "play_log", "play_windows"]
 
 
 class CandidateNetwork(RowNetwork):
@@ -30,3 +39,41 @@ class CandidateNetwork(RowNetwork):
     def choices(self, rows: Tensor) -> Tensor:
         """Return which slots hold a candidate: their first number says so."""
         return rows[..., :1] > 0.5
+
+
+#: The note of a checkpoint with what the policy decides: options of `DecisionBatch`.
+ENVIRONMENT = "environment"
+
+
+@torch.no_grad()
+def play_windows(network: ActorCritic, machines: DecisionBatch, first: IntArray) -> FloatArray:
+    """Play the windows whose first jobs have these numbers; return the sums of rewards: shapes (count,).
+
+    The likeliest choice is taken each time.
+    """
+    network = network.resized(machines.actions)
+    begins, state = torch.zeros(1, machines.count, dtype=torch.bool), network.initial_state(machines.count)
+    returns = np.zeros(machines.count)
+    machines.begin(np.ones(machines.count, np.bool_), first)
+    while not machines.over.all():
+        going = ~machines.over
+        logits = network(torch.from_numpy(machines.observed)[None], begins, state).logits[0]
+        machines.step(logits.argmax(-1).numpy(), going)
+        returns[going] += machines.rewards[going]
+    return returns
+
+
+def play_log(file: Path, workload: Workload, processors: int | None, *, kill: Kill = "auto") -> Schedule:
+    """Return the schedule of a whole log under the policy in a file.
+
+    Raises
+    ------
+    PolicyError
+        If the file holds a policy of another system.
+    """
+    options: dict[str, Any] | None = read_checkpoint(file).notes.get(ENVIRONMENT)
+    if options is None:
+        raise PolicyError("is not a policy of the batch system", path=file)
+    machines = DecisionBatch(workload, processors, jobs=len(workload), kill=kill, **options)
+    play_windows(load_policy(file), machines, np.zeros(1, np.int64))
+    return machines.schedule()

@@ -148,7 +148,7 @@ class BatchPPO(PPOTraining):
     ) -> Mapping[str, float]:
         """Return the improvement on held-out windows, one after the other, with the likeliest choices."""
         from gridtune.batch.simulator.decisions.batch import DecisionBatch  # noqa: PLC0415 (starts slowly)
-        from gridtune.systems.batch.learners.playing import play_windows  # noqa: PLC0415 (torch)
+        from gridtune.systems.batch.learners.candidate_network import play_windows  # noqa: PLC0415 (torch)
         from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
 
         _, held_out = self._split(parameters, load)
@@ -163,7 +163,7 @@ class BatchPPO(PPOTraining):
 
     def policy_notes(self, parameters: BatchPPOParameters) -> Mapping[str, Any]:
         """Return what the policy decides."""
-        from gridtune.systems.batch.learners.playing import ENVIRONMENT  # noqa: PLC0415 (torch)
+        from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT  # noqa: PLC0415 (torch)
 
         return {ENVIRONMENT: parameters.decisions}
 

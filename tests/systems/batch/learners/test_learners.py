@@ -11,8 +11,7 @@ from gridtune.batch.simulator.decisions.batch import DecisionBatch
 from gridtune.batch.simulator.decisions.observing import ROW, STATE
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.sweep import run_cell
-from gridtune.systems.batch.learners.candidate_network import CandidateNetwork
-from gridtune.systems.batch.learners.playing import ENVIRONMENT, play_windows
+from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, CandidateNetwork, play_windows
 from gridtune.training.checkpoints import write_checkpoint
 from gridtune.training.networks import ActorCritic, NetworkOutput, make_network
 
