@@ -17,7 +17,7 @@ import gridtune as gt
 from benchmarks.measure import arguments, print_table
 from gridtune.batch.environment import read_jobs
 from gridtune.batch.simulator.decisions.batch import DecisionBatch
-from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.statistics import paired_difference
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, play_windows
 from gridtune.tracking.checkpoints import find_policy

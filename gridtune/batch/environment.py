@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gridtune.batch.estimates import Kill
 from gridtune.batch.simulator.decisions.batch import DecisionBatch, Mode, Pay
-from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray
@@ -138,7 +138,7 @@ class BatchEnv(gym.Env[Observation, np.int64]):
         A metric of schedules. Larger rewards are better: what is better small is taken as its negative.
     pay
         `step`: a step is rewarded with the costs that have arisen since the last one, for metrics that are
-        sums over jobs (`gridtune.batch.simulator.decisions.costs.STEPWISE`); `end`: all at the end. By
+        sums over jobs (`gridtune.batch.simulator.decisions.batch.STEPWISE`); `end`: all at the end. By
         default `step` where there is a choice. Both come to the same sum.
     relative
         The sum of an episode's rewards is the share by which the metric is better than with the first

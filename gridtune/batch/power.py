@@ -9,8 +9,7 @@ from typing import Any, Literal, get_args
 from gridtune.arguments import require_number
 from gridtune.batch.policies import Backfilling
 from gridtune.batch.simulator.nodes import ROWS, Nodes, new_nodes
-from gridtune.core.node_states import NodeStates
-from gridtune.core.power import NodePower
+from gridtune.core.power import NodePower, NodeStates
 from gridtune.errors import SimulationError
 
 __all__ = ["Placement", "PowerPolicy", "collect_states", "nodes_of", "power_policy"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
 from typing import Any, get_args
@@ -20,9 +20,8 @@ from gridtune.batch.policies import (
     get_backfilling,
     get_queue_order,
 )
+from gridtune.batch.policies.queue_order import fields_read
 from gridtune.batch.power import PowerPolicy, collect_states, nodes_of
-from gridtune.batch.remarks import models_of, schedule_notes
-from gridtune.batch.simulator.accounts import Facts, score_inputs
 from gridtune.batch.simulator.conservative import conservative_schedule
 from gridtune.batch.simulator.nodes import Nodes, longest_boot_wait
 from gridtune.batch.simulator.ranked import (
@@ -34,13 +33,56 @@ from gridtune.batch.simulator.ranked import (
     ranked_schedule,
 )
 from gridtune.batch.simulator.scored import scored_schedule
-from gridtune.batch.simulator.scores import compile_score, static_ranks
+from gridtune.batch.simulator.scores import Facts, compile_score, score_inputs, static_ranks
+from gridtune.core.remarks import WALLTIMES, kill_remarks, log_remarks, lost_work
 from gridtune.core.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["check_runnable", "simulate"]
+__all__ = ["check_runnable", "models_of", "schedule_notes", "simulate"]
+
+
+def models_of(partitions: str = "pooled", dependencies: str = "ignore") -> Collection[str]:
+    """Return what a replay models of what a log may say."""
+    parts = ("partitions",) if partitions == "separate" else ()
+    after = ("dependencies", "think_times") if dependencies == "log" else ()
+    return (WALLTIMES, *parts, *after)
+
+
+def schedule_notes(
+    workload: Workload,
+    run: IntArray,
+    *,
+    kill: Kill,
+    orders: Iterable[QueueOrder] = (),
+    walltime: str = "log",
+    models: Collection[str] = (WALLTIMES,),
+) -> dict[str, Any]:
+    """Return the notes of a schedule.
+
+    Parameters
+    ----------
+    workload
+        The jobs.
+    run
+        Shape (n,), seconds that each runs in the schedule.
+    kill
+        As it was asked for.
+    orders
+        Queue orders that were used.
+    walltime
+        The kind of walltimes that the scheduler got.
+    models
+        What was modelled of what the log says.
+    """
+    contents = workload.contents
+    notes: dict[str, Any] = dict(log_remarks(contents, models))
+    if walltime == "log" and contents.equal_requests and contents.jobs:
+        blind = [order.label for order in orders if "walltime" in fields_read(order)]
+        notes |= {"orders": blind} if blind else {}
+    notes |= kill_remarks(contents, killing=kills_jobs(workload, kill))
+    return notes | lost_work(workload.run_time, run, workload.processors)
 
 
 def simulate(

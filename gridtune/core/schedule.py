@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from gridtune.arguments import require
-from gridtune.core.node_states import NodeStates
+from gridtune.core.power import NodeStates
 from gridtune.core.remarks import remark_lines
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError

@@ -20,14 +20,12 @@ import pytest
 
 from gridtune.batch.metrics import METRICS, JobColumns, Metric, evaluate, get_metric
 from gridtune.batch.policies import JobView, QueueOrder, get_queue_order
-from gridtune.batch.policies.job_view import CHANGING_FIELDS
+from gridtune.batch.policies.expression import CHANGING_FIELDS
 from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.batch.replay import simulate
-from gridtune.batch.simulator.accounts import Facts, ScoreInputs, score_inputs, score_job
-from gridtune.batch.simulator.scores import compile_score
+from gridtune.batch.simulator.scores import Facts, ScoreInputs, compile_score, score_inputs, score_job
 from gridtune.core.measure import Direction
-from gridtune.core.node_states import NodeState, NodeStates
-from gridtune.core.power import NodePower
+from gridtune.core.power import NodePower, NodeState, NodeStates
 from gridtune.core.schedule import JobState, Schedule, validate_schedule
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.registry import Registry

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 import gridtune as gt
 from gridtune.batch.environment import BatchEnv, BatchVectorEnv, read_jobs
-from gridtune.batch.simulator.decisions.costs import STEPWISE
-from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.batch.simulator.decisions.batch import STEPWISE
+from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.errors import SimulationError
 from gridtune.testing.environments import _assert_same
 from tests.batch.logs import logs, make_log

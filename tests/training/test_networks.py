@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
 from gridtune.systems.shutdown.simulator.effects import PER_ACTION

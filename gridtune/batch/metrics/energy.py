@@ -1,6 +1,11 @@
-"""Metrics of energy, of schedules whose nodes have power states.
+"""Lower bounds, and metrics of energy of schedules whose nodes have power states.
 
-They are about the window (see `gridtune.batch.metrics.columns`), and count every node in it.
+No policy can beat the bound of the area-weighted response on these jobs and this machine, not even one that
+knows the future. In a schedule without preemption, a job's processors are busy at the mean time eᵢ − rᵢ / 2.
+So the area-weighted sum of the responses eᵢ − qᵢ is the work left to do, integrated over time, plus Σ aᵢ rᵢ /
+2; and a relaxation says how small the former can be.
+
+Metrics of energy are about the window (see `gridtune.batch.metrics.columns`), and count every node in it.
 """
 
 from __future__ import annotations
@@ -12,11 +17,34 @@ from functools import partial
 import numpy as np
 
 from gridtune.batch.metrics.columns import JobColumns
-from gridtune.batch.metrics.registry import metric
-from gridtune.batch.metrics.sources import SHUTDOWN_2022
-from gridtune.core.node_states import NodeState, NodeStates
+from gridtune.batch.metrics.registry import GOEMANS_2002, PINEDO_2016, SHUTDOWN_2022, metric
+from gridtune.core.power import NodeState, NodeStates
 
-__all__: list[str] = []
+__all__ = []
+
+
+@metric(
+    "area_weighted_response_bound",
+    unit="s",
+    direction="none",
+    formula="(∫ least work left at t dt + Σ aᵢ rᵢ / 2) / Σ aᵢ, under preemptive LRPT of single processors",
+    source=f"{GOEMANS_2002}; {PINEDO_2016}",
+    family="Bounds",
+)
+def area_weighted_response_bound(jobs: JobColumns) -> float:
+    """Lower bound of the area-weighted response of these jobs under any policy, whatever it knows."""
+    total = float(jobs.area.sum())
+    if not total > 0:
+        return math.nan
+    # Here, because importing metrics imports no compiler.
+    from gridtune.batch.metrics.compiled import least_backlog  # noqa: PLC0415
+
+    submit, run, processors = (
+        np.ascontiguousarray(column) for column in (jobs.submit, jobs.run, jobs.processors)
+    )
+    backlog = least_backlog(submit, run, processors, jobs.schedule.processors)
+    return (backlog + float(np.multiply(jobs.area, jobs.run, dtype=np.float64).sum()) / 2.0) / total
+
 
 FAMILY = "Energy"
 #: Joules in a kilowatt hour, seconds in an hour and in a day.
@@ -158,7 +186,7 @@ def energy_total_bound(jobs: JobColumns) -> float:
     """
     if len(jobs) < len(jobs.schedule):
         return math.nan
-    from gridtune.batch.simulator.gaps import least_gap_energy  # noqa: PLC0415 (numba)
+    from gridtune.batch.metrics.compiled import least_gap_energy  # noqa: PLC0415 (numba)
 
     def least(nodes: NodeStates, opens: int, closes: int) -> float:
         power, use = nodes.power, jobs.schedule.use

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gridtune.batch.metrics.columns import TAU, JobColumns
-from gridtune.batch.metrics.registry import metric
-from gridtune.batch.metrics.sources import (
+from gridtune.batch.metrics.registry import (
     FEITELSON_1998,
     JAIN_1984,
     LARSON_1987,
     SABIN_2005,
     VASUPONGAYYA_2005,
+    metric,
 )
 from gridtune.types import FloatArray, IntArray
 
@@ -46,7 +46,7 @@ class UserMeans:
 def user_means(jobs: JobColumns) -> UserMeans:
     """Return the users' means; empty columns where no job has a user number."""
     # Here, because importing metrics imports no compiler.
-    from gridtune.batch.metrics.waiting import sums_by_user  # noqa: PLC0415
+    from gridtune.batch.metrics.compiled import sums_by_user  # noqa: PLC0415
 
     user = jobs.user
     users = int(user.max(initial=-1)) + 1
@@ -76,7 +76,7 @@ def overtaken_time(jobs: JobColumns) -> IntArray:
         no such job started earlier.
     """
     # Here, because importing metrics imports no compiler.
-    from gridtune.batch.metrics.waiting import overtaken  # noqa: PLC0415
+    from gridtune.batch.metrics.compiled import overtaken  # noqa: PLC0415
 
     submit, start = (np.ascontiguousarray(column) for column in (jobs.all_submit, jobs.all_start))
     times: IntArray = overtaken(submit, start, jobs.first, max(jobs.first, jobs.last))

@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 from gridtune.batch.metrics.columns import JobColumns
-from gridtune.batch.metrics.registry import metric
-from gridtune.batch.metrics.sources import FEITELSON_1997, FEITELSON_1998, LITTLE_1961
+from gridtune.batch.metrics.registry import FEITELSON_1997, FEITELSON_1998, LITTLE_1961, metric
 from gridtune.types import IntArray
 
 __all__: list[str] = []
@@ -124,7 +123,7 @@ def _most_waiting(jobs: JobColumns) -> tuple[int, int]:
     A queue grows at no other instant, and a job that starts in the second of its submission never waits.
     """
     # Here, because importing metrics imports no compiler.
-    from gridtune.batch.metrics.waiting import most_waiting  # noqa: PLC0415
+    from gridtune.batch.metrics.compiled import most_waiting  # noqa: PLC0415
 
     first, last = np.searchsorted(jobs.all_submit, jobs.window)
     columns = (np.ascontiguousarray(column) for column in (jobs.all_submit, jobs.all_start, jobs.all_area))

@@ -1,22 +1,95 @@
-"""Metrics of schedules and their registry.
+"""Metrics of schedules, their registry and their sources.
 
 A metric is a function that computes one number from a schedule. It is registered with its unit, direction,
-formula and source, and then appears in every table, in tracking and on the page of metrics.
+formula and source, and then appears in every table, in tracking and on the page of metrics. `evaluate`
+computes them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import get_args
 
+from gridtune.arguments import require
 from gridtune.batch.metrics.columns import JobColumns
 from gridtune.core.measure import Direction
+from gridtune.core.schedule import Schedule
 from gridtune.errors import MetricError
 from gridtune.registry import Registry
 
-__all__ = ["METRICS", "Direction", "Metric", "MetricFunction", "get_metric", "metric", "register_metric"]
+__all__ = [
+    "FEITELSON_1997",
+    "FEITELSON_1998",
+    "FEITELSON_2001",
+    "GOEMANS_2002",
+    "JAIN_1984",
+    "KRALLMANN_1999",
+    "LARSON_1987",
+    "LITTLE_1961",
+    "METRICS",
+    "PINEDO_2016",
+    "SABIN_2004",
+    "SABIN_2005",
+    "SHUTDOWN_2022",
+    "STREIT_2004",
+    "VASUPONGAYYA_2005",
+    "ZOTKIN_1999",
+    "Direction",
+    "Metric",
+    "MetricFunction",
+    "evaluate",
+    "get_metric",
+    "metric",
+    "register_metric",
+]
+
+
+FEITELSON_1997 = (
+    "Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, “Theory and practice in parallel job scheduling”, "
+    "JSSPP 1997"
+)
+FEITELSON_1998 = "Feitelson and Rudolph, “Metrics and benchmarking for parallel job scheduling”, JSSPP 1998"
+FEITELSON_2001 = "Feitelson, “Metrics for parallel job scheduling and their convergence”, JSSPP 2001"
+GOEMANS_2002 = (
+    "Goemans, Queyranne, Schulz, Skutella and Wang, “Single machine scheduling with release dates”, SIAM "
+    "Journal on Discrete Mathematics 15, 2002"
+)
+JAIN_1984 = (
+    "Jain, Chiu and Hawe, “A quantitative measure of fairness and discrimination for resource allocation in "
+    "shared computer systems”, DEC-TR-301, 1984"
+)
+KRALLMANN_1999 = (
+    "Krallmann, Schwiegelshohn and Yahyapour, “On the design and evaluation of job scheduling algorithms”, "
+    "JSSPP 1999"
+)
+LARSON_1987 = (
+    "Larson, “Perspectives on queues: social justice and the psychology of queueing”, Operations Research "
+    "35, 1987"
+)
+LITTLE_1961 = "Little, “A proof for the queuing formula L = λW”, Operations Research 9, 1961"
+PINEDO_2016 = "Pinedo, “Scheduling: theory, algorithms, and systems”, Springer 2016"
+SABIN_2004 = (
+    "Sabin, Kochhar and Sadayappan, “Job fairness in non-preemptive job scheduling”, ICPP 2004, "
+    "doi 10.1109/ICPP.2004.1327920"
+)
+SABIN_2005 = (
+    "Sabin and Sadayappan, “Unfairness metrics for space-sharing parallel job schedulers”, JSSPP 2005"
+)
+SHUTDOWN_2022 = (
+    "Casagrande, Koslovski, Miers, Pillon and Gonzalez, “Don't hurry be green: scheduling servers shutdown "
+    "in grid computing with deep reinforcement learning”, International Journal of Grid and Utility "
+    "Computing 13, 2022, doi 10.1504/IJGUC.2022.128303"
+)
+STREIT_2004 = "Streit, “Enhancements to the decision process of the self-tuning dynP scheduler”, JSSPP 2004"
+VASUPONGAYYA_2005 = (
+    "Vasupongayya and Chiang, “On job fairness in non-preemptive parallel job scheduling”, PDCS 2005"
+)
+ZOTKIN_1999 = (
+    "Zotkin and Keleher, “Job-length estimation and performance in backfilling schedulers”, HPDC 1999"
+)
+
 
 #: Computes a metric from the kept jobs; NaN where it is not defined.
 MetricFunction = Callable[[JobColumns], float]
@@ -145,3 +218,49 @@ def get_metric(name: str) -> Metric:
         If there is none; the hint guesses the name that was meant.
     """
     return METRICS.find(name)
+
+
+def evaluate(
+    schedule: Schedule,
+    *,
+    warmup: float = 0.0,
+    cooldown: float = 0.0,
+    only: Iterable[str] | None = None,
+) -> dict[str, float]:
+    """Return the metrics of a schedule, by name.
+
+    Parameters
+    ----------
+    schedule
+        The result of a simulation.
+    warmup, cooldown
+        How many jobs to leave out at the beginning and at the end, in order of submission: a `float` in
+        [0, 1) is a fraction of all jobs, rounded down; an `int` is a number of jobs. Metrics of jobs are
+        about the other jobs, metrics of the system about the time window they span (see `JobColumns`).
+    only
+        Names of the metrics to compute; by default all there are, those of installed packages included, but
+        those of energy only if the schedule's nodes have power states.
+
+    Returns
+    -------
+    dict
+        Metric name to value, in the order of `only` or of registration. Not rounded. NaN where a metric
+        is not defined: for no jobs, an empty window, no user number. The metrics "jobs",
+        "jobs_without_run_time", "jobs_without_walltime" and "users" are the counts behind the others.
+
+    Raises
+    ------
+    MetricError
+        For an unknown metric, a warm-up or cool-down that is neither a fraction nor a number of jobs, or two
+        fractions that leave out every job.
+
+    Examples
+    --------
+    ``evaluate(schedule, warmup=0.1, cooldown=0.1, only=["wait_mean", "bounded_slowdown_p95"])``
+    """
+    require(schedule, Schedule, "schedule", error=MetricError, hint="simulate(workload) makes one")
+    jobs = JobColumns.trimmed(schedule, warmup, cooldown)
+    selected = [entry for entry in METRICS.values() if schedule.nodes is not None or not entry.needs_nodes]
+    if only is not None:
+        selected = [get_metric(name) for name in only]
+    return {metric.name: float(metric.function(jobs)) for metric in selected}

@@ -8,7 +8,7 @@ from gridtune.batch.policies.backfilling import (
     backfilling_names,
     get_backfilling,
 )
-from gridtune.batch.policies.job_view import JobView
+from gridtune.batch.policies.expression import JobView
 from gridtune.batch.policies.queue_order import QueueOrder, get_queue_order, queue_order, queue_order_names
 
 __all__ = [

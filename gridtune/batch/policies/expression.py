@@ -1,8 +1,8 @@
-"""Expressions as queue orders: `"log(walltime) + 0.3 * processors - 2 * wait / walltime"`.
+"""Jobs as policies see them, and expressions as queue orders: `"log(walltime) - 2 * wait / walltime"`.
 
 An expression is arithmetic over the fields of a job. It is read into a small program for a stack machine,
 never evaluated by Python, so it may come from anywhere. All expressions share one compiled interpreter
-(`gridtune.batch.simulator.interpreter`): none of them is compiled.
+(`gridtune.batch.simulator.scores`): none of them is compiled.
 """
 
 from __future__ import annotations
@@ -14,23 +14,57 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.policies.job_view import JobView
 from gridtune.errors import PolicyError
 from gridtune.types import FloatArray
 
 __all__ = [
     "BLOCK",
+    "CHANGING_FIELDS",
     "FIELDS",
     "OPERATIONS",
     "Expression",
+    "JobView",
     "instead_of",
     "looks_like_expression",
     "read_expression",
 ]
+
+
+class JobView(NamedTuple):
+    """A waiting job as a queue order sees it. It does not have the run time, which no scheduler knows."""
+
+    #: Seconds from the workload's first submission to this one.
+    submit_time: int
+    #: The run-time estimate that the scheduler got, seconds.
+    walltime: int
+    processors: int
+    #: Numbers of the user, group, queue and partition, as in the log.
+    user: int
+    group: int
+    queue: int
+    partition: int
+    #: Seconds waited so far.
+    wait: int
+    #: Seconds from the workload's first submission to this decision.
+    now: int
+    #: Processor-seconds the job's user and group have used so far, running jobs included.
+    user_usage: float
+    group_usage: float
+    #: A number drawn for the job at submission, uniform in [0, 1), from the run's own stream.
+    lot: float
+    #: Seconds it may be expected to run: the mean run time of its user's last two jobs that have ended, at
+    #: most its walltime; its walltime before one has ended (Tsafrir, Etsion and Feitelson 2007).
+    prediction: float = 0.0
+
+
+#: Fields that change while a job waits. An order that reads none of them is static: each job is scored once,
+#: and the waiting jobs are kept in an index.
+CHANGING_FIELDS = frozenset({"wait", "now", "user_usage", "group_usage", "prediction"})
+
 
 #: Fields that expressions may name. A lot is left out: it is no property of the job.
 FIELDS = tuple(name for name in JobView._fields if name != "lot")

@@ -26,38 +26,375 @@ queue order, around the running ones: a *replan*, the only case in which a reser
 Such a reservation is made at a given instant, after the submissions of that instant, and never moves. Jobs
 are planned around it; none may run longer than its walltime then.
 
+A compression looks only at the jobs that may move (`reservations.Movers`), which gives the same plan as to
+look at all.
+
 References: D. A. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; A. W. Mu'alem and D. G. Feitelson,
 IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
 """
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.accounts import ScoreInputs
-from gridtune.batch.simulator.movers import bare_movers, new_movers
-from gridtune.batch.simulator.nodes import Nodes, bare_nodes
-from gridtune.batch.simulator.plan import (
-    NEVER,
-    SOONEST,
-    WAITING,
-    Plan,
-    admit,
-    arrivals,
-    complete,
-    compress_plan,
-    replan,
-    reserve,
-    start_due,
+from gridtune.batch.simulator.marks import is_marked, next_marked, unmark
+from gridtune.batch.simulator.nodes import Nodes, bare_nodes, boot_wait, claim, vacate
+from gridtune.batch.simulator.reservations import (
+    HEAD,
+    Movers,
+    Slots,
+    bare_movers,
+    bare_slots,
+    change,
+    cut,
+    disuse,
+    earliest_slot,
+    enter,
+    last_slot,
+    leave,
+    move_to,
+    new_movers,
+    new_slots,
+    note_growth,
+    place,
+    refresh,
+    unplace,
 )
-from gridtune.batch.simulator.slots import bare_slots, move_to, new_slots
+from gridtune.batch.simulator.scores import ScoreInputs, charge, note_end, score_job
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
 
-__all__ = ["Advance", "conservative_schedule"]
+__all__ = [
+    "NEVER",
+    "SOONEST",
+    "WAITING",
+    "Advance",
+    "Agenda",
+    "Plan",
+    "admit",
+    "arrivals",
+    "complete",
+    "compress_plan",
+    "conservative_schedule",
+    "replan",
+    "reserve",
+    "start_due",
+]
+
+
+#: Events to come: (time, job).
+Agenda = list[tuple[int, int]]
+
+#: A time after all others.
+NEVER = int(np.iinfo(np.int64).max)
+#: The state: how many jobs wait, and the first second at which one is to start (`NEVER`: none).
+WAITING, SOONEST = range(2)
+
+
+class Plan(NamedTuple):
+    """The jobs in columns of shape (n,), and their reservations.
+
+    Attributes
+    ----------
+    run, length, processors
+        Seconds that a job runs, seconds that it reserves, and processors.
+    start
+        The start of a job that has started.
+    last
+        The slot at which a job's reservation ends.
+    slots, movers
+        The free processors over time; the waiting jobs by what lets them move.
+    compress
+        Whether reservations move up.
+    queue
+        The jobs in their order, where it does not change; else scratch.
+    nodes
+        The nodes and their power states, if any. Then a job has its processors from `start` on, and begins
+        when its nodes are on.
+    state
+        Shape (2,): see `WAITING` and `SOONEST`.
+    """
+
+    run: IntArray
+    length: IntArray
+    processors: IntArray
+    start: IntArray
+    last: IntArray
+    slots: Slots
+    movers: Movers
+    compress: bool
+    queue: IntArray
+    nodes: Nodes | None
+    state: IntArray
+
+
+@kernel()
+def _sort_queue(queue: IntArray, score: Any, inputs: ScoreInputs, now: int) -> None:
+    """Put jobs in the order of their scores now, ties by submission."""
+    queue.sort()
+    keys = np.empty(queue.size)
+    for i in range(queue.size):
+        keys[i] = score_job(score, inputs, queue[i], now)
+    queue[:] = queue[np.argsort(keys, kind="mergesort")]
+
+
+@kernel()
+def arrivals(first: int, ranks: IntArray, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
+    """Return the jobs that arrive together, `first` and those after it, in queue order."""
+    new = first + np.argsort(ranks)
+    if inputs is not None:
+        _sort_queue(new, score, inputs, now)
+    return new
+
+
+@kernel()
+def _waiting_jobs(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
+    """Return the jobs that wait, in queue order."""
+    jobs = np.empty(plan.state[WAITING], np.int64)
+    count, slot = 0, np.int64(plan.slots.state[HEAD])
+    while slot >= 0:
+        job = np.int64(plan.slots.starter[slot])
+        while job >= 0:
+            jobs[count] = job if inputs is not None else plan.movers.position[job]
+            count += 1
+            job = np.int64(plan.movers.further[job])
+        slot = np.int64(plan.slots.after[slot])
+    if inputs is not None:
+        _sort_queue(jobs, score, inputs, now)
+        return jobs
+    jobs.sort()
+    for i in range(count):
+        jobs[i] = plan.queue[jobs[i]]
+    return jobs
+
+
+@kernel()
+def _hold(plan: Plan, job: int, begin: int) -> None:
+    """Reserve for a waiting job from a slot on."""
+    slots = plan.slots
+    place(plan.movers, slots, job, begin)
+    t = slots.time[begin]
+    end = cut(slots, begin, t + plan.length[job])
+    slots.uses[end] += 1
+    plan.last[job] = end
+    change(slots, begin, end, -plan.processors[job])
+    plan.state[SOONEST] = min(plan.state[SOONEST], t)
+
+
+@kernel()
+def _book(plan: Plan, job: int, alone: bool, now: int) -> None:
+    """Reserve for a job at the earliest time; `alone` says that the bound of its shape is not kept."""
+    movers, slots, shape = plan.movers, plan.slots, plan.movers.shape[job]
+    since = np.int64(slots.state[HEAD])
+    if not alone and movers.bound[shape] > now:
+        since = last_slot(slots, movers.bound[shape])
+    begin = earliest_slot(slots, since, plan.processors[job], plan.length[job], -1)
+    movers.bound[shape] = slots.time[begin]
+    _hold(plan, job, begin)
+
+
+@kernel()
+def admit(plan: Plan, job: int, now: int) -> int:
+    """Reserve for a job that arrives; return the start that it is promised."""
+    alone = enter(plan.movers, job) or not plan.compress
+    plan.state[WAITING] += 1
+    _book(plan, job, alone, now)
+    start: int = plan.slots.time[plan.movers.start[job]]
+    return start
+
+
+@kernel()
+def _extend(plan: Plan, job: int, now: int) -> int:
+    """Extend the reservation of a job that runs on now that it ends; return its new end."""
+    slots, head = plan.slots, plan.slots.state[HEAD]
+    extended = plan.start[job] + 2 * (now - plan.start[job])
+    end = cut(slots, head, extended)
+    slots.uses[end] += 1
+    change(slots, head, end, -plan.processors[job])
+    disuse(slots, plan.last[job])
+    plan.last[job] = end
+    return extended
+
+
+@kernel()
+def _lowest_free(slots: Slots, until: int) -> int:
+    slot = np.int64(slots.state[HEAD])
+    low: int = slots.free[slot]
+    while slot >= 0 and slots.time[slot] < until:
+        low = min(low, slots.free[slot])
+        slot = np.int64(slots.after[slot])
+    return low
+
+
+@kernel()
+def complete(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> tuple[bool, bool]:
+    """End the jobs that end now, and extend those that reach their requested end.
+
+    Returns
+    -------
+    early, conflict
+        Whether a job ended before its requested end; whether reservations are in the way of an extension
+        (somewhere less than no processor is free).
+    """
+    slots, noting = plan.slots, plan.compress and plan.state[WAITING] > 0
+    early, overrun = False, now
+    if noting:
+        refresh(plan.movers)
+    while running[0][0] == now:
+        job = heappop(running)[1]
+        ends = plan.start[job] + boot_wait(plan.nodes, job) + plan.run[job]
+        if ends > now:
+            extended = _extend(plan, job, now)
+            overrun = max(overrun, extended)
+            heappush(running, (min(extended, ends), job))
+            continue
+        width, head, end = plan.processors[job], slots.state[HEAD], plan.last[job]
+        if inputs is not None:
+            charge(inputs, job, -width, now)
+            note_end(inputs, job, plan.run[job])
+        vacate(plan.nodes, job, now)
+        if end != head:
+            early = True
+            change(slots, head, end, width)
+            if noting:
+                note_growth(plan.movers, slots, head, end, width)
+        disuse(slots, end)
+    return early, overrun > now and _lowest_free(slots, overrun) < 0
+
+
+@kernel()
+def _move_up(plan: Plan, job: int, now: int) -> None:
+    """Move a job to the earliest time, if that is before its reservation."""
+    slots, movers = plan.slots, plan.movers
+    time, free, before = slots.time, slots.free, slots.before
+    width, length, start = plan.processors[job], plan.length[job], np.int64(movers.start[job])
+    begin = start
+    while before[begin] >= 0 and free[before[begin]] >= width:
+        begin = np.int64(before[begin])
+    shape = movers.shape[job]
+    since = max(now, movers.bound[shape])
+    if since < time[begin]:
+        begin = earliest_slot(slots, last_slot(slots, since), width, length, begin)
+        movers.bound[shape] = time[begin]
+    if begin == start:
+        return
+    end, ends = plan.last[job], time[begin] + length
+    unplace(movers, slots, job)
+    place(movers, slots, job, begin)
+    freed = cut(slots, begin if ends <= time[start] else end, ends)
+    slots.uses[freed] += 1
+    plan.last[job] = freed
+    plan.state[SOONEST] = min(plan.state[SOONEST], time[begin])
+    if ends <= time[start]:
+        change(slots, begin, freed, -width)
+        freed = start
+    else:
+        change(slots, begin, start, -width)
+    change(slots, freed, end, width)
+    note_growth(movers, slots, freed, end, width)
+    disuse(slots, start)
+    disuse(slots, end)
+
+
+@kernel()
+def compress_plan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
+    """Move each job that waits, in queue order, to the earliest time."""
+    movers = plan.movers
+    if inputs is not None:
+        for job in _waiting_jobs(plan, score, inputs, now):
+            if is_marked(movers.marked, job):
+                unmark(movers.marked, job)
+                _move_up(plan, job, now)
+        return
+    place = next_marked(movers.marked, 0)
+    while place >= 0:
+        unmark(movers.marked, place)
+        _move_up(plan, plan.queue[place], now)
+        place = next_marked(movers.marked, place + 1)
+
+
+@kernel()
+def replan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None:
+    """Plan the jobs that wait again, in queue order, around the running ones; no job can move up then."""
+    slots, movers = plan.slots, plan.movers
+    jobs = _waiting_jobs(plan, score, inputs, now)
+    for job in jobs:
+        change(slots, movers.start[job], plan.last[job], plan.processors[job])
+        unplace(movers, slots, job)
+        disuse(slots, movers.start[job])
+        disuse(slots, plan.last[job])
+        movers.bound[movers.shape[job]] = now
+        unmark(movers.marked, movers.position[job])
+    plan.state[SOONEST] = NEVER
+    for job in jobs:
+        _book(plan, job, False, now)
+
+
+@kernel()
+def _find_soonest(plan: Plan) -> None:
+    slot = np.int64(plan.slots.state[HEAD])
+    plan.state[SOONEST] = NEVER
+    if plan.state[WAITING] == 0:
+        return
+    while plan.slots.starter[slot] < 0:
+        slot = np.int64(plan.slots.after[slot])
+    plan.state[SOONEST] = plan.slots.time[slot]
+
+
+@kernel()
+def _due(plan: Plan) -> IntArray:
+    """Return the jobs whose reserved time has come, in order of submission."""
+    slots, head = plan.slots, plan.slots.state[HEAD]
+    count, job = 0, np.int64(slots.starter[head])
+    while job >= 0:
+        count, job = count + 1, np.int64(plan.movers.further[job])
+    jobs = np.empty(count, np.int64)
+    job = np.int64(slots.starter[head])
+    for i in range(count):
+        jobs[i], job = job, np.int64(plan.movers.further[job])
+    jobs.sort()
+    return jobs
+
+
+@kernel()
+def start_due(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> None:
+    """Start the jobs whose reserved time has come."""
+    if plan.state[SOONEST] != now:
+        return
+    slots, head = plan.slots, plan.slots.state[HEAD]
+    for job in _due(plan):
+        leave(plan.movers, job)
+        slots.uses[head] -= 1
+        plan.start[job] = now
+        if inputs is not None:
+            charge(inputs, job, plan.processors[job], now)
+        begin = claim(plan.nodes, job, plan.processors[job], now)
+        heappush(running, (min(now + plan.length[job], begin + plan.run[job]), job))
+        plan.state[WAITING] -= 1
+    slots.starter[head] = -1
+    _find_soonest(plan)
+
+
+@kernel()
+def reserve(plan: Plan, begin: int, end: int, width: int, now: int) -> None:
+    """Make an advance reservation of some processors over [begin, end), which never moves."""
+    slots = plan.slots
+    if begin < now or end <= begin:
+        raise ValueError("an advance reservation finds no room")
+    first = cut(slots, last_slot(slots, begin), begin)
+    last = cut(slots, first, end)
+    slots.uses[first] += 1
+    slots.uses[last] += 1
+    slot = np.int64(first)
+    while slot != last:
+        if slots.free[slot] < width:
+            raise ValueError("an advance reservation finds no room")
+        slot = np.int64(slots.after[slot])
+    change(slots, first, last, -width)
 
 
 class Advance(NamedTuple):

@@ -1,8 +1,15 @@
-"""Prepares tournaments of a log's jobs: which of them are alike to an order, and what bounds their scores."""
+"""Prepare tournaments of a log's jobs: jobs that are alike to an order, and lines that bound their scores.
+
+Many scores are `a * wait + b * use + c` or a power of that, where `use` is that of the job's account, and `a`
+and `c` are numbers of the job: WFP3, UNICEF, the expansion factor, all that is linear in the wait, fair
+share. `score_bounds` takes the root of such a score, which keeps the order, and returns a line below and one
+above it, so far apart that no rounding error leaves them. The lines of two jobs tell for how long one is sure
+to stay before the other; where they do not tell, the scores do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,15 +17,239 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.batch.policies import QueueOrder
-from gridtune.batch.policies.formula import formula_of
-from gridtune.batch.policies.job_view import CHANGING_FIELDS
-from gridtune.batch.simulator.accounts import ScoreInputs
-from gridtune.batch.simulator.bounds import Bounds, score_bounds
-from gridtune.batch.simulator.classes import Classes, new_classes, number_rows
-from gridtune.batch.simulator.shapes import Shapes
-from gridtune.batch.simulator.tournament import GROUPS, USERS, WAIT, Rule, new_columns
+from gridtune.batch.policies.expression import CHANGING_FIELDS, OPERATIONS, Expression, JobView
+from gridtune.batch.policies.queue_order import formula_of
+from gridtune.batch.simulator.scores import ScoreInputs
+from gridtune.batch.simulator.tournament import (
+    GROUPS,
+    USERS,
+    WAIT,
+    Classes,
+    Rule,
+    Shapes,
+    new_classes,
+    new_columns,
+    number_rows,
+)
+from gridtune.types import FloatArray
 
-__all__ = ["Entrants", "group_jobs", "nobody"]
+__all__ = ["Bounds", "Entrants", "group_jobs", "nobody", "score_bounds"]
+
+
+#: Half the distance of the lines, as a share of the largest number that occurs in computing the score:
+#: millions of times the rounding error of one operation.
+_SLACK = 1e-9
+#: Powers and numbers within which no score over- or underflows.
+_LEAST_POWER, _GREATEST_POWER = 0.1, 8.0
+_SMALL, _LARGE = 1e-15, 1e15
+
+_ZERO = np.zeros(())
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "log": np.log, "log2": np.log2, "log10": np.log10, "sqrt": np.sqrt, "exp": np.exp, "abs": np.abs,
+    "min": np.minimum, "max": np.maximum, "<": np.less, ">": np.greater,
+}  # fmt: skip
+#: What they give may differ in the last bit from what a kernel computes.
+_INEXACT = {"log", "log2", "log10", "exp", "**"}
+
+
+class Bounds(NamedTuple):
+    """Lines below and above the scores of all jobs, or the `root`-th power of them.
+
+    `lines[job]` has the factors of wait and use and the constant of the lower line, then those of the upper
+    one, shape (n, 6). The score of a job is sign(y) |y|^(1 / root) for a y between the lines.
+    """
+
+    lines: FloatArray
+    root: float
+
+
+class _NoLineError(Exception):
+    """The score is no line and no power of one."""
+
+
+class _Constant(NamedTuple):
+    """A value of each job that never changes; `size` bounds all numbers that went into it."""
+
+    value: FloatArray
+    size: FloatArray
+    exact: bool
+
+
+class _Line(NamedTuple):
+    """`sign * (a * wait + b * use + c) ** power`: `terms` are a, b, c; `sizes` bound what went into them."""
+
+    terms: tuple[FloatArray, ...]
+    sizes: tuple[FloatArray, ...]
+    power: float = 1.0
+    sign: float = 1.0
+
+
+_Value = _Constant | _Line
+
+
+def score_bounds(expression: Expression, columns: Mapping[str, npt.NDArray[Any]], jobs: int) -> Bounds | None:
+    """Return bounds of an expression's value, or None if it is no line and no power of one.
+
+    Parameters
+    ----------
+    expression
+        The formula of the score.
+    columns
+        The fields that do not change, shape (n,) each.
+    jobs
+        Their number n.
+    """
+    names = list(OPERATIONS)
+    stack: list[_Value] = []
+    if {"user_usage", "group_usage"} <= expression.names:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            for code, operand in expression.instructions:
+                name = names[code]
+                if name == "constant":
+                    stack.append(_constant(np.float64(operand)))
+                elif name == "field":
+                    stack.append(_field(JobView._fields[int(operand)], columns))
+                else:
+                    count = OPERATIONS[name][0]
+                    operands = stack[-count:]
+                    del stack[-count:]
+                    stack.append(_apply(name, *operands))
+            return _finish(stack[0], jobs)
+    except _NoLineError:
+        return None
+
+
+def _constant(value: Any, size: Any = None, exact: bool = True) -> _Constant:
+    value = np.asarray(value, np.float64)
+    return _Constant(value, np.abs(value) if size is None else size, exact)
+
+
+def _line(wait: float, use: float, constant: npt.NDArray[Any] | float = 0.0) -> _Line:
+    terms = tuple(np.asarray(term, np.float64) for term in (wait, use, constant))
+    return _Line(terms, terms)
+
+
+def _field(name: str, columns: Mapping[str, npt.NDArray[Any]]) -> _Value:
+    if name == "wait":
+        return _line(1.0, 0.0)
+    if name == "now":
+        return _line(1.0, 0.0, columns["submit_time"])
+    if name in ("user_usage", "group_usage"):
+        return _line(0.0, 1.0)
+    if name not in columns:
+        raise _NoLineError
+    return _constant(columns[name])
+
+
+def _apply(name: str, one: _Value, other: _Value | None = None) -> _Value:
+    if name == "negative":
+        return _negative(one)
+    if name in ("+", "-") and other is not None:
+        return _add(one, _negative(other) if name == "-" else other)
+    if name == "*" and isinstance(other, _Line):
+        one, other = other, one
+    if isinstance(one, _Constant) and not isinstance(other, _Line):
+        return _of_constants(name, one, other)
+    if isinstance(one, _Line) and not isinstance(other, _Line):
+        if name == "sqrt":
+            return _power(one, _constant(0.5))
+        if name in ("*", "/") and other is not None:
+            return _scale(one, other if name == "*" else _of_constants("/", _constant(1.0), other))
+        if name == "**" and other is not None:
+            return _power(one, other)
+    raise _NoLineError
+
+
+def _negative(one: _Value) -> _Value:
+    if isinstance(one, _Constant):
+        return one._replace(value=-one.value)
+    if one.power != 1.0:
+        return one._replace(sign=-one.sign)
+    return one._replace(terms=tuple(-term for term in one.terms))
+
+
+def _of_constants(name: str, one: _Constant, other: _Constant | None) -> _Constant:
+    exact = one.exact and (other is None or other.exact) and name not in _INEXACT
+    if other is None:
+        value = _FUNCTIONS[name](one.value)
+        share = one.size / np.maximum(np.abs(one.value), np.finfo(np.float64).tiny)
+        return _constant(value, np.abs(value) * np.maximum(share, one.size) + share, exact)
+    if name in "<>":
+        if not (one.exact and other.exact):
+            raise _NoLineError  # a last bit would decide between 0 and 1
+        return _constant(_FUNCTIONS[name](one.value, other.value))
+    if name == "*":
+        return _constant(one.value * other.value, one.size * other.size, exact)
+    if name == "/":
+        share = other.size / np.abs(other.value)
+        return _constant(one.value / other.value, one.size / np.abs(other.value) * share, exact)
+    if name == "**":
+        value = np.power(one.value, other.value)
+        share = one.size / np.abs(one.value)
+        grown = np.abs(np.log(np.abs(one.value))) * other.size
+        return _constant(value, np.abs(value) * (1.0 + share * other.size + grown), exact)
+    return _constant(_FUNCTIONS[name](one.value, other.value), np.maximum(one.size, other.size), exact)
+
+
+def _add(one: _Value, other: _Value) -> _Value:
+    if isinstance(one, _Constant) and isinstance(other, _Constant):
+        exact = one.exact and other.exact
+        return _constant(one.value + other.value, one.size + other.size, exact)
+    if isinstance(one, _Constant):
+        one, other = other, one
+    if not isinstance(one, _Line) or one.power != 1.0:
+        raise _NoLineError
+    if isinstance(other, _Constant):
+        other = _Line((_ZERO, _ZERO, other.value), (_ZERO, _ZERO, other.size))
+    # Where one rises while the other falls, rounding errors could let the sum go up and down.
+    if other.power != 1.0 or any((one.terms[term] * other.terms[term] < 0).any() for term in (0, 1)):
+        raise _NoLineError
+    terms = tuple(mine + its for mine, its in zip(one.terms, other.terms, strict=True))
+    return _Line(terms, tuple(mine + its for mine, its in zip(one.sizes, other.sizes, strict=True)))
+
+
+def _scale(one: _Line, factor: _Constant) -> _Line:
+    scale, size, sign = factor.value, factor.size, one.sign
+    if one.power != 1.0:
+        if not ((scale > 0).all() or (scale < 0).all()) or not _moderate(scale):
+            raise _NoLineError
+        sign *= float(np.sign(scale.flat[0]))
+        scale = np.abs(factor.value) ** (1.0 / one.power)
+        size = scale * size / np.abs(factor.value) * max(1.0, 1.0 / one.power)
+    terms, sizes = tuple(term * scale for term in one.terms), tuple(term * size for term in one.sizes)
+    return _Line(terms, sizes, one.power, sign)
+
+
+def _power(one: _Line, exponent: _Constant) -> _Line:
+    power = float(exponent.value.flat[0])
+    if one.power != 1.0 or exponent.value.size != 1 or not _LEAST_POWER <= power <= _GREATEST_POWER:
+        raise _NoLineError
+    if power == 1.0:
+        return one
+    if not all((term >= 0).all() and _moderate(term) for term in one.terms):
+        raise _NoLineError
+    sizes = tuple(size * max(1.0, 1.0 / power) for size in one.sizes)
+    return one._replace(sizes=sizes, power=power)
+
+
+def _moderate(values: FloatArray) -> bool:
+    sizes = np.abs(values)
+    return bool(((sizes == 0) | ((sizes > _SMALL) & (sizes < _LARGE))).all())
+
+
+def _finish(value: _Value, jobs: int) -> Bounds:
+    if isinstance(value, _Constant):
+        value = _Line((_ZERO, _ZERO, value.value), (_ZERO, _ZERO, value.size))
+    lines = np.empty((jobs, 6))
+    for column, (term, size) in enumerate(zip(value.terms, value.sizes, strict=True)):
+        lines[:, column] = value.sign * term - _SLACK * size
+        lines[:, column + 3] = value.sign * term + _SLACK * size
+    # A tournament expects the same factor of the use for all jobs.
+    if not np.isfinite(lines).all() or (lines[:, [1, 4]] != lines[0, [1, 4]]).any():
+        raise _NoLineError
+    return Bounds(lines, 1.0 / value.power)
 
 
 #: The accounts whose use a score may read, and the basis of its bounds then.

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-from gridtune.batch.simulator.waiting import bit, lowest
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import UInt64Array
 
-__all__ = ["Marks", "bare_marks", "is_marked", "mark", "new_marks", "next_marked", "unmark"]
+__all__ = ["Marks", "bare_marks", "bit", "is_marked", "lowest", "mark", "new_marks", "next_marked", "unmark"]
+
+
+@intrinsic
+def lowest(typing_context: Any, word: Any) -> Any:
+    """Return the position of the lowest set bit of a non-zero word."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@kernel(inline="always")
+def bit(position):
+    """Return the word in which only the bit of a position is set."""
+    return np.uint64(1) << np.uint64(position & 63)
 
 
 _ALL = np.uint64(2**64 - 1)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.nodes import Nodes, bare_nodes, claim, start_of, vacate
+from gridtune.batch.simulator.nodes import NEVER, Nodes, bare_nodes, claim, start_of, vacate
 from gridtune.batch.simulator.ranked_queue import (
     Queue,
     QueueArrays,
@@ -24,6 +24,7 @@ from gridtune.batch.simulator.ranked_queue import (
     make_queue,
     next_candidate,
     queue_arrays,
+    size_classes,
 )
 from gridtune.batch.simulator.running import (
     Running,
@@ -36,7 +37,6 @@ from gridtune.batch.simulator.running import (
     release_request,
     reservation,
 )
-from gridtune.batch.simulator.waiting import NEVER, size_classes
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import Int32Array, IntArray
 

@@ -2,6 +2,12 @@
 
 On real logs few wait most of the time: a short list is then scanned faster than an index is kept. Between
 the two lengths at which the jobs move to the index and back, so many come or go that moving costs little.
+
+The index finds the first job, and the first that may be backfilled. A job is identified by its *rank*, its
+place in a static order of the whole log. A bitmap of three levels (a word stands for 64, 64² or 64³ ranks)
+marks the ranks that wait. Beside it, for every block of each level and every class of job sizes, the index
+keeps the shortest walltime that waits there. The first waiting job that fits is found by a descent through
+that index, not by a scan of the queue.
 """
 
 from __future__ import annotations
@@ -10,32 +16,302 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.sorted_list import insert_row, remove_row, some_within
-from gridtune.batch.simulator.waiting import (
-    Index,
-    fill_index,
-    first,
-    index_words,
-    insert,
-    make_index,
-    next_fit,
-    remove,
-    something_fits,
-)
+from gridtune.batch.simulator.marks import bit, lowest
+from gridtune.batch.simulator.nodes import NEVER
+from gridtune.batch.simulator.running import insert_row, remove_row, some_within
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import Int8Array, Int32Array, IntArray, UInt64Array
 
 __all__ = [
+    "Index",
     "Queue",
     "QueueArrays",
     "any_fits",
     "enter",
+    "fill_index",
+    "first",
     "foremost",
+    "index_words",
+    "insert",
     "leave",
+    "make_index",
     "make_queue",
     "next_candidate",
+    "next_fit",
     "queue_arrays",
+    "remove",
+    "size_classes",
+    "something_fits",
 ]
+
+
+class Index(NamedTuple):
+    """The waiting jobs, over ranks, as bare columns.
+
+    `bits0[b]` has a bit for each of 64 ranks, `bits1[b]` for each non-empty word of `bits0`, `bits2[b]`
+    for each of `bits1`, which has `words2` words. `least0[b * classes + c]` is the shortest walltime of
+    the jobs of size class c that wait in block b, `NEVER` if none does; `least1` and `least2` are the same
+    for larger blocks. `narrowest[c]` is the least size of class c, `tally[c]` how many of it wait;
+    `jobs[r]` is the job of rank r, of `ranks`; `sizes[j]` is job j's size class.
+    """
+
+    ranks: int
+    classes: int
+    words2: int
+    narrowest: IntArray
+    jobs: Int32Array
+    sizes: Int8Array
+    bits0: UInt64Array
+    bits1: UInt64Array
+    bits2: UInt64Array
+    least0: IntArray
+    least1: IntArray
+    least2: IntArray
+    tally: IntArray
+
+
+#: At most about this many classes of job sizes; with no more distinct sizes, each has its own.
+MOST_CLASSES = 32
+
+
+def size_classes(processors: IntArray) -> IntArray:
+    """Return the narrowest size of each class of sizes, rising.
+
+    The most frequent sizes have a class of their own, where an index entry is exact; the sizes between two
+    of them share one, where it is a bound. (The choice weighs the whole log: it decides how fast the index
+    answers, never what.)
+    """
+    if processors.max(initial=0) <= len(processors):
+        counts = np.bincount(processors)
+        sizes = np.flatnonzero(counts)
+        counts = counts[sizes]
+    else:
+        sizes, counts = np.unique(processors, return_counts=True)
+    own = np.zeros(len(sizes), bool)
+    own[np.argsort(-counts, kind="stable")[: MOST_CLASSES // 2]] = True
+    if len(sizes) <= MOST_CLASSES:
+        own[:] = True
+    opens = own | np.concatenate([[True], own[:-1]])
+    return sizes[opens].astype(np.int64)
+
+
+@kernel()
+def index_words(jobs):
+    """Return the number of words of the three levels of an index."""
+    words0 = (jobs + 63) // 64
+    words1 = (words0 + 63) // 64
+    return words0, words1, (words1 + 63) // 64
+
+
+@kernel()
+def make_index(narrowest, jobs, sizes, bits, least, tally):
+    """Return an index over the caller's arrays: `bits` and `tally` are zeros.
+
+    `fill_index` has to be called before its use.
+    """
+    words0, words1, words2 = index_words(jobs.size)
+    classes = narrowest.size
+    return Index(
+        jobs.size,
+        classes,
+        words2,
+        bare(narrowest),
+        bare(jobs),
+        bare(sizes),
+        bare(bits[:words0]),
+        bare(bits[words0 : words0 + words1]),
+        bare(bits[words0 + words1 :]),
+        bare(least[: words0 * classes]),
+        bare(least[words0 * classes : (words0 + words1) * classes]),
+        bare(least[(words0 + words1) * classes :]),
+        bare(tally),
+    )
+
+
+@kernel()
+def fill_index(index, processors):
+    """Let no walltime be the least anywhere, and set each job's size class.
+
+    Where few jobs ever wait this is not called, and the memory is not used.
+    """
+    for job in range(index.ranks):
+        index.sizes[job] = _class_of(index, processors[job])
+    words0, words1, words2 = index_words(index.ranks)
+    for cell in range(words0 * index.classes):
+        index.least0[cell] = NEVER
+    for cell in range(words1 * index.classes):
+        index.least1[cell] = NEVER
+    for cell in range(words2 * index.classes):
+        index.least2[cell] = NEVER
+
+
+@kernel()
+def _class_of(index, processors):
+    low, high = 0, index.classes
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if index.narrowest[middle] <= processors:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def insert(index, rank, walltimes):
+    """Add the job of a rank."""
+    job = index.jobs[rank]
+    size, walltime = index.sizes[job], walltimes[job]
+    block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
+    index.bits0[block0] |= bit(rank)
+    index.bits1[block1] |= bit(block0)
+    index.bits2[block2] |= bit(block1)
+    index.tally[size] += 1
+    cell = block0 * index.classes + size
+    if index.least0[cell] <= walltime:
+        return
+    index.least0[cell] = walltime
+    cell = block1 * index.classes + size
+    if index.least1[cell] <= walltime:
+        return
+    index.least1[cell] = walltime
+    cell = block2 * index.classes + size
+    index.least2[cell] = min(index.least2[cell], walltime)
+
+
+@kernel()
+def remove(index, rank, walltimes):
+    """Remove the job of a rank."""
+    job = index.jobs[rank]
+    size, walltime = index.sizes[job], walltimes[job]
+    block0, block1, block2 = rank >> 6, rank >> 12, rank >> 18
+    index.tally[size] -= 1
+    word = index.bits0[block0] & ~bit(rank)
+    index.bits0[block0] = word
+    if word == 0:
+        index.bits1[block1] &= ~bit(block0)
+        if index.bits1[block1] == 0:
+            index.bits2[block2] &= ~bit(block1)
+    cell = block0 * index.classes + size
+    if index.least0[cell] < walltime:
+        return
+    least = NEVER
+    while word != 0:
+        job = index.jobs[(block0 << 6) + lowest(word)]
+        word &= word - np.uint64(1)
+        if index.sizes[job] == size:
+            least = min(least, walltimes[job])
+            if least == walltime:
+                return
+    index.least0[cell] = least
+    cell = block1 * index.classes + size
+    if index.least1[cell] < walltime:
+        return
+    least = _least_of(index.least0, index.bits1[block1], block1, index.classes, size, walltime)
+    index.least1[cell] = least
+    cell = block2 * index.classes + size
+    if least > walltime and index.least2[cell] >= walltime:
+        below, word = index.least1, index.bits2[block2]
+        index.least2[cell] = _least_of(below, word, block2, index.classes, size, walltime)
+
+
+@kernel()
+def _least_of(below, word, block, classes, size, floor):
+    """Return the least of a block's children in one class; `floor` is the least it can be."""
+    least = NEVER
+    while word != 0:
+        least = min(least, below[((block << 6) + lowest(word)) * classes + size])
+        if least == floor:
+            break
+        word &= word - np.uint64(1)
+    return least
+
+
+@kernel()
+def first(index):
+    """Return the lowest waiting rank; something must wait."""
+    block2 = 0
+    while index.bits2[block2] == 0:
+        block2 += 1
+    block1 = (block2 << 6) + lowest(index.bits2[block2])
+    block0 = (block1 << 6) + lowest(index.bits1[block1])
+    return (block0 << 6) + lowest(index.bits0[block0])
+
+
+@kernel(inline="always")
+def _possible(least, block, classes, longest):
+    possible = False
+    for size in range(classes):
+        possible |= least[block * classes + size] <= longest[size]
+    return possible
+
+
+@kernel()
+def _set_longest(index, longest, free, extra, window):
+    """Set, for each size class, the longest walltime with which some job of it might be backfilled."""
+    for size in range(index.classes):
+        narrowest = index.narrowest[size]
+        if narrowest > free:
+            longest[size] = -1
+        elif narrowest <= extra:
+            longest[size] = NEVER - 1
+        else:
+            longest[size] = window
+
+
+@kernel()
+def something_fits(index, free):
+    """Tell whether a job of a size class whose narrowest member fits is waiting."""
+    for size in range(index.classes):
+        if index.narrowest[size] > free:
+            return False
+        if index.tally[size] > 0:
+            return True
+    return False
+
+
+@kernel()
+def next_fit(index, start, free, extra, window, longest, processors, walltimes):
+    """Return the first waiting rank >= start, in backfilling order, that may be backfilled, or -1.
+
+    A job may if it fits into `free` processors and either leaves the head's reservation alone (it is no
+    wider than the `extra` beside it) or ends before it (it takes no longer than `window` seconds).
+    `longest` is scratch, one cell a size class.
+    """
+    classes = index.classes
+    _set_longest(index, longest, free, extra, window)
+    everything = ~np.uint64(0)
+    for block2 in range(start >> 18, index.words2):
+        word2 = index.bits2[block2]
+        if block2 == start >> 18:
+            word2 &= everything << np.uint64((start >> 12) & 63)
+        if word2 == 0 or not _possible(index.least2, block2, classes, longest):
+            continue
+        while word2 != 0:
+            block1 = (block2 << 6) + lowest(word2)
+            word2 &= word2 - np.uint64(1)
+            word1 = index.bits1[block1]
+            if block1 == start >> 12:
+                word1 &= everything << np.uint64((start >> 6) & 63)
+            if word1 == 0 or not _possible(index.least1, block1, classes, longest):
+                continue
+            while word1 != 0:
+                block0 = (block1 << 6) + lowest(word1)
+                word1 &= word1 - np.uint64(1)
+                word0 = index.bits0[block0]
+                if block0 == start >> 6:
+                    word0 &= everything << np.uint64(start & 63)
+                if word0 == 0 or not _possible(index.least0, block0, classes, longest):
+                    continue
+                while word0 != 0:
+                    rank = (block0 << 6) + lowest(word0)
+                    word0 &= word0 - np.uint64(1)
+                    job = index.jobs[rank]
+                    width = processors[job]
+                    if width <= free and (width <= extra or walltimes[job] <= window):
+                        return rank
+    return -1
+
 
 #: The list has room for `MOST` jobs; of that many in the index, `FEW` are moved back.
 MOST, FEW = 48, 16

@@ -1,4 +1,8 @@
-"""The running jobs, compiled: who ends next, and when enough processors will be free."""
+"""The running jobs, compiled: a heap by end, and a list by requested end; and rows of sorted lists.
+
+`insert_row` and `remove_row` keep a list in three columns, sorted by the first: rows are shifted, which is
+fast where few are.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.sorted_list import insert_row, remove_row
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import Int32Array, IntArray
 
@@ -16,12 +19,45 @@ __all__ = [
     "bare_running",
     "drop_request",
     "empty_running",
+    "insert_row",
     "overstayed",
     "pop_ended",
     "read_requests",
     "release_request",
+    "remove_row",
     "reservation",
+    "some_within",
 ]
+
+
+@kernel(forceinline=True)
+def insert_row(keys, firsts, seconds, count, key, first, second):
+    """Add a row to `count` rows that are sorted by key, behind those of the same key."""
+    place = count
+    while place > 0 and keys[place - 1] > key:
+        keys[place] = keys[place - 1]
+        firsts[place] = firsts[place - 1]
+        seconds[place] = seconds[place - 1]
+        place -= 1
+    keys[place], firsts[place], seconds[place] = key, first, second
+
+
+@kernel(forceinline=True)
+def remove_row(keys, firsts, seconds, count, place):
+    """Remove the row at a place from `count` rows."""
+    for later in range(place, count - 1):
+        keys[later] = keys[later + 1]
+        firsts[later] = firsts[later + 1]
+        seconds[later] = seconds[later + 1]
+
+
+@kernel(forceinline=True)
+def some_within(values, count, limit):
+    """Tell whether one of the first `count` values is at most the limit."""
+    within = False
+    for place in range(count):  # to the end: a loop that may stop early is not made of vector instructions
+        within |= values[place] <= limit
+    return within
 
 
 UNLISTED = -1

@@ -13,15 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gridtune.batch.policies import QueueOrder
-from gridtune.batch.simulator.accounts import (
-    Facts,
-    ScoreInputs,
-    charge,
-    note_end,
-    score_inputs,
-)
 from gridtune.batch.simulator.grouping import group_jobs, nobody
-from gridtune.batch.simulator.nodes import Nodes, bare_nodes, claim, start_of, vacate
+from gridtune.batch.simulator.nodes import NEVER, Nodes, bare_nodes, claim, start_of, vacate
 from gridtune.batch.simulator.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
 from gridtune.batch.simulator.running import (
     Running,
@@ -51,8 +44,14 @@ from gridtune.batch.simulator.scored_queue import (
     surely_best,
     too_many,
 )
-from gridtune.batch.simulator.scores import compile_score
-from gridtune.batch.simulator.waiting import NEVER
+from gridtune.batch.simulator.scores import (
+    Facts,
+    ScoreInputs,
+    charge,
+    compile_score,
+    note_end,
+    score_inputs,
+)
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
 

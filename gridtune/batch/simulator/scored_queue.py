@@ -11,26 +11,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.accounts import ScoreInputs, bare_inputs, score_jobs
-from gridtune.batch.simulator.classes import Classes, bare_classes
 from gridtune.batch.simulator.nodes import start_of
-from gridtune.batch.simulator.shapes import (
+from gridtune.batch.simulator.running import insert_row, remove_row, some_within
+from gridtune.batch.simulator.scores import ScoreInputs, bare_inputs, score_jobs
+from gridtune.batch.simulator.tournament import (
+    Classes,
     Shapes,
+    Tournament,
     add_shape,
+    bare_classes,
     bare_shapes,
+    best_fit,
     can_start,
     drop_shape,
-    something_fits,
-)
-from gridtune.batch.simulator.sorted_list import insert_row, remove_row, some_within
-from gridtune.batch.simulator.tournament import (
-    Tournament,
-    best_fit,
     foremost,
     make_tournament,
     refresh,
     replay_account,
     replay_class,
+    something_fits,
     within_bounds,
 )
 from gridtune.core.compiled import bare, kernel

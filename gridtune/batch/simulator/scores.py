@@ -1,25 +1,368 @@
-"""Turns a queue order's Python function into the ranks or the compiled score function that kernels take."""
+"""Scores of queue orders, compiled, and their inputs: facts of jobs, and the use by users and groups.
+
+An order's Python function becomes a compiled function; an expression becomes a program of one interpreter, a
+compiled function for all of them. Under an order that never changes, scores become ranks.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cfunc, njit
+from numba import cfunc, njit, types
 from numba.core.errors import NumbaError
 
 from gridtune.batch.policies import QueueOrder
-from gridtune.batch.policies.expression import Expression
-from gridtune.batch.simulator.accounts import Facts, inputs_at, score_inputs, score_jobs, view_of
-from gridtune.batch.simulator.interpreter import SCORE, interpreter
-from gridtune.core.compiled import kernel
+from gridtune.batch.policies.expression import BLOCK, OPERATIONS, Expression, JobView
+from gridtune.core.compiled import _pointer, address, array_at, bare, handles_of, kernel
 from gridtune.errors import PolicyError
-from gridtune.types import Int32Array, IntArray
+from gridtune.types import FloatArray, Int32Array, IntArray
 
-__all__ = ["Score", "compile_score", "static_ranks"]
+__all__ = [
+    "SCORE",
+    "Facts",
+    "Score",
+    "ScoreInputs",
+    "Usage",
+    "bare_inputs",
+    "charge",
+    "compile_score",
+    "inputs_at",
+    "interpreter",
+    "note_end",
+    "prediction",
+    "score_inputs",
+    "score_job",
+    "score_jobs",
+    "static_ranks",
+    "used",
+    "view_of",
+]
+
+
+class Facts(NamedTuple):
+    """Columns of shape (n,) that orders may read beside a job's submission, walltime and size."""
+
+    user: IntArray
+    group: IntArray
+    queue: IntArray
+    partition: IntArray
+    lot: FloatArray
+
+
+class Usage(NamedTuple):
+    """Processor-seconds used by each account (a user or a group).
+
+    An account has used `used` until second `since`, and `rate` more in every second after it. `account[job]`
+    is the account that a job is charged to.
+    """
+
+    account: Int32Array
+    used: FloatArray
+    since: IntArray
+    rate: IntArray
+
+
+class ScoreInputs(NamedTuple):
+    """All that scores depend on.
+
+    `last[2 * user]` and the one after it are the run times of the user's last jobs that have ended, the
+    latest first; -1: none. `half_life[0]` is in seconds; 0: use never fades. `handles` are those of all the
+    arrays before it; `job` and `score` have one cell each, for `score_job`.
+    """
+
+    submit: IntArray
+    walltime: IntArray
+    processors: IntArray
+    facts: Facts
+    users: Usage
+    groups: Usage
+    last: IntArray
+    half_life: FloatArray
+    handles: IntArray
+    job: Int32Array
+    score: FloatArray
+
+
+def score_inputs(
+    submit: IntArray, walltime: IntArray, processors: IntArray, facts: Facts, half_life: float
+) -> ScoreInputs:
+    """Return the inputs before the first job arrives, when nothing has been used."""
+    users, groups = _new_usage(facts.user), _new_usage(facts.group)
+    last, fading = np.full(2 * len(users.used), -1, np.int64), np.array([half_life], np.float64)
+    handles = handles_of([submit, walltime, processors, *facts, *users, *groups, last, fading])
+    scratch = np.empty(1, np.int32), np.empty(1)
+    return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, handles, *scratch)
+
+
+def _new_usage(owner: IntArray) -> Usage:
+    least, most = int(owner.min(initial=0)), int(owner.max(initial=0))
+    count = most - least + 1
+    account = owner - least
+    if count > max(64, len(owner) // 8):
+        numbers, account = np.unique(owner, return_inverse=True)
+        count = len(numbers)
+    zeros = np.zeros(count, np.int64)
+    return Usage(account.astype(np.int32), np.zeros(count), zeros, zeros.copy())
+
+
+@kernel()
+def _usage_at(handles, place):
+    return Usage(
+        array_at(handles, place, np.int32),
+        array_at(handles, place + 1, np.float64),
+        array_at(handles, place + 2, np.int64),
+        array_at(handles, place + 3, np.int64),
+    )
+
+
+@kernel()
+def inputs_at(handles):
+    """Return the inputs whose handles these are, for reading."""
+    submit, walltime, processors = (
+        array_at(handles, 0, np.int64), array_at(handles, 1, np.int64), array_at(handles, 2, np.int64)
+    )  # fmt: skip
+    facts = Facts(
+        array_at(handles, 3, np.int64), array_at(handles, 4, np.int64), array_at(handles, 5, np.int64),
+        array_at(handles, 6, np.int64), array_at(handles, 7, np.float64),
+    )  # fmt: skip
+    users, groups = _usage_at(handles, 8), _usage_at(handles, 12)
+    last, fading = array_at(handles, 16, np.int64), array_at(handles, 17, np.float64)
+    scratch = handles, users.account, fading  # not used
+    return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, *scratch)
+
+
+@kernel()
+def _bare_usage(usage):
+    return Usage(bare(usage.account), bare(usage.used), bare(usage.since), bare(usage.rate))
+
+
+@kernel()
+def bare_inputs(inputs):
+    """Return the same as bare columns; the caller must keep the arrays alive."""
+    facts = inputs.facts
+    return ScoreInputs(
+        bare(inputs.submit),
+        bare(inputs.walltime),
+        bare(inputs.processors),
+        Facts(bare(facts.user), bare(facts.group), bare(facts.queue), bare(facts.partition), bare(facts.lot)),
+        _bare_usage(inputs.users),
+        _bare_usage(inputs.groups),
+        bare(inputs.last),
+        bare(inputs.half_life),
+        bare(inputs.handles),
+        bare(inputs.job),
+        bare(inputs.score),
+    )
+
+
+@kernel()
+def used(usage, account, now, half_life):
+    """Return an account's use until now; with a half-life, older use counts less."""
+    seconds = now - usage.since[account]
+    if half_life <= 0.0:
+        return usage.used[account] + usage.rate[account] * seconds
+    rate = math.log(2.0) / half_life
+    remaining = math.exp(-rate * seconds)
+    return usage.used[account] * remaining + usage.rate[account] * (1.0 - remaining) / rate
+
+
+@kernel()
+def _charge(usage, job, width, now, half_life):
+    account = usage.account[job]
+    usage.used[account] = used(usage, account, now, half_life)
+    usage.since[account] = now
+    usage.rate[account] += width
+
+
+@kernel()
+def charge(inputs, job, width, now):
+    """Charge a job's accounts for `width` more processors from now on; a negative width ends the charge."""
+    _charge(inputs.users, job, width, now, inputs.half_life[0])
+    _charge(inputs.groups, job, width, now, inputs.half_life[0])
+
+
+@kernel()
+def note_end(inputs, job, run):
+    """Note how long a job has run, for what is expected of its user's next."""
+    place = 2 * inputs.users.account[job]
+    inputs.last[place + 1] = inputs.last[place]
+    inputs.last[place] = run
+
+
+@kernel()
+def prediction(inputs, job):
+    """Return how many seconds a job may be expected to run (see `JobView`)."""
+    place, longest = 2 * inputs.users.account[job], float(inputs.walltime[job])
+    if inputs.last[place] < 0:
+        return longest
+    if inputs.last[place + 1] < 0:
+        return min(longest, float(inputs.last[place]))
+    return min(longest, (inputs.last[place] + inputs.last[place + 1]) / 2.0)
+
+
+@kernel(forceinline=True)
+def view_of(inputs, job, now):
+    """Return a waiting job as orders see it now."""
+    facts, users, groups, half_life = inputs.facts, inputs.users, inputs.groups, inputs.half_life[0]
+    return JobView(
+        inputs.submit[job], inputs.walltime[job], inputs.processors[job], facts.user[job], facts.group[job],
+        facts.queue[job], facts.partition[job], now - inputs.submit[job], now,
+        used(users, users.account[job], now, half_life), used(groups, groups.account[job], now, half_life),
+        facts.lot[job], prediction(inputs, job),
+    )  # fmt: skip
+
+
+@kernel(inline="always")
+def score_jobs(score, inputs, jobs, count, now, scores):
+    """Write the scores now of the first `count` of some waiting jobs."""
+    score.function(address(inputs.handles), address(jobs), count, now, address(scores), score.program)
+
+
+@kernel()
+def score_job(score, inputs, job, now):
+    """Return a waiting job's score now."""
+    inputs.job[0] = job
+    score_jobs(score, inputs, inputs.job, 1, now, inputs.score)
+    return inputs.score[0]
+
+
+#: The machine-level type of every score: it takes the handles of the inputs, the jobs and their number, the
+#: time, where to write the scores, and the address of a program.
+SCORE = types.void(
+    types.CPointer(types.int64), types.CPointer(types.int32), types.int64, types.int64,
+    types.CPointer(types.float64), types.int64,
+)  # fmt: skip
+
+(
+    CONSTANT, FIELD, ADD, SUBTRACT, MULTIPLY, DIVIDE, POWER, NEGATIVE, LOG, LOG2, LOG10, SQRT, EXP, ABS,
+    MIN, MAX, LESS, GREATER,
+) = range(len(OPERATIONS))  # fmt: skip
+(
+    SUBMIT, WALLTIME, PROCESSORS, USER, GROUP, QUEUE, PARTITION, WAIT, NOW, USER_USAGE, GROUP_USAGE, LOT, _,
+) = range(len(JobView._fields))  # fmt: skip
+
+
+@kernel(forceinline=True)
+def _field(inputs, field, job, now):  # noqa: PLR0911
+    """Return the field at a place of a waiting job's `JobView`."""
+    facts, users, groups, half_life = inputs.facts, inputs.users, inputs.groups, inputs.half_life[0]
+    if field == SUBMIT:
+        return float(inputs.submit[job])
+    if field == WALLTIME:
+        return float(inputs.walltime[job])
+    if field == PROCESSORS:
+        return float(inputs.processors[job])
+    if field == USER:
+        return float(facts.user[job])
+    if field == GROUP:
+        return float(facts.group[job])
+    if field == QUEUE:
+        return float(facts.queue[job])
+    if field == PARTITION:
+        return float(facts.partition[job])
+    if field == WAIT:
+        return float(now - inputs.submit[job])
+    if field == NOW:
+        return float(now)
+    if field == USER_USAGE:
+        return used(users, users.account[job], now, half_life)
+    if field == GROUP_USAGE:
+        return used(groups, groups.account[job], now, half_life)
+    return facts.lot[job] if field == LOT else prediction(inputs, job)
+
+
+@kernel(inline="always")
+def _of_one(code, x):  # noqa: PLR0911
+    if code == NEGATIVE:
+        return -x
+    if code == LOG:
+        return math.log(x)
+    if code == LOG2:
+        return math.log2(x)
+    if code == LOG10:
+        return math.log10(x)
+    if code == SQRT:
+        return math.sqrt(x)
+    if code == EXP:
+        return math.exp(x)
+    return abs(x)
+
+
+@kernel(inline="always", error_model="numpy")
+def _of_two(code, x, y):
+    if code == POWER:
+        return math.pow(x, y)
+    if code == MIN:
+        return y if y < x else x
+    if code == MAX:
+        return y if y > x else x
+    if code == LESS:
+        return 1.0 if x < y else 0.0
+    return 1.0 if x > y else 0.0
+
+
+@kernel(error_model="numpy")
+def _combine(program, code, top, count):
+    """Apply an operation to a row of the stack and the one above it; the usual ones in loops of their own."""
+    if code == ADD:
+        for place in range(top, top + count):
+            program[place] += program[place + BLOCK]
+    elif code == SUBTRACT:
+        for place in range(top, top + count):
+            program[place] -= program[place + BLOCK]
+    elif code == MULTIPLY:
+        for place in range(top, top + count):
+            program[place] *= program[place + BLOCK]
+    elif code == DIVIDE:
+        for place in range(top, top + count):
+            program[place] /= program[place + BLOCK]
+    else:
+        for place in range(top, top + count):
+            program[place] = _of_two(code, program[place], program[place + BLOCK])
+
+
+@kernel(error_model="numpy", forceinline=True)
+def _interpret(inputs, jobs, first, count, now, program):
+    """Leave the values of a program for `count` jobs from the `first` on in its stack; return where."""
+    length = int(program[0])
+    top = 1 + 2 * length - BLOCK  # the stack begins above it
+    for number in range(length):
+        code, operand = int(program[1 + 2 * number]), program[2 + 2 * number]
+        if code <= FIELD:
+            top += BLOCK
+            for place in range(top, top + count):
+                program[place] = operand
+            if code == FIELD:
+                for place in range(count):
+                    program[top + place] = _field(inputs, int(operand), jobs[first + place], now)
+        elif NEGATIVE <= code <= ABS:
+            for place in range(top, top + count):
+                program[place] = _of_one(code, program[place])
+        else:
+            top -= BLOCK
+            _combine(program, code, top, count)
+    return top
+
+
+@cache
+def interpreter() -> Any:
+    """Return the interpreter as a compiled function of type `SCORE`; an undefined score is infinite."""
+
+    def score(handles, jobs, count, now, scores, address):
+        inputs, program = inputs_at(handles), _pointer(address, np.float64)
+        for first in range(0, count, BLOCK):
+            many = min(count - first, BLOCK)
+            top = _interpret(inputs, jobs, first, many, now, program)
+            for place in range(many):
+                value = program[top + place]
+                scores[first + place] = math.inf if math.isnan(value) else value
+
+    return cfunc(SCORE)(score)
 
 
 class Score(NamedTuple):

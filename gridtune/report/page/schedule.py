@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gridtune.core.allocation import allocate_processors
+from gridtune.core.schedule_files import allocate_processors
 from gridtune.core.step_function import StepFunction, step_function
 from gridtune.errors import ScheduleError
 from gridtune.report.schedules import ScheduleFiles

@@ -13,8 +13,7 @@ from gridtune.batch.estimates import kill_decided
 from gridtune.batch.metrics import METRICS, evaluate
 from gridtune.batch.partitions import partition_sizes
 from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
-from gridtune.batch.remarks import models_of
-from gridtune.batch.replay import check_runnable, simulate
+from gridtune.batch.replay import check_runnable, models_of, simulate
 from gridtune.core.checksums import file_checksums
 from gridtune.core.extras import require_module
 from gridtune.core.reproduction import Reproduction

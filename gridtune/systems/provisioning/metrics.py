@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gridtune.batch.metrics.sources import FEITELSON_1998
+from gridtune.batch.metrics.registry import FEITELSON_1998
 from gridtune.core.measure import Measure
 from gridtune.core.system import RenamedMetric
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import gridtune as gt
-from gridtune.batch.simulator.relaxed import least_backlog
+from gridtune.batch.metrics.compiled import least_backlog
 from gridtune.workload.workload import Workload
 
 Jobs = list[tuple[int, int, int]]

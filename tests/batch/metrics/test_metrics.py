@@ -450,7 +450,7 @@ def test_sweeps_can_afford_every_metric(jobs: int, seconds: float) -> None:
 def test_evaluating_imports_nothing_heavy() -> None:
     code = (
         "import sys; sys.modules['numba'] = None; "
-        "from gridtune.batch.metrics.evaluation import evaluate; import gridtune.batch.metrics; "
+        "from gridtune.batch.metrics.registry import evaluate; import gridtune.batch.metrics; "
         "heavy = {'scipy', 'pandas', 'pyarrow', 'ray', 'mlflow', 'matplotlib'} & set(sys.modules); "
         "sys.exit(f'imported: {heavy}' if heavy else 0)"
     )

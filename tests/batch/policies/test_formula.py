@@ -8,7 +8,7 @@ from math import sqrt
 import pytest
 
 from gridtune.batch.policies import JobView, QueueOrder, get_queue_order, queue_order_names
-from gridtune.batch.policies.formula import formula_of
+from gridtune.batch.policies.queue_order import formula_of
 
 VIEWS = [
     JobView(100, 50, 4, 1, 2, 3, 4, 25, 125, 10.0, 20.0, 0.25, 30.0),

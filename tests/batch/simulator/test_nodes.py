@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import gridtune as gt
 from gridtune.batch.power import PowerPolicy
-from gridtune.core.node_states import NodeState
-from gridtune.core.power import NodePower
+from gridtune.core.power import NodePower, NodeState
 from gridtune.errors import SimulationError
 from tests.batch.logs import logs, make_log, reference_starts
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin

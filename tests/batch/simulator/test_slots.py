@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gridtune.batch.simulator.marks import is_marked, mark, new_marks, next_marked, unmark
-from gridtune.batch.simulator.slots import (
+from gridtune.batch.simulator.reservations import (
     HEAD,
     change,
     cut,

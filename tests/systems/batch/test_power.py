@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import gridtune as gt
 from gridtune.batch.power import PowerPolicy
 from gridtune.core.cells import validated
-from gridtune.core.node_states import NodeState
-from gridtune.core.power import NodePower
+from gridtune.core.power import NodePower, NodeState
 from gridtune.core.system import get_system
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.sweep.execution.runner import run_cell

@@ -1,4 +1,7 @@
-"""`DecisionBatch`: machines side by side, each with a window of a log, stepped by a decision in one call."""
+"""`DecisionBatch`: machines side by side, each with a window of a log, stepped by a decision in one call.
+
+Metrics that are sums over jobs can reward single steps, as costs that grow while a job waits (`job_costs`).
+"""
 
 from __future__ import annotations
 
@@ -9,47 +12,94 @@ import numpy as np
 from gridtune.arguments import require_number
 from gridtune.batch.estimates import Kill, estimate_walltimes, kills_jobs
 from gridtune.batch.metrics import JobColumns, get_metric
+from gridtune.batch.metrics.columns import TAU
 from gridtune.batch.policies import QueueOrder, get_queue_order
-from gridtune.batch.remarks import schedule_notes
-from gridtune.batch.replay import check_runnable
-from gridtune.batch.simulator.accounts import Facts
-from gridtune.batch.simulator.decisions.costs import STEPWISE, job_costs
-from gridtune.batch.simulator.decisions.observing import LONGEST, ROW, STATE, observe, on_log_scale
-from gridtune.batch.simulator.decisions.passes import (
-    advance,
-    choose,
-    cost_so_far,
-    reset,
-    run_first_choices,
-)
-from gridtune.batch.simulator.decisions.state import (
+from gridtune.batch.replay import check_runnable, schedule_notes
+from gridtune.batch.simulator.decisions.machine import (
     BACKFILL_MODE,
     BASE,
     BY_SUBMISSION,
     EASY,
+    LONGEST,
     MEMORY,
     PAID,
     PROTECT,
+    ROW,
     SCALE,
     SETTLED,
+    STATE,
     SUMS,
     Arena,
     Costs,
     Jobs,
     Settings,
+    advance,
     bare_costs,
     bare_jobs,
+    choose,
+    cost_so_far,
     machine_at,
+    observe,
+    on_log_scale,
+    reset,
+    run_first_choices,
     whole_length,
 )
-from gridtune.batch.simulator.scores import static_ranks
+from gridtune.batch.simulator.scores import Facts, static_ranks
 from gridtune.core.compiled import kernel
 from gridtune.core.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, Int32Array, IntArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["DecisionBatch", "Mode", "Pay"]
+__all__ = ["STEPWISE", "DecisionBatch", "Mode", "Pay", "job_costs"]
+
+
+#: The metrics that `job_costs` knows.
+STEPWISE = (
+    "wait_mean",
+    "response_mean",
+    "slowdown_mean",
+    "bounded_slowdown_mean",
+    "processor_bounded_slowdown_mean",
+    "stretch_mean",
+    "area_weighted_response",
+    "area_weighted_slowdown",
+    "area_weighted_bounded_slowdown",
+)
+
+
+def job_costs(metric: str | None, run: IntArray, requested: IntArray, processors: IntArray) -> Costs:
+    """Return the costs whose sum over a window's jobs, once all have started, is the metric.
+
+    Parameters
+    ----------
+    metric
+        One of `STEPWISE`; None for no costs at all.
+    run
+        Shape (n,), int64: seconds that each job really takes.
+    requested, processors
+        Shape (n,), int64: seconds that its user asked for, and its width.
+    """
+    one, none = np.ones(len(run)), np.zeros(len(run))
+    if metric is None:
+        return Costs(none, none.copy(), none.copy(), none.copy())
+    length, width = run.astype(np.float64), processors.astype(np.float64)
+    bounded, area = np.maximum(length, TAU), length * width
+    ran, stated = length > 0, requested > 0
+    columns = {
+        "wait_mean": (one, none, none, one),
+        "response_mean": (one, length, none, one),
+        "slowdown_mean": (np.where(ran, 1 / np.maximum(length, 1), 0), length, none, 1.0 * ran),
+        "bounded_slowdown_mean": (1 / bounded, length, bounded, one),
+        "processor_bounded_slowdown_mean": (1 / (width * bounded), length, width * bounded, one),
+        "stretch_mean": (np.where(stated, 1 / np.maximum(requested, 1), 0), none, none, 1.0 * stated),
+        "area_weighted_response": (area, length, none, area),
+        "area_weighted_slowdown": (np.where(ran, width, 0), length, none, area),
+        "area_weighted_bounded_slowdown": (area / bounded, length, bounded, area),
+    }
+    # Each its own writable array: kernels are compiled for those.
+    return Costs(*(np.array(column, np.float64) for column in columns[metric]))
 
 
 #: What is decided: which waiting job comes first, or which one is backfilled behind the first.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gridtune.batch.estimates import Kill
 from gridtune.batch.simulator.decisions.batch import DecisionBatch
-from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.core.schedule import Schedule
 from gridtune.errors import PolicyError
 from gridtune.training.checkpoints import load_policy, read_checkpoint

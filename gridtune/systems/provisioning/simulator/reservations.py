@@ -1,9 +1,9 @@
 """A site under conservative backfilling whose jobs end at their requested ends: its reservations and windows.
 
 Where every job ends at its requested end, reservations never move, neither later nor earlier. A site's whole
-state is then its profile (`gridtune.batch.simulator.profile`), updated job by job, and its free *windows* are
-known at any instant. At an instant all ends come first, then the log's submissions in their order, then those
-of a workflow in the order of its tasks, then advance reservations.
+state is then its profile (`profile`), updated job by job, and its free *windows* are known at any instant. At
+an instant all ends come first, then the log's submissions in their order, then those of a workflow in the
+order of its tasks, then advance reservations.
 
 *Windows.* Processors are identical, so jobs are assigned to them such that free windows are as long as
 possible: of the free processors, the one that became free last is taken first. Windows are then nested, and
@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.profile import (
+from gridtune.core.compiled import kernel
+from gridtune.systems.provisioning.simulator.profile import (
     NEVER,
     Profile,
     earliest_fit,
@@ -31,7 +32,6 @@ from gridtune.batch.simulator.profile import (
     reserve,
     with_room,
 )
-from gridtune.core.compiled import kernel
 from gridtune.types import IntArray
 
 __all__ = [

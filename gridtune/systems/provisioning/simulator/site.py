@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridtune.batch.simulator.profile import NEVER, Profile, earliest_fit, new_profile
 from gridtune.errors import SimulationError
+from gridtune.systems.provisioning.simulator.profile import NEVER, Profile, earliest_fit, new_profile
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
     Tasks,

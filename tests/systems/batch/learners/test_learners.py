@@ -8,7 +8,7 @@ import torch
 
 import gridtune as gt
 from gridtune.batch.simulator.decisions.batch import DecisionBatch
-from gridtune.batch.simulator.decisions.observing import ROW, STATE
+from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.sweep import run_cell
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, CandidateNetwork, play_windows

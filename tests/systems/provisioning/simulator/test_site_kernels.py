@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.batch.simulator.conservative import Advance, conservative_schedule
-from gridtune.batch.simulator.profile import new_profile
+from gridtune.systems.provisioning.simulator.profile import new_profile
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
     Tasks,

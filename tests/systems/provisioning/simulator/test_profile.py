@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridtune.batch.simulator.profile import (
+from gridtune.systems.provisioning.simulator.profile import (
     NEVER,
     earliest_fit,
     lowest_free,
