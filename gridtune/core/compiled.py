@@ -19,7 +19,6 @@ Three things numba does not do by itself:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import tempfile
@@ -38,7 +37,7 @@ from numba.extending import intrinsic
 
 from gridtune.core.checked import CheckedColumn, checked, checked_section
 from gridtune.core.plugins import PLUGIN_PREFIX
-from gridtune.core.sources import Source, import_closure, module_source
+from gridtune.core.sources import Source, digest_of, import_closure, module_source
 from gridtune.types import IntArray
 
 __all__ = ["address", "array_at", "bare", "handles_of", "kernel", "section", "source_stamp"]
@@ -64,9 +63,7 @@ def source_stamp(module: str) -> str:
     def source_of(name: str) -> Source | None:
         return module_source(name) if name.partition(".")[0] in packages else None
 
-    sources = import_closure([module], source_of, late=False)
-    text = "\n".join(f"{name} {source.checksum}" for name, source in sorted(sources.items()))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest_of(import_closure([module], source_of, late=False))
 
 
 class _PluginLocator(UserWideCacheLocator):

@@ -19,22 +19,23 @@ import importlib.util
 import linecache
 import re
 import sys
+import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from importlib.machinery import ModuleSpec
+from functools import cache, cached_property
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from gridtune.core.own_modules import beside, own_source
-from gridtune.core.sources import Source, digest_of, import_closure
+from gridtune.core.sources import Source, digest_of, import_closure, spec_source
 from gridtune.errors import GridtuneError, PolicyError
-from gridtune.registry import Definition, all_registries
+from gridtune.registry import Definition, all_registries, is_ours
 
 __all__ = [
     "PLUGIN_PREFIX",
     "Plugin",
+    "is_installed",
     "load_plugin",
     "load_plugins",
     "loaded_plugin",
@@ -69,7 +70,9 @@ class Plugin:
     @cached_property
     def checksum(self) -> str:
         """SHA-256 of all sources."""
-        return digest_of({"": self.modules[self.name], **self.modules})
+        # The file's own name does not count.
+        own = {"" if name == self.name else name: source for name, source in self.modules.items()}
+        return digest_of(own)
 
     @cached_property
     def package(self) -> str:
@@ -77,18 +80,53 @@ class Plugin:
         place = hashlib.sha256(f"{self.path} {self.checksum}".encode()).hexdigest()
         return f"{PLUGIN_PREFIX}{self.name}_{place[:16]}"
 
-    def code_of(self, module: str) -> dict[str, Source]:
-        """Return the sources of one of its modules and of all that it imports.
-
-        The file itself is called "", so that nothing depends on its name.
-        """
-        start = module.removeprefix(f"{self.package}.")
-        closure = import_closure([start], self.modules.get, late=True, parents=True)
-        return {"" if name == self.name else name: source for name, source in closure.items()}
-
 
 def _module_name(path: Path) -> str:
     return re.sub(r"\W", "_", path.stem)
+
+
+def _spec_of(module: str) -> ModuleSpec | None:
+    """Return the spec of a module without importing it or the packages that it is in; None without one."""
+    top, *inner = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    for number, _ in enumerate(inner, start=2):
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        name = ".".join(module.split(".")[:number])
+        spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
+    return spec
+
+
+@cache
+def _has_distributions(folder: Path) -> bool:
+    """Return whether a folder is Python's own library, or distributions are installed into it."""
+    library = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
+    is_site = folder.name in {"site-packages", "dist-packages"} or folder in library
+    return is_site or next(folder.glob("*.dist-info"), None) is not None
+
+
+def is_installed(file: str | Path) -> bool:
+    """Return whether a file is of Python or of a distribution that is installed."""
+    return any(map(_has_distributions, Path(file).resolve().parents))
+
+
+def _own_source(folder: Path, module: str) -> Source | None:
+    """Return the source of a module of the user's own as a script in a folder imports it, else None."""
+    top = module.partition(".")[0]
+    if is_ours(module) or top in sys.stdlib_module_names:
+        return None
+    path = folder.joinpath(*module.split("."))
+    for file, package in (
+        (path / "__init__.py", module),
+        (path.with_name(f"{path.name}.py"), module.rpartition(".")[0]),
+    ):
+        if file.is_file():
+            return Source(importlib.util.decode_source(file.read_bytes()), str(file), package)
+    spec = _spec_of(module)
+    return None if spec is None or spec.origin is None or is_installed(spec.origin) else spec_source(spec)
 
 
 def read_plugin(path: str | Path) -> Plugin:
@@ -105,7 +143,7 @@ def read_plugin(path: str | Path) -> Plugin:
     def source_of(name: str) -> Source | None:
         if name == main:
             return Source(importlib.util.decode_source(file.read_bytes()), str(file), "")
-        return beside(file.parent, name) or own_source(name)
+        return _own_source(file.parent, name)
 
     try:
         return Plugin(file, import_closure([main], source_of, late=True, parents=True))

@@ -112,9 +112,7 @@ def import_closure(
 
 
 def digest_of(sources: Mapping[str, Source]) -> str:
-    """Return one checksum of sources by name; that of the text where there is only one."""
-    if len(sources) == 1:
-        return next(iter(sources.values())).checksum
+    """Return one checksum of sources by name."""
     text = "\n".join(f"{name} {source.checksum}" for name, source in sorted(sources.items()))
     return hashlib.sha256(text.encode()).hexdigest()
 

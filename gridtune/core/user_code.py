@@ -1,42 +1,75 @@
 """The code of users that decides a cell's result: part of the cell's id, whoever wrote the system.
 
-It is found in the registries. What counts for a cell is the system itself, every metric that the system
-measures, and what the parameters name: a queue order, a cleaning rule, a generator, a network. Code that
-counts may name more. Each stands in the cell's identity with a checksum of its source and of all that this
-imports of the user's own. gridtune's own code is not listed: a system's `version` stands for it.
+Registered code counts for a cell if it is the system itself, one of its metrics, or named by the parameters:
+a queue order, a cleaning rule, a generator, a network. Code that counts may name more. Each piece stands in
+the cell's identity with a checksum:
+
+- of a plug-in, of all files that it consists of;
+- of an installed package, of all its Python files;
+- of a notebook, a script, a prompt or a module of the user's own, of what would be sent to a worker:
+  bytecode, constants, and the values of globals and of enclosing functions. So an unchanged cell of a
+  notebook that is run again has the same checksum, and one whose `WEIGHT` has become 4 another.
+
+gridtune's own code is not listed: a system's `version` stands for it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from gridtune.core.live_code import live_code
-from gridtune.core.origins import Code, Origin, module_code, origin_of
+import cloudpickle  # type: ignore[import-untyped]
+
+from gridtune.core.checksums import package_checksum, package_files
+from gridtune.core.plugins import is_installed, plugin_of
 from gridtune.core.system import SYSTEMS, System, SystemParameters
-from gridtune.registry import Definition, Registry, all_registries, registered_state
+from gridtune.registry import Definition, Registry, all_registries, is_ours, registered_state
 
 __all__ = [
+    "CodeContent",
     "UserCode",
     "always_used",
     "code_of",
     "file_of",
     "refresh_checksums",
-    "used_code",
     "with_named",
     "words_of",
 ]
 
-#: What a name may be made of.
-_WORD = re.compile(r"[\w.\-]+")
+#: What a name may be made of, and a word in quotes.
+_WORD, _LITERAL = re.compile(r"[\w.\-]+"), re.compile(r"""["']([\w.\-]+)["']""")
+
+
+@dataclass(frozen=True)
+class CodeContent:
+    """The content of a function or class.
+
+    Attributes
+    ----------
+    checksum
+        Checksum of its code and of all of the user's own that this needs.
+    words
+        Words in it, which may ask for something by its name.
+    modules
+        Modules of the session that it needs.
+    """
+
+    checksum: str
+    words: frozenset[str]
+    modules: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class UserCode:
-    """Something that a user has written and registered.
+    """A function or class that a user has registered.
 
     Attributes
     ----------
@@ -54,58 +87,203 @@ class UserCode:
 
     @property
     def label(self) -> str:
-        """What identities and messages call it, such as "metric cost"."""
+        """Its name in identities and messages, such as "metric cost"."""
         return f"{self.registry.kind} {self.name}"
 
     @property
-    def code(self) -> Code:
-        """Its source, with all that this imports of the user's own."""
-        return _code_of(self.definition.code)
+    def content(self) -> CodeContent:
+        """Its code, with all of the user's own that this needs."""
+        defined = self.definition.code
+        if id(defined) not in _CONTENTS:
+            _CONTENTS[id(defined)] = (defined, _read(defined))
+        return _CONTENTS[id(defined)][1]
 
     @property
-    def origin(self) -> Origin:
-        """Where it is from."""
-        return origin_of(self.definition.module)
+    def in_session(self) -> bool:
+        """Whether it is from a notebook, a script or a module of the user's own."""
+        return _in_session(self.definition.module)
 
 
-#: Checksums by the function or class, which is kept too: its id must stay its own.
-_CODE: dict[int, tuple[Any, Code]] = {}
-#: What a system always uses, by system, and the state of the registries that this is of.
-_ALWAYS: dict[str, tuple[System, tuple[int, int], tuple[UserCode, ...]]] = {}
+def _in_session(module: str) -> bool:
+    if is_ours(module) or plugin_of(module) is not None:
+        return False
+    top = module.partition(".")[0]
+    announced = (point for registry in all_registries() for point in registry.entry_points.values())
+    return not any(point.module.partition(".")[0] == top for point in announced) and not _is_foreign(module)
+
+
+@cache
+def _is_foreign(module: str) -> bool:
+    """Return whether a module is of Python or of an installed distribution."""
+    if module == "__main__":
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    top = module.partition(".")[0]
+    return not module or top in sys.stdlib_module_names or (file is not None and is_installed(file))
+
+
+#: Contents by the function or class, which is kept too: its id must stay its own.
+_CONTENTS: dict[int, tuple[Any, CodeContent]] = {}
 
 
 def refresh_checksums() -> None:
-    """Let checksums be made again: in a notebook, what a function refers to may have another value now."""
-    _CODE.clear()
+    """Forget all checksums: in a notebook, what a function refers to may have another value now."""
+    _CONTENTS.clear()
 
 
-def _code_of(defined: Any) -> Code:
-    """Return the code of a function or class; of a class with that of the user's classes it derives from."""
-    if id(defined) not in _CODE:
-        _CODE[id(defined)] = (defined, _read(defined))
-    return _CODE[id(defined)][1]
+def _read(defined: Any) -> CodeContent:
+    """Return the content of a function or class; of a class with that of the user's classes it derives from.
 
-
-def _read(defined: Any) -> Code:
-    if origin_of(_module(defined)) == "session":
-        return live_code(defined)
-    bases = defined.__mro__[1:] if isinstance(defined, type) else ()
-    own = [_module(base) for base in bases if origin_of(_module(base)) in {"plugin", "package", "session"}]
-    codes = {module: module_code(module) for module in (_module(defined), *own)}
-    if len(codes) == 1:
-        return codes[_module(defined)]
-    checksum = live_code(tuple(sorted(code.checksum for code in codes.values()))).checksum
-    return Code(checksum, frozenset().union(*(code.words for code in codes.values())))
+    Whatever else comes to count for code, such as the files that it opens, is added here.
+    """
+    if _in_session(_module(defined)):
+        return _session_content(defined)
+    bases = {_module(base) for base in getattr(defined, "__mro__", ())}
+    modules = {_module(defined), *(name for name in bases if not is_ours(name) and not _is_foreign(name))}
+    contents = sorted((_module_content(name) for name in modules), key=lambda content: content.checksum)
+    checksum = contents[0].checksum
+    if len(contents) > 1:
+        checksum = hashlib.sha256("\n".join(content.checksum for content in contents).encode()).hexdigest()
+    return CodeContent(checksum, frozenset().union(*(content.words for content in contents)))
 
 
 def _module(defined: Any) -> str:
     return str(getattr(defined, "__module__", None) or "")
 
 
-def used_code(system: System, parameters: SystemParameters) -> list[UserCode]:
-    """Return the users' code that decides the result of a cell with these parameters."""
-    words = words_of(parameters.model_dump(mode="json")) if _names() else ()
-    return with_named(always_used(system), words)
+def _module_content(module: str) -> CodeContent:
+    """Return the content of the whole plug-in or package that a module belongs to."""
+    plugin = plugin_of(module)
+    if plugin is None:
+        return _package_content(module.partition(".")[0])
+    words = (_LITERAL.findall(source.text) for source in plugin.modules.values())
+    return CodeContent(plugin.checksum, frozenset().union(*words))
+
+
+@cache
+def _package_content(package: str) -> CodeContent:
+    texts = (file.read_text("utf-8", errors="replace") for file in package_files(package))
+    words = frozenset[str]().union(*map(_LITERAL.findall, texts))
+    return CodeContent(package_checksum(package), words)
+
+
+def _session_content(defined: Any) -> CodeContent:
+    pickler = _ContentPickler(io.BytesIO())
+    pickler.dump(defined)
+    checksum = hashlib.sha256(pickler.file.getvalue()).hexdigest()
+    return CodeContent(checksum, frozenset(pickler.words), frozenset(pickler.modules))
+
+
+class _ContentPickler(cloudpickle.Pickler):
+    """Writes a function or class of the session by value, as the same bytes in every process.
+
+    cloudpickle's own bytes are not: they hold paths, line numbers, random numbers, and sets in any order.
+    """
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=4)
+        # Without the pickler's own memory, which tells equal texts apart.
+        self.fast = True
+        self.file = file
+        #: Number of each object that has been met, which also ends circles; the objects are kept alive.
+        self._met: dict[int, tuple[int, Any]] = {}
+        self.words: set[str] = set()
+        self.modules: set[str] = set()
+
+    def persistent_id(self, value: Any) -> Any:
+        """Return what is written in place of an object; None for what pickle writes."""
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+            if isinstance(value, str):
+                self.words.add(value)
+            return None
+        if id(value) in self._met:
+            return self._met[id(value)][0]
+        self._met[id(value)] = (len(self._met), value)
+        if isinstance(value, set | frozenset):
+            return sorted(map(repr, value))
+        if isinstance(value, ModuleType):
+            return self._module(value)
+        # A function that numba has compiled has one in Python.
+        function = getattr(value, "py_func", value)
+        if isinstance(function, FunctionType | type):
+            return self._definition(function)
+        return None
+
+    def reducer_override(self, value: Any) -> Any:
+        """Write an object that cannot be copied, such as a lock, by its class alone."""
+        if type(value) not in self.dispatch_table:
+            try:
+                value.__reduce_ex__(4)
+            except Exception:
+                return str, (type(value).__qualname__,)
+        return super().reducer_override(value)
+
+    def _definition(self, defined: Any) -> Any:
+        module, name = _module(defined), defined.__qualname__
+        if not _in_session(module):
+            plugin = plugin_of(module)
+            return [module if plugin is None else plugin.checksum, name]
+        self.modules.add(module)
+        return self._class(defined) if isinstance(defined, type) else self._function(defined)
+
+    def _function(self, function: FunctionType) -> Any:
+        codes = list(_codes(function.__code__))
+        self.words.update(item for code in codes for item in code.co_consts if isinstance(item, str))
+        names = sorted({name for code in codes for name in code.co_names} & function.__globals__.keys())
+        return [
+            [_bytecode(code) for code in codes],
+            {name: function.__globals__[name] for name in names},
+            list(map(_cell_value, function.__closure__ or ())),
+            function.__defaults__,
+            function.__kwdefaults__,
+        ]
+
+    def _class(self, defined: type) -> Any:
+        members = {
+            name: member
+            for name, member in vars(defined).items()
+            if not name.startswith(("__", "_abc_")) or isinstance(member, _METHODS)
+        }
+        # pydantic takes the defaults of fields out of the class.
+        fields = {
+            name: [repr(field.annotation), field.default, field.default_factory, repr(field.metadata)]
+            for name, field in getattr(defined, "__pydantic_fields__", {}).items()
+        }
+        return [defined.__qualname__, defined.__bases__, members, fields]
+
+    def _module(self, module: ModuleType) -> Any:
+        if not _in_session(module.__name__):
+            return module.__name__
+        self.modules.add(module.__name__)
+        return {name: value for name, value in vars(module).items() if not name.startswith("__")}
+
+
+_METHODS = (FunctionType, classmethod, staticmethod, property)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a function's code and that of all functions within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _bytecode(code: CodeType) -> list[Any]:
+    """Return what a code object does, without its file and lines."""
+    constants = [
+        sorted(map(repr, item)) if isinstance(item, frozenset) else repr(item)
+        for item in code.co_consts
+        if not isinstance(item, CodeType)
+    ]
+    return [code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars]
+
+
+def _cell_value(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return "empty"
 
 
 def code_of(system: System, parameters: SystemParameters) -> dict[str, str]:
@@ -113,15 +291,20 @@ def code_of(system: System, parameters: SystemParameters) -> dict[str, str]:
 
     What the system itself adds is among them: files that it reads (`System.file_checksums`).
     """
-    found = {used.label: used.code.checksum for used in used_code(system, parameters)}
-    return {**found, **system.file_checksums(parameters)}
+    words = words_of(parameters.model_dump(mode="json")) if _names() else ()
+    used = with_named(always_used(system), words)
+    return {**{code.label: code.content.checksum for code in used}, **system.file_checksums(parameters)}
+
+
+#: What a system always uses, by system, and the state of the registries that this is of.
+_ALWAYS: dict[str, tuple[System, tuple[int, int], tuple[UserCode, ...]]] = {}
 
 
 def always_used(system: System) -> tuple[UserCode, ...]:
-    """Return what every cell of a system runs: the system and its metrics, where users have written them."""
-    known = _ALWAYS.get(system.name)
-    if known is not None and known[0] is system and known[1] == registered_state():
-        return known[2]
+    """Return the users' code that every cell of a system runs: the system and its metrics."""
+    cached = _ALWAYS.get(system.name)
+    if cached is not None and cached[0] is system and cached[1] == registered_state():
+        return cached[2]
     # Looking at every metric imports those that packages announce.
     items = {id(item) for item in system.metrics.values()}
     found = [UserCode(SYSTEMS, system.name, Definition(type(system)))]
@@ -134,7 +317,7 @@ def always_used(system: System) -> tuple[UserCode, ...]:
 
 
 def file_of(label: str) -> Path | None:
-    """Return the file that defines what has this label; None in a notebook, or if there is nothing."""
+    """Return the file that defines the code of a label; None in a notebook, or if there is none."""
     for registry in all_registries():
         name = label.removeprefix(f"{registry.kind} ")
         if name != label and name in registry.imported:
@@ -146,14 +329,14 @@ def with_named(code: Iterable[UserCode], words: Iterable[str]) -> list[UserCode]
     """Return code with all of the users' that words name, and that this names in turn."""
     found = {used.label: used for used in code}
     names = _names()
-    pending = [*words, *(word for used in found.values() for word in used.code.words)] if names else []
+    pending = [*words, *(word for used in found.values() for word in used.content.words)] if names else []
     while pending:
         word = pending.pop()
         for registry in names.get(word, ()):
             used = UserCode(registry, word, registry.definition(word))
             if used.label not in found and not used.definition.ours:
                 found[used.label] = used
-                pending += used.code.words
+                pending += used.content.words
     return sorted(found.values(), key=lambda used: used.label)
 
 

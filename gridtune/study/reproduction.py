@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
+from gridtune.core.checksums import software_versions
 from gridtune.core.reproduction import Experiment, GeneratedLog, PaperTable, Reading, Reproduction
 from gridtune.core.system import SYSTEMS, System, get_system, system_names
-from gridtune.core.versions import software_versions
 from gridtune.errors import SweepError, TraceError
 from gridtune.registry import name_hint
 from gridtune.report.reproduction import (

@@ -54,7 +54,6 @@ def test_a_closure_follows_imports_round_a_circle() -> None:
     sources = {name: Source(text, name, "") for name, text in texts.items()}
     assert set(import_closure(["a"], sources.get, late=True, parents=True)) == {"a", "b", "b.c"}
     assert set(import_closure(["a"], sources.get, late=True)) == {"a", "b.c"}
-    assert digest_of({"a": sources["a"]}) == sources["a"].checksum
     assert digest_of({"a": sources["a"], "b": sources["b"]}) != digest_of(
         {"a": sources["b"], "b": sources["a"]}
     )

@@ -17,8 +17,8 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.cells import CellResult
+from gridtune.core.checksums import code_checksums
 from gridtune.core.system import get_system
-from gridtune.core.versions import code_checksums
 from gridtune.report.facts import ObjectiveFacts, SweepFacts
 from gridtune.report.page import PageMaterial, write_page
 from gridtune.report.page.content import page_content, page_json

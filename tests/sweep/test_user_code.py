@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ import pytest
 import gridtune as gt
 from gridtune.batch.metrics import METRICS
 from gridtune.batch.policies.queue_order import ORDERS
-from gridtune.core import origins, plugins
+from gridtune.core import plugins, user_code
 from gridtune.core.plugins import load_plugin
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, PolicyError, SweepError
@@ -283,6 +284,57 @@ def test_code_of_a_notebook_counts_with_what_it_refers_to(folder: Path) -> None:
     assert "metric cost" in after.other_code.message
 
 
+SCRIPT = """
+import threading
+
+import numba
+import numpy as np
+
+import gridtune as gt
+from gridtune.sweep import space_cells
+
+LOCK, TABLE, NAMES = threading.Lock(), np.arange(3.0), {"alpha", "beta", "gamma", "delta"}
+
+class Scale:
+    factor = 2.0
+
+    def __call__(self, value):
+        return self(value - 1) if value > 1 else self.factor
+
+@numba.njit
+def compiled(value):
+    return value + 1.0
+
+@gt.metric("cost", unit="1", direction="min", formula="c", source="this test")
+def cost(jobs):
+    "A cost."
+    with LOCK:
+        return compiled(TABLE[1]) + Scale()(3) + sum(map(len, NAMES)) + ("x" in {"x", "y", "z"})
+
+space = {"name": "s", "objective": "cost", "fixed": {"trace": "quickstart"}}
+print([cell.cell_id for cell in space_cells(space)])
+"""
+
+
+def test_code_of_a_script_has_the_same_ids_in_every_process(folder: Path) -> None:
+    def ids(place: str, text: str, seed: str) -> str:
+        script = write(folder / place / "script.py", "{source}", source=text)
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        return subprocess.run(
+            [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    first = ids("here", SCRIPT, "1")
+    assert ids("there", "# Another line.\n" + SCRIPT, "2") == first
+    changes = (
+        ("factor = 2", "factor = 3"),
+        ("arange(3.0)", "arange(4.0)"),
+        ("+ 1.0", "+ 2.0"),
+        ("gamma", "eta"),
+    )
+    assert len({ids("here", SCRIPT.replace(*change), "3") for change in changes} | {first}) == 5
+
+
 @pytest.mark.integration
 @pytest.mark.usefixtures("cluster")
 def test_code_of_a_notebook_reaches_the_workers(folder: Path) -> None:
@@ -338,13 +390,12 @@ def test_an_installed_package_counts_with_its_own_modules(
     write(folder / "announced" / "__init__.py", "")
     write(folder / "announced" / "metrics.py", METRIC, imports="from .helper import value", cost="value()")
     helper = write(folder / "announced" / "helper.py", "def value():\n    return 1.0\n")
-    write(folder / "announced" / "other.py", "")
     monkeypatch.syspath_prepend(str(folder))
     point = EntryPoint("cost", "announced.metrics", "gridtune.metrics")
     monkeypatch.setitem(METRICS.entry_points, "cost", point)
 
     def code() -> dict[str, str]:
-        origins._package_code.cache_clear()
+        user_code._package_content.cache_clear()
         (cell, *_) = space_cells(metric_space(replicates={"seeds": 1}))
         found: dict[str, str] = json.loads(cell.identity)["code"]
         return found
@@ -352,7 +403,6 @@ def test_an_installed_package_counts_with_its_own_modules(
     try:
         before = code()
         assert list(before) == ["metric cost"]
-        write(folder / "announced" / "other.py", "x = 1")
         assert code() == before
         write(helper, "def value():\n    return 2.0\n")
         assert code() != before

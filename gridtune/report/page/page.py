@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gridtune.core.versions import software_versions
+from gridtune.core.checksums import software_versions
 from gridtune.report.page.content import PageMaterial, page_content, page_json
 from gridtune.report.page.document import count_text, html_document, plain_table
 from gridtune.report.page.origin import MOST_FAILED, cell_notes, command_of, failed_cells, space_yaml

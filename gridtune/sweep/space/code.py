@@ -89,7 +89,7 @@ class SentCode:
         differing = [f"{label} is missing" for label in self.used.keys() - here.keys()]
         differing += [f"{label} is only there" for label in here.keys() - self.used.keys()]
         for label in here.keys() & self.used.keys():
-            if self.used[label] is not None and here[label].code.checksum != self.used[label]:
+            if self.used[label] is not None and here[label].content.checksum != self.used[label]:
                 differing.append(f"{label} is another")
         if system.version != self.version:
             differing.append(f"the system is of version {system.version}, not {self.version}")
@@ -129,7 +129,7 @@ class SweepCode:
     def checksum(self) -> str:
         """Checksum of all of it."""
         parts = [plugin.checksum for plugin in self._plugins.values()]
-        parts += [f"{code.label} {code.code.checksum}" for code in self._used]
+        parts += [f"{code.label} {code.content.checksum}" for code in self._used]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @cached_property
@@ -141,15 +141,16 @@ class SweepCode:
         SweepError
             If something is defined in this session and cannot be sent.
         """
-        installed = {code.definition.module for code in self._used if code.origin in {"package", "foreign"}}
-        live = [code for code in self._used if code.origin == "session"]
+        live = [code for code in self._used if code.in_session]
+        rest = {code.definition.module for code in self._used if code not in live}
+        installed = {module for module in rest if plugin_of(module) is None}
         return SentCode(
             system=self._system.name,
             version=self._system.version,
             plugins=tuple(self._plugins.values()),
             modules=tuple(sorted(installed)),
             pickled=_pickled(live),
-            used={code.label: None if code in live else code.code.checksum for code in self._always},
+            used={code.label: None if code in live else code.content.checksum for code in self._always},
             checksum=self.checksum,
         )
 
@@ -170,7 +171,7 @@ def _pickled(code: list[UserCode]) -> bytes:
         return b""
     import cloudpickle  # noqa: PLC0415
 
-    with _by_value({module for one in code for module in one.code.modules}):
+    with _by_value({module for one in code for module in one.content.modules}):
         for one in code:
             try:
                 cloudpickle.dumps(one.registry[one.name])
