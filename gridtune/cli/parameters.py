@@ -56,9 +56,9 @@ class SystemCommand(click.Command):
 
 def _load_plugins(plugins: Any) -> None:
     """Load plug-ins, as the parser has them: without the option it gives no list, but a mark of its own."""
-    from gridtune.sweep.space.code import load_plugins, read_plugin
+    from gridtune.core.plugins import load_plugins
 
-    load_plugins(read_plugin(Path(plugin)) for plugin in (plugins if isinstance(plugins, list) else []))
+    load_plugins(plugins if isinstance(plugins, list) else [])
 
 
 def system_help(system: System, usage: str, *, everything: bool) -> str:

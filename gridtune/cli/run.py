@@ -74,11 +74,11 @@ def run(
       gridtune run batch trace=kth-sp2 window=3/10 --json
       gridtune run batch --parameters best.yaml load=1.2
     """
+    from gridtune.core.plugins import load_plugins
     from gridtune.core.system import get_system
     from gridtune.sweep.execution.runner import run_cell
-    from gridtune.sweep.space.code import load_plugins, read_plugin
 
-    load_plugins(map(read_plugin, plugins))
+    load_plugins(plugins)
     simulated = get_system(system)
     if out is not None:
         check_out(out)

@@ -161,7 +161,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
       gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
     """
-    from gridtune.core.plugins import load_plugin
+    from gridtune.core.plugins import load_plugins
 
     for name in ("plot", "gantt"):
         if options[name] is not None:
@@ -169,7 +169,7 @@ def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) 
     if options["out"] is not None:
         check_schedule_file("out", options["out"])
     for plugin in plugins:
-        load_plugin(plugin)
+        load_plugins([plugin])
     if options["shake"] is None and options["shake_by"] is not None:
         raise click.BadParameter("has no effect without --shake", param_hint="--shake-by")
     workload, cleaning = _workload(log, options)

@@ -102,14 +102,14 @@ def train(
       gridtune train shutdown trace=taurus_days learning_rate=0.001 --iterations 160 --seeds 3
     """
     from gridtune.core.extras import require_module
-    from gridtune.sweep.space.code import load_plugins, read_plugin
+    from gridtune.core.plugins import load_plugins
 
     require_module("ray.rllib", user="training", extra="agents")
     require_module("torch", user="training", extra="agents")
     from gridtune.tune.training import train as train_system
     from gridtune.tune.training import training_of
 
-    load_plugins(map(read_plugin, plugins))
+    load_plugins(plugins)
     training = training_of(system, algorithm)
     options = {"iterations": iterations, "device": device}
     given = {name: value for name, value in options.items() if value is not None}

@@ -36,7 +36,6 @@ __all__ = [
     "PLUGIN_PREFIX",
     "Plugin",
     "is_installed",
-    "load_plugin",
     "load_plugins",
     "loaded_plugin",
     "plugin_of",
@@ -169,28 +168,22 @@ def loaded_plugin(path: Path) -> Plugin | None:
     return _LOADED.get(path.resolve())
 
 
-def load_plugin(path: str | Path) -> None:
-    """Run a Python file, so that what it registers is there; again only if it has been edited since.
+def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
+    """Run each plug-in once in this process, so that it registers its code.
+
+    An edited plug-in is run again, and replaces its earlier version.
+
+    Parameters
+    ----------
+    plugins
+        Plug-ins, or paths of their files.
 
     Raises
     ------
     GridtuneError
-        If the file is missing or fails while it runs; the message names file, line and error.
+        If a file is missing or fails while it runs, with the user's file, the line and the error.
     """
-    load_plugins([read_plugin(path)])
-
-
-def load_plugins(plugins: Iterable[Plugin]) -> None:
-    """Run each plug-in once in this process, so that what it registers is there.
-
-    An edited plug-in is run again, and takes the place of what it was before.
-
-    Raises
-    ------
-    GridtuneError
-        If one fails while it runs; the message names the user's file, the line and the error.
-    """
-    for plugin in plugins:
+    for plugin in [one if isinstance(one, Plugin) else read_plugin(one) for one in plugins]:
         old = _LOADED.get(plugin.path)
         same = _same_code(plugin)
         if same is not None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gridtune.core.cells import Cell, CellResult, finite_json
+from gridtune.core.plugins import load_plugins
 from gridtune.core.system import System, get_system, system_names
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
@@ -26,7 +27,6 @@ from gridtune.sweep.journal.journal import read_journal
 from gridtune.sweep.journal.results import read_table, results_of
 from gridtune.sweep.remote.places import Place, SweepView, view_sweep
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
-from gridtune.sweep.space.code import load_plugins, read_plugin
 from gridtune.sweep.space.plan import Planner, Workloads
 from gridtune.sweep.space.schema import parse_space
 
@@ -149,7 +149,7 @@ def _system_of(facts: SweepFacts) -> System | None:
     for path in facts.plugins:
         # The stored results can be ranked without the plug-in that made them.
         with contextlib.suppress(GridtuneError):
-            load_plugins([read_plugin(Path(path))])
+            load_plugins([path])
     return get_system(facts.system) if facts.system in system_names() else None
 
 
@@ -273,7 +273,7 @@ def find_cells(
 
 def _loaded_system(facts: SweepFacts) -> System:
     """Return the system of a sweep, with its plug-ins loaded."""
-    load_plugins(read_plugin(Path(path)) for path in facts.plugins)
+    load_plugins(facts.plugins)
     return get_system(facts.system)
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from ray import tune
 
 from gridtune.core.cells import Replicate, canonical_json, finite_json, validated
+from gridtune.core.plugins import load_plugins
 from gridtune.core.refusals import parameter_hint
 from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.runner import prepare_worker, run_cell
 from gridtune.sweep.space.checks import check_space
-from gridtune.sweep.space.code import SentCode, SweepCode, load_plugins, read_plugin
+from gridtune.sweep.space.code import SentCode, SweepCode
 from gridtune.sweep.space.plan import Workloads, space_replicates
 from gridtune.sweep.space.schema import SearchSpace, parse_space
 
@@ -112,7 +113,7 @@ def trainable(
         "replicates": {"seeds": replicates} if isinstance(replicates, int) else dict(replicates),
         "plugins": [str(path) for path in plugins],
     }
-    load_plugins([read_plugin(Path(path)) for path in plugins])
+    load_plugins(plugins)
     reported = list(get_system(system).metrics if metrics is None else metrics)
     # What is reported may have no direction that is better; the user's own Tuner has one.
     objective = [{"metric": name, "direction": "min"} for name in reported]

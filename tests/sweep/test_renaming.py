@@ -13,6 +13,7 @@ import pytest
 
 from gridtune.cli.main import main
 from gridtune.core.cells import CellResult
+from gridtune.core.plugins import load_plugins
 from gridtune.core.system import RenamedMetric, get_system
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep import run_space, space_cells
@@ -20,7 +21,6 @@ from gridtune.sweep.execution.runner import run_cell
 from gridtune.sweep.journal.earlier import Renaming
 from gridtune.sweep.journal.journal import Journal, read_journal
 from gridtune.sweep.journal.results import read_table, results_table, write_table
-from gridtune.sweep.space.code import load_plugins, read_plugin
 from tests.sweep.spaces import TOY, toy_space
 
 MESSAGE = (
@@ -90,7 +90,7 @@ def test_a_journal_of_today_says_nothing_of_names(old_study: Path, tmp_path: Pat
 
 
 def test_a_name_that_is_in_use_means_what_it_means_today() -> None:
-    load_plugins([read_plugin(TOY)])
+    load_plugins([TOY])
     toy = type(get_system("toy"))
     names = {"gain": RenamedMetric("loss", 60.0), "mean_loss": RenamedMetric("loss", 60.0)}
     renaming = Renaming(type("Other", (toy,), {"renamed_metrics": names})())
@@ -122,7 +122,7 @@ def test_a_report_ranks_it_by_the_metric_of_today(
 def test_the_old_names_are_answered_with_the_new_ones(
     old_study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    load_plugins([read_plugin(TOY)])
+    load_plugins([TOY])
     for options, hint in (
         (["--objective", "mean_loss"], "it is called loss now"),
         (["--baseline", "sleep_time=0"], "it is called nap now"),

@@ -23,7 +23,7 @@ import gridtune as gt
 from gridtune.batch.metrics import METRICS
 from gridtune.batch.policies.queue_order import ORDERS
 from gridtune.core import plugins, user_code
-from gridtune.core.plugins import load_plugin
+from gridtune.core.plugins import load_plugins
 from gridtune.core.system import SYSTEMS, get_system
 from gridtune.errors import MetricError, PolicyError, SweepError
 from gridtune.sweep import SweepResult, read_journal, run_space, space_cells
@@ -227,7 +227,7 @@ def test_faults_name_the_users_file_and_line(folder: Path) -> None:
     ):
         plugin = write(folder / "plugin.py", text)
         with pytest.raises(PolicyError, match=error) as caught:
-            load_plugin(plugin)
+            load_plugins([plugin])
         assert str(caught.value).startswith(place)
     plugin = write(folder / "plugin.py", METRIC, imports="import helper", cost="helper.fail()")
     failed = run(metric_space([plugin]), folder).results[0]
@@ -241,7 +241,7 @@ def test_a_plugin_that_fails_after_an_edit_leaves_the_old_one_in_place(folder: P
     assert costs(run(metric_space([plugin]), folder)) == [1.0] * 4
     write(plugin, METRIC, imports="1 / 0", cost="2.0")
     with pytest.raises(PolicyError, match="ZeroDivisionError"):
-        load_plugin(plugin)
+        load_plugins([plugin])
     assert gt.evaluate(gt.simulate(gt.generate_workload("poisson", jobs=9, seed=1)))["cost"] == 1.0
 
 
@@ -370,7 +370,7 @@ def test_modules_of_ones_own_reach_the_workers(folder: Path) -> None:
 def test_a_worker_with_other_code_says_so(folder: Path) -> None:
     plugin = write(folder / "plugin.py", METRIC, imports="", cost="1.0")
     space = parse_space(metric_space([plugin]))
-    load_plugin(plugin)
+    load_plugins([plugin])
     sent = SweepCode(space, get_system("batch")).sent
     assert sent.load() is get_system("batch")
     for change, reason in (

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gridtune.arguments import require_path
+from gridtune.core.plugins import load_plugins
 from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint, refusal_text
 from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
 from gridtune.core.user_code import refresh_checksums
@@ -16,7 +17,6 @@ from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.registry import name_hint
 from gridtune.sweep.search.proposals import check_sampler
 from gridtune.sweep.search.schedulers import check_stopping
-from gridtune.sweep.space.code import Plugin, load_plugins, read_plugin
 from gridtune.sweep.space.points import in_order
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
 from gridtune.training.system import Training
@@ -27,7 +27,6 @@ __all__ = [
     "check_space",
     "faulty_value",
     "load_space",
-    "read_plugins",
 ]
 
 
@@ -56,11 +55,6 @@ def as_space(space: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpace
     parsed = space if isinstance(space, SearchSpace) else parse_space(space)
     check_space(parsed)
     return parsed
-
-
-def read_plugins(space: SearchSpace) -> list[Plugin]:
-    """Return the space's plug-ins; relative paths are relative to the space's file."""
-    return [read_plugin((space.base or Path.cwd()) / path) for path in space.plugins]
 
 
 def check_space(space: SearchSpace) -> System:
@@ -127,7 +121,7 @@ def _load_plugins(space: SearchSpace) -> None:
             hint = name_hint(file.name, sorted(near)) if near else "paths are relative to the space's file"
             raise space.fault(f"there is no plug-in file {file}", "plugins", index, hint=hint)
     try:
-        load_plugins(read_plugins(space))
+        load_plugins(folder / path for path in space.plugins)
     except GridtuneError as fault:
         line = space.source.line(("plugins",))
         if space.source.path is None or line is None:

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gridtune.core.plugins import Plugin, load_plugins, loaded_plugin, plugin_of, read_plugin
+from gridtune.core.plugins import Plugin, load_plugins, loaded_plugin, plugin_of
 from gridtune.core.system import System, get_system
 from gridtune.core.user_code import UserCode, always_used, with_named, words_of
 from gridtune.errors import SweepError
@@ -26,11 +26,8 @@ from gridtune.registry import all_registries
 from gridtune.sweep.space.schema import SearchSpace
 
 __all__ = [
-    "Plugin",
     "SentCode",
     "SweepCode",
-    "load_plugins",
-    "read_plugin",
 ]
 
 

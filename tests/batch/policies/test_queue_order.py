@@ -6,7 +6,7 @@ import pytest
 
 import gridtune as gt
 from gridtune.batch.policies import JobView, get_queue_order, queue_order, queue_order_names
-from gridtune.core.plugins import load_plugin
+from gridtune.core.plugins import load_plugins
 from gridtune.errors import PolicyError
 
 VIEW = JobView(100, 50, 4, 1, 2, 3, 4, 25, 125, 10.0, 20.0, 0.25)
@@ -136,7 +136,7 @@ def test_a_field_that_a_job_lacks_is_refused_with_its_line(tmp_path, read, messa
     )
     plugin.write_text("\n".join([*lines, "    old = job.wait", f"    return scale * job.{read} - old", ""]))
     with pytest.raises(PolicyError) as failed:
-        load_plugin(plugin)
+        load_plugins([plugin])
     assert str(failed.value).startswith(f"{plugin}:7: {message}")
     assert "submit_time, walltime, processors" in str(failed.value)
     assert f"test-reads-{read}" not in queue_order_names()
@@ -146,7 +146,7 @@ def test_a_field_that_a_job_lacks_is_refused_with_its_line(tmp_path, read, messa
 def test_the_compilers_reason_is_given_without_its_own_files(tmp_path, fault):
     plugin, name = tmp_path / "my_orders.py", f"test-{len(fault)}-letters"
     plugin.write_text(f"import gridtune as gt\n@gt.queue_order('{name}')\ndef f(job):\n    return {fault}\n")
-    load_plugin(plugin)
+    load_plugins([plugin])
     with pytest.raises(PolicyError, match=f"'{name}' does not compile: ") as failed:
         gt.simulate(gt.generate_workload("poisson", jobs=10, seed=1), order=name)
     for word in ("nopython", "JobView(int64", "File ", "During"):
@@ -184,12 +184,12 @@ def test_plugins_are_loaded_once_and_fail_with_their_file(tmp_path):
         "    return job.queue",
     )
     good.write_text("\n".join(source))
-    load_plugin(good)
-    load_plugin(good)
+    load_plugins([good])
+    load_plugins([good])
     assert get_queue_order("test-plugin").static
     bad = tmp_path / "bad.py"
     bad.write_text("raise RuntimeError('broken')\n")
     with pytest.raises(PolicyError, match=r"bad\.py.*RuntimeError: broken"):
-        load_plugin(bad)
+        load_plugins([bad])
     with pytest.raises(PolicyError, match="no such plug-in"):
-        load_plugin(tmp_path / "absent.py")
+        load_plugins([tmp_path / "absent.py"])

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from gridtune.batch.metrics import evaluate
 from gridtune.batch.replay import simulate
 from gridtune.core.cells import CellResult, replicate_streams
-from gridtune.core.plugins import load_plugin
+from gridtune.core.plugins import load_plugins
 from gridtune.core.user_code import code_of
 from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
@@ -227,7 +227,7 @@ def test_a_users_order_is_part_of_the_identity(tmp_path: Path) -> None:
         'from gridtune.batch.policies import queue_order\n@queue_order("batch-test-own")\n'
         'def score(job):\n    """Test."""\n    return -job.walltime\n'
     )
-    load_plugin(plugin)
+    load_plugins([plugin])
     system = BatchSystem()
     assert code_of(system, BatchParameters(trace="x", order="fcfs")) == {}
     checksum = hashlib.sha256(plugin.read_bytes()).hexdigest()
