@@ -51,14 +51,14 @@ def list_traces(as_json: bool) -> None:
 def print_traces(as_json: bool) -> None:
     """Print bundled traces, public logs, generators and formats."""
     from gridtune.workload.catalogue import CATALOGUE, bundled_traces
-    from gridtune.workload.formats import format_names, get_format
-    from gridtune.workload.generators import find_generator, generator_names
+    from gridtune.workload.formats import FORMATS
+    from gridtune.workload.generators import GENERATORS, generator_names
 
-    formats = [get_format(name) for name in format_names()]
+    formats = [FORMATS.find(name) for name in FORMATS.names()]
     listing = {
         "bundled": {name: str(path) for name, path in bundled_traces().items()},
         "logs": [_log(entry) for entry in CATALOGUE.values()],
-        "generators": {name: find_generator(name).summary for name in generator_names()},
+        "generators": {name: GENERATORS.find(name).summary for name in generator_names()},
         "formats": {format.name: {"suffix": format.suffix, "summary": format.summary} for format in formats},
     }
     if as_json:
@@ -164,13 +164,13 @@ def generate(name: str, target: Path | None, parameters: tuple[str, ...], show: 
       gridtune traces generate lublin my.swf.gz jobs=20000 seed=7 processors=512 load=0.9
       gridtune traces generate poisson mm1.swf jobs=100000 processors=1 load=0.7
     """
-    from gridtune.workload.generators import find_generator, generate_workload, parse_parameters
+    from gridtune.workload.generators import GENERATORS, generate_workload, parse_parameters
 
     if show:
         import inspect
 
-        click.echo(inspect.getdoc(find_generator(name).make))
-        click.echo("\nDefaults: " + " ".join(f"{k}={v}" for k, v in find_generator(name).defaults.items()))
+        click.echo(inspect.getdoc(GENERATORS.find(name).make))
+        click.echo("\nDefaults: " + " ".join(f"{k}={v}" for k, v in GENERATORS.find(name).defaults.items()))
         return
     if target is None:
         raise click.UsageError("Missing argument 'TARGET' (or give --show).")

@@ -32,8 +32,7 @@ from gridtune.registry import Registry
 from gridtune.types import IntArray
 from gridtune.workload import read_workload, write_workload
 from gridtune.workload.fields import SWF_FIELDS
-from gridtune.workload.formats import Format, find_format, get_format
-from gridtune.workload.formats.log import FORMATS
+from gridtune.workload.formats import FORMATS, Format, find_format
 from gridtune.workload.workload import Workload
 
 __all__ = [
@@ -173,9 +172,9 @@ _RUN_TIME = 987_654
 
 
 def _write(name: str, workload: Workload, folder: Path, packed: str = "") -> Path:
-    if get_format(name).write is None:
+    if FORMATS.find(name).write is None:
         pytest.skip("the format is only read")
-    path = folder / f"log{get_format(name).suffix}{packed}"
+    path = folder / f"log{FORMATS.find(name).suffix}{packed}"
     with warnings.catch_warnings():
         # Some formats hold less than a workload, and say so.
         warnings.simplefilter("ignore", GridtuneWarning)
@@ -184,7 +183,7 @@ def _write(name: str, workload: Workload, folder: Path, packed: str = "") -> Pat
 
 
 def _lost(name: str, workload: Workload) -> set[str]:
-    return set(get_format(name).cannot_hold(workload))
+    return set(FORMATS.find(name).cannot_hold(workload))
 
 
 def _text(path: Path) -> str | None:
@@ -203,20 +202,20 @@ class FormatConformance(RegistryConformance):
 
     def test_suffix(self, name: str) -> None:
         """The suffix is in lower case, begins with a dot, and is that of no other format."""
-        suffix = get_format(name).suffix
+        suffix = FORMATS.find(name).suffix
         assert re.fullmatch(r"(\.[a-z0-9_-]+)+", suffix)
         assert not suffix.endswith((".gz", ".xz", ".tar"))
         assert [other.name for other in FORMATS.values() if other.suffix == suffix] == [name]
 
     def test_is_found_by_its_suffix(self, name: str) -> None:
         """A file's suffix names the format, in small letters or in capitals, compressed or not."""
-        form = get_format(name)
+        form = FORMATS.find(name)
         for suffix in (form.suffix, form.suffix.upper(), f"{form.suffix}.gz", f"{form.suffix}.xz"):
             assert find_format(f"log{suffix}") == (form, "log")
 
     def test_says_what_it_holds(self, name: str) -> None:
         """The summary is a line for people."""
-        summary = get_format(name).summary
+        summary = FORMATS.find(name).summary
         assert summary.strip()
         assert "\n" not in summary
 
@@ -253,7 +252,7 @@ class FormatConformance(RegistryConformance):
     @pytest.mark.parametrize("content", [b"", b"\xff\x00 no log\n"], ids=["empty", "noise"])
     def test_what_is_no_log_is_refused(self, name: str, content: bytes, tmp_path: Path) -> None:
         """An empty file and one of noise are refused, naming the file."""
-        path = tmp_path / f"log{get_format(name).suffix}"
+        path = tmp_path / f"log{FORMATS.find(name).suffix}"
         path.write_bytes(content)
         with pytest.raises(WorkloadError) as refused:
             read_workload(path)

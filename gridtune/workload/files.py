@@ -25,7 +25,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
@@ -34,11 +33,11 @@ import numpy as np
 from gridtune.arguments import require, require_path
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.storage import is_url
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import IntArray
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
-from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN
-from gridtune.workload.formats import DEFAULT_MAX_BYTES, Format, format_names, get_format
+from gridtune.workload.fields import FIELDS
+from gridtune.workload.formats import DEFAULT_MAX_BYTES, FORMATS, Format, format_names
 from gridtune.workload.formats.compression import (
     LogStream,
     open_for_writing,
@@ -56,9 +55,6 @@ __all__ = [
     "is_joined",
     "join_workloads",
     "joined_parts",
-    "logs_in_archive",
-    "logs_in_folder",
-    "natural_order",
     "read_days",
     "read_workload",
     "read_workloads",
@@ -109,8 +105,7 @@ def read_workload(
     if is_archive(file):
         raise WorkloadError("is an archive of logs", path=file, hint="read_workloads reads it")
     with open_log(file, max_bytes) as stream:
-        file_format, name = _format_of(file, format, stream)
-        return _workload(file_format, stream, name, clean, options)
+        return _read(stream, format, clean, options)
 
 
 def read_workloads(
@@ -129,25 +124,94 @@ def read_workloads(
     """
     place = resolve_trace(str(path)) if is_url(str(path)) else Path(path)
     rules = (clean,) if isinstance(clean, str) else tuple(clean)
-    read: list[tuple[str, Workload]] = []
-
-    def one(file: Path, stream: LogStream) -> Workload:
-        file_format, name = _format_of(file, None, stream)
-        own_options = (by_format or {}).get(file_format.name, {})
-        return _workload(file_format, stream, name, rules, {**options, **own_options})
-
-    if is_archive(place):
-        for member, stream in logs_in_archive(place, max_bytes):
-            read.append((member, one(Path(PurePosixPath(member).name), stream)))
-    else:
-        folder = place if place.is_dir() else place.parent
-        for file in logs_in_folder(place) if place.is_dir() else [place]:
-            with open_log(file, max_bytes) as stream:
-                read.append((file.relative_to(folder).as_posix(), one(file, stream)))
+    read = [
+        (member, _read(stream, None, rules, options, by_format)) for member, stream in _logs(place, max_bytes)
+    ]
     if not read:
         raise WorkloadError("holds no logs", path=place, hint=f"formats are {', '.join(format_names())}")
-    read.sort(key=lambda item: natural_order(item[0]))
-    return _named_by_path(read)
+    read.sort(key=lambda item: _natural_order(item[0]))
+    parents = [member.parent.parts for member, _ in read]
+    shared = 0
+    while all(len(parent) > shared and parent[shared] == parents[0][shared] for parent in parents):
+        shared += 1
+    return [
+        replace(workload, name="/".join((*parent[shared:], workload.name)))
+        for parent, (_, workload) in zip(parents, read, strict=True)
+    ]
+
+
+def _read(
+    stream: LogStream,
+    format: str | None,
+    rules: Iterable[str],
+    options: Mapping[str, Any],
+    by_format: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Workload:
+    file_format, name = _format_of(stream.path, format, stream)
+    options = {**options, **(by_format or {}).get(file_format.name, {})}
+    accepted = list(inspect.signature(file_format.read).parameters)[1:]
+    for option in options:
+        if option not in accepted:
+            hint = f"its options are {', '.join(accepted)}" if accepted else "it has no options"
+            raise WorkloadError(f"the format {file_format.name} has no option {option!r}", hint=hint)
+    return build_workload(file_format.read(stream, **options), stream.path, name, rules)
+
+
+def _logs(place: Path, max_bytes: int) -> Iterator[tuple[PurePosixPath, LogStream]]:
+    """Yield path and content of each log in a folder or tar archive; of a single log its own.
+
+    Files of no format are skipped. Nothing is unpacked to disk, and links and devices in an archive are
+    passed over. `max_bytes` holds for an archive, and for all its logs together once they are decompressed.
+    """
+    if is_archive(place):
+        yield from _logs_in_archive(place, max_bytes)
+        return
+    folder, files = place.parent, [place]
+    if place.is_dir():
+        try:
+            files = [path for path in place.rglob("*") if find_format(path) and path.is_file()]
+        except OSError as error:
+            raise WorkloadError(f"cannot be read: {error.strerror}", path=error.filename or place) from error
+        folder = place
+    members = {PurePosixPath(file.relative_to(folder).as_posix()): file for file in files}
+    for member in sorted(members, key=_natural_order):
+        with open_log(members[member], max_bytes) as stream:
+            yield member, stream
+
+
+def _logs_in_archive(path: Path, max_bytes: int) -> Iterator[tuple[PurePosixPath, LogStream]]:
+    with open_log(path, max_bytes) as stream:
+        left = max_bytes
+        try:
+            with tarfile.open(fileobj=stream, mode="r|", name=path.name) as archive:  # type: ignore[call-overload]
+                for entry in archive:
+                    member = PurePosixPath(entry.name)
+                    if not entry.isfile() or find_format(member.name) is None:
+                        continue
+                    content = archive.extractfile(entry)
+                    if content is not None:
+                        log = unpack(content, path / member, left, (tarfile.TarError,))
+                        yield member, log
+                        left -= log.taken
+        except (tarfile.TarError, EOFError) as error:
+            message = f"is not a tar archive, or it is cut off ({error})"
+            raise WorkloadError(message, path=path) from error
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file's name is that of a tar archive, plain or compressed."""
+    name = path.name.lower()
+    return split_compression(name)[0].endswith(".tar") or name.endswith((".tgz", ".txz"))
+
+
+def _natural_order(path: PurePosixPath) -> tuple[tuple[int, int, str], ...]:
+    """Return a key that sorts `day-2` before `day-10`."""
+    parts = re.findall(r"\d+|\D+", path.as_posix(), re.ASCII)
+    numbers = (part.lstrip("0") if part.isdigit() else None for part in parts)
+    return tuple(
+        (1, 0, part) if number is None else (0, len(number), number)
+        for part, number in zip(parts, numbers, strict=True)
+    )
 
 
 def write_workload(workload: Workload, path: str | os.PathLike[str], *, format: str | None = None) -> None:
@@ -161,7 +225,7 @@ def write_workload(workload: Workload, path: str | os.PathLike[str], *, format: 
     file = Path(path)
     file_format, _ = _format_of(file, format)
     if file_format.write is None:
-        written = ", ".join(name for name in format_names() if get_format(name).write is not None)
+        written = ", ".join(name for name in format_names() if FORMATS.find(name).write is not None)
         raise WorkloadError(f"{file_format.name} is only read", path=file, hint=f"write {written}")
     lost = file_format.cannot_hold(workload)
     if lost:
@@ -174,91 +238,20 @@ def _format_of(file: Path, name: str | None, stream: LogStream | None = None) ->
     """Return the format of that name, of a file's suffix or of its content; its name without suffixes."""
     match = find_format(file)
     if name is not None:
-        return get_format(name), match[1] if match else split_compression(file.name)[0]
+        return FORMATS.find(name), match[1] if match else split_compression(file.name)[0]
     if match is not None:
         return match
     if stream is not None:
         start = stream.peek()
-        for form in map(get_format, format_names()):
+        for form in map(FORMATS.find, format_names()):
             if form.recognises(start):
                 return form, split_compression(file.name)[0].partition(".")[0]
-    suffixes = ", ".join(sorted(get_format(format).suffix for format in format_names()))
+    suffixes = ", ".join(sorted(FORMATS.find(format).suffix for format in format_names()))
     raise WorkloadError(
         "neither its suffix nor its content is that of a format",
         path=file,
         hint=f"suffixes are {suffixes}, with .gz or .xz if compressed; or name it: format=, --format",
     )
-
-
-def _workload(
-    file_format: Format, stream: LogStream, name: str, rules: Iterable[str], options: dict[str, Any]
-) -> Workload:
-    accepted = list(inspect.signature(file_format.read).parameters)[1:]
-    for option in options:
-        if option not in accepted:
-            hint = f"its options are {', '.join(accepted)}" if accepted else "it has no options"
-            raise WorkloadError(f"the format {file_format.name} has no option {option!r}", hint=hint)
-    return build_workload(file_format.read(stream, **options), stream.path, name, rules)
-
-
-def _named_by_path(read: list[tuple[str, Workload]]) -> list[Workload]:
-    """Return workloads named by their paths below the folder that all share."""
-    parents = [PurePosixPath(path).parent.parts for path, _ in read]
-    shared = 0
-    while all(len(parent) > shared and parent[shared] == parents[0][shared] for parent in parents):
-        shared += 1
-    return [
-        replace(workload, name="/".join((*parent[shared:], workload.name)))
-        for parent, (_, workload) in zip(parents, read, strict=True)
-    ]
-
-
-def is_archive(path: Path) -> bool:
-    """Return whether a file's name is that of a tar archive, plain or compressed."""
-    name = path.name.lower()
-    return split_compression(name)[0].endswith(".tar") or name.endswith((".tgz", ".txz"))
-
-
-def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Return a key that sorts `day-2` before `day-10`."""
-    parts = re.findall(r"\d+|\D+", name, re.ASCII)
-    numbers = (part.lstrip("0") if part.isdigit() else None for part in parts)
-    return tuple(
-        (1, 0, part) if number is None else (0, len(number), number)
-        for part, number in zip(parts, numbers, strict=True)
-    )
-
-
-def logs_in_folder(folder: Path) -> list[Path]:
-    """Return the logs below a folder, in natural order; files of no format are skipped."""
-    try:
-        logs = [path for path in folder.rglob("*") if find_format(path) and path.is_file()]
-    except OSError as error:
-        raise WorkloadError(f"cannot be read: {error.strerror}", path=error.filename or folder) from error
-    return sorted(logs, key=lambda path: natural_order(path.relative_to(folder).as_posix()))
-
-
-def logs_in_archive(path: Path, max_bytes: int) -> Iterator[tuple[str, LogStream]]:
-    """Yield name and content of each log in a tar archive, in the archive's order.
-
-    Nothing is unpacked to disk, and links and devices are passed over. `max_bytes` holds for the archive, and
-    for all its logs together once they are decompressed.
-    """
-    left = max_bytes
-    with open_log(path, max_bytes) as stream:
-        try:
-            with tarfile.open(fileobj=stream, mode="r|", name=path.name) as archive:  # type: ignore[call-overload]
-                for member in archive:
-                    if not member.isfile() or find_format(PurePosixPath(member.name).name) is None:
-                        continue
-                    content = archive.extractfile(member)
-                    if content is not None:
-                        log = unpack(content, path / member.name, left, (tarfile.TarError,))
-                        yield member.name, log
-                        left -= log.taken
-        except (tarfile.TarError, EOFError) as error:
-            message = f"is not a tar archive, or it is cut off ({error})"
-            raise WorkloadError(message, path=path) from error
 
 
 #: The header's mark of a joined workload: the number of its logs.
@@ -280,11 +273,11 @@ def join_workloads(workloads: Sequence[Workload], *, name: str = "logs") -> Work
     name_most_often, times = Counter(log.name for log in workloads).most_common(1)[0]
     if times > 1:
         raise WorkloadError(f"two logs are named {name_most_often!r}", hint="rename one of them")
-    numbers = [_number(log.name) for log in workloads]
-    sizes = [len(log) for log in workloads]
-    fields = [field for field in FIELDS if any(field in log.columns for log in workloads)]
-    columns = {field: _joined(field, workloads) for field in fields if field != "partition"}
-    columns["partition"] = np.repeat(np.array(numbers, np.int64), sizes)
+    # 48 bits that stand for each name.
+    numbers = [int.from_bytes(hashlib.sha256(log.name.encode()).digest()[:6], "big") for log in workloads]
+    fields = [name for name in FIELDS if any(name in log.columns for log in workloads)]
+    columns = {name: np.concatenate([log.column(name) for log in workloads]) for name in fields}
+    columns["partition"] = np.repeat(np.array(numbers, np.int64), [len(log) for log in workloads])
     machines = {log.machine_processors for log in workloads}
     cleaning: Counter[str] = Counter()
     for log in workloads:
@@ -320,15 +313,13 @@ def read_days(
     Workload
         Joined (`is_joined`) unless it is one log of another format than Batsim's.
     """
-    if path.is_dir() or is_archive(path):
-        units = {"time_unit": time_unit, "speed": speed}
-        logs = read_workloads(path, clean=clean, by_format={"batsim": units})
-        return join_workloads(logs, name=path.name.partition(".")[0])
-    match = find_format(path)
-    if match is not None and match[0].name == "batsim":
-        day = read_workload(path, clean=clean, time_unit=time_unit, speed=speed)
-        return join_workloads([day], name=day.name)
-    return read_workload(path, clean=clean)
+    several = path.is_dir() or is_archive(path)
+    match = None if several else find_format(path)
+    if not several and (match is None or match[0].name != "batsim"):
+        return read_workload(path, clean=clean)
+    units = {"time_unit": time_unit, "speed": speed}
+    logs = read_workloads(path, clean=clean, by_format={"batsim": units})
+    return join_workloads(logs, name=path.name.partition(".")[0] if match is None else match[1])
 
 
 def is_joined(workload: Workload) -> bool:
@@ -342,21 +333,6 @@ def joined_parts(workload: Workload) -> tuple[tuple[str, ...], IntArray]:
     first = np.concatenate([[0], changes, [len(workload)]]).astype(np.int64)
     numbers = workload.partition[first[:-1]].tolist()
     return tuple(workload.partition_names[number] for number in numbers), first
-
-
-def _joined(field: str, workloads: Sequence[Workload]) -> IntArray | FloatArray:
-    dtype = np.float64 if field in FLOAT_FIELDS else np.int64
-    sizes = [0, *np.cumsum([len(log) for log in workloads]).tolist()]
-    column = np.full(sizes[-1], UNKNOWN, dtype)
-    for log, (start, end) in zip(workloads, pairwise(sizes), strict=True):
-        if field in log.columns:
-            column[start:end] = log.columns[field]
-    return column
-
-
-def _number(name: str) -> int:
-    """Return 48 bits that stand for a name."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
 
 
 _CLEAN, _DAYS = "?clean=", "?days"

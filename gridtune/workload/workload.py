@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.arguments import require_number
+from gridtune.arguments import is_number, require_number
 from gridtune.errors import WorkloadError
 from gridtune.registry import nearest_name
-from gridtune.types import IntArray
-from gridtune.workload import selection
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.contents import LogContents, log_contents
-from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, UNKNOWN, find_fault
+from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, UNKNOWN, find_fault
 
 __all__ = ["Workload"]
 
@@ -233,7 +232,9 @@ class Workload:
 
     def window(self, start: float, end: float) -> Workload:
         """Return the jobs submitted in [start, end), in seconds of the log's own clock, which they keep."""
-        return self.take(selection.window_mask(self.submit_time, start, end))
+        if not start < end:
+            raise WorkloadError(f"a window must end after it starts, but got start={start}, end={end}")
+        return self.take((self.submit_time >= start) & (self.submit_time < end))
 
     def windows(self, count: int) -> list[Workload]:
         """Return `count` consecutive pieces with nearly equal numbers of jobs, on the log's own clock."""
@@ -244,7 +245,9 @@ class Workload:
                 hint="apply the cleaning rule 'sort_submits' first",
             )
         require_number(count, "the number of windows", whole=True, error=WorkloadError)
-        cuts = selection.cut_points(len(self), count)
+        if not 1 <= count <= len(self):
+            raise WorkloadError(f"{len(self)} jobs cannot be cut into {count} windows", field="window")
+        cuts = [len(self) * i // count for i in range(count + 1)]
         return [
             self.take(slice(start, end), name=f"{self.name}/window-{i}-of-{count}")
             for i, (start, end) in enumerate(pairwise(cuts), start=1)
@@ -312,17 +315,32 @@ class Workload:
     def scale_load(self, factor: float) -> Workload:
         """Return the log with inter-arrival times divided by `factor`: 2.0 doubles the load.
 
-        Each submission's distance from the first is divided and rounded to whole seconds, half to even.
+        The distance of each submission from the first is divided and rounded to whole seconds (half to even),
+        not each gap by itself, so rounding never adds up: the log is `factor` times denser to within half a
+        second.
         """
-        return self._with(submit_time=selection.scaled_submits(self.submit_time, factor))
+        _check_factor(factor)
+        if len(self) == 0:
+            return self
+        first = self.submit_time.min()
+        with np.errstate(over="ignore"):
+            distance = np.rint((self.submit_time - first) / factor)
+        submit = _whole_seconds(first + distance, f"dividing inter-arrival times by {factor}")
+        return self._with(submit_time=submit)
 
     def scale_run_time(self, factor: float) -> Workload:
         """Return the log with run and requested times multiplied by `factor`.
 
         Rounded half to even; what was positive stays at least 1 s, zero and unknown stay as they are.
         """
-        names = [name for name in ("run_time", "requested_time") if name in self.columns]
-        return self._with(**{name: selection.scaled_durations(self.columns[name], factor) for name in names})
+        _check_factor(factor)
+        columns = {}
+        for name in {"run_time", "requested_time"} & self.columns.keys():
+            seconds = self.columns[name]
+            with np.errstate(over="ignore"):
+                scaled = np.where(seconds > 0, np.maximum(np.rint(seconds * factor), 1.0), seconds)
+            columns[name] = _whole_seconds(scaled, f"multiplying run times by {factor}")
+        return self._with(**columns)
 
     def add_shifted_copy(self, probability: float, shift: int, rng: np.random.Generator) -> Workload:
         """Return the log with each job, by chance, submitted a second time `shift` seconds later.
@@ -335,14 +353,23 @@ class Workload:
         shift
             Seconds between a job and its copy; whole, may be negative as long as no copy comes before 0.
         rng
-            Source of the random numbers, one for each job.
+            Source of the random numbers: one for each job, whatever the probability. With the same stream,
+            the copies made at a low probability are among those made at a higher one.
 
         Returns
         -------
         Workload
             Ordered by submit time, originals before copies. Copies get new job numbers, above the largest.
         """
-        copied, submit = selection.copied_jobs(self.submit_time, probability, shift, rng)
+        _check_generator(rng)
+        if not 0 <= probability <= 1:
+            raise WorkloadError(f"a probability lies in [0, 1], but got {probability}")
+        if int(shift) != shift:
+            raise WorkloadError(f"a shift is a whole number of seconds, but got {shift}")
+        copied = np.flatnonzero(rng.random(len(self)) < probability)
+        submit = self.submit_time[copied] + int(shift)
+        if len(submit) and (submit.min() < 0 or submit.max() > LARGEST_TIME):
+            raise WorkloadError(f"a shift of {shift} s moves submissions out of the log's clock")
         copies = {name: column[copied] for name, column in self.columns.items()}
         copies["submit_time"] = submit
         if "job_id" in copies and len(self):
@@ -361,7 +388,33 @@ class Workload:
         Tsafrir, Ouaknine, Feitelson, "Reducing performance evaluation sensitivity and variability by input
         shaking", MASCOTS 2007.
         """
-        return self._with(submit_time=selection.shaken_submits(self.submit_time, amount, rng))._sorted()
+        _check_generator(rng)
+        if not is_number(amount) or int(amount) != amount or amount < 0:
+            raise WorkloadError(f"the amount to shake by is a whole number of seconds >= 0, but got {amount}")
+        if len(self) == 0:
+            return self
+        moves = rng.integers(-int(amount), int(amount), size=len(self), endpoint=True)
+        submit = np.maximum(self.submit_time + moves, self.submit_time.min())
+        return self._with(submit_time=submit)._sorted()
+
+
+def _check_factor(factor: float) -> None:
+    if not (is_number(factor) and factor > 0):
+        raise WorkloadError(f"a scaling factor must be a finite number above 0, but got {factor}")
+
+
+def _check_generator(rng: Any) -> None:
+    if not isinstance(rng, np.random.Generator):
+        raise WorkloadError(
+            f"rng must be a numpy.random.Generator, but got {type(rng).__name__}",
+            hint="numpy.random.default_rng(seed) makes one",
+        )
+
+
+def _whole_seconds(seconds: FloatArray, action: str) -> IntArray:
+    if len(seconds) and not seconds.max() <= LARGEST_TIME:
+        raise WorkloadError(f"{action} gives times beyond the largest, 2**53 seconds")
+    return seconds.astype(np.int64)
 
 
 def _own_column(name: str, values: npt.ArrayLike, source: Path | None) -> npt.NDArray[Any]:

@@ -17,7 +17,7 @@ from gridtune.cli.main import cli
 from gridtune.cli.parameters import system_help
 from gridtune.core.system import SYSTEMS
 from gridtune.tune.training import training_of
-from gridtune.workload.formats import format_names, get_format
+from gridtune.workload.formats import FORMATS, format_names
 
 __all__ = ["pages"]
 
@@ -168,7 +168,7 @@ def _environments() -> str:
 
 
 def _formats() -> str:
-    formats = map(get_format, format_names())
+    formats = map(FORMATS, format_names())
     rows = [
         (f"`{trace.name}`", f"`{trace.suffix}`", trace.summary, "yes" if trace.write else "no")
         for trace in sorted(formats, key=lambda trace: trace.name)

@@ -11,8 +11,7 @@ import pytest
 
 from gridtune.errors import WorkloadError
 from gridtune.workload import SWF_FIELDS, read_workload, read_workloads, write_workload
-from gridtune.workload.files import natural_order
-from gridtune.workload.formats import Format, find_format, get_format, register_format
+from gridtune.workload.formats import FORMATS, Format, find_format, register_format
 
 from .sample_logs import GOOD, job_line, make_workload
 
@@ -277,11 +276,11 @@ def test_suffixes():
 
 
 def test_a_registered_format_is_never_overwritten():
-    swf = get_format("swf")
+    swf = FORMATS.find("swf")
     for name, suffix in [("swf", ".new"), ("new", ".swf"), ("new", "swf"), ("new", ".SWF")]:
         with pytest.raises(WorkloadError):
             register_format(Format(name, suffix, swf.read, swf.write, ""))
-    assert get_format("swf") is swf
+    assert FORMATS.find("swf") is swf
 
 
 @pytest.fixture
@@ -376,6 +375,8 @@ def test_archives_are_never_unpacked_outside(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_natural_order():
-    names = ["b-1", "a-10", "a-9", "a-9b", "a", "10", "9"]
-    assert sorted(names, key=natural_order) == ["9", "10", "a", "a-9", "a-9b", "a-10", "b-1"]
+def test_natural_order(tmp_path):
+    for name in ["b-1", "a-10", "a-9", "a-9b", "a", "10", "9"]:
+        write_workload(make_workload(submit_time=[0]), tmp_path / f"{name}.swf")
+    read = [workload.name for workload in read_workloads(tmp_path)]
+    assert read == ["9", "10", "a-9", "a-9b", "a-10", "a", "b-1"]

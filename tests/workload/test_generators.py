@@ -15,7 +15,7 @@ import pytest
 from gridtune.errors import WorkloadError
 from gridtune.workload.describe import offered_load
 from gridtune.workload.generators import (
-    find_generator,
+    GENERATORS,
     generate_workload,
     generator,
     generator_names,
@@ -104,7 +104,7 @@ def test_the_page_has_every_default(name: str, repository: Path) -> None:
         parameters = re.findall(r"\w+", names)
         defaults = values.split(", ") if len(parameters) > 1 else [values]
         documented |= zip(parameters, defaults, strict=True)
-    defaults = find_generator(name).defaults
+    defaults = GENERATORS.find(name).defaults
     assert set(documented) == set(defaults)
     for parameter, default in defaults.items():
         if isinstance(default, str):
@@ -197,7 +197,7 @@ def test_own_generators(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"submit_time": gap * np.arange(jobs), "run_time": np.full(jobs, 1 + seed)}
 
     assert "ticks" in generator_names()
-    assert find_generator("ticks").summary == "Make one job every few seconds."
+    assert GENERATORS.find("ticks").summary == "Make one job every few seconds."
     workload = generate_workload("ticks", jobs=3, seed=4, gap=7)
     assert workload.submit_time.tolist() == [0, 7, 14]
     assert workload.run_time.tolist() == [5, 5, 5]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.workload import Workload, read_workload, write_workload
-from gridtune.workload.formats import format_names, get_format
+from gridtune.workload.formats import FORMATS, format_names
 
 from .sample_logs import assert_same_content, make_workload, workloads
 
@@ -102,7 +102,7 @@ def test_batsim_refuses_jobs_it_has_no_words_for(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", [name for name in format_names() if get_format(name).write])
+@pytest.mark.parametrize("name", [name for name in format_names() if FORMATS.find(name).write])
 @pytest.mark.parametrize("packed", ["", ".gz", ".xz"])
 def test_equal_workloads_give_equal_bytes_and_big_ones_survive(tmp_path, name, packed):
     rng = np.random.default_rng(1)
@@ -118,7 +118,7 @@ def test_equal_workloads_give_equal_bytes_and_big_ones_survive(tmp_path, name, p
             "user": rng.integers(0, 99, jobs),
         }
     )
-    suffix = get_format(name).suffix + packed
+    suffix = FORMATS.find(name).suffix + packed
     first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     write_workload(workload, first)
     write_workload(workload, second)

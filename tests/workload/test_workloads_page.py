@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from gridtune.workload import DEFAULT_RULES, LENIENT_RULES, Workload, cleaning, cleaning_rules
-from gridtune.workload.formats import format_names, get_format
+from gridtune.workload.formats import FORMATS, format_names
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_every_rule_is_listed_with_its_mark(page):
 def test_listed_formats_exist(page):
     listed = re.findall(r"^\| .*? \| `(\.\w+)` \|", page.split("## Formats")[1], re.MULTILINE)
     assert len(listed) >= 5
-    assert set(listed) <= {get_format(name).suffix for name in format_names()}
+    assert set(listed) <= {FORMATS.find(name).suffix for name in format_names()}
 
 
 def test_every_method_and_name_exists(page):

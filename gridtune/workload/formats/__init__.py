@@ -10,13 +10,7 @@ from gridtune.workload.formats.batsim import BATSIM
 from gridtune.workload.formats.compression import DEFAULT_MAX_BYTES
 from gridtune.workload.formats.csv import CSV
 from gridtune.workload.formats.gwf import GWF
-from gridtune.workload.formats.log import (
-    Format,
-    find_format,
-    format_names,
-    get_format,
-    register_format,
-)
+from gridtune.workload.formats.log import FORMATS, Format, find_format, format_names, register_format
 from gridtune.workload.formats.parquet import PARQUET
 from gridtune.workload.formats.pbs import PBS
 from gridtune.workload.formats.sacct import SACCT
@@ -24,10 +18,10 @@ from gridtune.workload.formats.swf import SWF
 
 __all__ = [
     "DEFAULT_MAX_BYTES",
+    "FORMATS",
     "Format",
     "find_format",
     "format_names",
-    "get_format",
     "register_format",
 ]
 

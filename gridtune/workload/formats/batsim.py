@@ -24,7 +24,7 @@ import numpy.typing as npt
 from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, FLOAT_FIELDS, LARGEST_TIME, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
-from gridtune.workload.formats.json_lines import line_of_path
+from gridtune.workload.formats.json_text import JsonText
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
 from gridtune.workload.workload import Workload
 
@@ -50,29 +50,14 @@ def _read(stream: LogStream, time_unit: float = 1, speed: float | None = None) -
     for name, value in (("time_unit", time_unit), ("speed", 1 if speed is None else speed)):
         if not (math.isfinite(value) and value > 0):
             raise WorkloadError(f"{name} must be a finite number above 0, but got {value}", path=stream.path)
-    text, document = _document(stream)
-    reader = _Reader(text, document, stream, Fraction(time_unit), None if speed is None else Fraction(speed))
-    return reader.read()
-
-
-def _document(stream: LogStream) -> tuple[str, dict[str, Any]]:
-    content = stream.read()
-    if not content.strip():
-        raise WorkloadError("is empty", path=stream.path)
-    try:
-        text = content.decode("utf-8-sig")
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except UnicodeDecodeError as error:
-        raise WorkloadError(f"is not text in UTF-8 (byte {error.start})", path=stream.path) from error
-    except json.JSONDecodeError as error:
-        raise WorkloadError(f"is not JSON: {error.msg}", path=stream.path, line=error.lineno) from error
-    except (ValueError, RecursionError) as error:
-        raise WorkloadError(f"is not JSON that can be read: {error}", path=stream.path) from error
+    text = JsonText(stream, parse_constant=_refuse_constant)
+    document = text.document
     lists = isinstance(document, dict) and isinstance(document.get("jobs"), list)
     if not lists or not isinstance(document.get("profiles"), dict):
         message = "is not a Batsim workload: it needs a list 'jobs' and an object 'profiles'"
         raise WorkloadError(message, path=stream.path)
-    return text, document
+    reader = _Reader(text, Fraction(time_unit), None if speed is None else Fraction(speed))
+    return reader.read()
 
 
 def _refuse_constant(text: str) -> None:
@@ -80,18 +65,12 @@ def _refuse_constant(text: str) -> None:
 
 
 class _Reader:
-    def __init__(
-        self,
-        text: str,
-        document: Mapping[str, Any],
-        stream: LogStream,
-        time_unit: Fraction,
-        speed: Fraction | None,
-    ) -> None:
-        self.text, self.document, self.path = text, document, stream.path
+    def __init__(self, text: JsonText, time_unit: Fraction, speed: Fraction | None) -> None:
+        self.document: Mapping[str, Any] = text.document
+        self.line_of, self.fault = text.line_of, text.fault
         self.time_unit, self.speed = time_unit, speed
         # In others' files a key such as "state" may mean anything.
-        self.fields = FIELDS if _OWN in document else SWF_FIELDS
+        self.fields = FIELDS if _OWN in self.document else SWF_FIELDS
         self.durations: dict[tuple[str, int], int | float] = {}
 
     def read(self) -> RawLog:
@@ -100,23 +79,19 @@ class _Reader:
         present = [name for name in self.fields if any(name in row for row in rows)]
         columns = {name: _column(name, [row.get(name, UNKNOWN) for row in rows]) for name in present}
         columns.setdefault("submit_time", np.zeros(0, dtype=np.int64))
-        return RawLog(columns=columns, line_of=self._line_of, **self._metadata())
-
-    def _line_of(self, row: int, name: str) -> int:
-        return line_of_path(self.text, ("jobs", row, _KEYS.get(name, name)))
-
-    def _fault(self, message: str, *path: str | int, hint: str | None = None) -> WorkloadError:
-        field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).strip(".")
-        line = line_of_path(self.text, path)
-        return WorkloadError(message, path=self.path, line=line, field=field, hint=hint)
+        return RawLog(
+            columns=columns,
+            line_of=lambda row, name: self.line_of("jobs", row, _KEYS.get(name, name)),
+            **self._metadata(),
+        )
 
     def _number(self, value: Any, *path: str | int) -> int | float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._fault(f"{json.dumps(value)[:40]} is not a number", *path)
+            raise self.fault(f"{json.dumps(value)[:40]} is not a number", *path)
         if isinstance(value, float) and not math.isfinite(value):
-            raise self._fault("is beyond float64", *path)
+            raise self.fault("is beyond float64", *path)
         if not -(2**63) <= value < 2**63 and path[-1] not in FLOAT_FIELDS:
-            raise self._fault(f"{value} is beyond int64", *path)
+            raise self.fault(f"{value} is beyond int64", *path)
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
     def _seconds(self, value: Any, *path: str | int) -> int | float:
@@ -129,16 +104,16 @@ class _Reader:
     def _whole(self, seconds: Fraction, *path: str | int) -> int | float:
         """Return a whole number if it is one, else the nearest float, for the checks or a rule to find."""
         if seconds > LARGEST_TIME:
-            raise self._fault("is beyond the largest time, 2**53 seconds", *path)
+            raise self.fault("is beyond the largest time, 2**53 seconds", *path)
         return seconds.numerator if seconds.denominator == 1 else float(seconds)
 
     def _job(self, position: int, job: Any) -> dict[str, int | float]:
         at = ("jobs", position)
         if not isinstance(job, dict):
-            raise self._fault("a job is an object", *at)
+            raise self.fault("a job is an object", *at)
         for key in ("id", "subtime", "res", "profile"):
             if key not in job:
-                raise self._fault(f"the job has no {key!r}", *at)
+                raise self.fault(f"the job has no {key!r}", *at)
         width = self._number(job["res"], *at, "res")
         row = {
             "job_id": self._job_number(job["id"], position),
@@ -159,13 +134,13 @@ class _Reader:
         number = str(identity).rpartition("!")[2].removeprefix("#")
         if not (number.isascii() and number.removeprefix("-").isdigit() and len(number) <= 20):
             shown = json.dumps(identity)[:40]
-            raise self._fault(f"the job's id {shown} has no number", "jobs", position, "id")
+            raise self.fault(f"the job's id {shown} has no number", "jobs", position, "id")
         return self._number(int(number), "jobs", position, "id")
 
     def _run_time(self, profile: Any, width: int | float, position: int) -> int | float:
         if not isinstance(profile, str) or profile not in self.document["profiles"]:
             shown = json.dumps(profile)[:40]
-            raise self._fault(f"there is no profile {shown}", "jobs", position, "profile")
+            raise self.fault(f"there is no profile {shown}", "jobs", position, "profile")
         key = (profile, int(width))
         if key not in self.durations:
             self.durations[key] = self._duration(profile, width)
@@ -179,16 +154,16 @@ class _Reader:
             return self._seconds(profile.get("delay"), *at, "delay")
         if kind not in _COMPUTATIONS:
             hint = f"supported types are {', '.join(('delay', *_COMPUTATIONS))}"
-            raise self._fault(f"profile of type {kind!r} has no run time of its own", *at, hint=hint)
+            raise self.fault(f"profile of type {kind!r} has no run time of its own", *at, hint=hint)
         if any(self._flat(profile.get("com", 0), *at, "com")):
             hint = "its run time depends on a network, which gridtune does not simulate"
-            raise self._fault("the profile communicates", *at, "com", hint=hint)
+            raise self.fault("the profile communicates", *at, "com", hint=hint)
         if self.speed is None:
             hint = "pass speed= (flops a processor does in a unit of time)"
-            raise self._fault("a computation has a run time only at a given speed", *at, hint=hint)
+            raise self.fault("a computation has a run time only at a given speed", *at, hint=hint)
         flops = max(self._flat(profile.get("cpu"), *at, "cpu"), default=0)
         if flops < 0:
-            raise self._fault("a computation cannot be negative", *at, "cpu")
+            raise self.fault("a computation cannot be negative", *at, "cpu")
         share = max(int(width), 1) if kind == "parallel_homogeneous_total" else 1
         return self._whole(Fraction(flops) / share / self.speed * self.time_unit, *at, "cpu")
 
@@ -209,7 +184,7 @@ class _Reader:
         try:
             return metadata_from_json(own)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._fault("gridtune's own part is damaged", _OWN) from error
+            raise self.fault("gridtune's own part is damaged", _OWN) from error
 
 
 def _column(name: str, values: list[int | float]) -> npt.NDArray[Any]:

@@ -28,7 +28,6 @@ __all__ = [
     "build_workload",
     "find_format",
     "format_names",
-    "get_format",
     "metadata_from_json",
     "metadata_to_json",
     "register_format",
@@ -205,11 +204,6 @@ def register_format(added: Format) -> None:
 def format_names() -> list[str]:
     """Return the names of all registered formats, sorted."""
     return FORMATS.names()
-
-
-def get_format(name: str) -> Format:
-    """Return the format of that name."""
-    return FORMATS.find(name)
 
 
 def find_format(path: Path | str) -> tuple[Format, str] | None:

@@ -10,8 +10,8 @@ Workload('lublin-256', 1,000 jobs, 256 processors)
 from __future__ import annotations
 
 from gridtune.workload.generators.registry import (
+    GENERATORS,
     WorkloadGenerator,
-    find_generator,
     generate_workload,
     generator,
     generator_names,
@@ -19,8 +19,8 @@ from gridtune.workload.generators.registry import (
 )
 
 __all__ = [
+    "GENERATORS",
     "WorkloadGenerator",
-    "find_generator",
     "generate_workload",
     "generator",
     "generator_names",

@@ -17,8 +17,8 @@ from gridtune.registry import Registry, nearest_name
 from gridtune.workload.workload import Workload
 
 __all__ = [
+    "GENERATORS",
     "WorkloadGenerator",
-    "find_generator",
     "generate_workload",
     "generator",
     "generator_names",
@@ -113,17 +113,6 @@ def generator_names() -> tuple[str, ...]:
     return tuple(GENERATORS.names())
 
 
-def find_generator(name: str) -> WorkloadGenerator:
-    """Return a generator by its name.
-
-    Raises
-    ------
-    WorkloadError
-        If there is none; the hint names what was probably meant.
-    """
-    return GENERATORS.find(name)
-
-
 def generate_workload(name: str, *, jobs: int, seed: int, **parameters: Any) -> Workload:
     """Return a synthetic workload.
 
@@ -153,7 +142,7 @@ def generate_workload(name: str, *, jobs: int, seed: int, **parameters: Any) -> 
     WorkloadError
         If the generator or a parameter is unknown, of the wrong type or out of range.
     """
-    model = find_generator(name)
+    model = GENERATORS.find(name)
     values = {**model.defaults, **_checked(model, parameters)}
     count = _whole("jobs", jobs, at_least=1)
     start = _whole("seed", seed, at_least=0)
@@ -176,7 +165,7 @@ def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
     WorkloadError
         If a text has no `=`, repeats a key, names no parameter or does not read as its type.
     """
-    model = find_generator(name)
+    model = GENERATORS.find(name)
     kinds = {"jobs": int, "seed": int, **model.parameters}
     values: dict[str, Any] = {}
     for text in texts:

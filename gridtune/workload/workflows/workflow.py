@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import graphlib
 import hashlib
 import math
 from collections import Counter
@@ -15,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import WorkloadError
-from gridtune.types import BoolArray, FloatArray, IntArray
+from gridtune.types import FloatArray, IntArray
 from gridtune.workload.fields import LARGEST_TIME, LARGEST_WIDTH
 
-__all__ = ["Neighbours", "Workflow", "find_cycle", "levels_of"]
+__all__ = ["Neighbours", "Workflow"]
 
 
 class Neighbours(NamedTuple):
@@ -158,10 +159,21 @@ class Workflow:
             message = f"the edge from {self.names[parent]!r} to {self.names[child]!r} is listed twice"
             raise WorkloadError(message, field="parent")
         if self.level.min() < 0:
-            cycle = find_cycle(self.children.offsets, self.children.task, self.level < 0)
+            self._refuse_cycle()
+
+    def _refuse_cycle(self) -> None:
+        graph: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
+        for parent, child in zip(self.parent.tolist(), self.child.tolist(), strict=True):
+            graph.add(child, parent)
+        try:
+            graph.prepare()
+        except graphlib.CycleError as fault:
+            cycle = fault.args[1][:-1]
+            first = cycle.index(min(cycle))
+            cycle = cycle[first:] + cycle[:first]
             path = " → ".join(repr(self.names[task]) for task in (*cycle[:6], *cycle[6:][-1:]))
             message = f"tasks wait for each other: {path} → {self.names[cycle[0]]!r}"
-            raise WorkloadError(message, field="parent", hint="a workflow has no cycle")
+            raise WorkloadError(message, field="parent", hint="a workflow has no cycle") from None
 
     def _edge(self, edge: int) -> str:
         return f"the edge from {self.names[self.parent[edge]]!r} to {self.names[self.child[edge]]!r}"
@@ -178,8 +190,24 @@ class Workflow:
 
     @cached_property
     def level(self) -> IntArray:
-        """Shape (n,), int64: 0 for a task without parents, else 1 + the greatest level of its parents."""
-        return _frozen(levels_of(self.children.offsets, self.children.task, np.diff(self.parents.offsets)))
+        """Shape (n,), int64: 0 for a task without parents, else 1 + the greatest level of its parents.
+
+        -1 for a task on a cycle, or reachable from one.
+        """
+        offsets, children, _ = self.children
+        left = np.diff(self.parents.offsets)
+        level = np.full(len(self), -1, np.int64)
+        ready, depth = np.flatnonzero(left == 0), 0
+        while len(ready):
+            level[ready] = depth
+            # All edges out of this level at once: their positions, row after row.
+            counts = offsets[ready + 1] - offsets[ready]
+            first = np.repeat(offsets[ready] - np.cumsum(counts) + counts, counts)
+            reached = children[first + np.arange(counts.sum())]
+            np.subtract.at(left, reached, 1)
+            reached = np.unique(reached)
+            ready, depth = reached[left[reached] == 0], depth + 1
+        return _frozen(level)
 
     @cached_property
     def order(self) -> IntArray:
@@ -266,49 +294,3 @@ def _rows(task: IntArray, other: IntArray, volume: FloatArray, count: int) -> Ne
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(task, minlength=count), out=offsets[1:])
     return Neighbours(_frozen(offsets), _frozen(other[order]), _frozen(volume[order]))
-
-
-def levels_of(offsets: IntArray, children: IntArray, parents_left: IntArray) -> IntArray:
-    """Return the level of each node: 0 without parents, else 1 + the greatest level of its parents.
-
-    Parameters
-    ----------
-    offsets, children
-        Shapes (n + 1,) and (m,), int64: the children of node i are `children[offsets[i] : offsets[i + 1]]`.
-    parents_left
-        Shape (n,), int64: the number of parents of each node.
-
-    Returns
-    -------
-    ndarray
-        Shape (n,), int64; -1 for nodes on a cycle or reachable from one.
-    """
-    left = parents_left.copy()
-    level = np.full(len(left), -1, np.int64)
-    ready, depth = np.flatnonzero(left == 0), 0
-    while len(ready):
-        level[ready] = depth
-        # All edges out of this level at once: their positions, row after row.
-        counts = offsets[ready + 1] - offsets[ready]
-        first = np.repeat(offsets[ready] - np.cumsum(counts) + counts, counts)
-        reached = children[first + np.arange(counts.sum())]
-        np.subtract.at(left, reached, 1)
-        reached = np.unique(reached)
-        ready, depth = reached[left[reached] == 0], depth + 1
-    return level
-
-
-def find_cycle(offsets: IntArray, children: IntArray, among: BoolArray) -> list[int]:
-    """Return the nodes of a cycle, from its first; `among` are the nodes on a cycle or reachable from one."""
-    came_from: dict[int, int] = {}
-    for node in np.flatnonzero(among).tolist():
-        for child in children[offsets[node] : offsets[node + 1]].tolist():
-            came_from.setdefault(child, node)
-    # Every such node has a parent among them: going backwards must return to a visited node.
-    node, visited = int(np.argmax(among)), dict[int, int]()
-    while node not in visited:
-        visited[node] = len(visited)
-        node = came_from[node]
-    cycle = [member for member, place in visited.items() if place >= visited[node]][::-1]
-    first = cycle.index(min(cycle))
-    return cycle[first:] + cycle[:first]
