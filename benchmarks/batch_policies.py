@@ -21,7 +21,7 @@ from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.statistics import paired_difference
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, play_windows
 from gridtune.tracking.checkpoints import find_policy
-from gridtune.training.checkpoints import load_policy, read_checkpoint
+from gridtune.training.networks import load_policy, read_checkpoint
 
 METRICS = ("bounded_slowdown_mean", "area_weighted_response")
 ORDERS = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef")

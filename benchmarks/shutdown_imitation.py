@@ -33,8 +33,7 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.rule_parameters import LookaheadRule
 from gridtune.systems.shutdown.simulator.state import NOW, cluster_at, jobs_of
 from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
-from gridtune.training.checkpoints import write_checkpoint
-from gridtune.training.networks import make_network
+from gridtune.training.networks import make_network, write_checkpoint
 
 Int64s = npt.NDArray[np.int64]
 

@@ -21,7 +21,7 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.system import CLUSTERS
 from gridtune.systems.shutdown.trained import find_policy
-from gridtune.training.checkpoints import load_policy
+from gridtune.training.networks import load_policy
 
 RULES = {
     "T(0)": {"rule": "timeout", "timeout": 0},

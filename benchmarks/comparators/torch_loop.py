@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from gridtune.training.networks import ActorCritic
-from gridtune.training.ppo import ADAM_EPSILON, PPOSettings, minibatches_of, ppo_losses, update_seed
-from gridtune.training.rollouts import collect
+from gridtune.training.ppo import ADAM_EPSILON, PPOSettings, collect, minibatches_of, ppo_losses, update_seed
 
 
 class TorchLoop:

@@ -22,8 +22,8 @@ from gridtune.study.stored import StoredSweep
 from gridtune.sweep.journal.journal import read_proposals
 from gridtune.sweep.run import JOURNAL_NAME
 from gridtune.sweep.space.schema import Dimension, SearchSpace, parse_space
-from gridtune.tracking.provenance import git_state
-from gridtune.training.history import HISTORY
+from gridtune.tracking.content import git_state
+from gridtune.training.system import HISTORY
 
 __all__ = ["exported_configuration", "write_optuna_study"]
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gridtune.errors import TrackingError
-from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text
-from gridtune.tracking.curves import LearningCurve
+from gridtune.tracking.content import ConfigurationContent, LearningCurve, clean_name, clean_text
 from gridtune.tracking.records import RUNNING, Dataset, Experiment, Point, RunChange, RunStore, StoredRun
 
 __all__ = ["SweepRuns", "open_experiment"]

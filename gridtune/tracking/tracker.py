@@ -22,27 +22,32 @@ from gridtune.report.summary import Summary
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.tracking.content import (
     ConfigurationContent,
+    LearningCurve,
+    code_tags,
     configuration_content,
+    curves_of,
     datasets_of,
+    most_runs,
     naming_parameters,
+    ranked_rows,
+    runs_of_ranking,
     tracked_metrics,
+    user_tags,
 )
-from gridtune.tracking.curves import LearningCurve, curves_of
-from gridtune.tracking.notes import (
+from gridtune.tracking.outbox import Outbox, Send
+from gridtune.tracking.records import RunStore, now_milliseconds
+from gridtune.tracking.runs import SweepRuns
+from gridtune.tracking.store import artifact_root, open_store, tracking_uri
+from gridtune.tracking.views import (
     cells_text,
     description,
+    ranking_view_tags,
     remarks_tags,
+    runs_address,
     runs_text,
     sweep_parameters,
     sweep_tags,
 )
-from gridtune.tracking.outbox import Outbox, Send
-from gridtune.tracking.provenance import code_tags, user_tags
-from gridtune.tracking.records import RunStore, now_milliseconds
-from gridtune.tracking.runs import SweepRuns
-from gridtune.tracking.selection import most_runs, ranked_rows, runs_of_ranking
-from gridtune.tracking.store import artifact_root, open_store, tracking_uri
-from gridtune.tracking.views import ranking_view_tags, runs_address
 
 __all__ = ["Artefact", "MlflowTracker", "TrackingOutcome"]
 

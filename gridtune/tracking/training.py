@@ -17,9 +17,8 @@ from typing import Any, Self
 from gridtune.errors import without_secrets
 from gridtune.network import network_reason
 from gridtune.tracking.checkpoints import CHECKPOINTS
-from gridtune.tracking.content import clean_name, clean_text
+from gridtune.tracking.content import clean_name, clean_text, user_tags
 from gridtune.tracking.outbox import Outbox
-from gridtune.tracking.provenance import user_tags
 from gridtune.tracking.records import (
     RUNNING,
     Experiment,

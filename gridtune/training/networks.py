@@ -1,4 +1,4 @@
-"""Policy and value networks, as plain torch modules.
+"""Policy and value networks, as plain torch modules, and the files that they are stored in.
 
 All of them read time-major segments of episodes, so that one loop trains them all. They differ in the number
 of earlier observations they read (`lookback`) and in their state (`state_shape`).
@@ -7,11 +7,15 @@ of earlier observations they read (`lookback`) and in their state (`state_shape`
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from gridtune.core.array_files import check_unpacked_size
 from gridtune.errors import PolicyError
 from gridtune.registry import Registry
 
@@ -19,13 +23,17 @@ __all__ = [
     "DENSE_UNITS",
     "NETWORKS",
     "ActorCritic",
+    "Checkpoint",
     "FrameStackNetwork",
     "NetworkOutput",
     "PerceptronNetwork",
     "RecurrentNetwork",
     "RowNetwork",
     "dense_layer",
+    "load_policy",
     "make_network",
+    "read_checkpoint",
+    "write_checkpoint",
 ]
 
 #: The paper's network: LSTM units, units of the dense layer, slope for negative inputs.
@@ -385,3 +393,69 @@ def make_network(
             raise PolicyError(f"the network {kind!r} cannot read {frames} observations at once")
         network.lookback = frames - 1
     return network
+
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The content of a checkpoint.
+
+    Attributes
+    ----------
+    network
+        Arguments of `make_network`.
+    weights
+        Its weights by name.
+    notes
+        Notes of the writer, such as the scores of a validation.
+    """
+
+    network: Mapping[str, Any]
+    weights: Mapping[str, Tensor]
+    notes: Mapping[str, Any]
+
+
+def write_checkpoint(
+    path: str | Path, network: ActorCritic, *, notes: Mapping[str, Any] | None = None
+) -> None:
+    """Write a network to a file; the file is replaced atomically."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    weights = {name: weight.cpu() for name, weight in network.state_dict().items()}
+    content = {"format": FORMAT, "network": network.description(), "weights": weights}
+    partial = target.with_name(target.name + ".partial")
+    torch.save({**content, "notes": dict(notes or {})}, partial)
+    partial.replace(target)
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Read a checkpoint without executing anything in it."""
+    file = Path(path)
+    try:
+        check_unpacked_size(file, error=PolicyError)
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise PolicyError(f"cannot be read: {error.strerror}", path=file) from error
+    except PolicyError:
+        raise
+    except Exception as error:  # what a damaged file raises depends on where in it torch stumbles
+        raise PolicyError("is not a checkpoint of a policy", path=file) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise PolicyError(f"is not a checkpoint of format {FORMAT}", path=file)
+    parts: list[Any] = [content.get(name) for name in ("network", "weights", "notes")]
+    if not all(isinstance(part, dict) for part in parts):
+        raise PolicyError("is not a checkpoint of a policy", path=file)
+    return Checkpoint(*parts)
+
+
+def load_policy(path: str | Path) -> ActorCritic:
+    """Return the network of a checkpoint in evaluation mode."""
+    checkpoint = read_checkpoint(path)
+    try:
+        network = make_network(**checkpoint.network)
+        network.load_state_dict(dict(checkpoint.weights))
+    except (TypeError, ValueError, RuntimeError, AttributeError, OverflowError, MemoryError) as error:
+        raise PolicyError("its weights are not those of its network", path=path) from error
+    return network.eval()

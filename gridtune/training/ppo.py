@@ -1,4 +1,4 @@
-"""Proximal policy optimisation: its settings, its losses, and the minibatches of an update.
+"""Proximal policy optimisation: rollouts of a batch of environments, settings, losses and minibatches.
 
 The random numbers of an update follow from the seed and the update's number, and environments are reset
 before each. So a training continues from a checkpoint bit for bit, on a CPU with the same number of threads,
@@ -7,7 +7,7 @@ although checkpoints hold neither simulators nor random generators.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -17,16 +17,243 @@ from torch import Tensor
 
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic, NetworkOutput
-from gridtune.training.rollouts import Minibatch, Rollout, advantages_of, segments
 
 __all__ = [
     "ADAM_EPSILON",
     "Losses",
+    "Minibatch",
     "PPOSettings",
+    "Rollout",
+    "advantages_of",
+    "collect",
+    "empty_rollout",
     "minibatches_of",
     "ppo_losses",
+    "segments",
     "update_seed",
 ]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """T steps of N environments.
+
+    A step that only resets an environment (Gymnasium's next-step autoreset) is not `used`; its row has the
+    last observation of the episode before.
+
+    Attributes
+    ----------
+    observations
+        Shape (lookback + T + 1, N, features); the first `lookback` are zeros.
+    begins
+        Shape (lookback + T + 1, N), bool: which observations begin an episode.
+    actions, log_probabilities, rewards
+        Shape (T, N).
+    spans
+        Shape (T, N): duration of each step in units of time; 1 if the environment has no info `minutes`.
+    terminated, truncated, used, decides
+        Shape (T, N), bool; `decides`: steps in which the network had a choice.
+    values
+        Shape (T + 1, N): output of the value network; the last row is for the bootstrap.
+    states
+        Shape (T / sequence, N, *state_shape): the network's state before each segment.
+    """
+
+    observations: Tensor
+    begins: Tensor
+    actions: Tensor
+    log_probabilities: Tensor
+    rewards: Tensor
+    spans: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    used: Tensor
+    decides: Tensor
+    values: Tensor
+    states: Tensor
+
+    @property
+    def steps(self) -> int:
+        """Number of used steps."""
+        return int(self.used.sum())
+
+    @property
+    def mean_return(self) -> float:
+        """Sum of rewards per episode that ended; NaN if none did."""
+        ended = int((self.terminated | self.truncated).sum())
+        return float(self.rewards.sum()) / ended if ended else float("nan")
+
+    def to(self, device: torch.device | str) -> Rollout:
+        """Return the rollout on a device."""
+        return Rollout(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    @staticmethod
+    def side_by_side(rollouts: Sequence[Rollout]) -> Rollout:
+        """Join rollouts of the same number of steps into one of all their environments."""
+        columns = ([getattr(rollout, field.name) for rollout in rollouts] for field in fields(Rollout))
+        return Rollout(*(torch.cat(parts, 1) for parts in columns))
+
+
+class Minibatch(NamedTuple):
+    """Segments of L steps: the network's inputs and, per step (L, n), the inputs of the loss."""
+
+    observations: Tensor
+    begins: Tensor
+    state: Tensor
+    actions: Tensor
+    log_probabilities: Tensor
+    values: Tensor
+    advantages: Tensor
+    targets: Tensor
+    used: Tensor
+
+
+def empty_rollout(network: ActorCritic, steps: int, episodes: int) -> Rollout:
+    """Return an empty rollout of `steps` steps of `episodes` environments, in the processor's memory."""
+    if steps % network.sequence:
+        raise PolicyError(
+            f"must be a multiple of the {network.sequence} steps that the network learns from at once, "
+            f"but got {steps}",
+            field="steps",
+        )
+    rows, shape = network.lookback + steps + 1, (steps, episodes)
+    flags = torch.zeros(shape, dtype=torch.bool)
+    return Rollout(
+        observations=torch.zeros(rows, episodes, network.features),
+        begins=torch.zeros(rows, episodes, dtype=torch.bool),
+        actions=torch.zeros(shape, dtype=torch.int64),
+        log_probabilities=torch.zeros(shape),
+        rewards=torch.zeros(shape),
+        spans=torch.ones(shape),
+        terminated=flags,
+        truncated=flags.clone(),
+        used=~flags,
+        decides=~flags,
+        values=torch.zeros(steps + 1, episodes),
+        states=torch.zeros(steps // network.sequence, episodes, *network.state_shape),
+    )
+
+
+@torch.no_grad()
+def collect(env: Any, network: ActorCritic, steps: int, *, seed: int) -> Rollout:
+    """Reset the environments and step them with actions sampled from the policy.
+
+    Parameters
+    ----------
+    env
+        A Gymnasium vector environment with discrete actions, observations in one axis, and next-step
+        autoreset.
+    network
+        The policy, on any device.
+    steps
+        Steps of each environment.
+    seed
+        Seed of the environments and of the actions.
+    """
+    rollout = empty_rollout(network, steps, env.num_envs)
+    # A row is written through NumPy: an operation of torch takes several times as long.
+    rows = {field.name: getattr(rollout, field.name).numpy() for field in fields(Rollout)}
+    chance = torch.rand(steps, env.num_envs, generator=torch.Generator().manual_seed(seed))
+    state = network.initial_state(env.num_envs)
+    device, back = state.device, network.lookback
+    rows["observations"][back], _ = env.reset(seed=seed)
+    rows["begins"][back] = True
+    for step in range(steps + 1):
+        window = slice(step, step + back + 1)
+        if step % network.sequence == 0 and step < steps:
+            rollout.states[step // network.sequence] = state
+        seen = rollout.observations[window].to(device)
+        logits, values, state = network(seen, rollout.begins[window].to(device), state)
+        rollout.values[step] = values[0]
+        if step == steps:
+            break
+        rollout.decides[step] = network.decides(seen[back])
+        actions, log_probabilities = draw(logits[0].cpu(), chance[step])
+        rollout.actions[step], rollout.log_probabilities[step] = actions, log_probabilities
+        observations, rewards, terminated, truncated, info = env.step(rows["actions"][step])
+        rows["observations"][back + step + 1] = observations
+        rows["rewards"][step] = rewards
+        rows["terminated"][step], rows["truncated"][step] = terminated, truncated
+        if "minutes" in info:
+            rows["spans"][step] = info["minutes"]
+        if step:
+            # Environments whose episode ended in the last step were only reset in this one.
+            ended = rows["terminated"][step - 1] | rows["truncated"][step - 1]
+            rows["used"][step] = ~(ended & rows["used"][step - 1])
+        rows["begins"][back + step + 1] = ~rows["used"][step]
+    return rollout
+
+
+def draw(logits: Tensor, chance: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the actions that numbers in [0, 1) select, and their log-probabilities; all of shape (N,)."""
+    log_probabilities = torch.log_softmax(logits, -1)
+    reached = log_probabilities.exp().cumsum(-1) <= chance.unsqueeze(-1)
+    actions = reached.sum(-1).clamp(max=logits.shape[-1] - 1)
+    return actions, log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+
+def advantages_of(rollout: Rollout, gamma: float, lam: float) -> Tensor:
+    """Return generalised advantage estimates, shape (T, N).
+
+    δ_t = r_t + γ·(1 − terminated_t)·V_{t+1} − V_t and A_t = δ_t + γ·λ·(1 − ended_t)·A_{t+1}, with γ to the
+    power of the step's duration: the value after a truncated episode counts, that after a terminated one
+    does not. The value of a step without a choice is replaced by the rewards until the next decision and
+    its value, and λ counts decisions.
+
+    References
+    ----------
+    J. Schulman et al., "High-dimensional continuous control using generalized advantage estimation", 2016.
+    """
+    discount = gamma**rollout.spans
+    goes_on = discount * (~rollout.terminated).float()
+    weights = discount * (~(rollout.terminated | rollout.truncated)).float()
+    weights *= torch.where(rollout.decides, lam, 1.0)
+    # The row after an episode's end has the value of its last observation.
+    has_value = rollout.decides | ~rollout.used
+    advantages, carried = torch.zeros_like(weights), torch.zeros_like(weights[0])
+    ahead = rollout.values[-1]
+    for step in range(len(weights) - 1, -1, -1):
+        values, returned = rollout.values[step], rollout.rewards[step] + goes_on[step] * ahead
+        errors = torch.where(rollout.decides[step], returned - values, 0.0)
+        carried = (errors + weights[step] * carried) * rollout.used[step]
+        ahead = torch.where(has_value[step], values, returned)
+        advantages[step] = carried
+    return advantages
+
+
+def segments(
+    rollout: Rollout,
+    advantages: Tensor,
+    targets: Tensor,
+    network: ActorCritic,
+    minibatches: int,
+    generator: torch.Generator,
+) -> Iterator[Minibatch]:
+    """Shuffle the rollout's segments with decisions and yield them in `minibatches` parts."""
+    length, episodes = network.sequence, rollout.actions.shape[1]
+    decided = rollout.decides.unflatten(0, (-1, length)).any(1)
+    numbers = torch.nonzero(decided.flatten()).squeeze(-1)
+    device = rollout.actions.device
+    order = torch.randperm(len(numbers), generator=generator).to(device)
+    for part in numbers[order].tensor_split(minibatches):
+        if len(part) == 0:
+            continue
+        segment, episode = part // episodes, part % episodes
+        first = segment * length
+        rows = first + torch.arange(length, device=device).unsqueeze(1)
+        inputs = first + torch.arange(network.lookback + length, device=device).unsqueeze(1)
+        yield Minibatch(
+            rollout.observations[inputs, episode],
+            rollout.begins[inputs, episode],
+            rollout.states[segment, episode],
+            rollout.actions[rows, episode],
+            rollout.log_probabilities[rows, episode],
+            rollout.values[rows, episode],
+            advantages[rows, episode],
+            targets[rows, episode],
+            (rollout.used & rollout.decides)[rows, episode],
+        )
+
 
 #: Adam's, as the authors set it.
 ADAM_EPSILON = 1e-5

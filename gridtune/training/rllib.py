@@ -24,8 +24,16 @@ from torch import Tensor
 
 from gridtune.errors import PolicyError
 from gridtune.training.networks import ActorCritic, make_network
-from gridtune.training.ppo import ADAM_EPSILON, Losses, PPOSettings, minibatches_of, ppo_losses, update_seed
-from gridtune.training.rollouts import Rollout, collect
+from gridtune.training.ppo import (
+    ADAM_EPSILON,
+    Losses,
+    PPOSettings,
+    Rollout,
+    collect,
+    minibatches_of,
+    ppo_losses,
+    update_seed,
+)
 
 __all__ = ["NetworkModule", "RolloutLearner", "RolloutPPO", "RolloutRunner", "network_of", "ppo_config"]
 

@@ -16,9 +16,8 @@ from ray.tune.result import AUTO_RESULT_KEYS
 from gridtune.errors import GridtuneWarning, without_secrets
 from gridtune.network import network_reason
 from gridtune.report.labels import value_text
-from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text
+from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text, user_tags
 from gridtune.tracking.outbox import Outbox
-from gridtune.tracking.provenance import user_tags
 from gridtune.tracking.records import now_milliseconds
 from gridtune.tracking.runs import SweepRuns
 from gridtune.tracking.store import artifact_root, open_store, tracking_uri

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,12 +27,27 @@ from gridtune.sweep.space.code import SentCode, SweepCode
 from gridtune.sweep.space.plan import Workloads
 from gridtune.sweep.space.schema import parse_space
 from gridtune.tracking.training import TrainingOutcome, TrainingTracker
-from gridtune.training.run import Point, require_device, silence_rllib, training_identity
-from gridtune.training.system import Training, TrainingParameters
-from gridtune.tune.training_folder import TrainingFolder
-from gridtune.tune.trial import SEED, FollowTrials, TrainingTask, TrainingTrial
+from gridtune.training.system import (
+    Point,
+    Training,
+    TrainingParameters,
+    TrainingRun,
+    is_complete,
+    read_state,
+    require_device,
+    silence_rllib,
+)
 
-__all__ = ["Trained", "Watcher", "train", "training_of"]
+__all__ = [
+    "FollowTrials",
+    "Trained",
+    "TrainingFolder",
+    "TrainingTask",
+    "TrainingTrial",
+    "Watcher",
+    "train",
+    "training_of",
+]
 
 #: The folder of Tune's own files.
 _TUNE = "tune"
@@ -194,7 +210,7 @@ def train(
     own = {seed: training.seed(replicate_streams(seed, traces)) for seed in seeds}
     for seed, folder in folders.items():
         folder.settle()
-        folder.check(training_identity(training, checked, own[seed], workloads.load))
+        folder.check(training.identity(checked, own[seed], workloads.load))
     shutil.rmtree(root / _TUNE, ignore_errors=True)
     began = {seed: folder.iteration for seed, folder in folders.items()}
     most = None if seconds is not None and "iterations" not in parameters else checked.iterations
@@ -339,3 +355,214 @@ def _fit(
         lines = str(errors[0]).strip().splitlines()
         raise PolicyError(f"the training failed: {lines[-1]}")
     stage(f"trained for {time.monotonic() - began:.0f} s")
+
+
+_CHECKPOINT, _CURVE = "checkpoint", "learning_curve.jsonl"
+
+
+class TrainingFolder:
+    """The folder of one training.
+
+    Parameters
+    ----------
+    path
+        Where it is, or is to be.
+    tune
+        Where Tune writes its checkpoints.
+    policy_file
+        Name of the file with the best policy.
+
+    Attributes
+    ----------
+    curve
+        A point for each iteration.
+    """
+
+    def __init__(self, path: Path, *, tune: Path, policy_file: str) -> None:
+        self.path, self._tune, self._policy_file = path, tune, policy_file
+        self.curve: list[Point] = []
+
+    @property
+    def checkpoint(self) -> Path:
+        """RLlib's checkpoint."""
+        return self.path / _CHECKPOINT
+
+    @property
+    def policy(self) -> Path:
+        """The best policy so far."""
+        return self.path / self._policy_file
+
+    @property
+    def iteration(self) -> int:
+        """The last iteration."""
+        return len(self.curve)
+
+    def settle(self) -> None:
+        """Keep the newest complete checkpoint, and set curve and policy to what it says."""
+        found = [self.checkpoint, *self.path.glob(f"{_CHECKPOINT}.*"), *self._tune.glob("**/checkpoint_*")]
+        complete = [(read_state(place)["iteration"], str(place)) for place in found if is_complete(place)]
+        if complete:
+            newest, kept = Path(max(complete)[1]), self.checkpoint.with_suffix(".new")
+            if newest != self.checkpoint:
+                if newest != kept:
+                    shutil.rmtree(kept, ignore_errors=True)
+                    newest.rename(kept)
+                shutil.rmtree(self.checkpoint, ignore_errors=True)
+                kept.rename(self.checkpoint)
+            self.curve = read_state(self.checkpoint)["curve"]
+            self.keep_policy(self.checkpoint)
+        shutil.rmtree(self._tune, ignore_errors=True)
+        self._write_curve()
+
+    def check(self, identity: dict[str, Any]) -> None:
+        """Refuse to go on with another training than that of the checkpoint.
+
+        Raises
+        ------
+        PolicyError
+            Naming what differs.
+        """
+        if not self.checkpoint.exists():
+            return
+        before = read_state(self.checkpoint)["identity"]
+        if before == identity:
+            return
+        differing = [name for name in identity if before.get(name) != identity[name]]
+        if "parameters" in differing:
+            differing.remove("parameters")
+            one, other = before["parameters"], identity["parameters"]
+            differing += [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+        raise PolicyError(
+            f"there is another training here, with another {', '.join(differing)}",
+            path=self.path,
+            hint="give another folder with --out, or the parameters that it was begun with",
+        )
+
+    def add(self, point: Point) -> None:
+        """Add a point to the learning curve; one of an earlier iteration replaces what came after it."""
+        number = int(point["iteration"])
+        if number <= self.iteration:
+            self.curve = self.curve[: number - 1]
+            self._write_curve()
+        self.curve.append(point)
+        with (self.path / _CURVE).open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(point) + "\n")
+
+    def keep_policy(self, checkpoint: Path) -> None:
+        """Copy the best policy of a checkpoint, if it has one."""
+        source = checkpoint / self._policy_file
+        if source.exists():
+            partial = self.policy.with_name(self.policy.name + ".partial")
+            shutil.copyfile(source, partial)
+            partial.replace(self.policy)
+
+    def _write_curve(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        text = "".join(json.dumps(point) + "\n" for point in self.curve)
+        (self.path / _CURVE).write_text(text, encoding="utf-8")
+
+
+#: Keys of a trial's configuration and of its result.
+SEED, POINT = "seed", "point"
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """What a trial of Tune is to do.
+
+    Attributes
+    ----------
+    code
+        The training, and the code of users that it needs.
+    parameters
+        Its parameters.
+    iterations
+        The last iteration.
+    seconds
+        Time limit of this trial, or None.
+    workloads
+        The logs, read already.
+    seeds
+        The training's own seed by that of the trial's configuration.
+    checkpoints
+        The checkpoint to go on from, by the same seed.
+    """
+
+    code: SentCode
+    parameters: Mapping[str, Any]
+    iterations: int | None
+    seconds: float | None
+    workloads: Workloads
+    seeds: Mapping[int, int]
+    checkpoints: Mapping[int, Path]
+
+
+class TrainingTrial(tune.Trainable):
+    """Trains; a step is an iteration of RLlib's algorithm."""
+
+    def setup(self, config: dict[str, Any], task: TrainingTask | None = None) -> None:
+        """Make the algorithm, and go on from a checkpoint where there is one."""
+        assert task is not None
+        training = task.code.load()
+        assert isinstance(training, Training)
+        parameters = validated(training, task.parameters)
+        assert isinstance(parameters, TrainingParameters)
+        self._task = task
+        self._run = TrainingRun(training, parameters, seed=task.seeds[config[SEED]], load=task.workloads.load)
+        if config[SEED] in task.checkpoints:
+            self._run.restore(task.checkpoints[config[SEED]])
+        self._began = time.monotonic()
+
+    def step(self) -> dict[str, Any]:
+        """Train for an iteration; the last one is always evaluated."""
+        self._run.step()
+        task, passed = self._task, time.monotonic() - self._began
+        done = self._run.iteration == task.iterations or (task.seconds is not None and passed >= task.seconds)
+        if done:
+            self._run.evaluate()
+        return {POINT: finite_json(self._run.curve[-1]), "done": done}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write a checkpoint that RLlib can load."""
+        self._run.save(checkpoint_dir)
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Go on from a checkpoint, after the trial's process has died."""
+        self._run.restore(checkpoint)
+
+    def cleanup(self) -> None:
+        """End the algorithm."""
+        self._run.close()
+
+
+class FollowTrials(tune.Callback):
+    """Passes on what trials report and save.
+
+    Parameters
+    ----------
+    on_point
+        Called with the seed and the point of each iteration.
+    on_checkpoint
+        Called with the seed and the folder of each checkpoint.
+    """
+
+    def __init__(
+        self, on_point: Callable[[int, Point], None], on_checkpoint: Callable[[int, Path], None]
+    ) -> None:
+        self._on_point, self._on_checkpoint = on_point, on_checkpoint
+
+    def __reduce__(self) -> tuple[type[tune.Callback], tuple[()]]:
+        # Tune pickles its callbacks for a restart; a training goes on from its own folder.
+        return (tune.Callback, ())
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Pass on a point."""
+        self._on_point(trial.config[SEED], result[POINT])
+
+    def on_checkpoint(
+        self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any
+    ) -> None:
+        """Pass on a checkpoint."""
+        self._on_checkpoint(trial.config[SEED], Path(checkpoint.path))

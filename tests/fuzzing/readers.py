@@ -146,9 +146,8 @@ def readers(folder: Path) -> dict[str, Reader]:
 
 def _policies(folder: Path) -> Reader:
     """Return the reader of trained policies."""
-    from gridtune.training.checkpoints import load_policy as load_network  # noqa: PLC0415 (torch)
-    from gridtune.training.checkpoints import write_checkpoint  # noqa: PLC0415
-    from gridtune.training.networks import make_network  # noqa: PLC0415
+    from gridtune.training.networks import load_policy as load_network  # noqa: PLC0415 (torch)
+    from gridtune.training.networks import make_network, write_checkpoint  # noqa: PLC0415
 
     write_checkpoint(folder / "policy.pt", make_network("mlp", features=2, actions=2))
     return Reader("policy", [(folder / "policy.pt").read_bytes()], _reads("r.pt", load_network))

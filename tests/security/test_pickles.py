@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "gridtune"
 #: Where unpickling, or restoring what is pickled, is allowed, and why.
 TRUSTED = {
     "sweep/space/code.py": "what the driver of a sweep sends to its own workers",
-    "training/run.py": "the checkpoint in the folder of one's own training, to go on with it",
+    "training/system.py": "the checkpoint in the folder of one's own training, to go on with it",
     "testing/systems.py": "parameters that it has just pickled itself",
 }
 _LOADERS = {"loads", "load", "Unpickler", "restore_from_path", "from_checkpoint", "unsafe_load", "full_load"}

@@ -11,8 +11,7 @@ import torch
 
 from gridtune.errors import PolicyError
 from gridtune.tracking.checkpoints import find_policy
-from gridtune.training.checkpoints import load_policy, write_checkpoint
-from gridtune.training.networks import make_network
+from gridtune.training.networks import load_policy, make_network, write_checkpoint
 from tests.security.evil import Evil
 
 

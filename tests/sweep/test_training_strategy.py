@@ -11,7 +11,7 @@ from gridtune.errors import SpaceError
 from gridtune.sweep import run_space
 from gridtune.sweep.space.checks import check_space
 from gridtune.sweep.space.schema import parse_space
-from gridtune.training.history import segments_of, with_segment
+from gridtune.training.system import segments_of, with_segment
 
 PLUGIN = Path(__file__).with_name("toy_training.py")
 

@@ -14,9 +14,9 @@ from gridtune.tracking.content import (
     clean_name,
     clean_text,
     configuration_content,
+    ranked_rows,
     tracked_metrics,
 )
-from gridtune.tracking.selection import ranked_rows
 
 from .synthetic import CHECKSUM, cell_results, sweep_facts
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 from gridtune.sweep import CellResult
-from gridtune.tracking.curves import curves_of
+from gridtune.tracking.content import curves_of
 
 from .synthetic import cell_results
 

@@ -9,7 +9,7 @@ import pytest
 from gridtune.errors import TrackingError
 from gridtune.report.summary import summarise
 from gridtune.sweep.journal.results import results_table
-from gridtune.tracking.selection import MOST_RUNS, most_runs, runs_of_ranking
+from gridtune.tracking.content import MOST_RUNS, most_runs, runs_of_ranking
 from gridtune.tracking.store import connect
 from gridtune.tracking.tracker import MlflowTracker
 

@@ -9,11 +9,18 @@ import pytest
 import torch
 
 from gridtune.errors import PolicyError
-from gridtune.training.checkpoints import load_policy, read_checkpoint, write_checkpoint
-from gridtune.training.networks import make_network
-from gridtune.training.ppo import PPOSettings, ppo_losses
+from gridtune.training.networks import load_policy, make_network, read_checkpoint, write_checkpoint
+from gridtune.training.ppo import (
+    Minibatch,
+    PPOSettings,
+    advantages_of,
+    collect,
+    draw,
+    empty_rollout,
+    ppo_losses,
+    segments,
+)
 from gridtune.training.rllib import ppo_config
-from gridtune.training.rollouts import Minibatch, advantages_of, collect, draw, empty_rollout, segments
 from tests.training.tasks import RecallTask
 
 

@@ -20,7 +20,7 @@ from gridtune.sweep import run_cell
 from gridtune.systems.responsive.learners.rllib import policy_of
 from gridtune.systems.responsive.learners.training import load_policy as load_values
 from gridtune.tracking.store import connect
-from gridtune.training.checkpoints import load_policy, read_checkpoint
+from gridtune.training.networks import load_policy, read_checkpoint
 from gridtune.training.rllib import network_of
 from gridtune.tune.training import train
 

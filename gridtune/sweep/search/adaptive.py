@@ -34,7 +34,7 @@ from gridtune.sweep.search.schedulers import (
 from gridtune.sweep.space.plan import Planner, space_points
 from gridtune.sweep.space.points import Point
 from gridtune.sweep.space.schema import SearchSpace
-from gridtune.training.history import HISTORY, with_segment
+from gridtune.training.system import HISTORY, with_segment
 
 __all__ = [
     "AdaptiveQueue",

@@ -196,7 +196,7 @@ def _rule(parameters: ShutdownParameters, days: Days, platform: Platform, stream
         return streams("reservations").integers(0, platform.nodes, shape, endpoint=True)
     if parameters.policy == "ppo":
         from gridtune.systems.shutdown.learners.playing import play_days  # noqa: PLC0415 (torch)
-        from gridtune.training.checkpoints import load_policy  # noqa: PLC0415 (torch)
+        from gridtune.training.networks import load_policy  # noqa: PLC0415 (torch)
 
         network = load_policy(find_policy(str(parameters.checkpoint)))
         rng = None if parameters.greedy else streams("actions")

@@ -14,7 +14,7 @@ from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.systems.shutdown.simulator.state import FEATURES
 from gridtune.training.networks import make_network
-from gridtune.training.rollouts import collect
+from gridtune.training.ppo import collect
 from tests.systems.shutdown.simulator.twins import make_days
 
 MINUTES, CLUSTER = 48, Platform(4, 2)

@@ -12,8 +12,7 @@ from gridtune.systems.shutdown.learners.playing import score_days
 from gridtune.systems.shutdown.simulator.state import FEATURES
 from gridtune.systems.shutdown.trained import bundled_policies
 from gridtune.tracking.training import TrainingTracker
-from gridtune.training.checkpoints import load_policy, write_checkpoint
-from gridtune.training.networks import make_network
+from gridtune.training.networks import load_policy, make_network, write_checkpoint
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from gridtune.batch.simulator.decisions.batch import DecisionBatch
 from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.core.schedule import Schedule
 from gridtune.errors import PolicyError
-from gridtune.training.checkpoints import load_policy, read_checkpoint
-from gridtune.training.networks import ActorCritic, RowNetwork
+from gridtune.training.networks import ActorCritic, RowNetwork, load_policy, read_checkpoint
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workload import Workload
 

@@ -13,8 +13,7 @@ from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.simulator.batch import BrokerBatch
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import ORDERS, DispatchOutcome
-from gridtune.training.checkpoints import load_policy, read_checkpoint
-from gridtune.training.networks import ActorCritic
+from gridtune.training.networks import ActorCritic, load_policy, read_checkpoint
 
 __all__ = ["BROKER", "play", "play_file"]
 

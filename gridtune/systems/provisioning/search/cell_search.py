@@ -115,7 +115,7 @@ def _rule_plans(rule: str, problem: PlanProblem) -> BoolArray:
 def _agent_plans(checkpoint: str, problem: PlanProblem, release: bool) -> tuple[BoolArray, int]:
     """Return the plan of a trained agent, shape (1, slots), and how many it has made on the way."""
     from gridtune.systems.provisioning.learners.playing import play  # noqa: PLC0415 (torch)
-    from gridtune.training.checkpoints import load_policy  # noqa: PLC0415 (torch)
+    from gridtune.training.networks import load_policy  # noqa: PLC0415 (torch)
 
     batch, plans = play(load_policy(find_policy(checkpoint)), [problem], release=release)
     return batch.state.kept.copy(), int(plans[0])

@@ -16,7 +16,7 @@ from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.training.networks import ActorCritic
-from gridtune.training.rollouts import draw
+from gridtune.training.ppo import draw
 from gridtune.types import Float32Array, IntArray
 
 __all__ = ["play_days", "score_days"]

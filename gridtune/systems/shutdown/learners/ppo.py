@@ -135,7 +135,7 @@ class ShutdownPPO(PPOTraining):
 
     def task(self, parameters: ShutdownPPOParameters, load: WorkloadLoader) -> PPOTask:
         """Return the days to learn on, and the network with its initial weights."""
-        from gridtune.training.checkpoints import load_policy  # noqa: PLC0415 (torch)
+        from gridtune.training.networks import load_policy  # noqa: PLC0415 (torch)
 
         p, (days, _) = parameters, self._days(parameters, load)
         return PPOTask(

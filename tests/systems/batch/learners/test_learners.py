@@ -12,8 +12,7 @@ from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.errors import GridtuneError, PolicyError
 from gridtune.sweep import run_cell
 from gridtune.systems.batch.learners.candidate_network import ENVIRONMENT, CandidateNetwork, play_windows
-from gridtune.training.checkpoints import write_checkpoint
-from gridtune.training.networks import ActorCritic, NetworkOutput, make_network
+from gridtune.training.networks import ActorCritic, NetworkOutput, make_network, write_checkpoint
 
 WALLTIME = 2
 

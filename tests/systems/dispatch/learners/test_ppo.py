@@ -20,8 +20,7 @@ from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.simulator.batch import FEATURES
 from gridtune.systems.dispatch.simulator.model import Machines
 from gridtune.systems.dispatch.simulator.replay import dispatch
-from gridtune.training.checkpoints import write_checkpoint
-from gridtune.training.networks import ActorCritic, NetworkOutput, RowNetwork
+from gridtune.training.networks import ActorCritic, NetworkOutput, RowNetwork, write_checkpoint
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
 from tests.systems.dispatch.simulator.test_twin import make_jobs

@@ -16,8 +16,7 @@ from gridtune.sweep import run_cell
 from gridtune.systems.provisioning.environment.features import FEATURES
 from gridtune.systems.provisioning.learners.playing import play
 from gridtune.systems.provisioning.learners.ppo import ProvisioningPPOParameters
-from gridtune.training.checkpoints import write_checkpoint
-from gridtune.training.networks import make_network
+from gridtune.training.networks import make_network, write_checkpoint
 from tests.systems.provisioning.search.problems import small_problem
 
 
