@@ -6,7 +6,7 @@
     python -m benchmarks.provisioning_speed searches [--seeds 20] [--evaluations 2000]
     python -m benchmarks.provisioning_speed parts [--copied]
 
-`spread` splits one population among threads and among Ray actors. `steps` steps the environment
+`spread` splits one population among threads. `steps` steps the environment
 gridtune/Provisioning-v0, alone and many at once, with random actions. `searches` compares searches, `parts`
 removes the parts of the memetic one in turn. The CTC rows need the real log, in the folder that
 GRIDTUNE_TRACE_DIR names. Times are the thread's own CPU time, so that a busy machine does not matter; those
@@ -27,13 +27,12 @@ from benchmarks.logs import real
 from benchmarks.measure import arguments, interleave, print_machine, print_table
 from gridtune.statistics.inference import paired_difference
 from gridtune.statistics.pareto import Scale, hypervolume
-from gridtune.systems.provisioning.planning.network import Network
-from gridtune.systems.provisioning.planning.problem import SCHEDULERS, PlanProblem
+from gridtune.systems.provisioning.planning.problem import SCHEDULERS, Network, PlanProblem
 from gridtune.systems.provisioning.search.algorithms import find_front
-from gridtune.systems.provisioning.search.archive import non_dominated
-from gridtune.systems.provisioning.search.seeds import heuristic_plans
-from gridtune.systems.provisioning.simulator.poisson import poisson_slots
+from gridtune.systems.provisioning.search.fronts import non_dominated
+from gridtune.systems.provisioning.search.rules import heuristic_plans
 from gridtune.systems.provisioning.simulator.site import Site
+from gridtune.systems.provisioning.simulator.slots import poisson_slots
 from gridtune.workload.workflows import cybershake_workflow, generate_workflow
 
 NODES, WEEK = 430, 604_800
@@ -186,34 +185,27 @@ def steps(rounds: int, count: int = 256) -> None:
 
 
 def spread(rounds: int, workers: int = 2) -> None:
-    """Time one large population by the wall clock: in one thread, in several, by as many Ray actors."""
-    from gridtune.sweep.execution.cluster import ray_session  # noqa: PLC0415
-    from gridtune.systems.provisioning.search.ray_evaluation import RayEvaluator  # noqa: PLC0415
-
+    """Time one large population by the wall clock: in one thread and in several."""
     site = ctc_site(0.4)
     if site is None:
         return
     offers = site.at(int(0.5 * site.span)).slots()
     rng, rows = np.random.default_rng(1), []
     kinds = {"100 tasks": (generate_workflow(rng=rng), 20_000), "8,039 tasks": (cybershake_workflow(), 1_000)}
-    with ray_session(None, workers=workers, cpus=1):
-        for what, (workflow, count) in kinds.items():
-            options = {"cross_slot": "narrow", "now": int(offers.start.min())}
-            problem, threaded = (PlanProblem(workflow, offers, **options, threads=k) for k in (1, workers))
-            plans = rng.random((count, len(offers))) < 0.5
-            with RayEvaluator(problem, workers) as actors:
-                runs = {"1 thread": problem, f"{workers} threads": threaded, f"{workers} actors": actors}
-                timed = {
-                    name: seconds_of(partial(one.evaluate, plans), time.perf_counter)
-                    for name, one in runs.items()
-                }
-                for run in timed.values():
-                    run()
-                seconds = interleave(timed, rounds)
-            medians = [f"{statistics.median(seconds[name]):.3f}" for name in runs]
-            rows.append([f"{count:,} plans of {what}, {len(offers)} slots", *medians])
-    header = ["", "1 thread", f"{workers} threads", f"{workers} Ray actors"]
-    print_table("Seconds of wall-clock time", header, rows)
+    for what, (workflow, count) in kinds.items():
+        options = {"cross_slot": "narrow", "now": int(offers.start.min())}
+        plans = rng.random((count, len(offers))) < 0.5
+        problems = {k: PlanProblem(workflow, offers, **options, threads=k) for k in (1, workers)}
+        timed = {
+            str(threads): seconds_of(partial(problem.evaluate, plans), time.perf_counter)
+            for threads, problem in problems.items()
+        }
+        for run in timed.values():
+            run()
+        seconds = interleave(timed, rounds)
+        medians = [f"{statistics.median(seconds[name]):.3f}" for name in timed]
+        rows.append([f"{count:,} plans of {what}, {len(offers)} slots", *medians])
+    print_table("Seconds of wall-clock time", ["", "1 thread", f"{workers} threads"], rows)
 
 
 def front_of(kind: str, problem: PlanProblem, seed: int, evaluations: int, parameters: dict[str, Any]) -> Any:

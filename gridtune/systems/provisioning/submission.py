@@ -1,4 +1,4 @@
-"""A submission from parameters: the site, the instant, the workflow, the slots and the choice among them."""
+"""Submissions from parameters: the site, the instant, the workflow, the slots and the choice among them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
-from gridtune.systems.provisioning.planning.network import Network
-from gridtune.systems.provisioning.planning.problem import PlanProblem, most_at_once
-from gridtune.systems.provisioning.simulator.poisson import poisson_slots
+from gridtune.systems.provisioning.planning.problem import Network, PlanProblem, most_at_once
 from gridtune.systems.provisioning.simulator.site import Site
-from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import clean
 from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
@@ -20,6 +18,7 @@ __all__ = [
     "build_site",
     "build_workflow",
     "draw_instant",
+    "draw_problems",
     "is_too_narrow",
     "offered_slots",
     "plan_problem",
@@ -111,3 +110,42 @@ def plan_problem(
     return PlanProblem(
         workflow, slots, p.scheduler, network=network, cross_slot=p.cross_slot, extend=p.extend, now=now
     )
+
+
+#: Random slots may be too narrow for a workflow: so many are drawn for each problem at most.
+_DRAWS = 100
+
+
+def draw_problems(
+    parameters: ProvisioningParameters, log: Workload | None, count: int, seed: int
+) -> list[PlanProblem]:
+    """Return planning problems at random instants of a log, or on random slots.
+
+    Parameters
+    ----------
+    parameters
+        Of the `provisioning` system. With `workflow=random` each problem has a workflow of its own, from
+        `workflow_seed` on.
+    log
+        What `trace` names; None with random slots.
+    count, seed
+        How many, and the seed of instants and slots.
+    """
+    p, rng = parameters, np.random.default_rng(seed)
+    site = None if log is None else build_site(log, p)
+    read = None if p.workflow == "random" else build_workflow(p, widest_site(p, site))
+    problems: list[PlanProblem] = []
+    for number in range(count):
+        seeded = p.model_copy(update={"workflow_seed": p.workflow_seed + number})
+        workflow = read or build_workflow(seeded, widest_site(p, site))
+        for _ in range(_DRAWS):
+            now = draw_instant(p, site, rng)
+            slots = offered_slots(p, site, now, rng)
+            if not is_too_narrow(p, workflow, slots):
+                problem = plan_problem(p, workflow, slots, now)
+                if np.isfinite(problem.evaluate(np.ones((1, len(problem)), np.bool_))).all():
+                    problems.append(problem)
+                    break
+    if not problems:
+        raise SimulationError("no slots that were drawn hold the workflow", field="offers")
+    return problems

@@ -28,12 +28,11 @@ from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
-from gridtune.systems.provisioning.planning.plan import Plan
-from gridtune.systems.provisioning.published import PUBLISHED
-from gridtune.systems.provisioning.reproduction import REPRODUCTIONS
-from gridtune.systems.provisioning.search.cell_search import SearchResult, front_metrics, run_search
-from gridtune.systems.provisioning.search.pilot import pilot_problem
-from gridtune.systems.provisioning.search.selection import select_plan
+from gridtune.systems.provisioning.planning.problem import Plan
+from gridtune.systems.provisioning.reproduction import PUBLISHED, REPRODUCTIONS
+from gridtune.systems.provisioning.search.algorithms import run_search
+from gridtune.systems.provisioning.search.fronts import Archive, front_hypervolume, plan_scale, select_plan
+from gridtune.systems.provisioning.search.rules import pilot_problem
 from gridtune.systems.provisioning.simulator.site import Execution, Site
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.systems.provisioning.submission import (
@@ -84,7 +83,7 @@ class ProvisioningSystem(System):
     def __init__(self) -> None:
         self._sites: LRUCache[Hashable, Site] = LRUCache(8)
         self._workflows: LRUCache[Hashable, Workflow] = LRUCache(8)
-        self._results: LRUCache[Hashable, SearchResult] = LRUCache(_CACHED_RESULTS)
+        self._results: LRUCache[Hashable, Archive] = LRUCache(_CACHED_RESULTS)
 
     def traces(self, parameters: ProvisioningParameters) -> Iterable[str]:
         """Return the site's log, if there is one."""
@@ -184,18 +183,23 @@ class ProvisioningSystem(System):
         key = (settings, repr(rng.bit_generator.state), files)
         if key not in self._results:
             self._results[key] = run_search(parameters, choice, rng)
-        result = self._results[key]
-        metrics |= front_metrics(problem, result)
-        notes["front"] = result.costs.tolist()
-        if len(result.costs) == 0:
+        front = self._results[key]
+        metrics |= {
+            "front": float(len(front)),
+            "hypervolume": front_hypervolume(front.costs, plan_scale(problem)),
+            "evaluations": float(front.evaluations),
+            "feasible_plans": float(len(front.feasible_costs)),
+        }
+        notes["front"] = front.costs.tolist()
+        if len(front) == 0:
             return Outcome({**metrics, **_compared(math.nan, math.nan, queue), "feasible": 0.0}, notes)
-        plan = choice.plan(result.plans[select_plan(result.costs, parameters.alpha)])
+        plan = choice.plan(front.plans[select_plan(front.costs, parameters.alpha)])
         makespan, cost = plan.makespan, plan.allocation_cost
         if site is not None:
             execution = site.at(now).provision(plan)
             makespan, cost = execution.makespan, execution.allocation_cost
         metrics |= {**_compared(makespan, cost, queue), "slots_taken": float(plan.taken.sum())}
-        return Outcome(metrics, notes, _tables(workflow, plan, result, queue) if tables else {})
+        return Outcome(metrics, notes, _tables(workflow, plan, front, queue) if tables else {})
 
     def _workflow(self, parameters: ProvisioningParameters, widest: int) -> Workflow:
         p = parameters
@@ -276,13 +280,11 @@ def _task_table(workflow: Workflow, queue: Execution, plan: Plan | None = None) 
     return pa.table(columns)
 
 
-def _tables(
-    workflow: Workflow, plan: Plan, result: SearchResult, queue: Execution | None
-) -> dict[str, pa.Table]:
-    front = {"allocation_cost": result.costs[:, 0], "makespan": result.costs[:, 1]}
-    feasible = {"allocation_cost": result.feasible_costs[:, 0], "makespan": result.feasible_costs[:, 1]}
+def _tables(workflow: Workflow, plan: Plan, archive: Archive, queue: Execution | None) -> dict[str, pa.Table]:
+    front = {"allocation_cost": archive.costs[:, 0], "makespan": archive.costs[:, 1]}
+    feasible = {"allocation_cost": archive.feasible_costs[:, 0], "makespan": archive.feasible_costs[:, 1]}
     tables = {
-        "front": pa.table({**front, "slots": result.plans.sum(axis=1)}),
+        "front": pa.table({**front, "slots": archive.plans.sum(axis=1)}),
         "solutions": pa.table(feasible),
         "slots": pa.table({**plan.slots.columns(), "taken": plan.taken, "used": plan.used}),
     }

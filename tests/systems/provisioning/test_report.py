@@ -14,11 +14,9 @@ import pytest
 from gridtune.core.cells import CellResult
 from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
-from gridtune.systems.provisioning.report import fronts, submissions, write
-from gridtune.systems.provisioning.report.comparison import comparison_markdown
-from gridtune.systems.provisioning.report.distances import front_distances
-from gridtune.systems.provisioning.report.fronts import merged_counts
-from gridtune.systems.provisioning.report.rows import rows_of
+from gridtune.systems.provisioning.report import figures, write
+from gridtune.systems.provisioning.report.figures import merged_counts
+from gridtune.systems.provisioning.report.tables import comparison_markdown, front_distances, rows_of
 from gridtune.workload import write_workload
 from gridtune.workload.workload import Workload
 
@@ -107,12 +105,12 @@ def test_each_figure_is_drawn_where_its_axes_were_searched(trace, tmp_path, dime
 
 def test_bars_and_band_lie_within_what_submissions_cost(trace, tmp_path, monkeypatch):
     caught = []
-    monkeypatch.setattr(submissions, "save", lambda drawing, path: caught.append(drawing) or path)
+    monkeypatch.setattr(figures, "save", lambda drawing, path: caught.append(drawing) or path)
     results = cells([BEST_EFFORT, {"alpha": 0.0}, {"alpha": 1.0}], trace, seeds=5)
     # One submission that costs much more than the others moves their deviation below the least cost.
     results[9].metrics["allocation_cost"] *= 50
     rows = rows_of(results)
-    submissions.write_submissions(Cells(results, tmp_path, "mine"), rows)
+    figures.write_submissions(Cells(results, tmp_path, "mine"), rows)
     makespans, costs = caught[0].axes
     hours = [row.mean("workflow_makespan") / 3600 for row in rows[1:]]
     assert makespans.lines[0].get_ydata().tolist() == pytest.approx(hours)
@@ -235,9 +233,9 @@ def test_plans_choice_and_schedulers(tmp_path):
 
 def test_the_choice_is_drawn_in_hours(tmp_path, monkeypatch):
     caught = []
-    monkeypatch.setattr(fronts, "save", lambda drawing, path: caught.append(drawing) or path)
+    monkeypatch.setattr(figures, "save", lambda drawing, path: caught.append(drawing) or path)
     results = cells([{"alpha": 0.2}, {"alpha": 0.8}], MADE)
-    fronts.write_fronts(Cells(results, tmp_path, "mine"), rows_of(results))
+    figures.write_fronts(Cells(results, tmp_path, "mine"), rows_of(results))
     hours = [row.mean("workflow_makespan") / 3600 for row in rows_of(results)]
     assert caught[1].axes[0].lines[0].get_ydata().tolist() == pytest.approx(hours)
 

@@ -14,12 +14,10 @@ from gridtune.core.cells import environment_parameters
 from gridtune.core.system import get_system
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.environment.choices import ChoiceBatch
-from gridtune.systems.provisioning.environment.features import BOUND, FEATURES
-from gridtune.systems.provisioning.environment.problems import draw_problems
+from gridtune.systems.provisioning.environment.choices import BOUND, FEATURES, ChoiceBatch
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
-from gridtune.systems.provisioning.planning.plan import Plan
-from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.planning.problem import Plan, PlanProblem
+from gridtune.systems.provisioning.submission import draw_problems
 from gridtune.types import BoolArray, Float32Array, FloatArray
 
 __all__ = ["ProvisioningEnv", "ProvisioningVectorEnv"]
@@ -58,7 +56,7 @@ class ProvisioningEnv(gym.Env[Float32Array, Any]):
     workflow is planned again on the slots left. A slot without which there is no plan stays. The episode is
     over (`terminated`) when no slot is left to decide on.
 
-    Observation: 16 numbers, named in `gridtune.systems.provisioning.environment.features.FEATURES`. Reward:
+    Observation: 16 numbers, named in `gridtune.systems.provisioning.environment.choices.FEATURES`. Reward:
     what a drop lowers α · cost / bound + (1 − α) · makespan / bound by, with the lower bounds of the
     problem. So the return of an episode is what the plan at its end is better by than that of all slots.
     (The paper normalises both costs over the front of a search, which an agent has not got.)

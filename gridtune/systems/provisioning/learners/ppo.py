@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import SystemParameters, WorkloadLoader
-from gridtune.systems.provisioning.environment.problems import draw_problems
+from gridtune.systems.provisioning.environment.choices import ChoiceBatch
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import PlanProblem
 from gridtune.systems.provisioning.search.algorithms import find_front
-from gridtune.systems.provisioning.search.seeds import heuristic_plans
+from gridtune.systems.provisioning.search.rules import heuristic_plans
+from gridtune.systems.provisioning.submission import draw_problems
 from gridtune.training.ppo_training import (
     EntropyWeight,
     Environments,
@@ -27,9 +28,12 @@ from gridtune.training.ppo_training import (
     UnitInterval,
 )
 from gridtune.training.system import TRAINING_MEASURES, Count
-from gridtune.types import FloatArray
+from gridtune.types import FloatArray, IntArray
 
-__all__ = ["ProvisioningPPO", "ProvisioningPPOParameters"]
+if TYPE_CHECKING:
+    from gridtune.training.networks import ActorCritic
+
+__all__ = ["ProvisioningPPO", "ProvisioningPPOParameters", "play"]
 
 
 #: Parts of the log's time: workflows are submitted in the first to learn from, in the second to judge.
@@ -137,7 +141,6 @@ class ProvisioningPPO(PPOTraining):
         load: WorkloadLoader,
     ) -> Mapping[str, float]:
         """Return the value of the agent's plans, of rules' and of a search's, on problems held out."""
-        from gridtune.systems.provisioning.learners.playing import play  # noqa: PLC0415 (torch)
         from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
 
         p = parameters
@@ -197,3 +200,42 @@ def _reference_values(problems: Sequence[PlanProblem], alpha: float) -> dict[str
         for name, points in plans.items():
             values[name].append(_value(problem, points, alpha))
     return {f"trade_off_{name}": float(np.mean(numbers)) for name, numbers in values.items()}
+
+
+def play(
+    network: ActorCritic, problems: Sequence[PlanProblem], *, release: bool = True
+) -> tuple[ChoiceBatch, IntArray]:
+    """Play one episode of each problem, all of them side by side.
+
+    Parameters
+    ----------
+    network
+        The agent.
+    problems
+        With equal scheduler and rules.
+    release
+        Whether plans release the slots that no task uses.
+
+    Returns
+    -------
+    batch
+        Its state has the slots kept, and the costs of the plans.
+    plans
+        Shape (problems,): how many plans were made for each.
+    """
+    import torch  # noqa: PLC0415 (slow to import)
+
+    count, nowhere = len(problems), np.zeros(len(problems), np.bool_)
+    batch = ChoiceBatch(problems, count, release=release)
+    begins = ~nowhere
+    batch.step(np.ones(count, np.int64), begins, np.arange(count))
+    plans, state = np.ones(count, np.int64), network.initial_state(count)
+    with torch.no_grad():
+        while not batch.observed.over.all():
+            rows = torch.as_tensor(batch.observed.rows[None])
+            logits, _, state = network(rows, torch.as_tensor(begins[None]), state)
+            actions = logits[0].argmax(-1).numpy()
+            plans += (actions == 0) & ~batch.observed.over
+            batch.step(actions, nowhere, np.arange(count))
+            begins = nowhere
+    return batch, plans

@@ -1,26 +1,216 @@
-"""`PlanProblem`: the choice of slots for a workflow, as a search over bit strings."""
+"""`PlanProblem`: the choice of slots for a workflow, as a search over bit strings; and a `Plan` of it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.planning.kernels import evaluate_plans, evaluate_plans_threaded, write_plan
-from gridtune.systems.provisioning.planning.network import Network
-from gridtune.systems.provisioning.planning.placing import ALWAYS, NARROW, NEVER
-from gridtune.systems.provisioning.planning.plan import Plan
-from gridtune.systems.provisioning.planning.schedulers import GREEDY, HEFT, MAX_MIN, MIN_MIN, upward_ranks
-from gridtune.systems.provisioning.planning.state import Graph, Outcome, SlotColumns, size_of, workspace_size
+from gridtune.systems.provisioning.planning.placement import (
+    ALWAYS,
+    NARROW,
+    NEVER,
+    Graph,
+    Outcome,
+    SlotColumns,
+    size_of,
+    workspace_size,
+)
+from gridtune.systems.provisioning.planning.schedulers import (
+    GREEDY,
+    HEFT,
+    MAX_MIN,
+    MIN_MIN,
+    evaluate_plans,
+    evaluate_plans_threaded,
+    upward_ranks,
+    write_plan,
+)
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
 
-__all__ = ["CROSS_SLOT", "SCHEDULERS", "Evaluation", "PlanProblem", "most_at_once"]
+if TYPE_CHECKING:
+    from gridtune.systems.provisioning.simulator.slots import Slots
+
+__all__ = [
+    "CROSS_SLOT",
+    "SCHEDULERS",
+    "Evaluation",
+    "Network",
+    "Plan",
+    "PlanProblem",
+    "Reservations",
+    "most_at_once",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Latencies and bandwidths between sites. Inside a site a transfer takes no time.
+
+    Attributes
+    ----------
+    latency
+        Shape (sites, sites), float64 seconds, ≥ 0: from the site of the row to that of the column.
+    bandwidth
+        Shape (sites, sites), float64 bytes per second, > 0; infinite where volume does not matter.
+
+    Raises
+    ------
+    SimulationError
+        Naming the pair of sites at fault.
+    """
+
+    latency: FloatArray
+    bandwidth: FloatArray
+
+    def __post_init__(self) -> None:
+        for name in ("latency", "bandwidth"):
+            matrix = np.array(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, matrix)
+        if self.latency.ndim != 2 or self.latency.shape != (len(self.bandwidth),) * 2:
+            shapes = f"{self.latency.shape} and {self.bandwidth.shape}"
+            raise SimulationError(f"latencies and bandwidths must be two equal squares, not {shapes}")
+        self._set_inside()
+        apart = ~np.eye(len(self), dtype=bool)
+        self._check("latency", "s", apart & ~((self.latency >= 0) & np.isfinite(self.latency)))
+        self._check("bandwidth", "bytes/s", apart & ~(self.bandwidth > 0))
+
+    def _set_inside(self) -> None:
+        for name, value in (("latency", 0.0), ("bandwidth", np.inf)):
+            matrix = getattr(self, name).copy()
+            np.fill_diagonal(matrix, value)
+            matrix.flags.writeable = False
+            object.__setattr__(self, name, matrix)
+
+    def _check(self, name: str, unit: str, bad: BoolArray) -> None:
+        if bad.any():
+            here, there = np.argwhere(bad)[0].tolist()
+            value = getattr(self, name)[here, there]
+            raise SimulationError(f"from site {here} to site {there}: {name} of {value} {unit}", field=name)
+
+    def __len__(self) -> int:
+        return len(self.latency)
+
+    @classmethod
+    def uniform(cls, sites: int, *, latency: float = 0.0, bandwidth: float = np.inf) -> Network:
+        """Return a network that is the same between any two sites; by default transfers take no time.
+
+        Parameters
+        ----------
+        sites
+            The number of sites.
+        latency, bandwidth
+            Seconds, and bytes per second.
+        """
+        return cls(np.full((sites, sites), float(latency)), np.full((sites, sites), float(bandwidth)))
+
+    @property
+    def mean_latency(self) -> float:
+        """Seconds, over the ordered pairs of different sites; 0 where there is one site."""
+        return self._mean(self.latency)
+
+    @property
+    def mean_seconds_per_byte(self) -> float:
+        """Over the ordered pairs of different sites; 0 where there is one site."""
+        return self._mean(1.0 / self.bandwidth)
+
+    def _mean(self, matrix: FloatArray) -> float:
+        pairs = [(i, j) for i in range(len(self)) for j in range(len(self)) if i != j]
+        return sum(float(matrix[pair]) for pair in pairs) / len(pairs) if pairs else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Reservations:
+    """What a site must reserve for a plan, in columns of shape (r,): processors of a slot in [start, end)."""
+
+    slot: IntArray
+    start: FloatArray
+    end: FloatArray
+    processors: IntArray
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A workflow placed on slots.
+
+    Attributes
+    ----------
+    slots
+        The slots on offer.
+    taken
+        Shape (slots,), bool: the slots of the plan.
+    site, start, finish
+        Shape (n,), int64 and float64 seconds: where and when each task runs; empty if the plan is
+        infeasible.
+    pieces
+        Shape (n + 1,), int64: task i holds the pieces `pieces[i] : pieces[i + 1]`.
+    piece_slot, piece_processors
+        Shape (p,), int64: the slot and the number of processors of a piece, held while the task runs.
+    allocation_cost
+        Σ price × processors × seconds paid + fixed price; infinite if the plan is infeasible.
+    makespan
+        Seconds from `now` to the end of the last task (the scheduling cost); infinite if infeasible.
+    now
+        The second at which the plan is made; no task starts earlier.
+    """
+
+    slots: Slots
+    taken: BoolArray
+    site: IntArray
+    start: FloatArray
+    finish: FloatArray
+    pieces: IntArray
+    piece_slot: IntArray
+    piece_processors: IntArray
+    allocation_cost: float
+    makespan: float
+    now: float
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every task has a place."""
+        return math.isfinite(self.makespan)
+
+    @property
+    def piece_task(self) -> IntArray:
+        """Shape (p,), int64: the task of each piece."""
+        return np.repeat(np.arange(len(self.start)), np.diff(self.pieces))
+
+    @property
+    def used(self) -> BoolArray:
+        """Shape (slots,), bool: slots that some task uses."""
+        used = np.zeros(len(self.slots), bool)
+        used[self.piece_slot] = True
+        return used
+
+    def reservations(self) -> Reservations:
+        """Return what must be reserved and paid for: the used parts of divisible slots, all of the others.
+
+        A slot that cannot be divided is held from its start to its end, or to the end of the last task on it
+        if that is later. Tasks of no length hold nothing.
+        """
+        owner, divisible = self.piece_task, self.slots.divisible[self.piece_slot]
+        lasting = self.finish[owner] > self.start[owner]
+        parts = divisible & lasting
+        whole = np.flatnonzero(self.taken & ~self.slots.divisible)
+        until = self.slots.end.astype(np.float64)
+        np.maximum.at(until, self.piece_slot, self.finish[owner])
+        return Reservations(
+            np.concatenate([whole, self.piece_slot[parts]]),
+            np.concatenate([self.slots.start[whole].astype(np.float64), self.start[owner[parts]]]),
+            np.concatenate([until[whole], self.finish[owner[parts]]]),
+            np.concatenate([self.slots.processors[whole], self.piece_processors[parts]]),
+        )
 
 
 #: Schedulers by name.

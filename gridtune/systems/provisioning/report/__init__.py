@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridtune.systems.provisioning.report.comparison import write_comparison
-from gridtune.systems.provisioning.report.fronts import write_fronts
-from gridtune.systems.provisioning.report.rows import rows_of
-from gridtune.systems.provisioning.report.submissions import write_submissions
+from gridtune.systems.provisioning.report.figures import write_fronts, write_submissions
+from gridtune.systems.provisioning.report.tables import rows_of, write_comparison
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep

@@ -1,43 +1,26 @@
-"""`Search`: what all searches for plans have in common, and how one is interrupted and resumed."""
+"""`Search`: the base of all searches for plans, which can be interrupted and resumed; and a random one."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.planning.problem import Evaluation
-from gridtune.systems.provisioning.search.archive import Archive
-from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.search.fronts import Archive
+from gridtune.systems.provisioning.search.rules import random_plans
 from gridtune.types import BoolArray, FloatArray
-from gridtune.workload.workflows import Workflow
 
-__all__ = ["Arrays", "Evaluator", "Search", "check"]
+__all__ = ["Arrays", "RandomSearch", "Search", "check"]
 
 #: Arrays by name.
 Arrays = dict[str, npt.NDArray[Any]]
 
-#: What the names of a search's own arrays begin with.
+#: Prefix of the names of a search's own arrays.
 _OWN = "own."
-
-
-class Evaluator(Protocol):
-    """What a search needs of a planning problem: a `PlanProblem`, or something that evaluates for one."""
-
-    workflow: Workflow
-    slots: Slots
-
-    def __len__(self) -> int:
-        """Return the number of slots."""
-
-    def evaluate(self, population: npt.ArrayLike) -> FloatArray:
-        """Return costs, shape (plans, 2): allocation cost and makespan."""
-
-    def evaluate_released(self, population: npt.ArrayLike) -> Evaluation:
-        """Return the costs of plans that release the slots no task uses, and the slots they keep."""
 
 
 class Search(ABC):
@@ -59,14 +42,21 @@ class Search(ABC):
     ----------
     archive
         The non-dominated plans of all that were evaluated.
-    evaluations, iterations
-        How many plans have been evaluated, in how many steps.
+    iterations
+        The number of steps so far.
     """
 
-    def __init__(self, problem: Evaluator, rng: np.random.Generator, *, release: bool) -> None:
+    def __init__(self, problem: PlanProblem, rng: np.random.Generator, *, release: bool) -> None:
         self.problem, self.rng, self.release = problem, rng, release
         self.archive = Archive(len(problem))
-        self.evaluations = self.iterations = 0
+        self.iterations = 0
+        self._plans: BoolArray = np.empty((0, len(problem)), np.bool_)
+        self._costs: FloatArray = np.empty((0, 2))
+
+    @property
+    def evaluations(self) -> int:
+        """The number of plans evaluated."""
+        return self.archive.evaluations
 
     def step(self, most: int | None = None) -> int:
         """Evaluate the next plans, at most `most`; return how many, 0 if there are no more."""
@@ -79,7 +69,6 @@ class Search(ABC):
             plans = np.where(np.isfinite(costs[:, :1]), used, plans)
         else:
             costs = self.problem.evaluate(plans)
-        self.evaluations += len(plans)
         self.iterations += 1
         self.archive.add(costs, plans)
         self._learn(costs, plans)
@@ -95,17 +84,17 @@ class Search(ABC):
     def _propose(self) -> BoolArray:
         """Return the plans to evaluate next, shape (plans, slots)."""
 
-    @abstractmethod
     def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
         """Take in the costs of the proposed plans, as far as they were evaluated."""
+        self._costs, self._plans = costs, plans
 
-    @abstractmethod
     def _own_state(self) -> Arrays:
-        """Return what this kind of search keeps besides the archive."""
+        """Return what this kind of search keeps besides the archive: its population, by default."""
+        return {"population": self._plans.copy(), "population_costs": self._costs.copy()}
 
-    @abstractmethod
     def _set_own_state(self, state: Arrays) -> None:
         """Restore what `_own_state` returned."""
+        self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return everything needed to resume: arrays by name, and values of JSON."""
@@ -133,7 +122,7 @@ class Search(ABC):
             raise SimulationError(f"the state is of {slots} slots, the problem has {len(self.problem)}")
         self.rng.bit_generator.state = about["rng"]
         self.archive.costs, self.archive.plans = arrays["costs"].copy(), arrays["plans"].copy()
-        self.evaluations, self.iterations = about["evaluations"], about["iterations"]
+        self.archive.evaluations, self.iterations = about["evaluations"], about["iterations"]
         own = {name: array for name, array in arrays.items() if name.startswith(_OWN)}
         self._set_own_state({name.removeprefix(_OWN): array for name, array in own.items()})
 
@@ -142,3 +131,25 @@ def check(name: str, value: float, valid: bool) -> None:
     """Refuse an invalid parameter by name."""
     if not valid:
         raise SimulationError(f"{name} cannot be {value}", field=name)
+
+
+class RandomSearch(Search):
+    """Independent plans that take each slot with probability 1/2: every other search must beat it.
+
+    Parameters
+    ----------
+    problem, rng, release
+        See `Search`.
+    population
+        Plans evaluated in one step; the plans do not depend on it.
+    """
+
+    def __init__(
+        self, problem: PlanProblem, rng: np.random.Generator, *, population: int = 100, release: bool = False
+    ) -> None:
+        super().__init__(problem, rng, release=release)
+        check("population", population, population >= 1)
+        self.population = population
+
+    def _propose(self) -> BoolArray:
+        return random_plans(self.population, len(self.problem), self.rng)

@@ -12,18 +12,49 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridtune.systems.provisioning.search.archive import crowding_order
-from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search, check
-from gridtune.systems.provisioning.search.seeds import heuristic_plans
-from gridtune.types import BoolArray, FloatArray
+from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.search.base import Arrays, Search, check
+from gridtune.systems.provisioning.search.fronts import non_dominated
+from gridtune.systems.provisioning.search.rules import heuristic_plans
+from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Memetic"]
+__all__ = ["Memetic", "crowding_order"]
 
 
 #: Attempts at a new plan, for each plan of a batch.
 _ATTEMPTS = 20
 #: The probability that a change stops after one slot, then after two, and so on.
 _STOP = 0.6
+
+
+def crowding_order(costs: FloatArray) -> IntArray:
+    """Return the positions of points, best first: by front, then by crowding distance.
+
+    The first front holds the points that no other dominates, the second those of the remaining points that no
+    other remaining point dominates, and so on. Equal points are on different fronts. Infinite points come
+    last.
+
+    Parameters
+    ----------
+    costs
+        Shape (points, 2).
+
+    References
+    ----------
+    K. Deb et al., "A fast and elitist multiobjective genetic algorithm: NSGA-II", IEEE TEC 6(2), 2002.
+    """
+    ordered: list[IntArray] = []
+    left = np.flatnonzero(np.isfinite(costs).all(axis=1))
+    while len(left):
+        front = left[non_dominated(costs[left])]
+        points = costs[front]
+        span = np.ptp(points, axis=0)
+        gaps = np.abs(points[2:] - points[:-2]) / np.where(span > 0, span, 1.0)
+        distance = np.full(len(front), np.inf)
+        distance[1:-1] = gaps.sum(axis=1)
+        ordered.append(front[np.argsort(-distance, kind="stable")])
+        left = np.setdiff1d(left, front, assume_unique=True)
+    return np.concatenate([*ordered, np.flatnonzero(~np.isfinite(costs).all(axis=1))])
 
 
 class Memetic(Search):
@@ -52,7 +83,7 @@ class Memetic(Search):
 
     def __init__(
         self,
-        problem: Evaluator,
+        problem: PlanProblem,
         rng: np.random.Generator,
         *,
         population: int = 50,
@@ -64,19 +95,16 @@ class Memetic(Search):
         release: bool = True,
     ) -> None:
         super().__init__(problem, rng, release=release)
-        check("population", population, population >= 1)
-        check("offspring", offspring, offspring >= 1)
-        check("seeds", seeds, seeds >= 1)
-        check("crossover_rate", crossover_rate, 0 <= crossover_rate <= 1)
-        check("drop_rate", drop_rate, 0 <= drop_rate <= 1)
-        check("swap_rate", swap_rate, 0 <= swap_rate <= 1)
+        for name, count in (("population", population), ("offspring", offspring), ("seeds", seeds)):
+            check(name, count, count >= 1)
+        rates = {"crossover_rate": crossover_rate, "drop_rate": drop_rate, "swap_rate": swap_rate}
+        for name, rate in rates.items():
+            check(name, rate, 0 <= rate <= 1)
         self.population, self.offspring, self.seeds = population, offspring, seeds
         self.crossover_rate, self.drop_rate, self.swap_rate = crossover_rate, drop_rate, swap_rate
         # A divisible slot costs nothing until it is used; it may still be dropped.
         price = np.where(problem.slots.divisible, 0.0, problem.slots.cost)
         self._weight = price + price.mean() if price.any() else np.ones(len(price))
-        self._plans: BoolArray = np.empty((0, len(problem)), np.bool_)
-        self._costs: FloatArray = np.empty((0, 2))
         self._evaluated: set[bytes] = set()
 
     def _propose(self) -> BoolArray:
@@ -132,15 +160,11 @@ class Memetic(Search):
         self._plans, self._costs = plans[survivors], costs[survivors]
 
     def _own_state(self) -> Arrays:
-        width = -(-len(self.problem) // 8)
-        return {
-            "population": self._plans.copy(),
-            "population_costs": self._costs.copy(),
-            "seen": np.frombuffer(b"".join(sorted(self._evaluated)), np.uint8).reshape(-1, width),
-        }
+        evaluated = np.frombuffer(b"".join(sorted(self._evaluated)), np.uint8)
+        return {**super()._own_state(), "seen": evaluated.reshape(-1, -(-len(self.problem) // 8))}
 
     def _set_own_state(self, state: Arrays) -> None:
-        self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()
+        super()._set_own_state(state)
         self._evaluated = {row.tobytes() for row in state["seen"]}
 
 

@@ -1,4 +1,7 @@
-"""`Moga`: the published multi-objective genetic algorithm.
+"""`Moga`: the multi-objective genetic algorithm as published, which no library has.
+
+pymoo has neither ranks by the number of dominating plans, nor fitness shared in the space of costs, nor an
+algorithm without elitism. Cells of this search have recorded results, so that its operators are ours, too.
 
 Sources: C. M. Fonseca, P. J. Fleming, "Genetic algorithms for multiobjective optimization: formulation,
 discussion and generalization", ICGA 1993 (ranks, shared fitness, the radius of a niche); G. Singh,
@@ -9,13 +12,55 @@ from __future__ import annotations
 
 import numpy as np
 
-from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search, check
-from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
-from gridtune.systems.provisioning.search.operators import cross, mutate, random_plans, sample_universally
-from gridtune.systems.provisioning.search.seeds import heuristic_plans
-from gridtune.types import BoolArray, FloatArray
+from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.search.base import Search, check
+from gridtune.systems.provisioning.search.rules import heuristic_plans, random_plans
+from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Moga", "shared_fitness"]
+__all__ = ["Moga", "cross", "sample_universally", "shared_fitness"]
+
+
+def cross(parents: BoolArray, points: int, rate: float, rng: np.random.Generator) -> BoolArray:
+    """Return the children of neighbouring rows, shape as `parents`; an odd last row is copied.
+
+    Parameters
+    ----------
+    parents
+        Shape (plans, slots).
+    points
+        The number of crossover points, as far as there are places between bits.
+    rate
+        The probability that a pair is crossed.
+    rng
+        The source of random numbers.
+    """
+    children = parents.copy()
+    pairs, places = len(parents) // 2, parents.shape[1] - 1
+    points = min(points, places)
+    if pairs == 0 or points == 0:
+        return children
+    cuts = np.argsort(rng.random((pairs, places)), axis=1)[:, :points]
+    begins = np.zeros((pairs, places + 1), np.int64)
+    np.put_along_axis(begins, cuts + 1, 1, axis=1)
+    swapped = begins.cumsum(axis=1) % 2 == 1
+    swapped &= (rng.random(pairs) < rate)[:, None]
+    one, other = parents[0 : 2 * pairs : 2], parents[1 : 2 * pairs : 2]
+    children[0 : 2 * pairs : 2] = np.where(swapped, other, one)
+    children[1 : 2 * pairs : 2] = np.where(swapped, one, other)
+    return children
+
+
+def sample_universally(fitness: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Return `count` positions in random order by stochastic universal sampling.
+
+    References
+    ----------
+    J. E. Baker, "Reducing bias and inefficiency in the selection algorithm", ICGA 1987.
+    """
+    edges = np.cumsum(fitness)
+    pointers = (rng.random() + np.arange(count)) * (edges[-1] / count)
+    selected = np.minimum(np.searchsorted(edges, pointers, side="right"), len(fitness) - 1)
+    return rng.permutation(selected)
 
 
 def shared_fitness(costs: FloatArray) -> FloatArray:
@@ -23,9 +68,9 @@ def shared_fitness(costs: FloatArray) -> FloatArray:
 
     A plan's rank is the number of plans that dominate it. Fitness falls linearly along the sorted population
     from 2 to 0. Plans of equal rank share the mean of theirs in inverse proportion to their niche counts in
-    the space of costs, each normalised over the feasible plans. Two plans are in one niche if they are nearer
-    than σ = 2 / (N − 1), for which a front as long as the edges of that space holds N niches (Fonseca and
-    Fleming, section 4.2, with two objectives).
+    the space of costs, each normalised over the feasible plans: the sums of max(0, 1 − d / σ) over the plans
+    of the rank, itself included, where d is the largest difference in a cost. With σ = 2 / (N − 1) a front as
+    long as the edges of that space holds N niches (Fonseca and Fleming, section 4.2, with two objectives).
 
     Parameters
     ----------
@@ -35,18 +80,22 @@ def shared_fitness(costs: FloatArray) -> FloatArray:
     size = len(costs)
     if size == 1:
         return np.ones(1)
-    rank = dominators(costs)
+    cost, makespan = costs.T
+    no_worse = (cost <= cost[:, None]) & (makespan <= makespan[:, None])
+    rank = (no_worse & ((cost < cost[:, None]) | (makespan < makespan[:, None]))).sum(axis=1)
     by_place = np.empty(size)
     by_place[np.argsort(rank, kind="stable")] = np.linspace(2.0, 0.0, size)
     _, same = np.unique(rank, return_inverse=True)
     fitness = (np.bincount(same, by_place) / np.bincount(same))[same]
     feasible = np.isfinite(costs).all(axis=1)
     if feasible.any():
-        finite = costs[feasible]
+        radius, finite = 2.0 / (size - 1), costs[feasible]
         span = np.ptp(finite, axis=0)
-        points = (finite - finite.min(axis=0)) / np.where(span > 0, span, 1.0)
-        weight = 1.0 / niche_counts(points, rank[feasible], 2.0 / (size - 1))
+        x, y = ((finite - finite.min(axis=0)) / np.where(span > 0, span, 1.0)).T
+        distance = np.maximum(np.abs(x - x[:, None]), np.abs(y - y[:, None]))
         level = same[feasible]
+        near = np.maximum(0.0, 1.0 - distance / radius) * (level == level[:, None])
+        weight = 1.0 / near.sum(axis=1)
         fitness[feasible] *= weight / (np.bincount(level, weight) / np.maximum(np.bincount(level), 1))[level]
     return fitness
 
@@ -76,7 +125,7 @@ class Moga(Search):
 
     def __init__(
         self,
-        problem: Evaluator,
+        problem: PlanProblem,
         rng: np.random.Generator,
         *,
         population: int = 100,
@@ -93,13 +142,8 @@ class Moga(Search):
         check("crossover_rate", crossover_rate, 0 <= crossover_rate <= 1)
         check("mutation_rate", rate, 0 <= rate <= 1)
         self.population, self.seeding = population, seeding
-        self.crossover_points, self.crossover_rate, self.mutation_rate = (
-            crossover_points,
-            crossover_rate,
-            rate,
-        )
-        self._plans: BoolArray = np.empty((0, len(problem)), np.bool_)
-        self._costs: FloatArray = np.empty((0, 2))
+        self.crossover_points, self.crossover_rate = crossover_points, crossover_rate
+        self.mutation_rate = rate
 
     def _propose(self) -> BoolArray:
         if len(self._plans) == 0:
@@ -108,13 +152,4 @@ class Moga(Search):
             return np.concatenate([seeds, others])
         parents = sample_universally(shared_fitness(self._costs), self.population, self.rng)
         children = cross(self._plans[parents], self.crossover_points, self.crossover_rate, self.rng)
-        return mutate(children, self.mutation_rate, self.rng)
-
-    def _learn(self, costs: FloatArray, plans: BoolArray) -> None:
-        self._costs, self._plans = costs, plans
-
-    def _own_state(self) -> Arrays:
-        return {"population": self._plans.copy(), "population_costs": self._costs.copy()}
-
-    def _set_own_state(self, state: Arrays) -> None:
-        self._plans, self._costs = state["population"].copy(), state["population_costs"].copy()
+        return children ^ (self.rng.random(children.shape) < self.mutation_rate)

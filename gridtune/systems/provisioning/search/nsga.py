@@ -10,22 +10,31 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from pymoo.algorithms.moo.nsga2 import NSGA2
+from pymoo.algorithms.moo.nsga3 import NSGA3
+from pymoo.core.population import Population
+from pymoo.core.problem import Problem
+from pymoo.operators.crossover.pntx import TwoPointCrossover
+from pymoo.operators.mutation.bitflip import BitflipMutation
+from pymoo.util.ref_dirs import get_reference_directions
 
-from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.search.base import Arrays, Evaluator, Search
-from gridtune.systems.provisioning.search.operators import random_plans
-from gridtune.systems.provisioning.search.seeds import heuristic_plans
+from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.search.base import Arrays, Search, check
+from gridtune.systems.provisioning.search.rules import heuristic_plans, random_plans
 from gridtune.types import BoolArray, FloatArray
 
-__all__ = ["Nsga"]
-
+__all__ = ["Nsga2", "Nsga3"]
 
 #: Costs of infeasible plans: pymoo normalises with them, so they must be finite.
 _WORST = 1e30
+#: Attributes that NSGA-II and NSGA-III give to each plan when they choose the survivors.
+_NOTES = ("rank", "crowding", "niche", "dist_to_niche")
+#: Attributes of NSGA-III's normalisation, which depend on all costs so far.
+_NORMS = ("ideal_point", "worst_point", "nadir_point", "extreme_points")
 
 
-class Nsga(Search):
-    """NSGA-II or NSGA-III with crossover in two points and mutation of 1 / slots; pymoo drops duplicates.
+class Nsga2(Search):
+    """NSGA-II with crossover in two points and mutation of 1 / slots; pymoo drops duplicates.
 
     Like the other searches it returns the archive of all evaluated plans, not the last population. An
     infeasible plan violates a constraint.
@@ -34,8 +43,6 @@ class Nsga(Search):
     ----------
     problem, rng, release
         See `Search`. With `release`, pymoo's individuals lose the slots that were released.
-    version
-        2 or 3. NSGA-III has as many reference directions as plans in the population.
     population
         Plans of a generation.
     seeding
@@ -44,27 +51,30 @@ class Nsga(Search):
 
     def __init__(
         self,
-        problem: Evaluator,
+        problem: PlanProblem,
         rng: np.random.Generator,
         *,
-        version: int = 2,
         population: int = 100,
         seeding: bool = False,
         release: bool = False,
     ) -> None:
-        from gridtune.systems.provisioning.search.pymoo_algorithms import new_algorithm  # noqa: PLC0415 (pymoo)
-
         super().__init__(problem, rng, release=release)
-        if version not in (2, 3):
-            raise SimulationError(f"NSGA has the versions 2 and 3, not {version}", field="version")
-        if population < 2:
-            raise SimulationError(f"population cannot be {population}", field="population")
-        seeds = (
-            heuristic_plans(problem, population // 4) if seeding else np.empty((0, len(problem)), np.bool_)
-        )
+        check("population", population, population >= 2)
+        seeds = heuristic_plans(problem, population // 4) if seeding else self._plans
         first = np.concatenate([seeds, random_plans(population - len(seeds), len(problem), rng)])
-        self._algorithm = new_algorithm(version, population, first)
+        self._algorithm = self._new_algorithm(
+            pop_size=population,
+            sampling=first,
+            crossover=TwoPointCrossover(),
+            mutation=BitflipMutation(prob=1.0, prob_var=1.0 / len(problem)),
+            eliminate_duplicates=True,
+        )
+        choice = Problem(n_var=len(problem), n_obj=2, n_ieq_constr=1, xl=0, xu=1, vtype=bool)
+        self._algorithm.setup(choice, termination=("n_gen", np.inf), seed=0, verbose=False)
         self._offspring: Any = None
+
+    def _new_algorithm(self, **operators: Any) -> Any:
+        return NSGA2(**operators)
 
     def _propose(self) -> BoolArray:
         self._algorithm.random_state = self.rng
@@ -86,11 +96,41 @@ class Nsga(Search):
         self._algorithm.tell(infills=offspring)
 
     def _own_state(self) -> Arrays:
-        from gridtune.systems.provisioning.search.pymoo_algorithms import algorithm_state  # noqa: PLC0415 (pymoo)
-
-        return algorithm_state(self._algorithm)
+        algorithm = self._algorithm
+        state = {"generation": np.array(algorithm.n_iter)}
+        if not algorithm.is_initialized:
+            return {**state, "plans": np.asarray(algorithm.initialization.sampling)}
+        population = algorithm.pop
+        state |= {
+            "plans": population.get("X"),
+            "costs": population.get("F"),
+            "violations": population.get("G"),
+        }
+        state |= {name: population.get(name) for name in _NOTES if name in population[0].data}
+        norm = getattr(algorithm.survival, "norm", None)
+        norms = {name: getattr(norm, name, None) for name in _NORMS}
+        return {**state, **{name: array for name, array in norms.items() if array is not None}}
 
     def _set_own_state(self, state: Arrays) -> None:
-        from gridtune.systems.provisioning.search.pymoo_algorithms import restore_algorithm  # noqa: PLC0415 (pymoo)
+        algorithm = self._algorithm
+        algorithm.n_iter = int(state["generation"])
+        if "costs" not in state:
+            algorithm.initialization.sampling = state["plans"]
+            return
+        population = Population.new(X=state["plans"], F=state["costs"], G=state["violations"])
+        population.set("evaluated", [{"F", "G", "H"} for _ in population])
+        for name in _NOTES:
+            if name in state:
+                population.set(name, state[name])
+        algorithm.pop, algorithm.is_initialized = population, True
+        for name in _NORMS:
+            if name in state:
+                setattr(algorithm.survival.norm, name, state[name])
 
-        restore_algorithm(self._algorithm, state)
+
+class Nsga3(Nsga2):
+    """NSGA-III with as many reference directions as plans in the population; otherwise as `Nsga2`."""
+
+    def _new_algorithm(self, **operators: Any) -> Any:
+        directions = get_reference_directions("das-dennis", 2, n_partitions=operators["pop_size"] - 1)
+        return NSGA3(ref_dirs=directions, **operators)

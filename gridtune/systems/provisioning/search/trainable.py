@@ -13,8 +13,7 @@ from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.metrics import HOUR
 from gridtune.systems.provisioning.search.algorithms import new_search, search_arguments, search_defaults
 from gridtune.systems.provisioning.search.base import Search, check
-from gridtune.systems.provisioning.search.quality import front_hypervolume, plan_scale
-from gridtune.systems.provisioning.search.selection import select_plan
+from gridtune.systems.provisioning.search.fronts import front_hypervolume, plan_scale, select_plan
 
 __all__ = ["PlanSearch"]
 

@@ -30,7 +30,7 @@ from gridtune.workload.workflows import Workflow
 from gridtune.workload.workload import Workload
 
 if TYPE_CHECKING:
-    from gridtune.systems.provisioning.planning.plan import Plan
+    from gridtune.systems.provisioning.planning.problem import Plan
 
 __all__ = ["DAY", "Execution", "Site", "SiteState"]
 

@@ -13,9 +13,8 @@ if not AGENTS:
 import torch
 
 from gridtune.sweep import run_cell
-from gridtune.systems.provisioning.environment.features import FEATURES
-from gridtune.systems.provisioning.learners.playing import play
-from gridtune.systems.provisioning.learners.ppo import ProvisioningPPOParameters
+from gridtune.systems.provisioning.environment.choices import FEATURES
+from gridtune.systems.provisioning.learners.ppo import ProvisioningPPOParameters, play
 from gridtune.training.networks import make_network, write_checkpoint
 from tests.systems.provisioning.search.problems import small_problem
 

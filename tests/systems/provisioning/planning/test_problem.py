@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.planning.network import Network
-from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.planning.problem import Network, PlanProblem
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.planning.twins import crowded_problem

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gridtune.systems.provisioning.planning.network import Network
-from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.systems.provisioning.planning.problem import Network, PlanProblem
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 from gridtune.workload.workflows.generate import cybershake_workflow

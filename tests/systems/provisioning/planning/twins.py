@@ -8,9 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from gridtune.systems.provisioning.planning.network import Network
-from gridtune.systems.provisioning.planning.plan import Plan
-from gridtune.systems.provisioning.planning.problem import CROSS_SLOT, SCHEDULERS, PlanProblem
+from gridtune.systems.provisioning.planning.problem import CROSS_SLOT, SCHEDULERS, Network, Plan, PlanProblem
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.planning.planner_twin import ReferencePlanner, ReferenceSlot, ReferenceTask

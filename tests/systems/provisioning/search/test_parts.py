@@ -10,33 +10,25 @@ import pytest
 
 from gridtune.errors import SimulationError
 from gridtune.statistics.pareto import Scale
+from gridtune.systems.provisioning.parameters import SEARCHES
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.algorithms import ALGORITHMS, find_front, search_defaults
-from gridtune.systems.provisioning.search.archive import Archive, crowding_order, non_dominated
-from gridtune.systems.provisioning.search.enumeration import enumerate_front
-from gridtune.systems.provisioning.search.kernels import dominators, niche_counts
-from gridtune.systems.provisioning.search.memetic import Memetic
-from gridtune.systems.provisioning.search.moga import shared_fitness
-from gridtune.systems.provisioning.search.operators import cross, mutate, random_plans, sample_universally
-from gridtune.systems.provisioning.search.quality import front_hypervolume, plan_scale
-from gridtune.systems.provisioning.search.seeds import heuristic_plans
-from gridtune.systems.provisioning.search.selection import select_plan
+from gridtune.systems.provisioning.search.algorithms import find_front, search_defaults
+from gridtune.systems.provisioning.search.fronts import (
+    Archive,
+    enumerate_front,
+    front_hypervolume,
+    non_dominated,
+    plan_scale,
+    select_plan,
+)
+from gridtune.systems.provisioning.search.memetic import Memetic, crowding_order
+from gridtune.systems.provisioning.search.moga import Moga, cross, sample_universally, shared_fitness
+from gridtune.systems.provisioning.search.rules import heuristic_plans
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.workload.workflows import Workflow
 from tests.systems.provisioning.search.problems import small_problem
 
 INF = np.inf
-
-
-def test_ranks_count_who_dominates() -> None:
-    costs = np.array([[1, 5], [5, 1], [2, 6], [6, 6], [1, 5], [INF, INF], [INF, INF]], float)
-    assert dominators(costs).tolist() == [0, 0, 2, 4, 0, 5, 5]
-
-
-def test_niches_count_neighbours_of_the_same_rank() -> None:
-    points = np.array([[0.0, 0.0], [0.05, 0.02], [0.04, 0.0], [0.5, 0.5]])
-    counts = niche_counts(points, np.array([0, 0, 1, 0]), 0.1)
-    assert counts.tolist() == pytest.approx([1.5, 1.5, 1.0, 1.0])
 
 
 def test_fitness_falls_with_rank_and_with_crowding() -> None:
@@ -71,10 +63,14 @@ def test_an_odd_one_out_is_copied() -> None:
 
 
 def test_mutation_flips_as_many_bits_as_it_should() -> None:
-    plans = random_plans(400, 50, np.random.default_rng(1))
-    assert abs(plans.mean() - 0.5) < 0.02
-    flipped = plans ^ mutate(plans, 1 / 50, np.random.default_rng(2))
-    assert abs(flipped.sum(axis=1).mean() - 1) < 0.15
+    problem = small_problem(1, slots=50)
+    search = Moga(problem, np.random.default_rng(1), population=400, crossover_rate=0)
+    search.step()
+    first, children = search._plans, search._propose()
+    assert abs(first.mean() - 0.5) < 0.02
+    # Without crossover each child is one of the parents with some bits flipped.
+    flipped = [(first ^ child).sum(axis=1).min() for child in children]
+    assert abs(np.mean(flipped) - 1) < 0.15
 
 
 def test_selection_is_as_fair_as_whole_numbers_can_be() -> None:
@@ -241,7 +237,7 @@ def test_defaults_are_those_of_the_page_on_planning(repository: Path) -> None:
     """The table `Choose a search` names every parameter with its default."""
     text = (repository / "docs" / "planning.md").read_text(encoding="utf-8")
     words = {"off": False, "on": True, "1/n": None}
-    for algorithm in ALGORITHMS:
+    for algorithm in SEARCHES:
         (row,) = (line for line in text.splitlines() if line.startswith("|") and f"`{algorithm}`" in line)
         pairs = re.findall(r"`(\w+)` \(([^)]*)\)", row.rsplit("|", 2)[1])
         defaults = {name: words[value] if value in words else float(value) for name, value in pairs}

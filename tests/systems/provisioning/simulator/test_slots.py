@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.simulator.poisson import poisson_slots
-from gridtune.systems.provisioning.simulator.slots import Slots
+from gridtune.systems.provisioning.simulator.slots import Slots, poisson_slots
 
 
 def test_columns_and_costs():

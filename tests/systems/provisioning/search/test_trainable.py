@@ -1,4 +1,4 @@
-"""Plans evaluated by Ray actors and searches run by Tune: the same results as in this process."""
+"""Searches run by Tune: the same results as in this process."""
 
 from __future__ import annotations
 
@@ -9,35 +9,11 @@ import pytest
 from ray import tune
 
 from gridtune.systems.provisioning.search.algorithms import find_front
-from gridtune.systems.provisioning.search.ray_evaluation import RayEvaluator
-from gridtune.systems.provisioning.search.selection import select_plan
+from gridtune.systems.provisioning.search.fronts import select_plan
 from gridtune.systems.provisioning.search.trainable import PlanSearch
 from tests.systems.provisioning.search.problems import small_problem
 
 pytestmark = pytest.mark.integration
-
-
-def test_actors_change_nothing(cluster: None) -> None:
-    problem = small_problem(9, slots=19)
-    population = np.random.default_rng(1).random((61, len(problem))) < 0.5
-    with RayEvaluator(problem, 2, large=10) as spread:
-        assert np.array_equal(spread.evaluate(population), problem.evaluate(population))
-        released, here = spread.evaluate_released(population), problem.evaluate_released(population)
-        assert np.array_equal(released.costs, here.costs)
-        assert np.array_equal(released.used, here.used)
-        for rows in (
-            population[:3],
-            population[:11],
-        ):  # too few for the actors; not a multiple of their number
-            assert np.array_equal(spread.evaluate(rows), problem.evaluate(rows))
-        fronts = [
-            find_front("moga", one, np.random.default_rng(2), evaluations=120, population=30)
-            for one in (spread, problem)
-        ]
-    assert np.array_equal(fronts[0].costs, fronts[1].costs)
-    assert np.array_equal(
-        spread.evaluate(population), problem.evaluate(population)
-    )  # closed: evaluated in this process
 
 
 def test_tune_sweeps_a_searchs_parameters(cluster: None, tmp_path: Path) -> None:

@@ -1,0 +1,176 @@
+"""Fronts of plans: the archive of a search, the exact front, a front's quality, and the choice from it."""
+
+from __future__ import annotations
+
+import math
+
+import moocore
+import numpy as np
+import numpy.typing as npt
+
+from gridtune.errors import SimulationError
+from gridtune.statistics.pareto import Scale, hypervolume
+from gridtune.systems.provisioning.planning.problem import PlanProblem
+from gridtune.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["Archive", "enumerate_front", "front_hypervolume", "non_dominated", "plan_scale", "select_plan"]
+
+#: 2²⁰ plans take seconds; each further slot doubles the time.
+_MOST_SLOTS = 20
+#: Plans evaluated in one call.
+_BATCH = 1 << 14
+
+
+def non_dominated(costs: FloatArray) -> IntArray:
+    """Return the positions of points that no other point dominates, by ascending first cost.
+
+    Both costs are minimised. Points with an infinite cost are left out, and of equal points all but the
+    first.
+
+    Parameters
+    ----------
+    costs
+        Shape (points, 2).
+    """
+    finite = np.flatnonzero(np.isfinite(costs).all(axis=1))
+    front = finite[moocore.is_nondominated(costs[finite])]
+    return front[np.argsort(costs[front, 0])]
+
+
+class Archive:
+    """Non-dominated plans by ascending allocation cost, and so by descending makespan; one for each point.
+
+    Parameters
+    ----------
+    slots
+        The number of slots.
+    record
+        Whether the costs of every feasible plan are recorded.
+
+    Attributes
+    ----------
+    costs
+        Shape (n, 2), float64: allocation cost and makespan.
+    plans
+        Shape (n, slots), bool. Of plans with equal costs the first one added.
+    evaluations
+        The number of plans evaluated.
+    """
+
+    def __init__(self, slots: int, *, record: bool = False) -> None:
+        self.costs: FloatArray = np.empty((0, 2))
+        self.plans: BoolArray = np.empty((0, slots), np.bool_)
+        self.evaluations = 0
+        self._feasible: dict[bytes, tuple[float, float]] | None = {} if record else None
+
+    def __len__(self) -> int:
+        return len(self.costs)
+
+    @property
+    def feasible_costs(self) -> FloatArray:
+        """Shape (m, 2): recorded costs of the distinct feasible plans, in the order of their evaluation."""
+        return np.array(list((self._feasible or {}).values())).reshape(-1, 2)
+
+    def add(self, costs: FloatArray, plans: BoolArray) -> int:
+        """Add the plans that no other one dominates; return how many of them are in the archive now."""
+        self.evaluations += len(costs)
+        if self._feasible is not None:
+            for plan, (cost, makespan) in zip(np.packbits(plans, axis=1), costs.tolist(), strict=True):
+                if math.isfinite(makespan):
+                    self._feasible[plan.tobytes()] = (cost, makespan)
+        merged = np.concatenate([self.costs, costs])
+        front = non_dominated(merged)
+        new = int((front >= len(self)).sum())
+        if new:
+            self.plans = np.concatenate([self.plans, plans])[front]
+            self.costs = merged[front]
+        return new
+
+
+def enumerate_front(problem: PlanProblem, *, record: bool = False) -> Archive:
+    """Return every plan that no other one dominates.
+
+    Parameters
+    ----------
+    problem
+        With at most 20 slots.
+    record
+        Whether the archive records the costs of every feasible plan.
+
+    Raises
+    ------
+    SimulationError
+        If there are more slots.
+    """
+    slots = len(problem)
+    if slots > _MOST_SLOTS:
+        message = f"{slots} slots make 2^{slots} plans, too many to evaluate all"
+        raise SimulationError(message, field="slots", hint=f"at most {_MOST_SLOTS} slots, or search")
+    archive, bits = Archive(slots, record=record), 1 << np.arange(slots, dtype=np.int64)
+    for first in range(0, 1 << slots, _BATCH):
+        numbers = np.arange(first, min(first + _BATCH, 1 << slots))
+        plans = (numbers[:, None] & bits) > 0
+        archive.add(problem.evaluate(plans), plans)
+    return archive
+
+
+def plan_scale(problem: PlanProblem) -> Scale | None:
+    """Return the scale of a problem's costs, which does not depend on the search.
+
+    0 is a lower bound, 1 is more than a plan should cost: from the workflow's work (processor-seconds) and
+    critical path (seconds) to the allocation cost and three times the makespan of taking all slots. None
+    where that is no range: all slots are divisible, so that taking all of them costs no more than the bound;
+    or no plan is feasible.
+    """
+    workflow = problem.workflow
+    cost, makespan = problem.evaluate(np.ones((1, len(problem)), np.bool_))[0]
+    ideal, farthest = (workflow.work, workflow.critical_path), (float(cost), 3.0 * float(makespan))
+    if farthest[0] > ideal[0] and math.isfinite(farthest[1]):
+        return Scale(ideal, farthest)
+    return None
+
+
+def front_hypervolume(costs: npt.ArrayLike, scale: Scale | None) -> float:
+    """Return the share of the scale's rectangle that the front dominates: 0 … 1; NaN without a scale.
+
+    Parameters
+    ----------
+    costs
+        Shape (plans, 2): allocation cost and makespan.
+    scale
+        Of `plan_scale`.
+    """
+    return math.nan if scale is None else hypervolume(costs, scale, reference=1.0)
+
+
+def select_plan(costs: FloatArray, alpha: float) -> int:
+    """Return the position of the plan with the least α · AC_nr + (1 − α) · SC_nr.
+
+    Both costs are normalised to [0, 1] over the front; where all are equal they count as 0. Ties go to the
+    least makespan, then to the least cost.
+
+    Parameters
+    ----------
+    costs
+        Shape (plans, 2): allocation cost and makespan of the non-dominated plans.
+    alpha
+        0: only the makespan counts; 1: only the cost.
+
+    Raises
+    ------
+    SimulationError
+        If there is no plan to choose from, or alpha is not in [0, 1].
+
+    References
+    ----------
+    Singh, Kesselman, Deelman, HPDC 2007, equations 7 and 8.
+    """
+    if not 0 <= alpha <= 1:
+        raise SimulationError(f"the trade-off factor lies between 0 and 1, but got {alpha}", field="alpha")
+    if len(costs) == 0:
+        hint = "no set of slots that was tried holds the workflow: offer more slots, or a later horizon"
+        raise SimulationError("there is no feasible plan to choose from", hint=hint)
+    low, span = costs.min(axis=0), np.ptp(costs, axis=0)
+    normalised = np.divide(costs - low, span, out=np.zeros_like(costs), where=span > 0)
+    value = alpha * normalised[:, 0] + (1 - alpha) * normalised[:, 1]
+    return int(np.lexsort((costs[:, 0], costs[:, 1], value))[0])
