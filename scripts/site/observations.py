@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gridtune.systems.dispatch.simulator import attributes
-from gridtune.systems.provisioning.environment import features as of_provisioning
+from gridtune.systems.provisioning.environment import choices as of_provisioning
 from gridtune.systems.responsive.simulator import candidates as of_responsive
 from gridtune.systems.shutdown.simulator import effects, observing
 
