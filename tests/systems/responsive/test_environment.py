@@ -71,7 +71,7 @@ def test_an_episode_is_a_row_of_jobs_and_its_rewards_are_theirs(model, reward):
     state = env.unwrapped._batch._sites.state
     wait = state.start[0] - busy_jobs().submit[info["first"] :][:30]
     run = busy_jobs().run[info["first"] :][:30]
-    other = (state.utilisation if model.elastic else state.fairness)[0][state.number[0]]
+    other = state.decisions["utilisation" if model.elastic else "fairness"][0][state.number[0]]
     assert total == pytest.approx((0.3 * run / (run + wait) + 0.7 * other).sum())
 
 

@@ -22,22 +22,7 @@ from gridtune.systems.responsive.learners.runs import (
     run_site,
 )
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
-from gridtune.systems.responsive.simulator.state import (
-    AREA,
-    ARRIVED,
-    BOOKED,
-    DECIDED,
-    ELASTIC,
-    HEAD,
-    LARGEST_SHARE,
-    NOW,
-    OPTIONS,
-    POOL,
-    TAIL,
-    fairness_now,
-    pool_area,
-    total_service,
-)
+from gridtune.systems.responsive.simulator.state import fairness_now, pool_area, total_service
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision
 
 __all__ = ["branch_value", "copy_learner_state", "copy_site", "run_and_branch", "run_and_weigh", "urgency"]
@@ -45,31 +30,23 @@ __all__ = ["branch_value", "copy_learner_state", "copy_site", "run_and_branch", 
 
 @kernel()
 def copy_site(source, target):
-    """Copy the state of one site to another with the same jobs and settings."""
+    """Copy the state of one site to another with the same jobs and model."""
     one, other = source.state, target.state
-    other.memory[:] = one.memory
-    head, tail = one.memory[HEAD], one.memory[TAIL]
+    head, tail = one.memory[0].head, one.memory[0].tail
     other.waiting[head:tail] = one.waiting[head:tail]
+    other.memory[:] = one.memory
     other.heap[:] = one.heap
     other.start[:] = one.start
-    other.service[:] = one.service
-    other.running[:] = one.running
-    other.begun[:] = one.begun
-    other.queued[:] = one.queued
+    other.number[:] = one.number
+    other.vos[:] = one.vos
+    other.classes[:] = one.classes
+    other.latest[:] = one.latest
     other.recent[:] = one.recent
     other.ordered[:] = one.ordered
-    other.logs[:] = one.logs
-    other.weights[:] = one.weights
-    other.latest[:] = one.latest
-    other.seen[:] = one.seen
+    other.completed_of[:] = one.completed_of
     other.busy[:] = one.busy
     other.options[:] = one.options
-    other.decided[:] = one.decided
-    other.time[:] = one.time
-    other.pool[:] = one.pool
-    other.fairness[:] = one.fairness
-    other.utilisation[:] = one.utilisation
-    other.number[:] = one.number
+    other.decisions[:] = one.decisions
     other.completed[:] = one.completed
     other.booting[:] = one.booting
     other.idle[:] = one.idle
@@ -88,11 +65,11 @@ def _job_value(site, trial, job, end, weight, fairness):
     start = state.start[job]
     begun = 0 <= start <= end
     if begun:
-        fairness = state.fairness[state.number[job]]
+        fairness = state.decisions[state.number[job]].fairness
     else:
         start = end
     responsiveness = weight * run / (run + start - submit)
-    if site.settings.whole[ELASTIC] == 1:
+    if site.model[0].elastic:
         return responsiveness
     return responsiveness + (1.0 - weight) * fairness
 
@@ -116,17 +93,17 @@ def branch_value(site, trial, end, weight, price):
     weight, price
         λ, and the price of a core-second.
     """
-    memory, jobs = site.state.memory, site.jobs
+    memory, jobs = site.state.memory[0], site.jobs
     fairness, total = fairness_now(trial), 0.0
-    for place in range(memory[HEAD], memory[TAIL]):
+    for place in range(memory.head, memory.tail):
         total += _job_value(site, trial, site.state.waiting[place], end, weight, fairness)
-    job = memory[ARRIVED]
+    job = memory.arrived
     while job < jobs.submit.size and jobs.submit[job] <= end:
         total += _job_value(site, trial, job, end, weight, fairness)
         job += 1
-    if site.settings.whole[ELASTIC] == 1:
-        now = trial.state.memory
-        total -= price * (now[AREA] + now[POOL] * (end - now[BOOKED]) - pool_area(site))
+    if site.model[0].elastic:
+        now = trial.state.memory[0]
+        total -= price * (now.area + now.pool * (end - now.booked) - pool_area(site))
     return total
 
 
@@ -172,7 +149,7 @@ def run_and_branch(
         float64. Filled in: the branches of probe i are those from first[i] up to first[i + 1].
     """
     first, phi, value = out
-    memory = site.state.memory
+    memory = site.state.memory[0]
     rows, q = _room(learner, 64)
     due, filled = 0, 0
     first[0] = 0
@@ -187,12 +164,12 @@ def run_and_branch(
         else:
             candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
             q[:count] = 0.0
-        if due < probes.size and probes[due] == memory[DECIDED]:
+        if due < probes.size and probes[due] == memory.decided:
             if count > 1:
                 drawn = _draw_branches(candidate, min(branches, count), count, q, rng)
                 drawn_rows = rows[drawn]
                 describe(learner.arrays, learner.state, drawn_rows, learner.scratch, phi[filled:])
-                end = memory[NOW] + horizon
+                end = memory.now + horizon
                 for branch in range(drawn.size):
                     copy_site(site, trial)
                     copy_learner_state(learner, trial_learner)
@@ -229,13 +206,13 @@ def urgency(site, job, weight, neediest, served):
     neediest, served
         The organisation with the largest deficit, and the core-seconds of all so far.
     """
-    memory, jobs = site.state.memory, site.jobs
-    span = jobs.run[job] + memory[NOW] - jobs.submit[job]
+    memory, jobs = site.state.memory[0], site.jobs
+    span = jobs.run[job] + memory.now - jobs.submit[job]
     value = weight / (float(span) * span)
-    elapsed = memory[NOW] - jobs.submit[0]
-    if site.settings.whole[ELASTIC] == 0 and jobs.vo[job] == neediest and served > 0 and elapsed > 0:
-        rate = memory[DECIDED] / elapsed
-        value += (1.0 - weight) * rate / (served * site.settings.real[LARGEST_SHARE])
+    elapsed = memory.now - jobs.submit[0]
+    if not site.model[0].elastic and jobs.vo[job] == neediest and served > 0 and elapsed > 0:
+        rate = memory.decided / elapsed
+        value += (1.0 - weight) * rate / (served * site.model[0].largest_share)
     # A wait of thirty years stands for no urgency, so that the logarithm is finite.
     return 0.5 * math.log(value + 1e-18)
 
@@ -255,12 +232,12 @@ def run_and_weigh(site, learner, rule, branches, weight, rng, out):
         the pool sizes of the candidates.
     """
     first, phi, value, sizes = out
-    memory = site.state.memory
+    memory = site.state.memory[0]
     rows, q = _room(learner, 64)
     filled = 0
     first[0] = 0
     while advance_until_decision(site):
-        count, decision = count_candidates(site), memory[DECIDED]
+        count, decision = count_candidates(site), memory.decided
         if count > q.size:
             rows, q = _room(learner, 2 * count)
         fill_rows(site, learner, rows, count)
@@ -271,9 +248,9 @@ def run_and_weigh(site, learner, rule, branches, weight, rng, out):
             describe(learner.arrays, learner.state, rows[drawn], learner.scratch, phi[filled:])
             neediest, served = neediest_of(site), total_service(site)
             for other in drawn:
-                job = site.state.waiting[memory[HEAD] + other // memory[OPTIONS]]
+                job = site.state.waiting[memory.head + other // memory.options]
                 value[filled] = urgency(site, job, weight, neediest, served)
-                sizes[filled] = site.state.options[other % memory[OPTIONS]]
+                sizes[filled] = site.state.options[other % memory.options]
                 filled += 1
         first[decision + 1] = filled
         advance(learner.arrays, learner.state, rows[candidate], learner.scratch)

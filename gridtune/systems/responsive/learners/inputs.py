@@ -29,19 +29,7 @@ from gridtune.core.compiled import kernel
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners.settings import Inputs
 from gridtune.systems.responsive.simulator.site import SiteModel
-from gridtune.systems.responsive.simulator.state import (
-    CORES,
-    ELASTIC,
-    HEAD,
-    NOW,
-    OPTIONS,
-    ORACLE,
-    RUNNING,
-    TAIL,
-    fill_expected,
-    service_of,
-    total_service,
-)
+from gridtune.systems.responsive.simulator.state import fill_expected, service_of, total_service
 from gridtune.types import BoolArray
 
 __all__ = [
@@ -88,7 +76,7 @@ def relative_count(elastic: bool) -> int:
 @kernel()
 def neediest_of(site):
     """Return the organisation with the largest deficit, whether its jobs wait or not; -1 without any."""
-    shares, total = site.settings.shares, total_service(site)
+    shares, total = site.shares, total_service(site)
     neediest, most = -1, 0.0
     for vo in range(shares.size):
         deficit = shares[vo] - service_of(site, vo) / total if total > 0 else 0.0
@@ -100,16 +88,16 @@ def neediest_of(site):
 @kernel()
 def fill_relative(site, rows, count, at):
     """Write the columns from `at` on for the `count` candidates of the decision that is due."""
-    state, jobs, memory = site.state, site.jobs, site.state.memory
-    options, oracle = memory[OPTIONS], site.settings.whole[ORACLE] == 1
+    state, jobs, memory = site.state, site.jobs, site.state.memory[0]
+    options, oracle = memory.options, site.model[0].oracle
     fill_expected(site)
-    least, total, waiting = math.inf, 0.0, memory[TAIL] - memory[HEAD]
+    least, total, waiting = math.inf, 0.0, memory.tail - memory.head
     neediest = neediest_of(site)
     for place in range(waiting):
-        job = state.waiting[memory[HEAD] + place]
+        job = state.waiting[memory.head + place]
         vo = jobs.vo[job]
-        expected = float(jobs.run[job]) if oracle else state.expected[vo, jobs.interactive[job]]
-        wait = memory[NOW] - jobs.submit[job]
+        expected = float(jobs.run[job]) if oracle else state.classes[vo, jobs.interactive[job]].expected
+        wait = memory.now - jobs.submit[job]
         row = rows[place * options]
         row[at] = math.log1p(expected) / TIME_SCALE
         row[at + 1] = math.log1p(expected + wait) / TIME_SCALE
@@ -124,16 +112,16 @@ def fill_relative(site, rows, count, at):
         for option in range(1, options):
             for column in range(at, at + OF_JOBS):
                 rows[place * options + option, column] = row[column]
-    if site.settings.whole[ELASTIC] == 1:
+    if site.model[0].elastic:
         _fill_pools(site, rows, count, at + OF_JOBS)
 
 
 @kernel()
 def _fill_pools(site, rows, count, at):
-    memory, cores = site.state.memory, site.settings.whole[CORES]
-    demand = memory[RUNNING] + memory[TAIL] - memory[HEAD]
+    memory, cores = site.state.memory[0], site.model[0].cores
+    demand = memory.running + memory.tail - memory.head
     for candidate in range(count):
-        requested = site.state.options[candidate % memory[OPTIONS]]
+        requested = site.state.options[candidate % memory.options]
         margin = (requested - demand) / cores
         rows[candidate, at] = margin
         for place in range(len(SURPLUS)):

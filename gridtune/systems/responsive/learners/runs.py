@@ -26,7 +26,6 @@ from gridtune.systems.responsive.simulator.candidates import (
     start_candidate,
 )
 from gridtune.systems.responsive.simulator.rules import choose, demanded
-from gridtune.systems.responsive.simulator.state import DECIDED, ELASTIC, NOW, OPTIONS
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 from gridtune.types import FloatArray, IntArray
 
@@ -135,14 +134,14 @@ def _with_room(rows, q, count):
 def candidate_by_rule(site, rule, patience, headroom, rng):
     """Return the candidate of a simple rule; on an elastic site, with the pool size nearest to demand."""
     place = choose(site, rule, patience, rng)
-    return place * site.state.memory[OPTIONS] + _nearest_option(site, demanded(site, headroom))
+    return place * site.state.memory[0].options + _nearest_option(site, demanded(site, headroom))
 
 
 @kernel()
 def _nearest_option(site, size):
     """Return which of the pool sizes to choose from is nearest to `size`."""
     nearest = 0
-    for option in range(1, site.state.memory[OPTIONS]):
+    for option in range(1, site.state.memory[0].options):
         if abs(site.state.options[option] - size) < abs(site.state.options[nearest] - size):
             nearest = option
     return nearest
@@ -175,12 +174,12 @@ def run_site(site, learner, log, rule, epsilon, stop, until, rng):
     bool
         Whether there are more decisions.
     """
-    memory, width = site.state.memory, learner.arrays.columns.size
+    memory, width = site.state.memory[0], learner.arrays.columns.size
     rows, q = np.empty((64, width)), np.empty(64)
-    while memory[DECIDED] < stop:
+    while memory.decided < stop:
         if not advance_until_decision(site):
             return False
-        if memory[NOW] > until:
+        if memory.now > until:
             return True
         count = count_candidates(site)
         rows, q = _with_room(rows, q, count)
@@ -194,7 +193,7 @@ def run_site(site, learner, log, rule, epsilon, stop, until, rng):
             candidate = min(int(rng.random() * count), count - 1)
         advance(learner.arrays, learner.state, rows[candidate], learner.scratch)
         if log.candidate.size > 0:
-            decision = memory[DECIDED]
+            decision = memory.decided
             log.candidate[decision], log.choices[decision] = candidate, count
             log.rows[decision] = rows[candidate]
             describe_chosen(learner.arrays, learner.state, rows[candidate], log.phi[decision])
@@ -215,14 +214,14 @@ def run_on_demanded_pool(site, learner, headroom):
     headroom
         Size of the pool, as a multiple of the cores that running and waiting jobs need.
     """
-    memory, width = site.state.memory, learner.arrays.columns.size
+    memory, width = site.state.memory[0], learner.arrays.columns.size
     rows, q = np.empty((64, width)), np.empty(64)
     while advance_until_decision(site):
         count = count_candidates(site)
         rows, q = _with_room(rows, q, count)
         fill_rows(site, learner, rows, count)
         score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
-        size, options = demanded(site, headroom), memory[OPTIONS]
+        size, options = demanded(site, headroom), memory.options
         best = _nearest_option(site, size)
         for candidate in range(best, count, options):
             if q[candidate] > q[best]:
@@ -247,13 +246,12 @@ def rewards_of(site, decisions, weight, out):
         Shape (n,), float64: filled in.
     """
     state, jobs = site.state, site.jobs
-    elastic = site.settings.whole[ELASTIC] == 1
+    elastic = site.model[0].elastic
     for place in range(decisions.size):
-        decision = decisions[place]
-        job = state.decided[decision]
-        run = jobs.run[job]
-        responsiveness = run / (run + state.start[job] - jobs.submit[job])
-        other = state.utilisation[decision] if elastic else state.fairness[decision]
+        taken = state.decisions[decisions[place]]
+        run = jobs.run[taken.job]
+        responsiveness = run / (run + state.start[taken.job] - jobs.submit[taken.job])
+        other = taken.utilisation if elastic else taken.fairness
         out[place] = weight * responsiveness + (1.0 - weight) * other
 
 
@@ -275,14 +273,14 @@ def list_candidates(site, learner, candidates, first):
     float32 array
         `RunSamples.own`. A candidate that equals one of the last 16 is left out.
     """
-    memory, columns = site.state.memory, learner.arrays.columns
+    memory, columns = site.state.memory[0], learner.arrays.columns
     shared = learner.arrays.sizes[1]
     width = columns.size - shared
     rows, own = np.empty((64, columns.size)), np.empty((4096, width), np.float32)
     filled = 0
     first[0] = 0
     while advance_until_decision(site):
-        count, decision = count_candidates(site), memory[DECIDED]
+        count, decision = count_candidates(site), memory.decided
         if count > rows.shape[0]:
             rows = np.empty((2 * count, columns.size))
         if filled + count > own.shape[0]:

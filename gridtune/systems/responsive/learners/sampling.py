@@ -27,7 +27,7 @@ from gridtune.systems.responsive.learners.settings import LearnerSettings
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.rules import EDF
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import DECIDED, DONE, NEVER, Site, pool_area, utilisation_now
+from gridtune.systems.responsive.simulator.state import NEVER, Site, pool_area, utilisation_now
 from gridtune.types import BoolArray, Float32Array, FloatArray, IntArray
 
 __all__ = ["Branches", "RunSamples", "Sampler", "Samples", "SarsaSamples"]
@@ -174,7 +174,7 @@ class Sampler:
         if self._settings.method == "fitted_q":
             self._run_until(len(self._jobs))
             return self._run_samples()
-        decided = int(self._site.state.memory[DECIDED])
+        decided = int(self._site.state.memory[0].decided)
         self._run_until(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
         return self._sarsa_samples()
 
@@ -187,7 +187,7 @@ class Sampler:
             self._site, self._learner_state, self._log, self._rule, self._epsilon, stop, NEVER, self._rng
         )
         # After the last decision, jobs are still running: let them complete.
-        if more and self._site.state.memory[DECIDED] == len(self._jobs):
+        if more and self._site.state.memory[0].decided == len(self._jobs):
             run_site(self._site, self._learner_state, self._log, self._rule, 0.0, stop + 1, NEVER, self._rng)
             more = False
         self._over = not more
@@ -200,10 +200,10 @@ class Sampler:
     def _sarsa_samples(self) -> SarsaSamples:
         """Return the decisions whose job has completed and which another decision follows, in their order."""
         state, decisions = self._site.state, len(self._jobs)
-        done = int(state.memory[DONE])
+        done = int(state.memory[0].done)
         waiting = np.concatenate([self._pending, state.completed[self._completed : done]])
         self._completed = done
-        followed = waiting + 1 < state.memory[DECIDED]
+        followed = waiting + 1 < state.memory[0].decided
         ready = followed | self._over
         self._pending, decided = waiting[~ready], np.sort(waiting[ready])
         last = decided == decisions - 1
@@ -249,7 +249,7 @@ class Sampler:
         once.
         """
         jobs, state, period = self._jobs, self._site.state, self._model.period
-        now = state.time[decision]
+        now = state.decisions.time[decision]
         submits, ends = np.sort(jobs.submit), np.sort(state.start + jobs.run)
         present = np.arange(1, len(jobs) + 1) - np.searchsorted(ends, submits, side="right")
         present_now = np.searchsorted(submits, now, "right") - np.searchsorted(ends, now, "right")

@@ -14,19 +14,7 @@ from gridtune.systems.responsive.simulator.candidates import feature_count, fill
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import request_size
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import (
-    DONE,
-    ELASTIC,
-    HEAD,
-    OPTIONS,
-    SCALER,
-    TAIL,
-    TARGET,
-    TICK_DUE,
-    Jobs,
-    Site,
-    State,
-)
+from gridtune.systems.responsive.simulator.state import Jobs, Site, State
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, reset_site, start_job
 from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, IntArray
 
@@ -68,31 +56,25 @@ def site_at(sites, index):
     jobs, state = sites.jobs, sites.state
     return Site(
         Jobs(jobs.submit[index], jobs.run[index], jobs.vo[index], jobs.interactive[index], jobs.user[index]),
-        sites.settings,
+        sites.model,
+        sites.shares,
+        sites.sizes,
+        sites.forecast,
         State(
             state.memory[index],
             state.waiting[index],
             state.heap[index],
             state.start[index],
-            state.service[index],
-            state.running[index],
-            state.begun[index],
-            state.queued[index],
+            state.number[index],
+            state.vos[index],
+            state.classes[index],
+            state.latest[index],
             state.recent[index],
             state.ordered[index],
-            state.logs[index],
-            state.weights[index],
-            state.expected[index],
-            state.latest[index],
-            state.seen[index],
+            state.completed_of[index],
             state.busy[index],
             state.options[index],
-            state.decided[index],
-            state.time[index],
-            state.pool[index],
-            state.fairness[index],
-            state.utilisation[index],
-            state.number[index],
+            state.decisions[index],
             state.completed[index],
             state.booting[index],
             state.idle[index],
@@ -109,7 +91,7 @@ def step_sites(sites, actions, restart, weight, at_start, rows, observed):
     Parameters
     ----------
     sites
-        Stacked: every array has the sites as its first dimension, the settings excepted.
+        Stacked: every array has the sites as its first dimension, those of the model excepted.
     actions
         Shape (count, 2), int64: a slot and a pool size: 0 is the present one, i the model's i-th.
     restart
@@ -127,9 +109,9 @@ def step_sites(sites, actions, restart, weight, at_start, rows, observed):
         if restart[index]:
             reset_site(site)
         else:
-            memory, done = site.state.memory, site.state.memory[DONE]
+            memory, done = site.state.memory[0], site.state.memory[0].done
             size = _size_of(site, actions[index, 1])
-            if memory[TICK_DUE] == 1:
+            if memory.tick_due:
                 request_size(site, size)
             else:
                 slot = actions[index, 0]
@@ -139,14 +121,14 @@ def step_sites(sites, actions, restart, weight, at_start, rows, observed):
                     observed.rewards[index] = _reward(site, decision, weight)
             advance_until_decision(site)
             if not at_start:
-                for place in range(done, memory[DONE]):
+                for place in range(done, memory.done):
                     observed.rewards[index] += _reward(site, site.state.completed[place], weight)
         # An episode has at least one job, so it begins with a decision.
         observed.over[index] = not advance_until_decision(site)
         if observed.over[index]:
             observed.rows[index] = 0.0
             observed.mask[index] = 0
-        elif site.state.memory[TICK_DUE] == 1:
+        elif site.state.memory[0].tick_due:
             _show_tick(site, rows, observed, index)
         else:
             _show(site, rows, observed, index)
@@ -156,34 +138,35 @@ def step_sites(sites, actions, restart, weight, at_start, rows, observed):
 def _size_of(site, number):
     """Return a pool size by its number: 0 is the present one."""
     if number == 0:
-        return site.state.memory[TARGET] if site.settings.whole[SCALER] != 0 else site.state.options[0]
-    return site.settings.sizes[number - 1]
+        return site.state.memory[0].target if site.model[0].scaler != 0 else site.state.options[0]
+    return site.sizes[number - 1]
 
 
 @kernel()
 def _reward(site, decision, weight):
     """Return R_s or R_e of a decision, whose job has started."""
     state = site.state
-    job = state.decided[decision]
+    job = state.decisions[decision].job
     run, wait = site.jobs.run[job], state.start[job] - site.jobs.submit[job]
-    other = state.utilisation if site.settings.whole[ELASTIC] == 1 else state.fairness
-    return weight * (run / (run + wait)) + (1.0 - weight) * other[decision]
+    taken = state.decisions[decision]
+    other = taken.utilisation if site.model[0].elastic else taken.fairness
+    return weight * (run / (run + wait)) + (1.0 - weight) * other
 
 
 @kernel()
 def _show(site, rows, observed, index):
     """Fill the slots: the oldest job of each class and VO, then the second oldest of each, and so on."""
     jobs, state, slots = site.jobs, site.state, observed.mask.shape[1]
-    memory, count = state.memory, feature_count(site)
+    memory, count = state.memory[0], feature_count(site)
     fill_features(site, rows)
-    options = memory[OPTIONS]
-    waiting = memory[TAIL] - memory[HEAD]
+    options = memory.options
+    waiting = memory.tail - memory.head
     shown, turn = 0, 0
-    ahead = np.zeros(2 * site.settings.shares.size, np.int64)
+    ahead = np.zeros(2 * site.shares.size, np.int64)
     while shown < min(slots, waiting):
         ahead[:] = 0
         for place in range(waiting):
-            job = state.waiting[memory[HEAD] + place]
+            job = state.waiting[memory.head + place]
             kind = 2 * jobs.vo[job] + jobs.interactive[job]
             if ahead[kind] == turn and shown < slots:
                 observed.place[index, shown] = place
@@ -252,10 +235,12 @@ class SiteBatch:
         if self.episode == 0:
             raise SimulationError("there are no jobs")
         one = new_site(jobs.take(slice(0, self.episode)), model)
-        self._sites = Site(Jobs(*_stacked(one.jobs, count)), one.settings, State(*_stacked(one.state, count)))
+        self._sites = one._replace(
+            jobs=Jobs(*_stacked(one.jobs, count)), state=State(*_stacked(one.state, count))
+        )
         self.features = int(feature_count(one))
         self._weight, self._at_start = weight, reward == "start"
-        options = len(one.settings.sizes) + 1
+        options = len(one.sizes) + 1
         self._rows = np.zeros((self.episode * options, self.features))
         self.observed = Observations(
             np.zeros((count, slots, self.features), np.float32),

@@ -37,7 +37,7 @@ The extended set goes on with (w: how long the candidate has waited)
 At a tick, which an agent uses to size the pool, there is one row: columns of candidates are 0, except for the
 pool's size, which is the one to keep.
 
-The expected run time is the real one (`ORACLE`) or the median of the class; the expected remaining time of a
+The expected run time is the real one (`oracle`) or the median of the class; the expected remaining time of a
 job that has run for longer than expected is 0.
 """
 
@@ -47,25 +47,6 @@ import math
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.state import (
-    CHANGED,
-    CORES,
-    ELASTIC,
-    EXTENDED,
-    FEATURES,
-    FLOOR,
-    HEAD,
-    LARGEST_SHARE,
-    NOW,
-    OPTIONS,
-    ORACLE,
-    PERIOD,
-    POOL,
-    RUNNING,
-    SCALER,
-    TAIL,
-    TARGET,
-    UP,
-    WAITING_INTERACTIVE,
     class_estimate,
     fairness_now,
     service_of,
@@ -88,34 +69,33 @@ __all__ = [
 @kernel()
 def list_options(site):
     """List the pool sizes to choose from now, as they would be granted; return their number."""
-    state, settings = site.state, site.settings
-    memory, whole = state.memory, settings.whole
+    state, memory, model = site.state, site.state.memory[0], site.model[0]
     options = state.options
-    options[0] = memory[POOL]
+    options[0] = memory.pool
     count = 1
-    if whole[ELASTIC] == 1 and whole[SCALER] == 0 and memory[NOW] - memory[CHANGED] >= whole[PERIOD]:
-        least = max(whole[FLOOR], memory[RUNNING] + 1)
+    if model.elastic and model.scaler == 0 and memory.now - memory.changed >= model.period:
+        least = max(model.floor, memory.running + 1)
         last = -1
-        for place in range(settings.sizes.size):
-            granted = max(settings.sizes[place], least)
-            if granted not in (memory[POOL], last):
+        for place in range(site.sizes.size):
+            granted = max(site.sizes[place], least)
+            if granted not in (memory.pool, last):
                 options[count] = last = granted
                 count += 1
-    memory[OPTIONS] = count
+    memory.options = count
     return count
 
 
 @kernel()
 def count_candidates(site):
     """Return the number of candidates of the decision that is due."""
-    memory = site.state.memory
-    return (memory[TAIL] - memory[HEAD]) * list_options(site)
+    memory = site.state.memory[0]
+    return (memory.tail - memory.head) * list_options(site)
 
 
 @kernel()
 def start_candidate(site, candidate):
     """Carry out a candidate of the decision that is due, after `count_candidates`; return the job."""
-    count = site.state.memory[OPTIONS]
+    count = site.state.memory[0].options
     return start_job(site, candidate // count, site.state.options[candidate % count])
 
 
@@ -127,9 +107,9 @@ WORK_SCALE, TIME_SCALE, COUNT_SCALE = 16.0, 12.0, 8.0
 @kernel()
 def feature_count(site):
     """Return the length of a row."""
-    whole = site.settings.whole
-    extra = EXTRA_FEATURES if whole[FEATURES] == EXTENDED else 0
-    return 4 + 2 * site.settings.shares.size + 1 + whole[ELASTIC] + extra
+    model = site.model[0]
+    extra = EXTRA_FEATURES if model.extended else 0
+    return 4 + 2 * site.shares.size + 1 + model.elastic + extra
 
 
 @kernel()
@@ -148,14 +128,14 @@ def fill_features(site, rows):
     int
         The number of candidates.
     """
-    state, settings, jobs = site.state, site.settings, site.jobs
-    memory, vos = state.memory, settings.shares.size
-    options, waiting = list_options(site), memory[TAIL] - memory[HEAD]
-    extended = settings.whole[FEATURES] == EXTENDED
-    elastic = settings.whole[ELASTIC]
+    state, jobs = site.state, site.jobs
+    memory, vos = state.memory[0], site.shares.size
+    options, waiting = list_options(site), memory.tail - memory.head
+    model = site.model[0]
+    extended, elastic = model.extended, model.elastic
     # Read once for all candidates: every access to the site costs more than the arithmetic.
-    oracle, batch, interactive = settings.whole[ORACLE] == 1, class_estimate(site, 0), class_estimate(site, 1)
-    run, kind, of_vo, queue = jobs.run, jobs.interactive, jobs.vo, state.waiting[memory[HEAD] : memory[TAIL]]
+    oracle, batch, interactive = site.model[0].oracle, class_estimate(site, 0), class_estimate(site, 1)
+    run, kind, of_vo, queue = jobs.run, jobs.interactive, jobs.vo, state.waiting[memory.head : memory.tail]
     least = _fill_state(site, rows[0], oracle, batch, interactive)
     served = total_service(site) if extended else 0
     common = 4 + vos
@@ -185,32 +165,32 @@ def fill_features(site, rows):
                 for column in range(row.size):
                     same[column] = row[column]
             if elastic == 1:
-                same[common + vos + 1] = state.options[option] / settings.whole[CORES]
+                same[common + vos + 1] = state.options[option] / site.model[0].cores
     return waiting * options
 
 
 @kernel()
 def fill_tick(site, row):
     """Write the row of a tick, shape (`feature_count(site)`,), float64."""
-    settings, common = site.settings, 4 + site.settings.shares.size
+    common = 4 + site.shares.size
     row[:] = 0.0
-    oracle, batch, interactive = settings.whole[ORACLE] == 1, class_estimate(site, 0), class_estimate(site, 1)
+    oracle, batch, interactive = site.model[0].oracle, class_estimate(site, 0), class_estimate(site, 1)
     _fill_state(site, row, oracle, batch, interactive)
-    size = common + settings.shares.size + 1
-    row[size] = site.state.memory[TARGET] / settings.whole[CORES]
-    if settings.whole[FEATURES] == EXTENDED:
+    size = common + site.shares.size + 1
+    row[size] = site.state.memory[0].target / site.model[0].cores
+    if site.model[0].extended:
         _fill_extended_state(site, row, size + 1)
 
 
 @kernel()
 def _fill_state(site, row, oracle, of_batch, of_interactive):
     """Write the columns of the site's state; return the least expected run time of a waiting job."""
-    state, settings = site.state, site.settings
-    memory, run, kind, queue = state.memory, site.jobs.run, site.jobs.interactive, state.waiting
-    waiting = memory[TAIL] - memory[HEAD]
+    state = site.state
+    memory, run, kind, queue = state.memory[0], site.jobs.run, site.jobs.interactive, state.waiting
+    waiting = memory.tail - memory.head
     work, soonest = _expected_of_running(site)
     least, backlog = math.inf, 0.0
-    for place in range(memory[HEAD], memory[TAIL]):
+    for place in range(memory.head, memory.tail):
         job = queue[place]
         expected = float(run[job]) if oracle else of_interactive if kind[job] == 1 else of_batch
         least = min(least, expected)
@@ -218,52 +198,52 @@ def _fill_state(site, row, oracle, of_batch, of_interactive):
     row[0] = math.log1p(work) / WORK_SCALE
     row[1] = math.log1p(soonest) / TIME_SCALE
     row[2] = math.log1p(backlog) / WORK_SCALE
-    row[3] = (memory[UP] - memory[RUNNING]) / settings.whole[CORES]
-    for vo in range(settings.shares.size):
-        row[4 + vo] = state.queued[vo] / max(waiting, 1)
+    row[3] = (memory.up - memory.running) / site.model[0].cores
+    for vo in range(site.shares.size):
+        row[4 + vo] = state.vos[vo].queued / max(waiting, 1)
     return least
 
 
 @kernel()
 def _expected_of_running(site):
     """Return the expected remaining work of the running jobs, and the expected time until one ends."""
-    state, oracle = site.state, site.settings.whole[ORACLE] == 1
+    state, oracle = site.state, site.model[0].oracle
     memory, heap, start, run, kind = (
-        state.memory,
+        state.memory[0],
         state.heap,
         state.start,
         site.jobs.run,
         site.jobs.interactive,
     )
     batch, interactive = class_estimate(site, 0), class_estimate(site, 1)
-    work, soonest, now = 0.0, math.inf, memory[NOW]
-    for place in range(memory[RUNNING]):
+    work, soonest, now = 0.0, math.inf, memory.now
+    for place in range(memory.running):
         job = heap[place]
         expected = float(run[job]) if oracle else interactive if kind[job] == 1 else batch
         left = max(expected - (now - start[job]), 0.0)
         work += left
         soonest = min(soonest, left)
-    return work, soonest if memory[RUNNING] > 0 else 0.0
+    return work, soonest if memory.running > 0 else 0.0
 
 
 @kernel()
 def _fill_extended_state(site, row, at):
-    memory = site.state.memory
-    waiting = memory[TAIL] - memory[HEAD]
+    memory = site.state.memory[0]
+    waiting = memory.tail - memory.head
     row[at] = fairness_now(site)
     row[at + 1] = utilisation_now(site)
-    row[at + 2] = math.log1p(memory[WAITING_INTERACTIVE]) / COUNT_SCALE
-    row[at + 3] = math.log1p(waiting - memory[WAITING_INTERACTIVE]) / COUNT_SCALE
-    row[at + 4] = memory[POOL] / site.settings.whole[CORES]
+    row[at + 2] = math.log1p(memory.waiting_interactive) / COUNT_SCALE
+    row[at + 3] = math.log1p(waiting - memory.waiting_interactive) / COUNT_SCALE
+    row[at + 4] = memory.pool / site.model[0].cores
 
 
 @kernel()
 def _fill_extended_candidate(site, row, at, job, expected, least, total):
-    now, shares = site.state.memory[NOW], site.settings.shares
+    now, shares = site.state.memory[0].now, site.shares
     wait, vo = now - site.jobs.submit[job], site.jobs.vo[job]
     received = service_of(site, vo) / total if total > 0 else shares[vo]
     row[at] = math.log1p(wait) / TIME_SCALE
     row[at + 1] = expected / (expected + wait)
     row[at + 2] = math.log1p(expected + wait) / TIME_SCALE
-    row[at + 3] = (shares[vo] - received) / site.settings.real[LARGEST_SHARE]
+    row[at + 3] = (shares[vo] - received) / site.model[0].largest_share
     row[at + 4] = math.log(expected / least) / TIME_SCALE

@@ -1,8 +1,8 @@
 """The pool of an event-driven site, compiled: cores that boot, work, idle and are released.
 
-A rule or an agent sets the size to keep, `TARGET`. Cores that are missing are ordered and are up after `BOOT`
+A rule or an agent sets the size to keep, `target`. Cores that are missing are ordered and are up after `boot`
 seconds; they are paid for from the order on. Cores beyond the target are released once they have been idle
-for `IDLE` seconds, the longest idle first; a job starts on the core that became idle last. Orders and
+for `idle` seconds, the longest idle first; a job starts on the core that became idle last. Orders and
 releases may be limited to a number in each tick. No job is ever preempted, and no core is released that a
 waiting job is about to take.
 
@@ -42,47 +42,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.responsive.simulator.state import (
-    ARRIVED,
-    AT_EVENTS,
-    BOOT,
-    BOOT_HEAD,
-    BOOTING,
-    BOOTS,
-    CEILING,
-    CORES,
-    DONE,
-    DRAIN,
-    FLOOR,
-    HEAD,
-    HEADROOM,
-    IDLE,
-    IDLE_HEAD,
-    NEXT_TICK,
-    NOW,
-    ORDERS,
-    ORDERS_LEFT,
-    PER_CORE,
-    POOL,
-    PRESENT_INTERACTIVE,
-    RELEASES,
-    RELEASES_LEFT,
-    RUNNING,
-    SCALER,
-    SPACING,
-    TAIL,
-    TARGET,
-    TICK_DUE,
-    TICKS,
-    TIMER,
-    TOLERANCE,
-    TRACKED,
-    UP,
-    UTILISATION,
-    WINDOW,
-    book_pool,
-    class_estimate,
-)
+from gridtune.systems.responsive.simulator.state import book_pool, class_estimate
 from gridtune.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -116,29 +76,29 @@ FORECAST_INPUTS, SHORT_SPAN, LONG_SPAN, DAY = 9, 600, 3600, 86_400
 @kernel()
 def desired_size(site):
     """Return the size that the site's rule asks for now, before any limit."""
-    memory, whole, real = site.state.memory, site.settings.whole, site.settings.real
-    rule, present = whole[SCALER], memory[RUNNING] + memory[TAIL] - memory[HEAD]
+    memory, model = site.state.memory[0], site.model[0]
+    rule, present = model.scaler, memory.running + memory.tail - memory.head
     if rule == DEMAND:
-        return math.ceil(real[HEADROOM] * present)
+        return math.ceil(model.headroom * present)
     if rule == WORK:
-        return math.ceil(real[HEADROOM] * _cores_for_work(site))
+        return math.ceil(model.headroom * _cores_for_work(site))
     if rule == QUEUE:
-        return math.ceil(present / real[PER_CORE])
+        return math.ceil(present / model.jobs_per_core)
     if rule == BUSY:
-        ratio = min(present, memory[UP]) / memory[POOL] / real[UTILISATION]
-        return memory[POOL] if abs(ratio - 1.0) <= real[TOLERANCE] else math.ceil(memory[POOL] * ratio)
+        ratio = min(present, memory.up) / memory.pool / model.utilisation
+        return memory.pool if abs(ratio - 1.0) <= model.tolerance else math.ceil(memory.pool * ratio)
     growth, inputs = 0.0, forecast_inputs(site)
     for place in range(FORECAST_INPUTS):
-        growth += site.settings.forecast[place] * inputs[place]
-    return math.ceil(real[HEADROOM] * _cores_for_work(site) + max(growth, 0.0) * whole[CORES])
+        growth += site.forecast[place] * inputs[place]
+    return math.ceil(model.headroom * _cores_for_work(site) + max(growth, 0.0) * model.cores)
 
 
 @kernel()
 def _cores_for_work(site):
     """Return Σ min(1, e/drain) over running and waiting jobs."""
-    memory, drain = site.state.memory, site.settings.real[DRAIN]
-    interactive = memory[PRESENT_INTERACTIVE]
-    batch = memory[RUNNING] + memory[TAIL] - memory[HEAD] - interactive
+    memory, drain = site.state.memory[0], site.model[0].drain
+    interactive = memory.present_interactive
+    batch = memory.running + memory.tail - memory.head - interactive
     cores = interactive * min(1.0, class_estimate(site, 1) / drain)
     return cores + batch * min(1.0, class_estimate(site, 0) / drain)
 
@@ -150,16 +110,16 @@ def forecast_inputs(site):
     A constant; jobs present, and its root; jobs that arrived and jobs that completed in the last 10 minutes
     and in the last hour, in cores of the site; sine and cosine of the time of day.
     """
-    memory, submit = site.state.memory, site.jobs.submit
-    now, cores = memory[NOW], float(site.settings.whole[CORES])
-    present = memory[RUNNING] + memory[TAIL] - memory[HEAD]
+    memory, submit = site.state.memory[0], site.jobs.submit
+    now, cores = memory.now, float(site.model[0].cores)
+    present = memory.running + memory.tail - memory.head
     out = np.empty(FORECAST_INPUTS)
     out[0], out[1], out[2] = 1.0, present / cores, math.sqrt(present / cores)
-    arrived = submit[: memory[ARRIVED]]
+    arrived = submit[: memory.arrived]
     out[3] = (arrived.size - np.searchsorted(arrived, now - SHORT_SPAN, "right")) / cores
     out[4] = (arrived.size - np.searchsorted(arrived, now - LONG_SPAN, "right")) / cores
-    out[5] = (memory[DONE] - _completed_by(site, now - SHORT_SPAN)) / cores
-    out[6] = (memory[DONE] - _completed_by(site, now - LONG_SPAN)) / cores
+    out[5] = (memory.done - _completed_by(site, now - SHORT_SPAN)) / cores
+    out[6] = (memory.done - _completed_by(site, now - LONG_SPAN)) / cores
     angle = 2.0 * math.pi * (now % DAY) / DAY
     out[7], out[8] = math.sin(angle), math.cos(angle)
     return out
@@ -169,10 +129,10 @@ def forecast_inputs(site):
 def _completed_by(site, moment):
     """Return the number of jobs that had completed at an instant; they are listed by their ends."""
     state, run = site.state, site.jobs.run
-    low, high = 0, state.memory[DONE]
+    low, high = 0, state.memory[0].done
     while low < high:
         middle = (low + high) // 2
-        job = state.decided[state.completed[middle]]
+        job = state.decisions[state.completed[middle]].job
         if state.start[job] + run[job] <= moment:
             low = middle + 1
         else:
@@ -183,52 +143,52 @@ def _completed_by(site, moment):
 @kernel()
 def reset_pool(site):
     """Let the first cores be up and idle; the timer's first tick is at the first submission."""
-    memory = site.state.memory
-    if site.settings.whole[SCALER] == 0:
+    memory = site.state.memory[0]
+    if site.model[0].scaler == 0:
         return
-    memory[TARGET], memory[NEXT_TICK] = memory[POOL], memory[NOW]
+    memory.target, memory.next_tick = memory.pool, memory.now
     site.state.wishes[:] = 0
-    for core in range(memory[POOL]):
-        site.state.idle[core] = memory[NOW]
+    for core in range(memory.pool):
+        site.state.idle[core] = memory.now
 
 
 @kernel()
 def next_pool_event(site):
     """Return the second of the next boot, tick or release."""
-    state, whole = site.state, site.settings.whole
-    memory = state.memory
-    moment = memory[NEXT_TICK]
-    if memory[BOOTING] > 0:
-        moment = min(moment, state.booting[memory[BOOT_HEAD]])
+    state, model = site.state, site.model[0]
+    memory = state.memory[0]
+    moment = memory.next_tick
+    if memory.booting > 0:
+        moment = min(moment, state.booting[memory.boot_head])
     if _releasable(site) > 0:
-        moment = min(moment, max(memory[NOW], state.idle[memory[IDLE_HEAD]] + whole[IDLE]))
+        moment = min(moment, max(memory.now, state.idle[memory.idle_head] + model.idle))
     return moment
 
 
 @kernel()
 def update_pool(site, happened):
     """Carry out what is due to the pool at this instant; `happened`: a job was submitted or completed."""
-    state, whole = site.state, site.settings.whole
-    memory = state.memory
-    while memory[BOOTING] > 0 and state.booting[memory[BOOT_HEAD]] <= memory[NOW]:
-        memory[BOOT_HEAD] = (memory[BOOT_HEAD] + 1) % state.booting.size
-        memory[BOOTING] -= 1
-        memory[UP] += 1
+    state, model = site.state, site.model[0]
+    memory = state.memory[0]
+    while memory.booting > 0 and state.booting[memory.boot_head] <= memory.now:
+        memory.boot_head = (memory.boot_head + 1) % state.booting.size
+        memory.booting -= 1
+        memory.up += 1
         mark_idle(site)
         happened = True
-    tick = memory[NOW] == memory[NEXT_TICK]
+    tick = memory.now == memory.next_tick
     if tick:
-        memory[NEXT_TICK] += whole[TIMER]
-        memory[TICKS] += 1
-        memory[ORDERS_LEFT], memory[RELEASES_LEFT] = whole[ORDERS], whole[RELEASES]
-    if whole[SCALER] == AGENT:
-        if tick and memory[ARRIVED] == site.jobs.submit.size and memory[HEAD] == memory[TAIL]:
+        memory.next_tick += model.timer
+        memory.ticks += 1
+        memory.orders_left, memory.releases_left = model.orders, model.releases
+    if model.scaler == AGENT:
+        if tick and memory.arrived == site.jobs.submit.size and memory.head == memory.tail:
             # Without jobs to come or waiting, there is nothing to decide: what is idle goes.
-            memory[TARGET] = whole[FLOOR]
+            memory.target = model.floor
         elif tick:
-            memory[TICK_DUE] = 1
-    elif tick or (happened and whole[AT_EVENTS] == 1):
-        memory[TARGET] = _limited(site, _largest_wish(site, desired_size(site), tick))
+            memory.tick_due = True
+    elif tick or (happened and model.at_events):
+        memory.target = _limited(site, _largest_wish(site, desired_size(site), tick))
     _order_and_release(site)
     if tick:
         _track(site)
@@ -237,32 +197,32 @@ def update_pool(site, happened):
 @kernel()
 def request_size(site, size):
     """Carry out an agent's request for a pool size, and its tick, if one is due."""
-    memory = site.state.memory
-    memory[TICK_DUE] = 0
-    memory[TARGET] = _limited(site, size)
+    memory = site.state.memory[0]
+    memory.tick_due = False
+    memory.target = _limited(site, size)
     _order_and_release(site)
 
 
 @kernel()
 def mark_idle(site):
     """Note the instant at which a core became idle, which the numbers of cores already tell."""
-    memory, idle = site.state.memory, site.state.idle
-    idle[(memory[IDLE_HEAD] + memory[UP] - memory[RUNNING] - 1) % idle.size] = memory[NOW]
+    memory, idle = site.state.memory[0], site.state.idle
+    idle[(memory.idle_head + memory.up - memory.running - 1) % idle.size] = memory.now
 
 
 @kernel(inline="always")
 def _limited(site, size):
-    return max(min(size, site.settings.whole[CEILING]), site.settings.whole[FLOOR])
+    return max(min(size, site.model[0].largest), site.model[0].floor)
 
 
 @kernel()
 def _largest_wish(site, size, tick):
-    """Return the largest size that the rule has asked for in the last `WINDOW` ticks, now included."""
-    wishes, ticks = site.state.wishes, site.state.memory[TICKS]
+    """Return the largest size that the rule has asked for in the last `window` ticks, now included."""
+    wishes, ticks = site.state.wishes, site.state.memory[0].ticks
     slot = ticks % wishes.size
     wishes[slot] = size if tick else max(size, wishes[slot])
     largest = wishes[slot]
-    for other in range(min(ticks, site.settings.whole[WINDOW])):
+    for other in range(min(ticks, site.model[0].window)):
         largest = max(largest, wishes[other])
     return largest if wishes.size > 1 else size
 
@@ -270,48 +230,48 @@ def _largest_wish(site, size, tick):
 @kernel()
 def _releasable(site):
     """Return how many cores may be released once they have been idle for long enough."""
-    memory = site.state.memory
-    surplus = memory[POOL] - max(memory[TARGET], site.settings.whole[FLOOR])
-    idle = memory[UP] - memory[RUNNING] - (memory[TAIL] - memory[HEAD])
-    return min(surplus, idle, memory[RELEASES_LEFT])
+    memory = site.state.memory[0]
+    surplus = memory.pool - max(memory.target, site.model[0].floor)
+    idle = memory.up - memory.running - (memory.tail - memory.head)
+    return min(surplus, idle, memory.releases_left)
 
 
 @kernel()
 def _order_and_release(site):
-    state, whole = site.state, site.settings.whole
-    memory = state.memory
-    missing = min(memory[TARGET] - memory[POOL], memory[ORDERS_LEFT])
+    state, model = site.state, site.model[0]
+    memory = state.memory[0]
+    missing = min(memory.target - memory.pool, memory.orders_left)
     if missing > 0:
         book_pool(site)
         for order in range(missing):
-            place = (memory[BOOT_HEAD] + memory[BOOTING] + order) % state.booting.size
-            state.booting[place] = memory[NOW] + whole[BOOT]
-        memory[BOOTING] += missing
-        memory[POOL] += missing
-        memory[BOOTS] += missing
-        memory[ORDERS_LEFT] -= missing
-    while _releasable(site) > 0 and state.idle[memory[IDLE_HEAD]] + whole[IDLE] <= memory[NOW]:
+            place = (memory.boot_head + memory.booting + order) % state.booting.size
+            state.booting[place] = memory.now + model.boot
+        memory.booting += missing
+        memory.pool += missing
+        memory.boots += missing
+        memory.orders_left -= missing
+    while _releasable(site) > 0 and state.idle[memory.idle_head] + model.idle <= memory.now:
         book_pool(site)
-        memory[IDLE_HEAD] = (memory[IDLE_HEAD] + 1) % state.idle.size
-        memory[POOL] -= 1
-        memory[UP] -= 1
-        memory[RELEASES_LEFT] -= 1
+        memory.idle_head = (memory.idle_head + 1) % state.idle.size
+        memory.pool -= 1
+        memory.up -= 1
+        memory.releases_left -= 1
 
 
 @kernel()
 def _track(site):
     """Write the rows of `State.track` that are due; jobs about to start count as running."""
-    state, submit, spacing = site.state, site.jobs.submit, site.settings.whole[SPACING]
-    memory = state.memory
-    while memory[TRACKED] < state.track.shape[0]:
-        if memory[NOW] < submit[0] + memory[TRACKED] * spacing or memory[NOW] > submit[submit.size - 1]:
+    state, submit, spacing = site.state, site.jobs.submit, site.model[0].spacing
+    memory = state.memory[0]
+    while memory.tracked < state.track.shape[0]:
+        if memory.now < submit[0] + memory.tracked * spacing or memory.now > submit[submit.size - 1]:
             return
-        row = state.track[memory[TRACKED]]
-        present = memory[RUNNING] + memory[TAIL] - memory[HEAD]
-        row[0], row[1], row[2] = memory[NOW], memory[POOL], memory[UP]
-        row[3] = min(present, memory[UP])
+        row = state.track[memory.tracked]
+        present = memory.running + memory.tail - memory.head
+        row[0], row[1], row[2] = memory.now, memory.pool, memory.up
+        row[3] = min(present, memory.up)
         row[4] = present - row[3]
-        memory[TRACKED] += 1
+        memory.tracked += 1
 
 
 #: Ticks to learn from at most, iterations of the regression, and the residual below which it is quadratic.

@@ -11,15 +11,7 @@ from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.rules import choose, demanded
 from gridtune.systems.responsive.simulator.site import SiteModel, new_site
-from gridtune.systems.responsive.simulator.state import (
-    AREA_AT_LAST,
-    BOOTS,
-    CORES,
-    DECIDED,
-    POOL,
-    TRACKED,
-    Site,
-)
+from gridtune.systems.responsive.simulator.state import Site
 from gridtune.systems.responsive.simulator.stepping import (
     advance_instant,
     advance_until_decision,
@@ -68,21 +60,21 @@ class SiteOutcome(NamedTuple):
 def outcome_of(site: Site) -> SiteOutcome:
     """Return the outcome of a site, once `advance_until_decision` has returned False."""
     state = site.state
-    if state.memory[DECIDED] != len(state.start):
+    if state.memory[0].decided != len(state.start):
         raise SimulationError(
-            f"only {state.memory[DECIDED]} of {len(state.start)} jobs have started: the simulation goes on"
+            f"only {state.memory[0].decided} of {len(state.start)} jobs have started: the simulation goes on"
         )
     return SiteOutcome(
         state.start.copy(),
         state.number.copy(),
-        state.time.copy(),
-        state.pool.copy(),
-        state.fairness.copy(),
-        state.utilisation.copy(),
-        int(site.settings.whole[CORES]),
-        int(state.memory[AREA_AT_LAST]),
-        int(state.memory[BOOTS]),
-        state.track[: state.memory[TRACKED]].copy(),
+        state.decisions["time"].copy(),
+        state.decisions["pool"].copy(),
+        state.decisions["fairness"].copy(),
+        state.decisions["utilisation"].copy(),
+        int(site.model[0].cores),
+        int(state.memory[0].area_at_last),
+        int(state.memory[0].boots),
+        state.track[: state.memory[0].tracked].copy(),
     )
 
 
@@ -120,9 +112,9 @@ def replay_site(site, rule, patience, headroom, rng):
     rng
         A Generator, for the random rule.
     """
-    memory = site.state.memory
+    memory = site.state.memory[0]
     while advance_until_decision(site):
-        size = demanded(site, headroom) if headroom > 0 else memory[POOL]
+        size = demanded(site, headroom) if headroom > 0 else memory.pool
         place = choose(site, rule, patience, rng)
         if place < 0:
             # Every waiting job is one too many of its user: nothing starts before the next event.

@@ -13,20 +13,8 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.state import (
-    DEFICIT_WEIGHT,
-    HEAD,
-    INTERACTIVE_WEIGHT,
     KEPT,
-    LARGEST_SHARE,
-    NOW,
-    ORACLE,
     PRIOR_WEIGHT,
-    RUN_WEIGHT,
-    RUNNING,
-    SPAN_WEIGHT,
-    TAIL,
-    USER_CAP,
-    WAIT_WEIGHT,
     class_estimate,
     fill_expected,
     service_of,
@@ -75,8 +63,8 @@ def choose(site, rule, patience, rng):
     rng
         A Generator: one number is drawn for `RANDOM`, none otherwise.
     """
-    memory = site.state.memory
-    waiting = memory[TAIL] - memory[HEAD]
+    memory = site.state.memory[0]
+    waiting = memory.tail - memory.head
     if rule == CAPPED_FCFS:
         return _first_below_cap(site)
     if rule == FCFS or waiting == 1:
@@ -88,10 +76,10 @@ def choose(site, rule, patience, rng):
     if rule >= FAIR_INDEX:
         return _by_organisation(site, rule)
     # Read once: every access to the site costs more than the arithmetic.
-    jobs, queue, now = site.jobs, site.state.waiting[memory[HEAD] : memory[TAIL]], memory[NOW]
+    jobs, queue, now = site.jobs, site.state.waiting[memory.head : memory.tail], memory.now
     submit, run, kind = jobs.submit, jobs.run, jobs.interactive
     oracle, batch, interactive = (
-        site.settings.whole[ORACLE] == 1,
+        site.model[0].oracle,
         class_estimate(site, 0),
         class_estimate(site, 1),
     )
@@ -129,14 +117,14 @@ SCORE_STEPS = 1e9
 @kernel()
 def _by_organisation(site, rule):
     """Return the waiting job with the least score of a rule that expects run times by VO and class."""
-    state, jobs, memory = site.state, site.jobs, site.state.memory
-    oracle, total = site.settings.whole[ORACLE] == 1, total_service(site)
+    state, jobs, memory = site.state, site.jobs, site.state.memory[0]
+    oracle, total = site.model[0].oracle, total_service(site)
     fill_expected(site)
     best, least = 0, math.inf
-    for place in range(memory[TAIL] - memory[HEAD]):
-        job = state.waiting[memory[HEAD] + place]
-        vo, kind, wait = jobs.vo[job], jobs.interactive[job], memory[NOW] - jobs.submit[job]
-        expected = float(jobs.run[job]) if oracle else state.expected[vo, kind]
+    for place in range(memory.tail - memory.head):
+        job = state.waiting[memory.head + place]
+        vo, kind, wait = jobs.vo[job], jobs.interactive[job], memory.now - jobs.submit[job]
+        expected = float(jobs.run[job]) if oracle else state.classes[vo, kind].expected
         if rule == FAIR_INDEX or (rule == GITTINS and oracle):
             score = expected + wait
         elif rule == GITTINS:
@@ -159,7 +147,7 @@ def _expected_loss(site, vo, kind, wait):
     state = site.state
     prior = class_estimate(site, kind)
     loss, work = PRIOR_WEIGHT * prior / (prior + wait) ** 2, PRIOR_WEIGHT * prior
-    for place in range(min(state.seen[vo, kind], KEPT)):
+    for place in range(min(state.classes[vo, kind].seen, KEPT)):
         run = float(state.latest[vo, kind, place])
         loss += run / (run + wait) ** 2
         work += run
@@ -169,23 +157,23 @@ def _expected_loss(site, vo, kind, wait):
 @kernel()
 def _weighted_sum(site, vo, kind, expected, wait, total):
     """Return the priority of a job under the linear rule, see `LinearWeights`."""
-    real = site.settings.real
+    model = site.model[0]
     share = service_of(site, vo) / total if total > 0 else 0.0
     return (
-        real[RUN_WEIGHT] * math.log(expected)
-        + real[WAIT_WEIGHT] * math.log1p(wait)
-        + real[SPAN_WEIGHT] * math.log(expected + wait)
-        + real[INTERACTIVE_WEIGHT] * kind
-        + real[DEFICIT_WEIGHT] * (site.settings.shares[vo] - share) / real[LARGEST_SHARE]
+        model.run_weight * math.log(expected)
+        + model.wait_weight * math.log1p(wait)
+        + model.span_weight * math.log(expected + wait)
+        + model.interactive_weight * kind
+        + model.deficit_weight * (site.shares[vo] - share) / model.largest_share
     )
 
 
 @kernel()
 def _first_below_cap(site):
     """Return the first waiting job of a user with fewer running jobs than the cap; -1 without any."""
-    state, memory = site.state, site.state.memory
-    for place in range(memory[TAIL] - memory[HEAD]):
-        if state.busy[site.jobs.user[state.waiting[memory[HEAD] + place]]] < site.settings.whole[USER_CAP]:
+    state, memory = site.state, site.state.memory[0]
+    for place in range(memory.tail - memory.head):
+        if state.busy[site.jobs.user[state.waiting[memory.head + place]]] < site.model[0].user_cap:
             return place
     return -1
 
@@ -193,15 +181,15 @@ def _first_below_cap(site):
 @kernel()
 def _of_neediest(site):
     """Return the first waiting job of the VO that lacks most of its target share."""
-    state, shares = site.state, site.settings.shares
-    memory, total = state.memory, total_service(site)
+    state, shares = site.state, site.shares
+    memory, total = state.memory[0], total_service(site)
     neediest, most = -1, -math.inf
     for vo in range(shares.size):
         deficit = shares[vo] - service_of(site, vo) / total if total > 0 else shares[vo]
-        if state.queued[vo] > 0 and deficit > most:
+        if state.vos[vo].queued > 0 and deficit > most:
             neediest, most = vo, deficit
     place = 0
-    while site.jobs.vo[state.waiting[memory[HEAD] + place]] != neediest:
+    while site.jobs.vo[state.waiting[memory.head + place]] != neediest:
         place += 1
     return place
 
@@ -209,5 +197,5 @@ def _of_neediest(site):
 @kernel()
 def demanded(site, headroom):
     """Return `headroom` times the cores that running and waiting jobs need: the simple elastic rule."""
-    memory = site.state.memory
-    return math.ceil(headroom * (memory[RUNNING] + memory[TAIL] - memory[HEAD]))
+    memory = site.state.memory[0]
+    return math.ceil(headroom * (memory.running + memory.tail - memory.head))

@@ -11,51 +11,19 @@ from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import FORECAST_INPUTS
 from gridtune.systems.responsive.simulator.state import (
-    AT_EVENTS,
-    BOOT,
-    CEILING,
-    CORES,
-    DEFICIT_WEIGHT,
-    DRAIN,
-    ELASTIC,
-    EXTENDED,
-    FEATURES,
-    FLOOR,
-    HEADROOM,
-    IDLE,
-    INTERACTIVE_WEIGHT,
+    DECISION,
     KEPT,
-    LARGEST_SHARE,
-    LATENCY,
-    MEDIAN_OF,
     MEMORY,
-    ORACLE,
-    ORDERS,
-    PAPER,
-    PER_CORE,
-    PERIOD,
-    PRIOR_BATCH,
-    PRIOR_INTERACTIVE,
-    REALS,
-    RELEASES,
-    RUN_WEIGHT,
-    SCALER,
-    SPACING,
-    SPAN_WEIGHT,
-    TIMER,
-    TOLERANCE,
-    USER_CAP,
-    UTILISATION,
-    WAIT_WEIGHT,
-    WHOLES,
-    WINDOW,
+    MODEL,
+    VO,
+    VO_CLASS,
     Jobs,
-    Settings,
+    Records,
     Site,
     State,
 )
 from gridtune.systems.responsive.simulator.stepping import reset_site
-from gridtune.types import FloatArray, IntArray
+from gridtune.types import IntArray
 
 __all__ = [
     "Autoscaler",
@@ -75,7 +43,6 @@ _TRACKED, _NO_LIMIT = 4097, 2**40
 
 #: `paper`: the papers' own; `extended`: more about each candidate. See `candidates`.
 FeatureSet = Literal["paper", "extended"]
-_FEATURE_SETS = {"paper": PAPER, "extended": EXTENDED}
 
 
 class LinearWeights(NamedTuple):
@@ -226,9 +193,10 @@ class SiteModel:
             )
         if self.autoscaler is not None and not self.elastic:
             raise SimulationError("a rigid site has no autoscaler", field="autoscaler")
-        if self.features not in _FEATURE_SETS:
+        if self.features not in get_args(FeatureSet):
             raise SimulationError(
-                f"must be one of {', '.join(_FEATURE_SETS)}, but got {self.features!r}", field="features"
+                f"must be one of {', '.join(get_args(FeatureSet))}, but got {self.features!r}",
+                field="features",
             )
 
 
@@ -241,68 +209,63 @@ def pool_sizes(model: SiteModel) -> IntArray:
 
 def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
     """Return a site before its first event."""
-    n, vos = len(jobs), len(jobs.shares)
-    whole = np.zeros(WHOLES, np.int64)
-    whole[[CORES, ELASTIC, PERIOD]] = model.cores, model.elastic, model.period
-    whole[[FLOOR, CEILING]] = model.floor, model.largest
-    whole[[ORACLE, MEDIAN_OF, FEATURES]] = model.oracle, model.median_of, _FEATURE_SETS[model.features]
-    whole[[LATENCY, USER_CAP]] = model.start_latency, model.user_cap
-    real = np.zeros(REALS)
-    real[[PRIOR_BATCH, PRIOR_INTERACTIVE]] = model.prior_batch, model.prior_interactive
-    real[LARGEST_SHARE] = jobs.shares.max()
-    real[[RUN_WEIGHT, WAIT_WEIGHT, SPAN_WEIGHT, INTERACTIVE_WEIGHT, DEFICIT_WEIGHT]] = model.weights
-    track, window = _set_autoscaler(jobs, model, whole, real)
-    sizes, size = pool_sizes(model), model.largest if model.autoscaler else 0
+    n, vos, classes = len(jobs), len(jobs.shares), (2, model.median_of)
+    numbers = _numbers_of(jobs, model)
+    sizes, largest = pool_sizes(model), model.largest if model.autoscaler else 0
     state = State(
-        memory=np.zeros(MEMORY, np.int64),
+        memory=_records(1, MEMORY),
         waiting=np.zeros(n, np.int64),
         heap=np.zeros(n, np.int64),
         start=np.zeros(n, np.int64),
-        service=np.zeros(vos, np.int64),
-        running=np.zeros(vos, np.int64),
-        begun=np.zeros(vos, np.int64),
-        queued=np.zeros(vos, np.int64),
-        recent=np.zeros((2, model.median_of), np.int64),
-        ordered=np.zeros((2, model.median_of), np.int64),
-        logs=np.zeros((vos, 2)),
-        weights=np.zeros((vos, 2)),
-        expected=np.zeros((vos, 2)),
+        number=np.zeros(n, np.int64),
+        vos=_records(vos, VO),
+        classes=_records((vos, 2), VO_CLASS),
         latest=np.zeros((vos, 2, KEPT), np.int64),
-        seen=np.zeros((vos, 2), np.int64),
+        recent=np.zeros(classes, np.int64),
+        ordered=np.zeros(classes, np.int64),
+        completed_of=np.zeros(2, np.int64),
         busy=np.zeros(n, np.int64),
         options=np.zeros(len(sizes) + 1, np.int64),
-        decided=np.zeros(n, np.int64),
-        time=np.zeros(n, np.int64),
-        pool=np.zeros(n, np.int64),
-        fairness=np.zeros(n),
-        utilisation=np.zeros(n),
-        number=np.zeros(n, np.int64),
+        decisions=_records(n, DECISION),
         completed=np.zeros(n, np.int64),
-        booting=np.zeros(size, np.int64),
-        idle=np.zeros(size, np.int64),
-        wishes=np.zeros(window, np.int64),
-        track=np.zeros((track, 5), np.int64),
+        booting=np.zeros(largest, np.int64),
+        idle=np.zeros(largest, np.int64),
+        wishes=np.zeros(numbers[0].window, np.int64),
+        track=np.zeros((_track_rows(jobs, numbers[0].spacing), 5), np.int64),
     )
     # Writable copies: kernels are compiled for one type of array.
     columns = [np.array(column) for column in jobs.columns]
     forecast = np.array(model.autoscaler.forecast if model.autoscaler else (), np.float64)
-    site = Site(Jobs(*columns), Settings(whole, real, jobs.shares.copy(), sizes, forecast), state)
+    site = Site(Jobs(*columns), numbers, jobs.shares.copy(), sizes, forecast, state)
     reset_site(site)
     return site
 
 
-def _set_autoscaler(jobs: SiteJobs, model: SiteModel, whole: IntArray, real: FloatArray) -> tuple[int, int]:
-    """Set what an event-driven pool takes; return the rows of its track, and the ticks of its window."""
-    scaler = model.autoscaler
-    if scaler is None:
-        return 0, 0
-    whole[[SCALER, AT_EVENTS]] = get_args(ScalerRule).index(scaler.rule) + 1, scaler.at_events
-    whole[[BOOT, IDLE, TIMER]] = scaler.boot, scaler.idle, scaler.timer
-    whole[WINDOW] = max(1, -(-scaler.cooldown // scaler.timer))
-    for place, rate in ((ORDERS, scaler.orders), (RELEASES, scaler.releases)):
-        whole[place] = _NO_LIMIT if rate is None else max(1, rate * scaler.timer // 60)
-    real[[HEADROOM, DRAIN]] = scaler.headroom, scaler.drain
-    real[[PER_CORE, UTILISATION, TOLERANCE]] = scaler.jobs_per_core, scaler.utilisation, scaler.tolerance
-    span = int(jobs.submit[-1] - jobs.submit[0]) if len(jobs) else 0
-    whole[SPACING] = max(scaler.timer, -(-span // (_TRACKED - 1)))
-    return min(_TRACKED, span // int(whole[SPACING]) + 1), int(whole[WINDOW])
+def _records(shape: int | tuple[int, ...], kind: np.dtype[np.void]) -> Records:
+    return np.zeros(shape, kind).view(np.recarray)
+
+
+def _numbers_of(jobs: SiteJobs, model: SiteModel) -> Records:
+    """Return the parameters of a site as kernels take them."""
+    numbers, scaler = _records(1, MODEL), model.autoscaler
+    values = {**vars(model), **{f"{name}_weight": value for name, value in model.weights._asdict().items()}}
+    values |= {"extended": model.features == "extended", "largest_share": jobs.shares.max()}
+    if scaler is not None:
+        values |= vars(scaler)
+        values["scaler"] = get_args(ScalerRule).index(scaler.rule) + 1
+        values["window"] = max(1, -(-scaler.cooldown // scaler.timer))
+        for name in ("orders", "releases"):
+            rate = getattr(scaler, name)
+            values[name] = _NO_LIMIT if rate is None else max(1, rate * scaler.timer // 60)
+        values["spacing"] = max(scaler.timer, -(-_span(jobs) // (_TRACKED - 1)))
+    for name in MODEL.fields or ():
+        numbers[name] = values.get(name, 0)
+    return numbers
+
+
+def _span(jobs: SiteJobs) -> int:
+    return int(jobs.submit[-1] - jobs.submit[0]) if len(jobs) else 0
+
+
+def _track_rows(jobs: SiteJobs, spacing: int) -> int:
+    return min(_TRACKED, _span(jobs) // spacing + 1) if spacing else 0

@@ -1,7 +1,8 @@
 """Settings and state of a compiled site, and the sums that it keeps: service, fairness, run times to expect.
 
 A site is a NamedTuple of arrays, so one cheap argument carries it through every kernel. Nothing in it is a
-plain number: single numbers that change are in `State.memory`, so a copy of the arrays is a copy of the site.
+plain number: single numbers are fields of records, as `state.memory[0].now`, so a copy of the arrays is a
+copy of the site.
 
 Service and pool are counted in whole core-seconds, so they are exact for logs of any length; only the last
 division is rounded.
@@ -15,7 +16,8 @@ before the VO's first job is done.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +25,8 @@ from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
-    "EXTENDED",
-    "PAPER",
     "PRIOR_WEIGHT",
     "Jobs",
-    "Settings",
     "Site",
     "State",
     "book_pool",
@@ -44,102 +43,67 @@ __all__ = [
 
 #: An instant that never comes.
 NEVER = np.iinfo(np.int64).max
-
-#: Places in `State.memory`: the present second; jobs that have arrived; first and last of the waiting ones in
-#: `State.waiting`; running jobs, completed ones, decisions; the pool's size, when it last changed, until when
-#: its core-seconds are counted, and their number; run time of the completed jobs; waiting interactive jobs;
-#: pool sizes to choose from now; completed jobs of each class; interactive jobs that wait or run; the pool's
-#: core-seconds up to the last submission; cores that are up. An event-driven site, whose pool includes
-#: booting cores, also has: the size to keep; booting cores and the place of the next one in `State.booting`;
-#: the place of the longest idle core in `State.idle`; the next tick of the timer, and whether it waits for an
-#: agent; cores ordered so far; orders and releases left until the next tick; ticks so far; rows of
-#: `State.track`.
-(
-    NOW,
-    ARRIVED,
-    HEAD,
-    TAIL,
-    RUNNING,
-    DONE,
-    DECIDED,
-    POOL,
-    CHANGED,
-    BOOKED,
-    AREA,
-    FINISHED,
-    WAITING_INTERACTIVE,
-    OPTIONS,
-    COMPLETED_BATCH,
-    COMPLETED_INTERACTIVE,
-    PRESENT_INTERACTIVE,
-    AREA_AT_LAST,
-    UP,
-    TARGET,
-    BOOTING,
-    BOOT_HEAD,
-    IDLE_HEAD,
-    NEXT_TICK,
-    TICK_DUE,
-    BOOTS,
-    ORDERS_LEFT,
-    RELEASES_LEFT,
-    TICKS,
-    TRACKED,
-    MEMORY,
-) = range(31)
-
-#: Integer settings: cores to begin with (the features' unit); whether the pool may change, its smallest and
-#: largest size, and the seconds between changes; whether run times are known; the number of completed jobs
-#: whose median is an estimate; the set of features; seconds from a decision to the start of its job; running
-#: jobs that the capped rule allows a user. Of an event-driven site: the rule that sizes the pool (see
-#: `pool`; 0 on other sites), the seconds of a boot, of idleness before a release and between ticks,
-#: whether the rule is also asked at events, the ticks whose largest wish counts, orders and releases in a
-#: tick, and the seconds between two rows of `State.track`.
-(
-    CORES,
-    ELASTIC,
-    FLOOR,
-    CEILING,
-    PERIOD,
-    ORACLE,
-    MEDIAN_OF,
-    FEATURES,
-    LATENCY,
-    USER_CAP,
-    SCALER,
-    BOOT,
-    IDLE,
-    TIMER,
-    AT_EVENTS,
-    WINDOW,
-    ORDERS,
-    RELEASES,
-    SPACING,
-    WHOLES,
-) = range(20)
-#: Sets of features: the papers' own, and a larger one.
-PAPER, EXTENDED = range(2)
-
-#: Real settings: estimates for a class without a completed job, s; the largest target share; the weights of
-#: the linear rule, see `site.LinearWeights`; what the rules of an event-driven pool take, see `Autoscaler`.
-(
-    PRIOR_BATCH,
-    PRIOR_INTERACTIVE,
-    LARGEST_SHARE,
-    RUN_WEIGHT,
-    WAIT_WEIGHT,
-    SPAN_WEIGHT,
-    INTERACTIVE_WEIGHT,
-    DEFICIT_WEIGHT,
-    HEADROOM,
-    PER_CORE,
-    UTILISATION,
-    TOLERANCE,
-    DRAIN,
-    REALS,
-) = range(14)
 #: Run times of completed jobs that are kept for each VO and class.
 KEPT = 50
+
+Records = np.recarray[Any, Any]
+
+
+def _record(**fields: Sequence[str]) -> np.dtype[np.void]:
+    """Return the type of a record, from the names of its fields by their type."""
+    return np.dtype([(name, kind) for kind, names in fields.items() for name in names], align=True)
+
+
+#: The parameters of a site, see `SiteModel` and `Autoscaler`. `extended` is whether rows have the extended
+#: features; `scaler` the number of the rule that sizes an event-driven pool (see `pool`; 0 on other
+#: sites); `window` the ticks whose largest wish counts; `orders` and `releases` are per tick; `spacing` is
+#: the seconds between two rows of `State.track`; `prior_batch` … the run time to expect of a class without
+#: a completed job.
+MODEL = _record(
+    bool=("elastic", "oracle", "extended", "at_events"),
+    int64=(
+        *("cores", "floor", "largest", "period", "median_of", "start_latency", "user_cap"),
+        *("scaler", "boot", "idle", "timer", "window", "orders", "releases", "spacing"),
+    ),
+    float64=(
+        *("prior_batch", "prior_interactive", "largest_share"),
+        *("run_weight", "wait_weight", "span_weight", "interactive_weight", "deficit_weight"),
+        *("headroom", "jobs_per_core", "utilisation", "tolerance", "drain"),
+    ),
+)
+#: The single numbers of a site that change.
+#:
+#: `now`: the present second; `arrived`: jobs that have arrived; `head` and `tail`: first and last of the
+#: waiting ones in `State.waiting`; `running`, `done`, `decided`: running jobs, completed ones, decisions;
+#: `waiting_interactive`, `present_interactive`: interactive jobs that wait, and that wait or run;
+#: `finished`: run time of the completed jobs; `options`: pool sizes to choose from now.
+#:
+#: `pool`: the pool's size, with booting cores; `up`: cores that are up; `changed`: when its size last
+#: changed; `area`: its core-seconds until `booked`; `area_at_last`: those up to the last submission.
+#:
+#: Of an event-driven pool: `target`: the size to keep; `booting`: booting cores; `boot_head` and
+#: `idle_head`: the places of the next one in `State.booting` and of the longest idle one in `State.idle`;
+#: `next_tick` and `ticks`: the timer's next tick, and ticks so far; `tick_due`: whether a tick waits for
+#: an agent; `boots`: cores ordered so far; `orders_left`, `releases_left`: until the next tick; `tracked`:
+#: rows of `State.track`.
+MEMORY = _record(
+    int64=(
+        *("now", "arrived", "head", "tail", "running", "done", "decided"),
+        *("waiting_interactive", "present_interactive", "finished", "options"),
+        *("pool", "up", "changed", "area", "booked", "area_at_last"),
+        *("target", "booting", "boot_head", "idle_head", "next_tick", "ticks", "boots"),
+        *("orders_left", "releases_left", "tracked"),
+    ),
+    bool=("tick_due",),
+)
+#: Of a VO: core-seconds of its completed jobs; its running jobs and the sum of their starts; its waiting
+#: jobs.
+VO = _record(int64=("service", "running", "begun", "queued"))
+#: Of a VO's jobs of a class: Σ weight · ln run time over completed jobs, Σ weight, and the run time to
+#: expect in the present decision; the number of completed jobs.
+VO_CLASS = _record(float64=("log", "weight", "expected"), int64=("seen",))
+#: A decision: its job, its second, the pool's size after it, and F and U when it was taken.
+DECISION = _record(int64=("job", "time", "pool"), float64=("fairness", "utilisation"))
 
 
 class Jobs(NamedTuple):
@@ -164,98 +128,59 @@ class Jobs(NamedTuple):
     user: IntArray
 
 
-class Settings(NamedTuple):
-    """The part of a site that does not change.
-
-    Attributes
-    ----------
-    whole, real
-        Shapes (`WHOLES`,), int64, and (`REALS`,), float64.
-    shares
-        Shape (V,): the target share of each VO.
-    sizes
-        Shape (m,), int64, ascending: pool sizes to choose from.
-    forecast
-        Shape (k,), float64: weights of a learned pool, see `pool.learn_forecast`; otherwise empty.
-    """
-
-    whole: IntArray
-    real: FloatArray
-    shares: FloatArray
-    sizes: IntArray
-    forecast: FloatArray
-
-
 class State(NamedTuple):
     """The part of a site that changes: `n` jobs, `V` VOs, `m` pool sizes.
 
     Attributes
     ----------
     memory
-        Shape (`MEMORY`,), int64: single numbers.
+        Shape (1,), `MEMORY`.
     waiting
-        Shape (n,), int64: the waiting jobs by submission, from `HEAD` up to `TAIL`.
+        Shape (n,), int64: the waiting jobs by submission, from `head` up to `tail`.
     heap
-        Shape (n,), int64: the `RUNNING` jobs, a heap by end and then job.
-    start
-        Shape (n,), int64: when each job started, -1 before.
-    service, running, begun, queued
-        Shape (V,), int64, by VO: core-seconds of completed jobs; running jobs and the sum of their starts;
-        waiting jobs.
+        Shape (n,), int64: the `running` jobs, a heap by end and then job.
+    start, number
+        Shape (n,), int64, by job: when it started, and which decision started it; -1 before.
+    vos, classes
+        Shapes (V,), `VO`, and (V, 2), `VO_CLASS`.
+    latest
+        Shape (V, 2, `KEPT`), int64: run times of the last completed jobs of each VO and class, in a ring.
     recent, ordered
         Shape (2, median_of), int64: run times of the last completed jobs of each class, in a ring and sorted.
-    logs, weights
-        Shape (V, 2), float64, by VO and class: Σ weight · ln run time over completed jobs, and Σ weight.
-    expected
-        Shape (V, 2), float64: run time to expect of a VO's jobs of a class, in the present decision.
-    latest, seen
-        Shapes (V, 2, `KEPT`) and (V, 2), int64: run times of the last completed jobs, in a ring, and the
-        number of completed jobs.
+    completed_of
+        Shape (2,), int64: completed jobs of each class.
     busy
         Shape (n,), int64, by user: running jobs.
     options
         Shape (m + 1,), int64: pool sizes to choose from in the present decision.
-    decided, time, pool
-        Shape (n,), int64, by decision: its job, its second, the pool's size after it.
-    fairness, utilisation
-        Shape (n,), float64, by decision: F and U when it was taken.
-    number
-        Shape (n,), int64, by job: which decision started it, -1 before.
+    decisions
+        Shape (n,), `DECISION`.
     completed
-        Shape (n,), int64: decisions in the order in which their jobs completed; the first `DONE` are valid.
+        Shape (n,), int64: decisions in the order in which their jobs completed; the first `done` are valid.
     booting, idle
-        Shape (largest,), int64, rings: when each booting core will be up, from `BOOT_HEAD` on, and since when
-        each idle core has been idle, from `IDLE_HEAD` on; both ascending. Empty unless event-driven.
+        Shape (largest,), int64, rings: when each booting core will be up, from `boot_head` on, and since when
+        each idle core has been idle, from `idle_head` on; both ascending. Empty unless event-driven.
     wishes
-        Shape (`WINDOW`,), int64, a ring: the sizes that the rule asked for at the last ticks.
+        Shape (`window`,), int64, a ring: the sizes that the rule asked for at the last ticks.
     track
-        Shape (r, 5), int64: second, pool, cores that are up, running and waiting jobs, about every `SPACING`
-        seconds from the first to the last submission; the first `TRACKED` are valid.
+        Shape (r, 5), int64: second, pool, cores that are up, running and waiting jobs, about every `spacing`
+        seconds from the first to the last submission; the first `tracked` are valid.
     """
 
-    memory: IntArray
+    memory: Records
     waiting: IntArray
     heap: IntArray
     start: IntArray
-    service: IntArray
-    running: IntArray
-    begun: IntArray
-    queued: IntArray
+    number: IntArray
+    vos: Records
+    classes: Records
+    latest: IntArray
     recent: IntArray
     ordered: IntArray
-    logs: FloatArray
-    weights: FloatArray
-    expected: FloatArray
-    latest: IntArray
-    seen: IntArray
+    completed_of: IntArray
     busy: IntArray
     options: IntArray
-    decided: IntArray
-    time: IntArray
-    pool: IntArray
-    fairness: FloatArray
-    utilisation: FloatArray
-    number: IntArray
+    decisions: Records
     completed: IntArray
     booting: IntArray
     idle: IntArray
@@ -264,25 +189,44 @@ class State(NamedTuple):
 
 
 class Site(NamedTuple):
-    """A site at some instant: its jobs, its settings and its state."""
+    """A site at some instant.
+
+    Attributes
+    ----------
+    jobs
+        Its jobs.
+    model
+        Shape (1,), `MODEL`.
+    shares
+        Shape (V,): the target share of each VO.
+    sizes
+        Shape (m,), int64, ascending: pool sizes to choose from.
+    forecast
+        Shape (k,), float64: weights of a learned pool, see `pool.learn_forecast`; otherwise empty.
+    state
+        All that changes.
+    """
 
     jobs: Jobs
-    settings: Settings
+    model: Records
+    shares: FloatArray
+    sizes: IntArray
+    forecast: FloatArray
     state: State
 
 
 @kernel()
 def service_of(site, vo):
     """Return the core-seconds that a VO has received so far, including its running jobs."""
-    state = site.state
-    return state.service[vo] + state.running[vo] * state.memory[NOW] - state.begun[vo]
+    mine = site.state.vos[vo]
+    return mine.service + mine.running * site.state.memory[0].now - mine.begun
 
 
 @kernel()
 def total_service(site):
     """Return the core-seconds that all VOs have received so far."""
     total = 0
-    for vo in range(site.settings.shares.size):
+    for vo in range(site.shares.size):
         total += service_of(site, vo)
     return total
 
@@ -290,36 +234,34 @@ def total_service(site):
 @kernel()
 def fairness_now(site):
     """Return F of a decision taken now: 1 − maxₖ (wₖ − Sₖ)₊ / maxₖ wₖ; 1 before any service."""
-    shares, total = site.settings.shares, total_service(site)
+    shares, total = site.shares, total_service(site)
     if total == 0:
         return 1.0
     worst = 0.0
     for vo in range(shares.size):
-        deficit = shares[vo] - service_of(site, vo) / total
-        worst = max(worst, deficit)
-    return 1.0 - worst / site.settings.real[LARGEST_SHARE]
+        worst = max(worst, shares[vo] - service_of(site, vo) / total)
+    return 1.0 - worst / site.model[0].largest_share
 
 
 @kernel()
 def pool_area(site):
     """Return the core-seconds of the pool since the first submission."""
-    memory = site.state.memory
-    return memory[AREA] + memory[POOL] * (memory[NOW] - memory[BOOKED])
+    memory = site.state.memory[0]
+    return memory.area + memory.pool * (memory.now - memory.booked)
 
 
 @kernel()
 def book_pool(site):
     """Count the pool's core-seconds up to now; due before each change of its size."""
-    memory = site.state.memory
-    memory[AREA] += memory[POOL] * (memory[NOW] - memory[BOOKED])
-    memory[BOOKED] = memory[NOW]
+    memory = site.state.memory[0]
+    memory.area, memory.booked = pool_area(site), memory.now
 
 
 @kernel()
 def utilisation_now(site):
     """Return U at this instant: run time of completed jobs / core-seconds of the pool; 0 at first."""
     area = pool_area(site)
-    return site.state.memory[FINISHED] / area if area > 0 else 0.0
+    return site.state.memory[0].finished / area if area > 0 else 0.0
 
 
 FORGETTING, PRIOR_WEIGHT = 0.98, 3.0
@@ -330,19 +272,20 @@ def remember_run_time(site, job):
     """Add a completed job's run time to those of its class and VO; the oldest one of a full list leaves."""
     state, vo = site.state, site.jobs.vo[job]
     kind, value = site.jobs.interactive[job], site.jobs.run[job]
-    state.logs[vo, kind] = FORGETTING * state.logs[vo, kind] + math.log(value)
-    state.weights[vo, kind] = FORGETTING * state.weights[vo, kind] + 1.0
-    state.latest[vo, kind, state.seen[vo, kind] % KEPT] = value
-    state.seen[vo, kind] += 1
+    past = state.classes[vo, kind]
+    past.log = FORGETTING * past.log + math.log(value)
+    past.weight = FORGETTING * past.weight + 1.0
+    state.latest[vo, kind, past.seen % KEPT] = value
+    past.seen += 1
     _insert(site, kind, value)
 
 
 @kernel()
 def _insert(site, kind, value):
     """Add a run time to the sorted ones of a class."""
-    state, size = site.state, site.settings.whole[MEDIAN_OF]
+    state, size = site.state, site.model[0].median_of
     recent, ordered = state.recent[kind], state.ordered[kind]
-    completed = state.memory[COMPLETED_BATCH + kind]
+    completed = state.completed_of[kind]
     stored = min(completed, size)
     slot = completed % size
     if completed >= size:
@@ -359,7 +302,7 @@ def _insert(site, kind, value):
         place -= 1
     ordered[place] = value
     recent[slot] = value
-    state.memory[COMPLETED_BATCH + kind] = completed + 1
+    state.completed_of[kind] = completed + 1
 
 
 @kernel()
@@ -369,9 +312,9 @@ def class_estimate(site, kind):
     Before any job of the class is completed, it is the prior of the settings.
     """
     state = site.state
-    stored = min(state.memory[COMPLETED_BATCH + kind], site.settings.whole[MEDIAN_OF])
+    stored = min(state.completed_of[kind], site.model[0].median_of)
     if stored == 0:
-        return site.settings.real[PRIOR_BATCH + kind]
+        return site.model[0].prior_interactive if kind == 1 else site.model[0].prior_batch
     ordered, half = state.ordered[kind], stored // 2
     if stored % 2 == 1:
         return float(ordered[half])
@@ -380,11 +323,10 @@ def class_estimate(site, kind):
 
 @kernel()
 def fill_expected(site):
-    """Write the run time to expect of each VO's jobs of each class to `State.expected`."""
+    """Write the run time to expect of each VO's jobs of each class to `State.classes`."""
     state = site.state
     for kind in range(2):
         prior = PRIOR_WEIGHT * math.log(class_estimate(site, kind))
-        for vo in range(state.expected.shape[0]):
-            state.expected[vo, kind] = math.exp(
-                (prior + state.logs[vo, kind]) / (PRIOR_WEIGHT + state.weights[vo, kind])
-            )
+        for vo in range(state.vos.size):
+            past = state.classes[vo, kind]
+            past.expected = math.exp((prior + past.log) / (PRIOR_WEIGHT + past.weight))

@@ -9,6 +9,8 @@ decisions, and a decision is due as long as a core is free and a job waits:
 
 from __future__ import annotations
 
+import numpy as np
+
 from gridtune.core.compiled import kernel
 from gridtune.systems.responsive.simulator.pool import (
     AGENT,
@@ -19,31 +21,10 @@ from gridtune.systems.responsive.simulator.pool import (
     update_pool,
 )
 from gridtune.systems.responsive.simulator.state import (
-    AREA_AT_LAST,
-    ARRIVED,
-    BOOKED,
-    CEILING,
-    CHANGED,
-    CORES,
-    DECIDED,
-    DONE,
-    ELASTIC,
-    FINISHED,
-    FLOOR,
-    HEAD,
-    LATENCY,
     MEMORY,
     NEVER,
-    NOW,
-    PERIOD,
-    POOL,
-    PRESENT_INTERACTIVE,
-    RUNNING,
-    SCALER,
-    TAIL,
-    TICK_DUE,
-    UP,
-    WAITING_INTERACTIVE,
+    VO,
+    VO_CLASS,
     book_pool,
     fairness_now,
     pool_area,
@@ -54,26 +35,27 @@ from gridtune.systems.responsive.simulator.state import (
 __all__ = ["advance_instant", "advance_until_decision", "reset_site", "start_job"]
 
 
+#: Records of zeros, as constants of the compiled code.
+_NO_MEMORY, _NO_VO, _NO_CLASS = np.zeros(1, MEMORY), np.zeros(1, VO), np.zeros(1, VO_CLASS)
+
+
 @kernel()
 def reset_site(site):
     """Reset a site to its start: no jobs, the pool at its initial size."""
     state = site.state
-    memory = state.memory
-    for place in range(MEMORY):
-        memory[place] = 0
-    for vo in range(state.service.size):
-        state.service[vo] = state.running[vo] = state.begun[vo] = state.queued[vo] = 0
-    state.logs[:] = 0.0
-    state.weights[:] = 0.0
-    state.seen[:] = 0
+    state.memory[:] = _NO_MEMORY[0]
+    state.vos[:] = _NO_VO[0]
+    state.classes[:] = _NO_CLASS[0]
+    state.completed_of[:] = 0
     state.busy[:] = 0
     for job in range(state.start.size):
         state.start[job] = state.number[job] = -1
-    memory[POOL] = memory[UP] = site.settings.whole[CORES]
+    memory = state.memory[0]
+    memory.pool = memory.up = site.model[0].cores
     if site.jobs.submit.size > 0:
-        memory[NOW] = memory[BOOKED] = site.jobs.submit[0]
+        memory.now = memory.booked = site.jobs.submit[0]
     # The pool may change at the first decision.
-    memory[CHANGED] = memory[NOW] - site.settings.whole[PERIOD]
+    memory.changed = memory.now - site.model[0].period
     reset_pool(site)
 
 
@@ -81,10 +63,10 @@ def reset_site(site):
 def advance_until_decision(site):
     """Advance until a decision is due; return False once every job is completed.
 
-    If an agent sizes the pool, a tick of its timer is a decision, too: `TICK_DUE` is then 1.
+    If an agent sizes the pool, a tick of its timer is a decision, too: `tick_due` is then 1.
     """
-    memory = site.state.memory
-    while memory[TICK_DUE] == 0 and (memory[HEAD] == memory[TAIL] or memory[RUNNING] >= memory[UP]):
+    memory = site.state.memory[0]
+    while not memory.tick_due and (memory.head == memory.tail or memory.running >= memory.up):
         if not advance_instant(site):
             return False
     return True
@@ -94,22 +76,22 @@ def advance_until_decision(site):
 def advance_instant(site):
     """Advance to the next event, and through all events of its instant; return False if there is none."""
     jobs, state = site.jobs, site.state
-    memory, event_driven = state.memory, site.settings.whole[SCALER] != 0
+    memory, event_driven = state.memory[0], site.model[0].scaler != 0
     ends = submits = NEVER
-    if memory[RUNNING] > 0:
+    if memory.running > 0:
         ends = _end(site, state.heap[0])
-    if memory[ARRIVED] < jobs.submit.size:
-        submits = jobs.submit[memory[ARRIVED]]
+    if memory.arrived < jobs.submit.size:
+        submits = jobs.submit[memory.arrived]
     now = min(ends, submits)
-    if now == NEVER and (memory[HEAD] == memory[TAIL] or not event_driven):
+    if now == NEVER and (memory.head == memory.tail or not event_driven):
         return False
     if event_driven:
         now = min(now, next_pool_event(site))
-    memory[NOW] = now
+    memory.now = now
     happened = now in (ends, submits)
-    while memory[RUNNING] > 0 and _end(site, state.heap[0]) == now:
+    while memory.running > 0 and _end(site, state.heap[0]) == now:
         _complete(site)
-    while memory[ARRIVED] < jobs.submit.size and jobs.submit[memory[ARRIVED]] == now:
+    while memory.arrived < jobs.submit.size and jobs.submit[memory.arrived] == now:
         _arrive(site)
     if event_driven:
         update_pool(site, happened)
@@ -125,7 +107,7 @@ def start_job(site, place, size):
     site
         A decision is due on it.
     place
-        The place of the waiting job, in order of submission: 0 ≤ place < `TAIL` − `HEAD`.
+        The place of the waiting job, in order of submission: 0 ≤ place < `tail` − `head`.
     size
         The requested size of the pool, cores. A rigid site ignores it; so does an elastic one whose pool has
         changed within the period, and an event-driven one unless an agent sizes the pool. Otherwise the pool
@@ -138,86 +120,88 @@ def start_job(site, place, size):
         The job.
     """
     state = site.state
-    memory = state.memory
-    job, decision = state.waiting[memory[HEAD] + place], memory[DECIDED]
-    state.decided[decision], state.time[decision], state.number[job] = job, memory[NOW], decision
-    state.fairness[decision], state.utilisation[decision] = fairness_now(site), utilisation_now(site)
+    memory = state.memory[0]
+    job, decision = state.waiting[memory.head + place], memory.decided
+    state.number[job] = decision
+    taken = state.decisions[decision]
+    taken.job, taken.time = job, memory.now
+    taken.fairness, taken.utilisation = fairness_now(site), utilisation_now(site)
     _leave_queue(site, place)
-    vo = site.jobs.vo[job]
-    state.start[job] = memory[NOW] + site.settings.whole[LATENCY]
-    state.queued[vo] -= 1
-    state.running[vo] += 1
-    state.begun[vo] += memory[NOW]
+    state.start[job] = memory.now + site.model[0].start_latency
+    mine = state.vos[site.jobs.vo[job]]
+    mine.queued -= 1
+    mine.running += 1
+    mine.begun += memory.now
     state.busy[site.jobs.user[job]] += 1
-    memory[WAITING_INTERACTIVE] -= site.jobs.interactive[job]
+    memory.waiting_interactive -= site.jobs.interactive[job]
     _push(site, job)
-    if site.settings.whole[SCALER] == 0:
+    if site.model[0].scaler == 0:
         _resize(site, size)
-    elif site.settings.whole[SCALER] == AGENT:
+    elif site.model[0].scaler == AGENT:
         request_size(site, size)
-    state.pool[decision] = memory[POOL]
-    memory[DECIDED] = decision + 1
+    taken.pool = memory.pool
+    memory.decided = decision + 1
     return job
 
 
 @kernel()
 def _resize(site, size):
-    memory, whole = site.state.memory, site.settings.whole
-    if whole[ELASTIC] == 0 or memory[NOW] - memory[CHANGED] < whole[PERIOD]:
+    memory, model = site.state.memory[0], site.model[0]
+    if not model.elastic or memory.now - memory.changed < model.period:
         return
-    granted = max(min(size, whole[CEILING]), whole[FLOOR], memory[RUNNING])
-    if granted == memory[POOL]:
+    granted = max(min(size, model.largest), model.floor, memory.running)
+    if granted == memory.pool:
         return
     book_pool(site)
-    memory[CHANGED] = memory[NOW]
-    memory[POOL] = memory[UP] = granted
+    memory.changed = memory.now
+    memory.pool = memory.up = granted
 
 
 @kernel()
 def _arrive(site):
-    memory, job = site.state.memory, site.state.memory[ARRIVED]
-    site.state.waiting[memory[TAIL]] = job
-    site.state.queued[site.jobs.vo[job]] += 1
-    memory[WAITING_INTERACTIVE] += site.jobs.interactive[job]
-    memory[PRESENT_INTERACTIVE] += site.jobs.interactive[job]
-    memory[TAIL] += 1
-    memory[ARRIVED] += 1
-    if memory[ARRIVED] == site.jobs.submit.size:
-        memory[AREA_AT_LAST] = pool_area(site)
+    memory, job = site.state.memory[0], site.state.memory[0].arrived
+    site.state.waiting[memory.tail] = job
+    site.state.vos[site.jobs.vo[job]].queued += 1
+    memory.waiting_interactive += site.jobs.interactive[job]
+    memory.present_interactive += site.jobs.interactive[job]
+    memory.tail += 1
+    memory.arrived += 1
+    if memory.arrived == site.jobs.submit.size:
+        memory.area_at_last = pool_area(site)
 
 
 @kernel()
 def _leave_queue(site, place):
     """Close the gap from the shorter side: removing the first or the last job moves no other."""
-    memory, waiting = site.state.memory, site.state.waiting
-    head, tail = memory[HEAD], memory[TAIL]
+    memory, waiting = site.state.memory[0], site.state.waiting
+    head, tail = memory.head, memory.tail
     at = head + place
     if 2 * place < tail - head:
         for other in range(at, head, -1):
             waiting[other] = waiting[other - 1]
-        memory[HEAD] = head + 1
+        memory.head = head + 1
     else:
         for other in range(at, tail - 1):
             waiting[other] = waiting[other + 1]
-        memory[TAIL] = tail - 1
+        memory.tail = tail - 1
 
 
 @kernel()
 def _complete(site):
     state, jobs = site.state, site.jobs
-    memory, job = state.memory, state.heap[0]
+    memory, job = state.memory[0], state.heap[0]
     _pop(site)
-    if site.settings.whole[SCALER] != 0:
+    if site.model[0].scaler != 0:
         mark_idle(site)
-    vo, run = jobs.vo[job], jobs.run[job]
-    state.running[vo] -= 1
-    state.begun[vo] -= state.start[job] - site.settings.whole[LATENCY]
+    mine, run = state.vos[jobs.vo[job]], jobs.run[job]
+    mine.running -= 1
+    mine.begun -= state.start[job] - site.model[0].start_latency
     state.busy[jobs.user[job]] -= 1
-    state.service[vo] += run
-    memory[FINISHED] += run
-    memory[PRESENT_INTERACTIVE] -= jobs.interactive[job]
-    state.completed[memory[DONE]] = state.number[job]
-    memory[DONE] += 1
+    mine.service += run
+    memory.finished += run
+    memory.present_interactive -= jobs.interactive[job]
+    state.completed[memory.done] = state.number[job]
+    memory.done += 1
     remember_run_time(site, job)
 
 
@@ -235,9 +219,9 @@ def _earlier(site, one, other):
 
 @kernel()
 def _push(site, job):
-    heap, memory = site.state.heap, site.state.memory
-    place = memory[RUNNING]
-    memory[RUNNING] = place + 1
+    heap, memory = site.state.heap, site.state.memory[0]
+    place = memory.running
+    memory.running = place + 1
     while place > 0:
         above = (place - 1) // 2
         if not _earlier(site, job, heap[above]):
@@ -249,9 +233,9 @@ def _push(site, job):
 
 @kernel()
 def _pop(site):
-    heap, memory = site.state.heap, site.state.memory
-    count = memory[RUNNING] - 1
-    memory[RUNNING] = count
+    heap, memory = site.state.heap, site.state.memory[0]
+    count = memory.running - 1
+    memory.running = count
     job, place = heap[count], 0
     while 2 * place + 1 < count:
         below = 2 * place + 1

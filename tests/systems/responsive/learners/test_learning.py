@@ -58,9 +58,9 @@ def sampled(settings, model=RIGID, sweep=1, jobs=None):
 
 
 def rewards_by_hand(site, jobs, elastic):
-    job = site.state.decided
+    job = site.state.decisions.job
     wait = site.state.start[job] - jobs.submit[job]
-    other = site.state.utilisation if elastic else site.state.fairness
+    other = site.state.decisions.utilisation if elastic else site.state.decisions.fairness
     return WEIGHT * jobs.run[job] / (jobs.run[job] + wait) + (1 - WEIGHT) * other
 
 
@@ -95,7 +95,7 @@ def test_a_reward_is_not_learned_from_before_the_job_is_done() -> None:
     while not sampler.over:
         count += len(sampler.sample(arrays))
         state = sampler._site.state
-        done = (state.start >= 0) & (state.start + jobs.run <= state.memory[0])
+        done = (state.start >= 0) & (state.start + jobs.run <= state.memory[0].now)
         assert count <= done.sum()
 
 
@@ -147,7 +147,7 @@ def test_a_copy_of_a_site_lives_on_alone() -> None:
     copy = new_site(jobs, ELASTIC)
     run_site(copy, new_learner_state(arrays, 3, "paper"), new_log(0, arrays), 1, 0.0, 50, NEVER, rng)
     copy_site(site, copy)
-    head, tail = site.state.memory[2], site.state.memory[3]
+    head, tail = site.state.memory[0].head, site.state.memory[0].tail
     for name, mine, theirs in zip(site.state._fields, site.state, copy.state, strict=True):
         part = slice(head, tail) if name == "waiting" else slice(None)
         assert_array_equal(mine[part], theirs[part], err_msg=name)
@@ -176,7 +176,7 @@ def test_branches_come_to_what_living_them_comes_to(model) -> None:
         if size == 0:
             continue
         decision = int(np.flatnonzero((log.phi == branches.phi[begin]).all((1, 2)))[0])
-        now = int(site.state.time[decision])
+        now = int(site.state.decisions[decision].time)
         expected = worth_by_hand(site, jobs, model, decision, now + 900, price)
         assert branches.value[begin] == pytest.approx(expected)
         checked += 1
@@ -184,27 +184,27 @@ def test_branches_come_to_what_living_them_comes_to(model) -> None:
 
 
 def worth_by_hand(site, jobs, model, decision, end, price):
-    state, now = site.state, int(site.state.time[decision])
-    ahead = np.isin(np.arange(len(jobs)), state.decided[:decision])
+    state, now = site.state, int(site.state.decisions[decision].time)
+    ahead = np.isin(np.arange(len(jobs)), state.decisions[:decision].job)
     mine = ~ahead & (jobs.submit <= end)
     start = np.where(state.start <= end, state.start, end)
     worth = WEIGHT * jobs.run / (jobs.run + start - jobs.submit)
     if model.elastic:
-        edges = np.append(state.time, NEVER)
-        pools = np.concatenate([[model.cores], state.pool])
+        edges = np.append(state.decisions.time, NEVER)
+        pools = np.concatenate([[model.cores], state.decisions.pool])
         area = 0
         for moment in range(now, end):
             area += pools[np.searchsorted(edges, moment, side="right")]
         return worth[mine].sum() - price * area
     late = fairness_at_stop(site, jobs, end)
-    fairness = np.where(state.start <= end, state.fairness[state.number], late)
+    fairness = np.where(state.start <= end, state.decisions[state.number].fairness, late)
     return (worth + (1 - WEIGHT) * fairness)[mine].sum()
 
 
 def fairness_at_stop(site, jobs, end):
     """F of jobs not yet elected is that of the first decision after `end`, where the branch stopped."""
-    later = np.flatnonzero(site.state.time > end)
-    return site.state.fairness[later[0]] if len(later) else 1.0
+    later = np.flatnonzero(site.state.decisions.time > end)
+    return site.state.decisions[later[0]].fairness if len(later) else 1.0
 
 
 def test_centring_leaves_differences_within_a_decision() -> None:
@@ -244,7 +244,7 @@ def test_a_training_that_was_killed_comes_to_the_same(settings, model, tmp_path)
     assert loaded.settings == settings
     one, other = (play(policy, some_jobs(seed=1), model) for policy in (whole, loaded))
     assert_array_equal(one.state.start, other.state.start)
-    assert_array_equal(one.state.pool, other.state.pool)
+    assert_array_equal(one.state.decisions.pool, other.state.decisions.pool)
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path) -> None:
@@ -323,7 +323,7 @@ def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
     of_neediest = 0
     for decision in np.flatnonzero(np.diff(recorded.first)):
         # The chosen candidate is recorded first.
-        job, now = site.state.decided[decision], site.state.time[decision]
+        job, now = site.state.decisions[decision].job, site.state.decisions[decision].time
         end = np.minimum(site.state.start + jobs.run, now)
         received = np.where(site.state.number < decision, end - site.state.start, 0)
         served = np.bincount(jobs.vo, received, 3)
@@ -341,7 +341,7 @@ def test_a_pool_is_worth_most_where_it_was_just_enough() -> None:
     sampler, _, _ = sampled(settings, ELASTIC, sweep=0, jobs=jobs)
     state = sampler._site.state
     decision, sizes = 20, np.arange(1, 60)
-    begin = int(state.time[decision])
+    begin = int(state.decisions[decision].time)
     end = state.start + jobs.run
     most = max(
         int(((jobs.submit <= moment) & (end > moment)).sum())
