@@ -105,7 +105,7 @@ def test_blocks_join_where_lines_end(monkeypatch):
     assert read.columns["run_time"].tolist() == [3, 6, 30]
     assert read.columns["average_cpu_time"].tolist() == [2.5, 5.0, 20.0]
     assert read.lines.tolist() == [2, 5, 6]
-    assert [(c.line, c.text) for c in read.comments] == [(1, " one"), (4, " two")]
+    assert read.comments == [(1, " one"), (4, " two")]
 
 
 def test_faults_are_numbered_across_blocks(monkeypatch):

@@ -6,6 +6,9 @@ other table is read by what its columns are called (`gridtune.workload.formats.r
 
 from __future__ import annotations
 
+import csv
+import io
+from pathlib import Path
 from typing import BinaryIO
 
 from gridtune.errors import WorkloadError
@@ -14,11 +17,14 @@ from gridtune.workload.fields import FIELDS
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import decoded, delimiter_of, quantities_of, records_of_text
-from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, parse_table, rows_of_text
+from gridtune.workload.formats.records import Records, quantities_of
+from gridtune.workload.formats.table import BYTE_ORDER_MARK, TableLayout, decoded, parse_table, rows_of_text
 from gridtune.workload.workload import Workload
 
 __all__ = ["CSV"]
+
+#: The most frequent of these in the header separates values.
+_DELIMITERS = ",;\t|"
 
 
 def _read(stream: LogStream, columns: str | None = None, timezone: str | None = None) -> RawLog:
@@ -34,28 +40,51 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
         The zone of its times, UTC by default.
     """
     if columns is not None or timezone is not None or _is_foreign(stream.peek()):
-        records = records_of_text(decoded(stream.read()), stream.path)
-        return log_of_records(records, columns=columns, timezone=timezone)
+        return log_of_records(
+            _records(decoded(stream.read()), stream.path), columns=columns, timezone=timezone
+        )
     return _read_own(stream)
 
 
 def _is_foreign(start: bytes) -> bool:
     """Return whether a table is another than gridtune's own: it has other names, or not numbers alone."""
     header, _, rest = decoded(start).partition("\n")
-    delimiter = delimiter_of(header)
+    delimiter = max(_DELIMITERS, key=header.count)
     names = [name.strip().strip('"') for name in header.split(delimiter)]
     if "submit" not in quantities_of(names):
         return False
     first = [value.strip().strip('"') for value in rest.partition("\n")[0].split(delimiter)]
-    return "submit_time" not in names or not all(map(_is_number, first))
-
-
-def _is_number(text: str) -> bool:
     try:
-        float(text)
+        return not ("submit_time" in names and [float(value) for value in first])
     except ValueError:
-        return False
-    return True
+        return True
+
+
+def _records(text: str, path: Path) -> Records:
+    """Read a table with a row of names first, its values quoted where they need it."""
+    delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    kept, lines = [], []
+    try:
+        names = [name.strip() for name in next(rows, [])]
+        if not any(names):
+            raise WorkloadError("line 1 should name the columns, but is empty", path=path, line=1)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise WorkloadError("the header names it twice", path=path, line=1, field=twice)
+        line = rows.line_num
+        for row in rows:
+            begins, line = line + 1, rows.line_num
+            if row and len(row) != len(names):
+                message = f"expected {len(names)} values, but found {len(row)}"
+                raise WorkloadError(message, path=path, line=begins)
+            if row:
+                kept.append(row)
+                lines.append(begins)
+    except csv.Error as error:
+        raise WorkloadError(f"is no table: {error}", path=path, line=rows.line_num) from error
+    columns = list(zip(*kept, strict=True)) or [() for _ in names]
+    return Records(path, dict(zip(names, columns, strict=True)), lines)
 
 
 def _read_own(stream: LogStream) -> RawLog:

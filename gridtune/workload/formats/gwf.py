@@ -18,15 +18,7 @@ from gridtune.errors import WorkloadError
 from gridtune.workload.fields import FIELDS, SWF_FIELDS, UNKNOWN
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.table import (
-    TableLayout,
-    header_lines,
-    machine_size,
-    names_in_header,
-    parse_header,
-    parse_table,
-    rows_of_text,
-)
+from gridtune.workload.formats.table import TableLayout, parse_table, write_table
 from gridtune.workload.workload import Workload
 
 __all__ = ["GWF", "GWF_FIELDS"]
@@ -74,17 +66,11 @@ def _read(stream: LogStream, partition_from: str = "PartitionID", group_from: st
     """Read GWF; `partition_from` and `group_from` say which column becomes partition and group."""
     fields = _fields(partition_from, group_from)
     table = parse_table(stream, TableLayout(fields=fields, comment=b"#;", labels=_LABELS))
-    header = parse_header(table.comments)
-    for name in sorted(table.labels):
-        numbered = tuple(f"{number} {label}" for number, label in enumerate(table.labels[name], start=1))
-        header[name.capitalize()] = numbered
-    return RawLog(
-        columns=table.columns,
-        line_of=table.line_of,
-        header=header,
-        machine_processors=machine_size(header, table.comments, stream.path),
-        names=names_in_header(header),
-    )
+    names = {
+        name.capitalize(): tuple(f"{number} {label}" for number, label in enumerate(labels, start=1))
+        for name, labels in sorted(table.labels.items())
+    }
+    return table.log(stream.path, names)
 
 
 def _fields(partition_from: str, group_from: str) -> tuple[str | None, ...]:
@@ -99,13 +85,10 @@ def _fields(partition_from: str, group_from: str) -> tuple[str | None, ...]:
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:
-    for line in header_lines(workload, "#"):
-        file.write(f"{line}\n".encode())
     columns = [workload.column(name) for name in SWF_FIELDS[:_SHARED]]
     nothing = np.broadcast_to(np.int64(UNKNOWN), len(workload))
     columns += [nothing] * (len(GWF_FIELDS) - _SHARED)
-    for rows in rows_of_text(columns, " "):
-        file.write(rows)
+    write_table(file, workload, columns, "#")
 
 
 def _cannot_hold(workload: Workload) -> list[str]:

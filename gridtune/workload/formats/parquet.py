@@ -15,7 +15,7 @@ from gridtune.workload.fields import FIELDS, FLOAT_FIELDS
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog, metadata_from_json, metadata_to_json
-from gridtune.workload.formats.records import quantities_of, records_of_arrow
+from gridtune.workload.formats.records import Records, quantities_of
 from gridtune.workload.workload import Workload
 
 __all__ = ["PARQUET"]
@@ -46,8 +46,8 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
         message = f"is not a Parquet file, or it is cut off or damaged ({str(error).partition(chr(10))[0]})"
         raise WorkloadError(message, path=stream.path) from error
     if foreign:
-        records = records_of_arrow(table, stream.path)
-        return log_of_records(records, columns=columns, timezone=timezone)
+        texts = {name: _texts(table.column(name)) for name in table.column_names}
+        return log_of_records(Records(stream.path, texts, None), columns=columns, timezone=timezone)
     own = {name: _column(table.column(name), name, stream) for name in table.column_names}
     return RawLog(columns=own, line_of=lambda *_: None, **_metadata(table.schema.metadata or {}, stream))
 
@@ -62,6 +62,19 @@ def _is_foreign(schema: Any) -> bool:
     if column == "submit_time":
         return bool(pa.types.is_temporal(schema.field(column).type))
     return column is not None
+
+
+def _texts(column: Any) -> list[str]:
+    """Return the values of a column as text; durations become seconds."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_duration(column.type):
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+        column = column.cast(pa.int64()).to_pylist()
+        return ["" if value is None else repr(value / per_second) for value in column]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.string())
+    return ["" if value is None else str(value) for value in column.to_pylist()]
 
 
 def _check_size(metadata: Any, stream: LogStream) -> None:

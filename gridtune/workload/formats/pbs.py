@@ -17,15 +17,15 @@ from gridtune.errors import WorkloadError
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, decoded
+from gridtune.workload.formats.records import Records
+from gridtune.workload.formats.table import decoded
 
-__all__ = ["PBS", "is_pbs", "records_of_pbs"]
+__all__ = ["PBS"]
 
 
 _LINE = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;(\w+);([^;]*);(.*)", re.DOTALL)
 # A key begins where a word does: otherwise a long word without a sign takes time by the square of its length.
 _PAIR = re.compile(r'(?<![\w.-])([\w.-]+)=("[^"]*"|\S*)')
-_DATED = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;")
 
 #: A record's own names to the columns of `gridtune.workload.formats.records`.
 _COLUMNS = {
@@ -44,40 +44,6 @@ _COLUMNS = {
     "jobname": "jobname",
     "exec_host": "nodelist",
 }
-
-
-def is_pbs(text: str) -> bool:
-    """Return whether a text begins like an accounting log of PBS."""
-    return bool(_LINE.match(text.lstrip("\ufeff").split("\n", 1)[0].rstrip("\r")))
-
-
-def records_of_pbs(text: str, path: Path) -> Records:
-    """Return the jobs that ended, and those deleted before they started.
-
-    Raises
-    ------
-    WorkloadError
-        Naming the first line that is no record.
-    """
-    rows, lines = [], []
-    running: set[str] = set()
-    notes: Counter[str] = Counter()
-    for number, kind, job, attributes in _events(text, path):
-        if kind == "E":
-            rows.append(_row(job, attributes, number, path))
-            lines.append(number)
-            running.discard(job)
-        elif kind == "S":
-            running.add(job)
-        elif kind == "D" and job not in running:
-            notes["jobs deleted before they started"] += 1
-        elif kind in ("R", "K", "k"):
-            notes["attempts that were run again"] += 1
-            running.discard(job)
-    notes["jobs that had not ended"] = len(running)
-    names = ("jobid", "state", "reqcpus", "reqnodes", *dict.fromkeys(_COLUMNS.values()))
-    columns = {name: [row.get(name, "") for row in rows] for name in names}
-    return Records(path, columns, lines, {what: count for what, count in notes.items() if count})
 
 
 def _events(text: str, path: Path) -> Iterator[tuple[int, str, str, dict[str, str]]]:
@@ -149,11 +115,30 @@ def _places(place: str) -> int:
 
 
 def _read(stream: LogStream) -> RawLog:
-    return log_of_records(records_of_pbs(decoded(stream.read()), stream.path))
+    """Read the jobs that ended; those deleted before they started, or still running, are counted."""
+    rows, lines = [], []
+    running: set[str] = set()
+    notes: Counter[str] = Counter()
+    for number, kind, job, attributes in _events(decoded(stream.read()), stream.path):
+        if kind == "E":
+            rows.append(_row(job, attributes, number, stream.path))
+            lines.append(number)
+            running.discard(job)
+        elif kind == "S":
+            running.add(job)
+        elif kind == "D" and job not in running:
+            notes["jobs deleted before they started"] += 1
+        elif kind in ("R", "K", "k"):
+            notes["attempts that were run again"] += 1
+            running.discard(job)
+    notes["jobs that had not ended"] = len(running)
+    names = ("jobid", "state", "reqcpus", "reqnodes", *dict.fromkeys(_COLUMNS.values()))
+    columns = {name: [row.get(name, "") for row in rows] for name in names}
+    return log_of_records(Records(stream.path, columns, lines, notes))
 
 
 def _recognises(start: bytes) -> bool:
-    return is_pbs(decoded(start))
+    return bool(_LINE.match(decoded(start).lstrip("\ufeff").split("\n", 1)[0].rstrip("\r")))
 
 
 PBS = Format("pbs", ".pbs", _read, None, "accounting of PBS and Torque: read only", recognises=_recognises)

@@ -24,9 +24,10 @@ from gridtune.errors import GridtuneWarning, WorkloadError
 from gridtune.workload.formats.accounting import log_of_records
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.records import Records, decoded, quantities_of
+from gridtune.workload.formats.records import Records, quantities_of
+from gridtune.workload.formats.table import decoded
 
-__all__ = ["SACCT", "is_sacct", "records_of_sacct"]
+__all__ = ["SACCT"]
 
 
 #: Columns that hold free text.
@@ -56,52 +57,6 @@ _SHAPES = {
     "jobid": r"\d+\S*",
     "reqmem": r"\d+(\.\d+)?[KMGTP]?[cn]?|",
 }
-
-
-def is_sacct(text: str) -> bool:
-    """Return whether a text begins like a dump: a line of names between bars, a job's id among them."""
-    header = text.lstrip("\ufeff\r\n").split("\n", 1)[0]
-    names = {name.strip().lower() for name in header.split("|")}
-    return "|" in header and bool({"jobid", "jobidraw"} & names)
-
-
-def records_of_sacct(text: str, path: Path) -> Records:
-    """Return the jobs of a dump; steps are left out and counted, and so are damaged records, with a warning.
-
-    Raises
-    ------
-    WorkloadError
-        If more records are damaged than not, naming the first.
-    """
-    lines = text.split("\n")
-    start = next((i for i, line in enumerate(lines) if line.strip()), None)
-    if start is None:
-        raise WorkloadError("is empty", path=path)
-    reader = _Reader(lines, start, path)
-    rows, begins = [], []
-    steps = 0
-    damaged: list[WorkloadError] = []
-    for line, values in reader.records():
-        if isinstance(values, WorkloadError):
-            damaged.append(values)
-        elif "." in values[reader.job]:
-            steps += 1
-        else:
-            rows.append(values)
-            begins.append(line)
-    if len(damaged) > len(rows) + steps:
-        raise damaged[0]
-    _warn_of(damaged)
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in reader.names]
-    notes = {"steps of jobs left out": steps, "damaged records left out": len(damaged)}
-    return Records(path, dict(zip(reader.names, columns, strict=True)), begins, notes)
-
-
-def _warn_of(damaged: Sequence[WorkloadError]) -> None:
-    if damaged:
-        others = f"; {len(damaged) - 1} more like it" if len(damaged) > 1 else ""
-        message = f"left out: {damaged[0].path}:{damaged[0].line} {damaged[0].message}{others}"
-        warnings.warn(message, GridtuneWarning, stacklevel=2)
 
 
 class _Reader:
@@ -242,13 +197,43 @@ class _Reader:
 
 
 def _read(stream: LogStream, timezone: str | None = None) -> RawLog:
-    """Read a dump; `timezone` is that of its times, UTC by default."""
-    records = records_of_sacct(decoded(stream.read()), stream.path)
+    """Read a dump; `timezone` is that of its times, UTC by default.
+
+    Steps are left out and counted, and so are damaged records, with a warning. If more records are damaged
+    than not, the first of them is an error.
+    """
+    lines = decoded(stream.read()).split("\n")
+    start = next((i for i, line in enumerate(lines) if line.strip()), None)
+    if start is None:
+        raise WorkloadError("is empty", path=stream.path)
+    reader = _Reader(lines, start, stream.path)
+    rows, begins, steps = [], [], 0
+    damaged: list[WorkloadError] = []
+    for line, values in reader.records():
+        if isinstance(values, WorkloadError):
+            damaged.append(values)
+        elif "." in values[reader.job]:
+            steps += 1
+        else:
+            rows.append(values)
+            begins.append(line)
+    if len(damaged) > len(rows) + steps:
+        raise damaged[0]
+    if damaged:
+        others = f"; {len(damaged) - 1} more like it" if len(damaged) > 1 else ""
+        message = f"left out: {damaged[0].path}:{damaged[0].line} {damaged[0].message}{others}"
+        warnings.warn(message, GridtuneWarning, stacklevel=2)
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in reader.names]
+    notes = {"steps of jobs left out": steps, "damaged records left out": len(damaged)}
+    records = Records(stream.path, dict(zip(reader.names, columns, strict=True)), begins, notes)
     return log_of_records(records, timezone=timezone)
 
 
 def _recognises(start: bytes) -> bool:
-    return is_sacct(decoded(start))
+    """Return whether a file begins like a dump: a line of names between bars, a job's id among them."""
+    header = decoded(start).lstrip("\ufeff\r\n").split("\n", 1)[0]
+    names = {name.strip().lower() for name in header.split("|")}
+    return "|" in header and bool({"jobid", "jobidraw"} & names)
 
 
 SACCT = Format(

@@ -13,15 +13,7 @@ from typing import BinaryIO
 from gridtune.workload.fields import MORE_FIELDS, SWF_FIELDS
 from gridtune.workload.formats.compression import LogStream
 from gridtune.workload.formats.log import Format, RawLog
-from gridtune.workload.formats.table import (
-    TableLayout,
-    header_lines,
-    machine_size,
-    names_in_header,
-    parse_header,
-    parse_table,
-    rows_of_text,
-)
+from gridtune.workload.formats.table import TableLayout, parse_table, write_table
 from gridtune.workload.workload import Workload
 
 __all__ = ["SWF"]
@@ -35,18 +27,9 @@ _COMMENT = b";"
 def _read(stream: LogStream) -> RawLog:
     surplus = _surplus(stream)
     layout = TableLayout(fields=(*SWF_FIELDS, *[None] * surplus), comment=_COMMENT)
-    table = parse_table(stream, layout)
-    header = parse_header(table.comments)
-    if surplus:
-        last = len(SWF_FIELDS) + surplus
-        header["Import"] = (f"fields 19 to {last} of each line are no part of the format and were not read",)
-    return RawLog(
-        columns=table.columns,
-        line_of=table.line_of,
-        header=header,
-        machine_processors=machine_size(header, table.comments, stream.path),
-        names=names_in_header(header),
-    )
+    last = len(SWF_FIELDS) + surplus
+    more = f"fields 19 to {last} of each line are no part of the format and were not read"
+    return parse_table(stream, layout).log(stream.path, {"Import": (more,)} if surplus else {})
 
 
 def _surplus(stream: LogStream) -> int:
@@ -59,10 +42,7 @@ def _surplus(stream: LogStream) -> int:
 
 
 def _write(workload: Workload, file: BinaryIO) -> None:
-    for line in header_lines(workload, ";"):
-        file.write(f"{line}\n".encode())
-    for rows in rows_of_text([workload.column(name) for name in SWF_FIELDS], " "):
-        file.write(rows)
+    write_table(file, workload, [workload.column(name) for name in SWF_FIELDS], ";")
 
 
 def _cannot_hold(workload: Workload) -> list[str]:

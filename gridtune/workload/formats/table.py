@@ -13,9 +13,9 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,21 +24,10 @@ from gridtune.errors import WorkloadError
 from gridtune.types import IntArray
 from gridtune.workload.fields import FLOAT_FIELDS, NAMED_FIELDS
 from gridtune.workload.formats.compression import LogStream
+from gridtune.workload.formats.log import RawLog
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "BYTE_ORDER_MARK",
-    "Comment",
-    "Table",
-    "TableLayout",
-    "column_texts",
-    "header_lines",
-    "machine_size",
-    "names_in_header",
-    "parse_header",
-    "parse_table",
-    "rows_of_text",
-]
+__all__ = ["BYTE_ORDER_MARK", "Table", "TableLayout", "decoded", "parse_table", "rows_of_text", "write_table"]
 
 
 #: What some editors put before UTF-8 text.
@@ -50,13 +39,11 @@ _INT64 = np.iinfo(np.int64)
 _DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)")
 _EXPONENT = re.compile(rb"[eE][+-]?\d{1,3}$")
 _INTEGER = re.compile(rb"[+-]?\d+")
-
-
-class Comment(NamedTuple):
-    """A comment line: where it stood, and its text after the comment mark."""
-
-    line: int
-    text: str
+_KEY = re.compile(r"\s{0,3}([A-Za-z][\w ./()#-]{0,39}?)\s*:(?:\s+|$)(.*)", re.ASCII | re.DOTALL)
+_CONTINUED = re.compile(r"\s{4,}\S")
+_NUMBERED = re.compile(r"(\d{1,18})\s+(\S.*)")
+_ROWS = 50_000
+_HEADER = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -95,19 +82,46 @@ class Table:
     lines
         The line of each job, from 1.
     comments
-        Comment lines in order.
+        Line and text of each comment, without its mark, in order.
     labels
         For each field that held names: its names in order of their codes.
     """
 
     columns: dict[str, npt.NDArray[Any]]
     lines: IntArray
-    comments: list[Comment] = field(default_factory=list)
+    comments: list[tuple[int, str]] = field(default_factory=list)
     labels: dict[str, list[str]] = field(default_factory=dict)
 
     def line_of(self, row: int, name: str) -> int:
         """Return the line of a job."""
         return int(self.lines[row])
+
+    @cached_property
+    def header(self) -> dict[str, tuple[str, ...]]:
+        r"""The comments' values by key, in order.
+
+        A key given several times has several values. A line indented by four blanks or more goes on with the
+        value before it, after a "\n". A line without a key is a value of "Comment"; empty lines are skipped.
+        """
+        values: dict[str, list[str]] = {}
+        last: str | None = None
+        for _, comment in self.comments:
+            text = comment.rstrip()
+            if not text:
+                continue
+            if last is not None and _CONTINUED.match(text):
+                values[last][-1] += "\n" + text.strip()
+                continue
+            match = _KEY.fullmatch(text)
+            last, value = (match[1], match[2]) if match else ("Comment", text)
+            values.setdefault(last, []).append(value.strip())
+        return {key: tuple(texts) for key, texts in values.items()}
+
+    def log(self, path: Path, more_header: Mapping[str, tuple[str, ...]]) -> RawLog:
+        """Return the log of a table in the Standard Workload Format or one that shares its header."""
+        header = {**self.header, **more_header}
+        size = _machine_size(header, self.comments, path)
+        return RawLog(self.columns, self.line_of, header, size, _names_in_header(header))
 
 
 class _Block(NamedTuple):
@@ -157,11 +171,11 @@ class _Parser:
     def __init__(self, layout: TableLayout, stream: LogStream) -> None:
         self.layout = layout
         self.path = stream.path
-        self.comments: list[Comment] = []
+        self.comments: list[tuple[int, str]] = []
         self.codes: dict[str, dict[bytes, int]] = {name: {} for name in layout.labels}
 
     def parse(self, block: bytes, first_line: int) -> _Block:
-        if any(mark in block for mark in _marks(self.layout.comment)):
+        if any(mark in block for mark in self.layout.comment):
             block = self._without_comments(block, first_line)
         fast = None if self.layout.labels else _parse_numbers(block, self.layout, first_line)
         return fast if fast is not None else self._parse_lines(block, first_line)
@@ -173,7 +187,7 @@ class _Parser:
         for i, line in enumerate(lines):
             text = line.lstrip()
             if text and text[0] in marks:
-                self.comments.append(Comment(first_line + i, _decoded(text[1:].rstrip())))
+                self.comments.append((first_line + i, decoded(text[1:].rstrip())))
                 lines[i] = b""
         return b"\n".join(lines)
 
@@ -199,7 +213,7 @@ class _Parser:
         return _Block(columns, np.asarray(lines, dtype=np.int64))
 
     def _count_error(self, text: bytes, count: int, line: int) -> WorkloadError:
-        start = _decoded(text[:40])
+        start = decoded(text[:40])
         return WorkloadError(
             f"expected {len(self.layout.fields)} fields, but found {count}: {start!r}…",
             path=self.path,
@@ -236,7 +250,7 @@ class _Parser:
         return int(value) if value.is_integer() else value
 
     def _value_error(self, message: str, token: bytes, name: str, line: int) -> WorkloadError:
-        shown = f"{_decoded(token[:40])!r} " if token else ""
+        shown = f"{decoded(token[:40])!r} " if token else ""
         return WorkloadError(shown + message, path=self.path, line=line, field=name)
 
     def joined(self, blocks: list[_Block]) -> Table:
@@ -369,7 +383,7 @@ def _resolved(column: IntArray, codes: dict[bytes, int]) -> tuple[IntArray, list
     names = [token for token in codes if token != b"-1"]
     number_of = {token: i for i, token in enumerate(names, start=1)}
     numbers = np.asarray([0, *(number_of.get(token, -1) for token in codes)], dtype=np.int64)
-    return numbers[column], [_decoded(name) for name in names]
+    return numbers[column], [decoded(name) for name in names]
 
 
 def _is_int64(token: bytes) -> bool:
@@ -378,63 +392,21 @@ def _is_int64(token: bytes) -> bool:
     return len(token) <= 18 or (len(token) <= 40 and _INT64.min <= int(token) <= _INT64.max)
 
 
-def _marks(comment: bytes) -> list[bytes]:
-    return [bytes([mark]) for mark in comment]
-
-
-def _decoded(text: bytes) -> str:
-    """Decode a comment or name: UTF-8 where it is, else Latin-1, which old logs are written in."""
-    try:
-        return text.decode("utf-8")
-    except UnicodeDecodeError:
-        return text.decode("latin-1")
-
-
-Header = Mapping[str, tuple[str, ...]]
-
-_KEY = re.compile(r"\s{0,3}([A-Za-z][\w ./()#-]{0,39}?)\s*:(?:\s+|$)(.*)", re.ASCII | re.DOTALL)
-_CONTINUED = re.compile(r"\s{4,}\S")
-_NUMBERED = re.compile(r"(\d{1,18})\s+(\S.*)")
-#: The key of comment lines that have none.
-_FREE = "Comment"
-
-
-def parse_header(comments: Iterable[Comment]) -> dict[str, tuple[str, ...]]:
-    r"""Return the header's values by key, in order.
-
-    A key given several times has several values. A line indented by four blanks or more goes on with the
-    value before it, after a "\n". A line without a key is a value of "Comment"; empty lines are skipped.
-    """
-    values: dict[str, list[str]] = {}
-    last: str | None = None
-    for comment in comments:
-        text = comment.text.rstrip()
-        if not text:
-            continue
-        if last is not None and _CONTINUED.match(text):
-            values[last][-1] += "\n" + text.strip()
-            continue
-        match = _KEY.fullmatch(text)
-        last, value = (match[1], match[2]) if match else (_FREE, text)
-        values.setdefault(last, []).append(value.strip())
-    return {key: tuple(texts) for key, texts in values.items()}
-
-
-def machine_size(header: Header, comments: Iterable[Comment], path: Path) -> int | None:
+def _machine_size(header: _HEADER, comments: Iterable[tuple[int, str]], path: Path) -> int | None:
     """Return the machine's processors: `MaxProcs` or, without it, `MaxNodes`; None if neither says."""
     for key in ("MaxProcs", "MaxNodes"):
         words = header.get(key, ("",))[0].replace(",", "").split()
         if not words or not words[0][0].isdigit():
             continue
         if not re.fullmatch(r"\d{1,18}", words[0]):
-            line = next((c.line for c in comments if c.text.strip().startswith(key)), None)
+            line = next((line for line, text in comments if text.strip().startswith(key)), None)
             raise WorkloadError(f"{words[0]!r} is not a number", path=path, line=line, field=key)
         if int(words[0]) > 0:
             return int(words[0])
     return None
 
 
-def names_in_header(header: Header) -> dict[str, dict[int, str]]:
+def _names_in_header(header: _HEADER) -> dict[str, dict[int, str]]:
     """Return the names of each field's numbers, from values such as `Partition: 12 rl.ac.uk`."""
     names: dict[str, dict[int, str]] = {}
     for name in NAMED_FIELDS:
@@ -450,50 +422,51 @@ def _key(field: str) -> str:
     return field.replace("_", " ").capitalize()
 
 
-def header_lines(workload: Workload, mark: str) -> list[str]:
-    """Return the workload's header as comment lines that `parse_header` reads back.
+def write_table(file: BinaryIO, workload: Workload, columns: Sequence[npt.NDArray[Any]], mark: str) -> None:
+    """Write the header as comments that begin with a mark, and the rows of some columns.
 
     The header is written as it is, but for the machine's size and the names, which are the workload's own
     where they differ from the header's.
     """
     header = dict(workload.header)
-    if machine_size(header, (), Path(workload.name)) != workload.machine_processors:
+    if _machine_size(header, (), Path(workload.name)) != workload.machine_processors:
         header.pop("MaxNodes", None)
         header.pop("MaxProcs", None)
         if workload.machine_processors is not None:
             header["MaxProcs"] = (str(workload.machine_processors),)
-    there = names_in_header(header)
+    there = _names_in_header(header)
     for named, names in workload.names.items():
         if there.get(named, {}) != dict(names):
             header[_key(named)] = tuple(f"{number} {name}" for number, name in names.items())
-    lines = []
     for key, values in header.items():
         if not re.fullmatch(r"[A-Za-z][\w ./()#-]{0,39}", key, re.ASCII) or key != key.strip():
             raise WorkloadError(f"a header key that cannot be written: {key!r}", path=workload.source)
         for value in values:
             first, *others = value.split("\n")
-            lines.append(f"{mark} {key}: {first}".rstrip())
-            lines.extend(f"{mark}       {other}" for other in others)
-    return lines
-
-
-_ROWS = 50_000
-
-
-def column_texts(column: npt.NDArray[Any]) -> list[str]:
-    """Return each value as the shortest text that reads back as the same value."""
-    if column.dtype.kind == "f":
-        return [_short(value) for value in column.tolist()]
-    return [str(value) for value in column.tolist()]
-
-
-def _short(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+            lines = [f"{mark} {key}: {first}".rstrip(), *(f"{mark}       {other}" for other in others)]
+            file.write("".join(f"{line}\n" for line in lines).encode())
+    for rows in rows_of_text(columns, " "):
+        file.write(rows)
 
 
 def rows_of_text(columns: Sequence[npt.NDArray[Any]], separator: str) -> Iterator[bytes]:
-    """Yield the table's lines, some thousands at a time."""
+    """Yield the table's lines, some thousands at a time; a value is the shortest text that reads back as it."""
+
+    def shortest(value: float) -> str:
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
     for start in range(0, len(columns[0]) if columns else 0, _ROWS):
-        texts = [column_texts(column[start : start + _ROWS]) for column in columns]
+        texts = [
+            map(shortest if column.dtype.kind == "f" else str, column[start : start + _ROWS].tolist())
+            for column in columns
+        ]
         lines = [separator.join(row) for row in zip(*texts, strict=True)]
         yield ("\n".join(lines) + "\n").encode()
+
+
+def decoded(text: bytes) -> str:
+    """Decode UTF-8, else Latin-1, which old logs are written in; without a byte order mark."""
+    try:
+        return text.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
