@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -20,18 +21,9 @@ from gridtune.workload.fields import LARGEST_TIME, NAMED_FIELDS, UNKNOWN
 from gridtune.workload.formats.log import RawLog
 from gridtune.workload.formats.records import Records, chosen_columns, quantities_of
 
-__all__ = [
-    "UNKNOWN_TEXTS",
-    "count_in",
-    "duration_seconds",
-    "gpus_in",
-    "kilobytes",
-    "log_of_records",
-    "moment_seconds",
-    "resources_in",
-    "swf_status",
-    "whole_number",
-]
+__all__ = ["log_of_records"]
+
+_T = TypeVar("_T")
 
 
 #: What stands where there is no value.
@@ -58,7 +50,7 @@ def _nothing(text: str) -> bool:
     return text.strip().lower() in UNKNOWN_TEXTS
 
 
-def whole_number(text: str) -> int | None:
+def _whole_number(text: str) -> int | None:
     """Return a whole number; a fraction, such as a share of a processor, is rounded up."""
     if _nothing(text):
         return None
@@ -74,7 +66,7 @@ def whole_number(text: str) -> int | None:
     return -int(-float(stripped) // 1)
 
 
-def duration_seconds(text: str, unit: int = 1) -> int | None:
+def _duration_seconds(text: str, unit: int = 1) -> int | None:
     """Return a duration in seconds, rounded to whole ones; None for unknown and for no limit.
 
     Parameters
@@ -110,7 +102,7 @@ def duration_seconds(text: str, unit: int = 1) -> int | None:
     return whole + round(float(f"0.{fraction or 0}"))
 
 
-def moment_seconds(text: str, zone: tzinfo = UTC) -> int | None:
+def _moment_seconds(text: str, zone: tzinfo = UTC) -> int | None:
     """Return an instant in seconds since 1970, rounded down.
 
     Parameters
@@ -138,8 +130,8 @@ def moment_seconds(text: str, zone: tzinfo = UTC) -> int | None:
     return int(moment.timestamp() // 1)
 
 
-def kilobytes(text: str) -> tuple[int, str] | None:
-    """Return memory in kilobytes, and what it is of: "c" a processor, "n" a node, "" the whole job.
+def _kilobytes(text: str) -> tuple[int, str] | None:
+    """Return memory in _kilobytes, and what it is of: "c" a processor, "n" a node, "" the whole job.
 
     Without a suffix a number counts megabytes, as Slurm's and most tables' do.
     """
@@ -152,7 +144,7 @@ def kilobytes(text: str) -> tuple[int, str] | None:
     return round(float(match[1]) * 1024**power), match[3].lower()
 
 
-def resources_in(text: str) -> dict[str, str]:
+def _resources_in(text: str) -> dict[str, str]:
     """Return trackable resources by name, from `cpu=12,mem=33600M,node=1,gres/gpu:v100=2`."""
     if _nothing(text):
         return {}
@@ -162,20 +154,20 @@ def resources_in(text: str) -> dict[str, str]:
     return {name.lower(): value for name, _, value in pairs}
 
 
-def count_in(resources: dict[str, str], name: str) -> int | None:
+def _count_in(resources: dict[str, str], name: str) -> int | None:
     """Return how many of a trackable resource there are; None where it is not said."""
     text = resources.get(name, "")
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
-def gpus_in(resources: dict[str, str]) -> tuple[int, str | None]:
+def _gpus_in(resources: dict[str, str]) -> tuple[int, str | None]:
     """Return the GPUs among trackable resources, and their type where one is named."""
     of_type = {
-        name.partition(":")[2]: count_in(resources, name) or 0
+        name.partition(":")[2]: _count_in(resources, name) or 0
         for name in resources
         if name.startswith("gres/gpu:")
     }
-    total = count_in(resources, "gres/gpu")
+    total = _count_in(resources, "gres/gpu")
     return sum(of_type.values()) if total is None else total, "+".join(sorted(of_type)) or None
 
 
@@ -194,17 +186,6 @@ _STATUS = {
     "REQUEUED": 2,
     "PREEMPTED": 2,
 }
-
-
-def swf_status(state: str) -> int:
-    """Return SWF's status of a state such as `CANCELLED by 1001`; -1 for one that is no end."""
-    return _STATUS.get(first_word(state), -1)
-
-
-def first_word(state: str) -> str:
-    """Return a state without what follows it: `CANCELLED by 1001` is CANCELLED, `RUNNING+` RUNNING."""
-    words = state.split()
-    return words[0].rstrip("+").upper() if words else ""
 
 
 #: Named field to the quantity it is read from.
@@ -244,40 +225,36 @@ def log_of_records(
     chosen = quantities_of(records.columns)
     if columns:
         chosen |= chosen_columns(columns, records.columns)
-    for quantity in ("submit",):
-        if quantity not in chosen:
-            there = ", ".join(list(records.columns)[:20])
-            raise WorkloadError(
-                f"no column says when jobs were submitted; there are {there}",
-                path=records.path,
-                line=1 if records.lines is not None else None,
-                hint="name it: columns=submit=NAME (--columns submit=NAME)",
-            )
-    return _Jobs(records, chosen, _zone(timezone)).log()
-
-
-def _zone(name: str | None) -> tzinfo:
-    if name is None:
-        return UTC
+    if "submit" not in chosen:
+        there = ", ".join(list(records.columns)[:20])
+        raise WorkloadError(
+            f"no column says when jobs were submitted; there are {there}",
+            path=records.path,
+            line=1 if records.lines is not None else None,
+            hint="name it: columns=submit=NAME (--columns submit=NAME)",
+        )
     try:
-        return ZoneInfo(name)
+        zone = UTC if timezone is None else ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):
         hint = "a name of the time zone database, such as Europe/Berlin"
-        raise WorkloadError(f"there is no time zone {name!r}", field="timezone", hint=hint) from None
+        raise WorkloadError(f"there is no time zone {timezone!r}", field="timezone", hint=hint) from None
+    return _Jobs(records, chosen, zone).log()
 
 
 class _Jobs:
     def __init__(self, records: Records, chosen: Mapping[str, str], zone: tzinfo) -> None:
         self.records, self.chosen, self.zone = records, chosen, zone
         self.notes: Counter[str] = Counter(records.notes)
-        self.states = [first_word(text) for text in self._texts("state")]
+        # `CANCELLED by 1001` is CANCELLED, `RUNNING+` RUNNING.
+        words = [text.split()[:1] for text in self._texts("state")]
+        self.states = [word[0].rstrip("+").upper() if word else "" for word in words]
 
     def log(self) -> RawLog:
         """Return the columns, names and header."""
         columns, origin = self._times()
         columns["job_id"] = self._job_numbers()
         columns |= self._sizes()
-        columns["status"] = np.array([swf_status(state) for state in self.states], np.int64)
+        columns["status"] = np.array([_STATUS.get(state, UNKNOWN) for state in self.states], np.int64)
         names: dict[str, dict[int, str]] = {}
         for field in NAMED_FIELDS:
             texts = self._named(field)
@@ -300,7 +277,7 @@ class _Jobs:
             return self.states
         texts = self._texts(_NAMED[field])
         if field == "gpu_type" and not any(texts):
-            return [gpus_in(asked)[1] or "" for asked in self._resources("resources")]
+            return [_gpus_in(asked)[1] or "" for asked in self._resources("resources")]
         return texts
 
     def _texts(self, quantity: str) -> list[str]:
@@ -312,30 +289,36 @@ class _Jobs:
             for text in self.records.columns[column]
         ]
 
-    def _numbers(self, quantity: str, read: Callable[[str], int | None]) -> IntArray:
-        """Return a column of whole numbers; `UNKNOWN` where there is none."""
+    def _read(self, quantity: str, read: Callable[[str], _T]) -> list[_T | None]:
+        """Return the values of a column, each distinct text read once; None throughout without a column."""
         column = self.chosen.get(quantity)
         if column is None:
-            return np.full(len(self.records), UNKNOWN)
-        read_before: dict[str, int] = {}
-        numbers = np.empty(len(self.records), np.int64)
+            return [None] * len(self.records)
+        values: dict[str, _T] = {}
         for row, text in enumerate(self.records.columns[column]):
-            number = read_before.get(text)
-            if number is None:
+            if text not in values:
                 try:
-                    value = read(text)
+                    values[text] = read(text)
                 except ValueError as error:
                     raise self.records.fault(row, column, f"{text[:40]!r} {error}") from None
-                if value is not None and not -LARGEST_TIME <= value <= LARGEST_TIME:
-                    raise self.records.fault(row, column, f"{text[:40]!r} is beyond 2**53")
-                number = read_before[text] = UNKNOWN if value is None else value
-            numbers[row] = number
-        return numbers
+        return [values[text] for text in self.records.columns[column]]
+
+    def _numbers(self, quantity: str, read: Callable[[str], int | None]) -> IntArray:
+        """Return a column of whole numbers; `UNKNOWN` where there is none."""
+
+        def number(text: str) -> int:
+            value = read(text)
+            if value is not None and not -LARGEST_TIME <= value <= LARGEST_TIME:
+                raise ValueError("is beyond 2**53")
+            return UNKNOWN if value is None else value
+
+        values = self._read(quantity, number)
+        return np.array([UNKNOWN if value is None else value for value in values], np.int64)
 
     def _times(self) -> tuple[dict[str, IntArray], int]:
         """Return times on a clock that begins with the first submission, and that instant."""
         moments = {
-            name: self._numbers(name, lambda text: moment_seconds(text, self.zone))
+            name: self._numbers(name, lambda text: _moment_seconds(text, self.zone))
             for name in ("submit", "eligible", "start", "end")
         }
         submit = moments["submit"]
@@ -344,17 +327,17 @@ class _Jobs:
             raise self.records.fault(row, self.chosen["submit"], "the job has no time of submission")
         origin = int(submit.min()) if len(submit) else 0
         start, end = moments["start"], moments["end"]
-        run = self._numbers("elapsed", duration_seconds)
+        run = self._numbers("elapsed", _duration_seconds)
         between = np.where((start != UNKNOWN) & (end != UNKNOWN), end - start, UNKNOWN)
         run = np.where(run == UNKNOWN, between, run)
         never, running = self._never_started(start, run), self._unfinished(end)
-        wait = np.where(start != UNKNOWN, start - submit, self._numbers("wait", duration_seconds))
+        wait = np.where(start != UNKNOWN, start - submit, self._numbers("wait", _duration_seconds))
         wait = np.where(never & (end != UNKNOWN), end - submit, wait)
         self.notes["jobs that never started"] += int(never.sum())
         self.notes["jobs that had not ended"] += int((running & ~never).sum())
-        limit = self._numbers("limit", duration_seconds)
+        limit = self._numbers("limit", _duration_seconds)
         if "limit" not in self.chosen:
-            limit = self._numbers("limit_minutes", lambda text: duration_seconds(text, 60))
+            limit = self._numbers("limit_minutes", lambda text: _duration_seconds(text, 60))
         columns = {
             "submit_time": submit - origin,
             "wait_time": np.maximum(wait, UNKNOWN),
@@ -390,12 +373,13 @@ class _Jobs:
     def _sizes(self) -> dict[str, IntArray]:
         """Return processors, nodes, memory and GPUs, asked for and given."""
         asked, given = self._resources("resources"), self._resources("allocated_resources")
-        requested = _first_known(self._numbers("processors", whole_number), _counted(asked, "cpu"))
-        requested = _first_known(requested, self._thousandths())
-        allocated = _first_known(self._numbers("allocated", whole_number), _counted(given, "cpu"))
-        nodes = _first_known(self._numbers("nodes", whole_number), _counted(asked, "node"))
-        allocated_nodes = self._numbers("allocated_nodes", whole_number)
-        gpus = self._numbers("gpus", whole_number)
+        requested = _first_known(self._numbers("processors", _whole_number), _counted(asked, "cpu"))
+        milli = self._numbers("milliprocessors", _whole_number)
+        requested = _first_known(requested, -(-milli // 1000))
+        allocated = _first_known(self._numbers("allocated", _whole_number), _counted(given, "cpu"))
+        nodes = _first_known(self._numbers("nodes", _whole_number), _counted(asked, "node"))
+        allocated_nodes = self._numbers("allocated_nodes", _whole_number)
+        gpus = self._numbers("gpus", _whole_number)
         gpus = np.where(gpus == UNKNOWN, _gpus(asked), gpus)
         if not {"processors", "milliprocessors", "allocated", "resources", "allocated_resources"} & set(
             self.chosen
@@ -408,15 +392,9 @@ class _Jobs:
             "allocated_nodes": _first_known(allocated_nodes, _counted(given, "node")),
             "requested_gpus": gpus,
             "allocated_gpus": _gpus(given),
-            "gpu_share": self._numbers("gpu_share", whole_number),
+            "gpu_share": self._numbers("gpu_share", _whole_number),
             "requested_memory": self._memory(asked, requested, nodes),
         }
-
-    def _thousandths(self) -> IntArray:
-        return self._numbers(
-            "milliprocessors",
-            lambda text: None if (n := whole_number(text)) is None else -(-n // 1000),
-        )
 
     def _stand_in(self, nodes: IntArray, gpus: IntArray) -> IntArray:
         """Return what a table without processors counts instead: nodes, else GPUs, one at least."""
@@ -429,17 +407,7 @@ class _Jobs:
         return nodes
 
     def _resources(self, quantity: str) -> list[dict[str, str]]:
-        column = self.chosen.get(quantity)
-        if column is None:
-            return [{}] * len(self.records)
-        read: dict[str, dict[str, str]] = {}
-        for row, text in enumerate(self.records.columns[column]):
-            if text not in read:
-                try:
-                    read[text] = resources_in(text)
-                except ValueError as error:
-                    raise self.records.fault(row, column, f"{text[:40]!r} {error}") from None
-        return [read[text] for text in self.records.columns[column]]
+        return [resources or {} for resources in self._read(quantity, _resources_in)]
 
     def _memory(self, asked: list[dict[str, str]], processors: IntArray, nodes: IntArray) -> IntArray:
         """Return the memory asked for, kilobytes for each processor."""
@@ -448,7 +416,7 @@ class _Jobs:
         texts = self.records.columns[column] if column is not None else [""] * len(memory)
         for row, (text, tres) in enumerate(zip(texts, asked, strict=True)):
             try:
-                amount = kilobytes(tres["mem"]) if tres.get("mem") else kilobytes(text)
+                amount = _kilobytes(tres["mem"]) if tres.get("mem") else _kilobytes(text)
             except ValueError as error:
                 raise self.records.fault(row, column or "memory", f"{text[:40]!r} {error}") from None
             if amount is None:
@@ -484,12 +452,12 @@ def _first_known(first: IntArray, second: IntArray) -> IntArray:
 
 
 def _counted(resources: list[dict[str, str]], name: str) -> IntArray:
-    counts = [count_in(tres, name) for tres in resources]
+    counts = [_count_in(tres, name) for tres in resources]
     return np.array([UNKNOWN if count is None else count for count in counts], np.int64)
 
 
 def _gpus(resources: list[dict[str, str]]) -> IntArray:
-    return np.array([gpus_in(tres)[0] if tres else UNKNOWN for tres in resources], np.int64)
+    return np.array([_gpus_in(tres)[0] if tres else UNKNOWN for tres in resources], np.int64)
 
 
 def _numbered(texts: list[str]) -> tuple[IntArray, dict[int, str]]:

@@ -40,9 +40,8 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
         The zone of its times, UTC by default.
     """
     if columns is not None or timezone is not None or _is_foreign(stream.peek()):
-        return log_of_records(
-            _records(decoded(stream.read()), stream.path), columns=columns, timezone=timezone
-        )
+        records = _records(decoded(stream.read()), stream.path)
+        return log_of_records(records, columns=columns, timezone=timezone)
     return _read_own(stream)
 
 

@@ -450,7 +450,10 @@ def write_table(file: BinaryIO, workload: Workload, columns: Sequence[npt.NDArra
 
 
 def rows_of_text(columns: Sequence[npt.NDArray[Any]], separator: str) -> Iterator[bytes]:
-    """Yield the table's lines, some thousands at a time; a value is the shortest text that reads back as it."""
+    """Yield the table's lines, some thousands at a time.
+
+    Each value is the shortest text that reads back as the same value.
+    """
 
     def shortest(value: float) -> str:
         return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
