@@ -19,8 +19,8 @@ from gridtune.report.overall import rank_overall
 from gridtune.report.ranking import rank
 from gridtune.statistics import bootstrap_interval, mean_interval, paired_difference
 from gridtune.statistics.inference import Interval
-from gridtune.statistics.means import t_quantile
-from gridtune.statistics.power import paired_spread, replicates_needed
+from gridtune.statistics.intervals import t_quantile
+from gridtune.statistics.sample_size import paired_spread, replicates_needed
 from gridtune.types import FloatArray
 
 SIZES = (5, 6, 8, 10, 20, 30)

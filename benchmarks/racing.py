@@ -21,8 +21,7 @@ from benchmarks.measure import arguments, print_machine, print_table
 from gridtune.core.cells import Cell, CellResult
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import summarise
-from gridtune.statistics.racing import Race
-from gridtune.statistics.sequential import RaceRules, RaceTest, race_looks
+from gridtune.statistics.racing import Race, RaceRules, RaceTest, race_looks
 from gridtune.sweep import as_space, run_space
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.results import results_table

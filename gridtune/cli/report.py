@@ -70,7 +70,7 @@ def report(
       gridtune report s3://bucket/my_space
       gridtune report results/quickstart --track --tracking-uri http://mlflow:5000
     """
-    from gridtune.report.power import EFFECTS, print_power
+    from gridtune.report.sample_size import EFFECTS, print_power
     from gridtune.study import print_study, report_study
     from gridtune.study.report import print_errors, study_power, write_power
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -105,3 +105,13 @@ def percent_text(fraction: float | None) -> str:
     percent = fraction * 100
     digits = 0 if abs(percent) >= 100 else 1
     return f"{percent:+,.{digits}f} %".replace("-", "−")
+
+
+#: Largest over smallest value from which an axis is logarithmic.
+_LOGARITHMIC_FROM = 30.0
+
+
+def is_logarithmic(values: Iterable[float | None]) -> bool:
+    """Return whether values reach so far that only a logarithmic axis shows them all."""
+    finite = [value for value in values if value is not None and not math.isnan(value)]
+    return bool(finite) and min(finite) > 0 and max(finite) / min(finite) > _LOGARITHMIC_FROM

@@ -24,13 +24,12 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.report.cells import Configuration, baselines, collect, replicate_labels, value_matrix
-from gridtune.report.gap import bounds_of, gap_to_bound
+from gridtune.report.derived import bounds_of, gap_to_bound
 from gridtune.report.labels import PARAMETER_PREFIX
-from gridtune.report.placing import means_of, placed, plain
-from gridtune.report.ranking import LEVEL, SEED, prepare, ranking_schema, verdict_of
+from gridtune.report.ranking import LEVEL, SEED, means_of, placed, plain, prepare, ranking_schema, verdict_of
 from gridtune.statistics.inference import paired_difference
-from gridtune.statistics.joint import joint_paired_p_values
-from gridtune.statistics.means import mean_interval
+from gridtune.statistics.intervals import mean_interval
+from gridtune.statistics.resampling import joint_paired_p_values
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["FEWEST_LOGS", "logs_of", "rank_overall"]

@@ -7,7 +7,9 @@ returns the path.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +17,25 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gridtune.core import style
 from gridtune.errors import MetricError
+from gridtune.report.front import Front
 from gridtune.report.labels import (
     configuration_label,
+    distinct,
+    is_logarithmic,
+    number_text,
     percent_text,
+    value_text,
     varying_parameters,
 )
 from gridtune.report.ranking import RankingHead, Verdict, has_values, ranking_head, strata
-from gridtune.report.scales import is_logarithmic
 
-__all__ = ["FARTHEST", "plot_against", "plot_ranking"]
+__all__ = ["FARTHEST", "plot_against", "plot_fronts", "plot_heat_map", "plot_ranking"]
 
 #: More configurations than these make a figure that nobody can read; the best are drawn.
 MOST_RANKED = 40
@@ -310,3 +317,206 @@ def _curve_panel(axes: Axes, curves: Mapping[str, Sequence[tuple[float, ...]]], 
             aside = gap * 0.07 * (index - (len(shown) - 1) / 2)
             axes.vlines(points[0] + aside, points[2], points[3], color=colours[label], linewidth=1.1)
             axes.plot(points[0] + aside, points[1], markersize=4.5, linewidth=1.2, **look)
+
+
+def plot_heat_map(ranking: pa.Table, across: str, down: str, path: Path) -> Path:
+    """Draw the objective over two parameters: the difference to the baseline in colour, both as text.
+
+    Where further parameters vary, a field shows the mean over them.
+
+    Parameters
+    ----------
+    ranking
+        As `rank` makes it.
+    across, down
+        The parameters of the columns and of the rows.
+    path
+        Where the figure goes.
+    """
+    head = ranking_head(ranking)
+    groups = list(strata(ranking))
+    every = ranking.to_pylist()
+    columns = distinct([row[f"param.{across}"] for row in every])
+    lines = distinct([row[f"param.{down}"] for row in every])
+    paired = any(row["relative"] is not None for row in every)
+    fields = [_fields(rows, across, down, columns, lines, paired=paired) for _, rows in groups]
+    others = varying_parameters(ranking, without=[*head.group_by, across, down])
+    width, height = max(5.4, 1.25 * len(columns) + 1.6), 1.7 + 0.55 * len(lines)
+    with style.figure(width * len(groups), height, 1, ncols=len(groups), squeeze=False) as (drawing, axes):
+        for (name, _), (means, colours), panel in zip(groups, fields, axes[0], strict=True):
+            image = _heat_panel(panel, means, colours, head, paired=paired)
+            panel.set_xticks(range(len(columns)), [_wrapped(value_text(value)) for value in columns])
+            panel.set_yticks(range(len(lines)), [value_text(value) for value in lines])
+            panel.set_xlabel(across)
+            panel.set_ylabel(down)
+            bar = drawing.colorbar(
+                image, ax=panel, aspect=24, extend=_extend(colours) if paired else "neither"
+            )
+            bar.outline.set_visible(False)
+            bar.set_label("difference to the baseline, %" if paired else head.axis)
+            over = f", mean over {', '.join(others)}" if others else ""
+            # Small print wider than its panel would leave the panels no room.
+            title = textwrap.fill(f"{head.axis}{over}; {head.better} is better", int(8 * width))
+            style.head(panel, name, title)
+        return style.save(drawing, path)
+
+
+def _wrapped(text: str) -> str:
+    """Break a long name at its hyphens, so that neighbours do not run into each other."""
+    return text.replace("-", "-\n") if len(text) > 12 else text
+
+
+def _fields(
+    rows: Sequence[Mapping[str, Any]],
+    across: str,
+    down: str,
+    columns: Sequence[Any],
+    lines: Sequence[Any],
+    *,
+    paired: bool,
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the means and the values to colour, shape (rows, columns) each; NaN where there are none."""
+    key = "relative" if paired else "mean"
+    cells: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["mean"] is not None and not math.isnan(row["mean"]):
+            place = lines.index(row[f"param.{down}"]), columns.index(row[f"param.{across}"])
+            value = row[key] if row[key] is not None else (0.0 if row["is_baseline"] else math.nan)
+            cells.setdefault(place, []).append((row["mean"], value * (100 if paired else 1)))
+    shape = len(lines), len(columns)
+    means, colours = np.full(shape, np.nan), np.full(shape, np.nan)
+    for place, values in cells.items():
+        means[place], colours[place] = np.mean(values, axis=0)
+    return means, colours
+
+
+def _extend(colours: Any) -> str:
+    # A workload without a single value still has its panel, of empty fields.
+    ends = bool((colours < -FARTHEST).any()), bool((colours > FARTHEST).any())
+    return {(False, False): "neither", (True, False): "min", (False, True): "max"}.get(ends, "both")
+
+
+def _field_text(mean: float, difference: float, *, paired: bool) -> str:
+    if math.isnan(mean) or not paired:
+        return number_text(mean, 3)
+    return f"{number_text(mean, 3)}\n{percent_text(difference / 100)}"
+
+
+def _heat_panel(axes: Axes, means: Any, colours: Any, head: RankingHead, *, paired: bool) -> Any:
+    if paired:
+        # Blue is better, orange-red is worse, whichever direction the objective has. One field that
+        # is far worse than the rest would wash out all others, so the scale ends at ±100 %.
+        largest = min(FARTHEST, float(np.nanmax(np.abs(colours), initial=1.0)))
+        norm: Normalize = TwoSlopeNorm(0, -largest, largest)
+        colour_map = "RdBu_r" if head.direction == "min" else "RdBu"
+    else:
+        finite = colours[~np.isnan(colours)]
+        norm = Normalize(float(finite.min()), float(finite.max())) if finite.size else Normalize(0.0, 1.0)
+        colour_map = "cividis_r" if head.direction == "min" else "cividis"
+    image = axes.imshow(colours, norm=norm, cmap=colour_map, aspect="auto")
+    axes.grid(False)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_xticks(np.arange(means.shape[1] + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(means.shape[0] + 1) - 0.5, minor=True)
+    axes.grid(True, which="minor", color="white", linewidth=2)
+    axes.tick_params(which="minor", length=0)
+    for (line, column), value in np.ndenumerate(means):
+        red, green, blue, _ = image.cmap(norm(colours[line, column]))
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        axes.text(
+            column,
+            line,
+            _field_text(float(value), float(colours[line, column]), paired=paired),
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            linespacing=1.25,
+            color="white" if dark and not math.isnan(value) else "#222222",
+        )
+    return image
+
+
+#: Pairs of objectives that are drawn at most.
+_MOST_PAIRS = 3
+
+
+def plot_fronts(fronts: Sequence[Front], path: Path) -> Path:
+    """Draw every configuration in the plane of two objectives, with the front and its 95 % intervals.
+
+    Parameters
+    ----------
+    fronts
+        Of the same objectives, a row of panels each; with more than two objectives a panel per pair.
+    path
+        Where the figure goes.
+    """
+    pairs = list(combinations(range(len(fronts[0].heads)), 2))[:_MOST_PAIRS]
+    size = 5.2 * len(pairs) + 0.6, 4.2 * len(fronts) + 0.3
+    with style.figure(*size, len(fronts), ncols=len(pairs), squeeze=False) as (drawing, axes):
+        for front, panels in zip(fronts, axes, strict=True):
+            for (across, up), panel in zip(pairs, panels, strict=True):
+                _panel(panel, front, across, up)
+            below = f"{front.size} of {len(front.rows)} on the front; hypervolume {front.hypervolume:.4f}"
+            style.head(panels[0], front.stratum, f"{below} of {front.limit:.4g}")
+        handles = {str(item.get_label()): item for item in axes[0][0].get_legend_handles_labels()[0]}
+        drawing.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles))
+        return style.save(drawing, path)
+
+
+def _panel(axes: Axes, front: Front, across: int, up: int) -> None:
+    factor = 100.0 if front.overall else 1.0
+    values = front.points * factor
+    best = values[: front.size]
+    axes.plot(
+        values[front.size :, across],
+        values[front.size :, up],
+        linestyle="none",
+        marker="o",
+        markersize=4,
+        color=style.UNSURE,
+        alpha=0.55,
+        label="dominated",
+    )
+    if len(front.heads) == 2:
+        # What the front dominates ends at a staircase, not at the line between its points.
+        axes.plot(*best.T, color="#555555", linewidth=1, linestyle=(0, (4, 3)), drawstyle="steps-post")
+    for place, parts in zip(best, front.rows, strict=False):
+        for side, number in enumerate((across, up)):
+            low, high = (parts[number][key] for key in front.keys[1:])
+            if low is not None and high is not None:
+                ends = [[place[across]] * 2, [place[up]] * 2]
+                ends[side] = [low * factor, high * factor]
+                axes.plot(*ends, color=style.BETTER, linewidth=0.9, alpha=0.45)
+    axes.plot(
+        best[:, across],
+        best[:, up],
+        linestyle="none",
+        marker="o",
+        markersize=6.5,
+        color=style.BETTER,
+        label="on the front",
+    )
+    for place, parts in zip(values, front.rows, strict=True):
+        if parts[0]["is_baseline"]:
+            axes.plot(
+                place[across],
+                place[up],
+                marker="D",
+                linestyle="none",
+                markersize=6.5,
+                color=style.BASELINE,
+                label="baseline",
+            )
+    for axis, number, scale in (
+        (axes.xaxis, across, axes.set_xscale),
+        (axes.yaxis, up, axes.set_yscale),
+    ):
+        head = front.heads[number]
+        unit = f"{head.objective}, difference to the baseline (%)" if front.overall else head.axis
+        axis.set_label_text(f"{unit}; {head.better} is better")
+        if not front.overall and is_logarithmic(values[:, number]):
+            scale("log")
+        else:
+            style.group_thousands(axis)

@@ -18,7 +18,7 @@ from gridtune.report.cells import Configuration, baselines, collect
 from gridtune.report.labels import PARAMETER_PREFIX, column_of
 from gridtune.report.overall import logs_of
 from gridtune.report.ranking import Verdict, configuration_parameters, ranking_head
-from gridtune.statistics.sequential import RaceRules, RaceTest
+from gridtune.statistics.racing import RaceRules, RaceTest
 from gridtune.sweep.search.racing import RacePlan
 from gridtune.types import FloatArray
 

@@ -281,9 +281,12 @@ def _written(path: Path, text: str) -> Path:
 
 
 def _figures(summary: Summary, directory: Path) -> Iterator[Path]:
-    from gridtune.report.front_plots import plot_fronts  # noqa: PLC0415
-    from gridtune.report.heat_map import plot_heat_map  # noqa: PLC0415
-    from gridtune.report.plots import plot_against, plot_ranking  # noqa: PLC0415
+    from gridtune.report.plots import (  # noqa: PLC0415
+        plot_against,
+        plot_fronts,
+        plot_heat_map,
+        plot_ranking,
+    )
 
     for prefix, fronts in _fronts(summary):
         yield plot_fronts(fronts[:_MOST_FRONTS], directory / f"{prefix}front.png")

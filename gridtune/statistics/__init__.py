@@ -9,10 +9,13 @@ from gridtune.statistics.inference import (
     paired_difference,
     probability_of_improvement,
 )
-from gridtune.statistics.joint import joint_paired_p_values, joint_sign_flip_p_values
-from gridtune.statistics.means import mean_interval
-from gridtune.statistics.samples import Interval
-from gridtune.statistics.significance import adjust_p_values, sign_flip_p_value
+from gridtune.statistics.intervals import Interval, mean_interval
+from gridtune.statistics.resampling import (
+    adjust_p_values,
+    joint_paired_p_values,
+    joint_sign_flip_p_values,
+    sign_flip_p_value,
+)
 
 __all__ = [
     "Interval",

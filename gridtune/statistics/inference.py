@@ -18,18 +18,25 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.statistics.means import check_confidence, reach, t_quantile
+from gridtune.statistics.intervals import (
+    FloatOrArray,
+    Interval,
+    check_confidence,
+    reach,
+    read_pairs,
+    read_samples,
+    t_quantile,
+)
 from gridtune.statistics.resampling import (
     Method,
     Resampling,
     Statistic,
     bounds,
+    flipped_as_far,
     jackknife,
     middle_half,
     statistic_weights,
 )
-from gridtune.statistics.samples import FloatOrArray, Interval, read_pairs, read_samples
-from gridtune.statistics.significance import flipped_as_far
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
@@ -56,7 +63,7 @@ class PairedDifference:
         interval: 0.05 is 5 % more than the second. NaN where that mean is zero; the interval is also NaN
         where resampled means lie on both sides of zero.
     p_value
-        Of the sign-flip test (see `gridtune.statistics.significance.sign_flip_p_value`).
+        Of the sign-flip test (see `gridtune.statistics.resampling.sign_flip_p_value`).
     """
 
     n: int | IntArray

@@ -6,17 +6,28 @@ to the next. The same values give the same race, in whatever order they came.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gridtune.statistics.inference import paired_difference
-from gridtune.statistics.sequential import Look, RaceRules, RaceTest
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Race"]
+__all__ = [
+    "Boundaries",
+    "Look",
+    "Race",
+    "RaceRules",
+    "RaceTest",
+    "boundaries",
+    "race_looks",
+    "relative_scores",
+]
 
 #: A difference to the baseline that will be decided with a smaller chance than this is given up.
 _FUTILE = 0.1
@@ -146,3 +157,314 @@ class Race:
                 break
             going = with_these
         return going
+
+
+#: Each look comes after this many times the replicates of the one before, or one more.
+_GROWTH = 1.25
+#: Weight of the variance that is typical of all differences, in replicates, beside a difference's own.
+_PRIOR = 4.0
+#: Spread of the noise of simulated configurations: the standard deviation of its logarithm.
+_NOISE_SPREAD = 0.5
+#: Standard deviations below this are rounding.
+_SMALLEST = 1e-9
+#: Configurations that are simulated; for more, the error is divided among groups of as many.
+_MOST_SIMULATED = 200
+#: Simulated races, and the largest number of simulated values.
+_RACES, _VALUES = 10_000, 40_000_000
+_CHUNK = 500_000
+_NULL_SEED = 1_979
+
+
+def race_looks(first: int, most: int) -> tuple[int, ...]:
+    """Return after how many replicates a race is looked at, from the first look to the last."""
+    looks = [min(first, most)]
+    while looks[-1] < most:
+        looks.append(min(most, max(looks[-1] + 1, round(_GROWTH * looks[-1]))))
+    return tuple(looks)
+
+
+def relative_scores(values: npt.ArrayLike) -> FloatArray:
+    """Return values on a scale on which replicates of any size can be compared.
+
+    Parameters
+    ----------
+    values
+        Shape (configurations, replicates), finite.
+
+    Returns
+    -------
+    numpy.ndarray
+        The same shape and order: logarithms where all values have the same sign, so that differences are
+        ratios; else values over the mean size of their replicate's.
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    if (rows > 0).all():
+        return np.asarray(np.log(rows))
+    if (rows < 0).all():
+        return np.asarray(-np.log(-rows))
+    size = np.abs(rows).mean(axis=0)
+    return rows / np.where(size > 0, size, 1.0)
+
+
+def _differences(
+    scores: FloatArray, references: FloatArray, sizes: Sequence[int]
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield the mean difference of each row to its reference, and the standard deviation of one, by size.
+
+    The variance of two or three differences says little, so it is drawn towards the one that is typical of
+    all rows (twice the mean of their residual variances around row and column means); upwards only, for
+    rows that are noisier than most would pass for quiet ones.
+
+    Parameters
+    ----------
+    scores, references
+        Shape (..., rows, replicates); a row's reference is the same row of the other.
+    sizes
+        Numbers of replicates, from the first on, that are looked at.
+
+    Yields
+    ------
+    tuple of numpy.ndarray
+        Two of shape (..., rows).
+    """
+    count = scores.shape[-2]
+    centred = scores - scores.mean(axis=-2, keepdims=True)
+    sums, squares = centred.cumsum(axis=-1), (centred**2).sum(axis=-2).cumsum(axis=-1)
+    differences = scores - references
+    totals, total_squares = differences.cumsum(axis=-1), (differences**2).cumsum(axis=-1)
+    for n in sizes:
+        residual = squares[..., n - 1] - (sums[..., n - 1] ** 2).sum(axis=-1) / n
+        typical = 2 * np.maximum(residual, 0) / ((count - 1) * (n - 1))
+        mean = totals[..., n - 1] / n
+        variance = np.maximum(total_squares[..., n - 1] - n * mean**2, 0) / (n - 1)
+        drawn = (_PRIOR * typical[..., None] + (n - 1) * variance) / (_PRIOR + n - 1)
+        yield mean, np.maximum(np.sqrt(np.maximum(variance, drawn)), _SMALLEST)
+
+
+class Boundaries(NamedTuple):
+    """What a statistic must exceed at each look.
+
+    Attributes
+    ----------
+    worse
+        For one configuration to be worse than the leader of the rest.
+    different
+        For any configuration to differ from its baseline, in either direction.
+    """
+
+    worse: tuple[float, ...]
+    different: tuple[float, ...]
+
+
+@functools.lru_cache(maxsize=64)
+def boundaries(count: int, looks: tuple[int, ...], error: float, columns: int = 1) -> Boundaries:
+    """Return the boundaries of a race.
+
+    The error is spent in proportion to the replicates seen, so that all looks together have it. It is the
+    chance that one given configuration, no worse than the others, is ever found worse; and the chance that
+    any configuration is ever found different from a baseline that none differs from.
+
+    Parameters
+    ----------
+    count
+        Configurations.
+    looks
+        Replicates at each look, ascending.
+    error
+        The chance of each of the two errors over the whole race.
+    columns
+        Values that each replicate has for a configuration (workloads that are pooled).
+
+    Notes
+    -----
+    Source: Lan and DeMets, "Discrete group sequential boundaries for clinical trials", Biometrika 70, 1983,
+    with the spending function α·t; the boundaries are simulated with a fixed seed.
+    """
+    simulated = min(count, _MOST_SIMULATED)
+    worse, different = _null_statistics(simulated, looks, columns)
+    share = error * simulated / count
+    spent = [share * look / looks[-1] for look in looks]
+    return Boundaries(_spend(worse, spent), _spend(different, spent))
+
+
+def _spend(statistics: FloatArray, spent: Sequence[float]) -> tuple[float, ...]:
+    """Return boundaries that the shares `spent` of the simulated races have exceeded by each look."""
+    races = len(statistics)
+    inside = np.ones(races, dtype=bool)
+    limits = []
+    for look, share in enumerate(spent):
+        allowed = math.floor(share * races) - int((~inside).sum())
+        ordered = np.sort(statistics[inside, look])[::-1]
+        # The races above the limit are as many as allowed, or fewer where statistics are equal.
+        limits.append(float(ordered[allowed]) if allowed > 0 else math.inf)
+        inside &= ~(statistics[:, look] > limits[-1] * (1 + _SMALLEST))
+    return tuple(limits)
+
+
+@functools.lru_cache(maxsize=16)
+def _null_statistics(count: int, looks: tuple[int, ...], columns: int) -> tuple[FloatArray, FloatArray]:
+    """Return the largest one-sided and two-sided statistics of simulated races without a better one.
+
+    Configurations differ in nothing but how noisy they are.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Two of shape (races, looks).
+    """
+    size = count * looks[-1] * columns
+    races = max(1_000, min(_RACES, _VALUES // size))
+    rng = np.random.default_rng(_NULL_SEED)
+    worse, different = np.zeros((2, races, len(looks)))
+    if looks[0] * columns < 2:
+        return worse, different
+    step = max(1, _CHUNK // size)
+    for first in range(0, races, step):
+        number = min(step, races - first)
+        noise = np.exp(_NOISE_SPREAD * rng.standard_normal((number, count, 1)))
+        scores = noise * rng.standard_normal((number, count, looks[-1] * columns))
+        sizes = [look * columns for look in looks]
+        for look, (mean, deviation) in enumerate(_differences(scores, scores[:, :1], sizes)):
+            statistic = mean[:, 1:] / deviation[:, 1:] * math.sqrt(sizes[look])
+            worse[first : first + number, look] = -statistic.min(axis=1)
+            different[first : first + number, look] = np.abs(statistic).max(axis=1)
+    return worse, different
+
+
+@dataclass(frozen=True)
+class RaceRules:
+    """What a race is decided by.
+
+    Attributes
+    ----------
+    looks
+        Replicates at each look, ascending.
+    error
+        The chance of each of the two errors (see `boundaries`) over the whole race.
+    columns
+        Values that each replicate has for a configuration.
+    """
+
+    looks: tuple[int, ...]
+    error: float
+    columns: int = 1
+
+
+class Look(NamedTuple):
+    """What a look at a race shows of each configuration; NaN or -1 for those that are not in it.
+
+    Attributes
+    ----------
+    leader
+        Index of the contender with the lowest mean score, or -1.
+    ahead
+        Chance that a contender's mean over all replicates is below the leader's, from what is seen.
+    decided
+        Chance that a difference to the baseline that is not decided will be at the last look.
+    """
+
+    leader: int
+    ahead: FloatArray
+    decided: FloatArray
+
+
+class RaceTest:
+    """The tests of one race: which configurations can still be best, and which differ from the baseline.
+
+    Parameters
+    ----------
+    bases
+        Index of each configuration's baseline; its own for a baseline, -1 for none.
+    rules
+        Looks and error.
+
+    Attributes
+    ----------
+    contender
+        Which configurations have not been found worse than the leader.
+    verdict
+        -1 for those found below their baseline, +1 for above, 0 for not decided.
+    """
+
+    def __init__(self, bases: npt.ArrayLike, rules: RaceRules) -> None:
+        self.bases = np.asarray(bases, dtype=np.int64)
+        self.rules = rules
+        count = len(self.bases)
+        self.contender = np.ones(count, dtype=bool)
+        self.verdict = np.zeros(count, dtype=np.int64)
+        self._limits = boundaries(max(2, count), rules.looks, rules.error, rules.columns)
+
+    @property
+    def compared(self) -> BoolArray:
+        """Which configurations have a baseline other than themselves."""
+        return (self.bases >= 0) & (self.bases != np.arange(len(self.bases)))
+
+    def look(self, values: npt.ArrayLike, number: int) -> Look:
+        """Take the values up to a look in, lower ones being better.
+
+        Parameters
+        ----------
+        values
+            Shape (configurations, replicates · columns); a row with NaN is not in the race now. A replicate
+            that is NaN for all is passed over.
+        number
+            The look's number, from 0.
+        """
+        rows = np.asarray(values, dtype=np.float64)
+        rows = rows[:, ~np.isnan(rows).all(axis=0)]
+        inside = np.flatnonzero(~np.isnan(rows).any(axis=1))
+        ahead, decided = np.full((2, len(rows)), math.nan)
+        if rows.shape[1] < 2 or len(inside) < 2:
+            alone = inside[self.contender[inside]]
+            return Look(int(alone[0]) if len(alone) else -1, ahead, decided)
+        scores = relative_scores(rows[inside])
+        leader = self._find_worse(scores, inside, number, ahead)
+        self._find_different(scores, inside, number, decided)
+        return Look(leader, ahead, decided)
+
+    def _find_worse(self, scores: FloatArray, inside: IntArray, number: int, ahead: FloatArray) -> int:
+        contending = self.contender[inside]
+        if not contending.any():
+            return -1
+        n = scores.shape[1]
+        place = int(np.argmin(np.where(contending, scores.mean(axis=1), math.inf)))
+        ((mean, deviation),) = _differences(scores, scores[place], [n])
+        worse = mean / deviation * math.sqrt(n) > self._limits.worse[number] * (1 + _SMALLEST)
+        worse[place] = False
+        self.contender[inside[worse]] = False
+        left = self._replicates_left(number)
+        if left:
+            spread = deviation * math.sqrt(1 / n - 1 / (n + left))
+            ahead[inside] = np.where(self.contender[inside], _below(-mean / spread), math.nan)
+        return int(inside[place])
+
+    def _find_different(self, scores: FloatArray, inside: IntArray, number: int, decided: FloatArray) -> None:
+        places = np.full(len(self.bases), -1)
+        places[inside] = np.arange(len(inside))
+        open_now = self.compared[inside] & (self.verdict[inside] == 0)
+        open_now &= places[np.maximum(self.bases[inside], 0)] >= 0
+        if not open_now.any():
+            return
+        n = scores.shape[1]
+        references = scores[places[np.maximum(self.bases[inside], 0)]]
+        ((mean, deviation),) = _differences(scores, references, [n])
+        different = np.abs(mean) / deviation * math.sqrt(n) > self._limits.different[number] * (1 + _SMALLEST)
+        found = open_now & different
+        self.verdict[inside[found]] = np.sign(mean[found]).astype(np.int64)
+        left = self._replicates_left(number)
+        if left:
+            # What the mean over all replicates must exceed at the last look, and how it may still change.
+            goal = self._limits.different[-1] * deviation / math.sqrt(n + left)
+            spread = deviation * math.sqrt(1 / n - 1 / (n + left))
+            chance = _below((-goal - mean) / spread) + _below((mean - goal) / spread)
+            decided[inside] = np.where(open_now & ~found, chance, math.nan)
+
+    def _replicates_left(self, number: int) -> int:
+        return (self.rules.looks[-1] - self.rules.looks[number]) * self.rules.columns
+
+
+def _below(values: FloatArray) -> FloatArray:
+    """Return the standard normal distribution function."""
+    from scipy.special import ndtr  # noqa: PLC0415
+
+    return np.asarray(ndtr(values))

@@ -17,7 +17,7 @@ from gridtune.report.derived import add_derived
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.material import ReportMaterial
 from gridtune.report.page import PAGE_FILE, PageMaterial, trial_order, write_page
-from gridtune.report.power import EFFECTS, SIZES, power_table
+from gridtune.report.sample_size import EFFECTS, SIZES, power_table
 from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
 from gridtune.report.summary import Summary, summarise, write_report
 from gridtune.report.tables import print_ranking
@@ -218,7 +218,7 @@ def study_power(
     study
         The study.
     effects, sizes
-        As in `gridtune.report.power.power_table`, which says what the columns are.
+        As in `gridtune.report.sample_size.power_table`, which says what the columns are.
     """
     rankings = study.summary.rankings
     return {

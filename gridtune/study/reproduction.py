@@ -25,8 +25,8 @@ from gridtune.report.reproduction import (
     read_reproduced,
     write_reproduction_page,
 )
-from gridtune.report.reproduction.numbers import Results, estimate
 from gridtune.report.reproduction.results import VERDICTS_FILE
+from gridtune.report.reproduction.verdicts import Results, estimate
 from gridtune.study.run import Output, run_sweep
 from gridtune.study.study import Study
 from gridtune.sweep.space.overriding import trimmed_space

@@ -17,8 +17,8 @@ from gridtune.registry import name_hint
 from gridtune.report.comparison import Comparison, Side, compare
 from gridtune.report.facts import SweepFacts
 from gridtune.report.front import Front
-from gridtune.report.power import EFFECTS, SIZES, power_table
 from gridtune.report.ranking import ranking_head
+from gridtune.report.sample_size import EFFECTS, SIZES, power_table
 from gridtune.report.summary import Best, Summary, numeric_parameters
 from gridtune.sweep.execution.observing import SweepResult
 from gridtune.sweep.journal.earlier import OtherCode
@@ -182,7 +182,7 @@ class Study:
         objective
             As of `ranking`.
         effects, sizes
-            As of `gridtune.report.power.power_table`, which says what the columns are.
+            As of `gridtune.report.sample_size.power_table`, which says what the columns are.
         """
         ranking = self._ranking(objective, overall=False)
         return power_table(self.table, ranking, effects=effects, sizes=sizes).to_pandas()
@@ -204,8 +204,11 @@ class Study:
             If there is no such figure.
         """
         from gridtune.core.style import Picture  # noqa: PLC0415 (matplotlib)
-        from gridtune.report.front_plots import plot_fronts  # noqa: PLC0415 (matplotlib)
-        from gridtune.report.plots import plot_against, plot_ranking  # noqa: PLC0415 (matplotlib)
+        from gridtune.report.plots import (  # noqa: PLC0415 (matplotlib)
+            plot_against,
+            plot_fronts,
+            plot_ranking,
+        )
 
         if kind == "front":
             if not self.summary.fronts:

@@ -23,7 +23,7 @@ from gridtune.core.measure import Direction
 from gridtune.core.reproduction import Experiment, Reading, Reproduction
 from gridtune.core.system import Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
-from gridtune.report.gap import BOUND
+from gridtune.report.derived import BOUND
 from gridtune.sweep.execution.cluster import ray_session
 from gridtune.sweep.execution.runner import CellRun, run_cell
 from gridtune.sweep.journal.results import results_table

@@ -11,10 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.page.convergence import best_so_far, hypervolume_so_far, trial_order
-from gridtune.report.page.origin import cell_notes
-from gridtune.report.page.schedule import schedule_content
-from gridtune.report.page.verdict import verdict_sentences
+from gridtune.report.page.content import best_so_far, hypervolume_so_far, schedule_content, trial_order
+from gridtune.report.page.page import cell_notes, verdict_sentences
 from gridtune.report.ranking import Verdict
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary, summarise
@@ -139,7 +137,7 @@ def test_a_schedules_curves_and_bars_are_differences_of_times(tmp_path: Path) ->
 def test_a_long_schedule_is_averaged_and_its_bars_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gridtune.report.page.schedule.MOST_JOBS", 100)
+    monkeypatch.setattr("gridtune.report.page.content.MOST_JOBS", 100)
     start = np.arange(20_000) * 10
     columns = {"job_id": start, "submit_time": start, "start_time": start, "end_time": start + 5}
     path = tmp_path / "log-best.parquet"

@@ -15,11 +15,10 @@ from gridtune.core.schedule import Schedule
 from gridtune.core.schedule_plots import LoadCurves, plot_gantt, plot_load, span_means
 from gridtune.core.step_function import StepFunction
 from gridtune.errors import MetricError, ScheduleError
-from gridtune.report import heat_map, plots
+from gridtune.report import plots
 from gridtune.report.facts import ObjectiveFacts
-from gridtune.report.heat_map import plot_heat_map
 from gridtune.report.overall import rank_overall
-from gridtune.report.plots import plot_against, plot_ranking
+from gridtune.report.plots import plot_against, plot_heat_map, plot_ranking
 from gridtune.report.ranking import rank
 from gridtune.report.summary import summarise, write_report
 from gridtune.workload.workload import Workload
@@ -79,9 +78,7 @@ def test_more_curves_than_colours_keep_the_best_and_the_baseline(tmp_path: Path)
 def test_a_field_of_the_heat_map_is_its_own_cell() -> None:
     rows = ranking(order=["fcfs", "sjf"], backfill=["none", "easy"]).to_pylist()
     rows = [row for row in rows if row["workload"] == "ctc-sp2"]
-    means, colours = heat_map._fields(
-        rows, "backfill", "order", ["none", "easy"], ["fcfs", "sjf"], paired=True
-    )
+    means, colours = plots._fields(rows, "backfill", "order", ["none", "easy"], ["fcfs", "sjf"], paired=True)
     ranked = {(row["param.order"], row["param.backfill"]): row for row in rows}
     assert means[1, 0] == ranked["sjf", "none"]["mean"]
     assert colours[1, 1] == pytest.approx(100 * ranked["sjf", "easy"]["relative"])

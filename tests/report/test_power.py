@@ -16,9 +16,9 @@ from rich.console import Console
 
 from gridtune.cli.report import report
 from gridtune.errors import MetricError
-from gridtune.report.power import power_head, power_table, print_power
 from gridtune.report.ranking import rank
-from gridtune.statistics.power import detectable_effect, paired_spread, replicates_needed
+from gridtune.report.sample_size import power_head, power_table, print_power
+from gridtune.statistics.sample_size import detectable_effect, paired_spread, replicates_needed
 from gridtune.study import report_study
 from gridtune.study.report import study_power
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts

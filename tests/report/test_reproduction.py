@@ -24,9 +24,7 @@ from gridtune.report.reproduction import (
     read_reproduced,
     write_reproduction_page,
 )
-from gridtune.report.reproduction.markdown import markdown_html
-from gridtune.report.reproduction.numbers import Estimate, estimate, reading_text
-from gridtune.report.reproduction.verdicts import target_text
+from gridtune.report.reproduction.verdicts import Estimate, estimate, reading_text, target_text
 
 FIGURES = {"wait": PublishedFigure("Table 1", "wait", 100.0, "s")}
 
@@ -293,14 +291,3 @@ def test_the_page_holds_everything_and_loads_nothing(tmp_path: Path) -> None:
     before = path.read_bytes()
     write_reproduction_page(found(), figures, documents, {"waits": "name: waits"}, path)
     assert path.read_bytes() == before
-
-
-def test_markdown_becomes_headings_paragraphs_and_tables() -> None:
-    text = "# A < B\nmore\n\nwords\nwords\n\n| a | b |\n| --- | ---: |\n| **x** | 1 |"
-    assert list(markdown_html(text)) == [
-        "<h3>A &lt; B</h3>",
-        "<p>more</p>",
-        "<p>words words</p>",
-        '<div class="scroll"><table><thead><tr><th class=left>a</th><th>b</th></tr></thead>'
-        "<tbody><tr><td class=left><strong>x</strong></td><td>1</td></tr></tbody></table></div>",
-    ]

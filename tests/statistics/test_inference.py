@@ -11,13 +11,13 @@ from scipy import stats
 from gridtune.errors import MetricError
 from gridtune.statistics.inference import (
     bootstrap_interval,
+    bounds,
     interquartile_mean,
     paired_difference,
     probability_of_improvement,
 )
-from gridtune.statistics.means import mean_interval
-from gridtune.statistics.resampling import bounds
-from gridtune.statistics.significance import adjust_p_values, sign_flip_p_value
+from gridtune.statistics.intervals import mean_interval
+from gridtune.statistics.resampling import adjust_p_values, sign_flip_p_value
 
 METHODS = ("expanded", "percentile", "bca")
 NAN = math.nan

@@ -7,8 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from gridtune.statistics.joint import joint_paired_p_values, joint_sign_flip_p_values
-from gridtune.statistics.significance import adjust_p_values, sign_flip_p_value
+from gridtune.statistics.resampling import (
+    adjust_p_values,
+    joint_paired_p_values,
+    joint_sign_flip_p_values,
+    sign_flip_p_value,
+)
 
 
 def rng() -> np.random.Generator:

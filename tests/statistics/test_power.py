@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from gridtune.errors import MetricError
-from gridtune.statistics.power import (
+from gridtune.statistics.sample_size import (
     detectable_effect,
     fewest_replicates,
     paired_spread,

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gridtune.statistics.racing import Race
-from gridtune.statistics.sequential import RaceRules, race_looks
+from gridtune.statistics.racing import Race, RaceRules, race_looks
 
 REPLICATES = 12
 RULES = RaceRules(race_looks(3, REPLICATES), 0.05)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gridtune.statistics.sequential import (
+from gridtune.statistics.racing import (
     RaceRules,
     RaceTest,
     _differences,

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gridtune.core.cells import CellResult, finite_json
+from gridtune.core.schedule_files import allocate_processors
+from gridtune.core.step_function import StepFunction, step_function
+from gridtune.errors import ScheduleError
 from gridtune.report.front import Front
-from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, varying_parameters
-from gridtune.report.page.convergence import best_so_far, hypervolume_so_far
+from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, is_logarithmic, varying_parameters
 from gridtune.report.page.effects import effects_of
-from gridtune.report.page.schedule import schedule_content
 from gridtune.report.ranking import ranking_head, strata
-from gridtune.report.scales import is_logarithmic
 from gridtune.report.schedules import ScheduleFiles
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_heading, ranking_notes
+from gridtune.statistics.pareto import Scale, hypervolume, nondominated
+from gridtune.types import IntArray
 
-__all__ = ["MOST_ROWS", "PageMaterial", "page_content", "page_json"]
+__all__ = [
+    "MOST_JOBS",
+    "MOST_ROWS",
+    "PageMaterial",
+    "best_so_far",
+    "hypervolume_so_far",
+    "page_content",
+    "page_json",
+    "schedule_content",
+    "trial_order",
+]
 
 #: Configurations of a table that the page holds; of more, the best.
 MOST_ROWS = 20_000
@@ -340,3 +354,159 @@ def _labels(summary: Summary, wanted: Set[str]) -> dict[str, str]:
                 parameters = {name.removeprefix(PARAMETER_PREFIX): value for name, value in row.items()}
                 labels[row["configuration_id"]] = configuration_label(parameters, varying)
     return labels
+
+
+#: Jobs that a chart shows, and that all charts of a page show together.
+MOST_JOBS, _MOST_TOGETHER = 8_000, 24_000
+#: Steps of a curve that are kept; of more, averages over as many spans of time.
+_MOST_STEPS = 4_000
+
+
+def schedule_content(files: Sequence[ScheduleFiles], labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return what the page draws of schedules, a mapping for each stratum that has them.
+
+    Parameters
+    ----------
+    files
+        The schedules that were written.
+    labels
+        Configuration id to the configuration in words.
+
+    Returns
+    -------
+    list of dict
+        `stratum`, `replicate`, `processors`, and `schedules`: for each its `role` ("best" or "baseline"),
+        `label`, `jobs` (their number), `bars` ([job id, start, run time, wait, first processor, last
+        processor, …], by start; those that start first where there are too many) and the curves `use` and
+        `queue` ({times, values}). Times are seconds since the first submission; those of bars and curves
+        are differences to the one before.
+    """
+    drawn = [entry for entry in files if entry.tables and entry.processors]
+    share = max(1, sum(len(entry.tables) for entry in drawn))
+    return [_stratum(entry, labels, min(MOST_JOBS, _MOST_TOGETHER // share)) for entry in drawn]
+
+
+def _stratum(files: ScheduleFiles, labels: Mapping[str, str], most: int) -> dict[str, Any]:
+    columns = {key: _columns(path) for key, path in files.tables.items()}
+    origin = min(int(column["submit_time"].min()) for column in columns.values())
+    return {
+        "stratum": files.stratum,
+        "replicate": files.replicate,
+        "processors": files.processors,
+        "schedules": [
+            {
+                "role": "baseline" if files.tables[key].stem.endswith("-baseline") else "best",
+                "label": labels.get(key, key),
+                **_schedule(column, files.processors, origin, most),
+            }
+            for key, column in columns.items()
+        ],
+    }
+
+
+def _columns(path: Path) -> dict[str, IntArray]:
+    names = ["job_id", "submit_time", "start_time", "end_time", "processors"]
+    table = pq.read_table(path, columns=names)
+    return {name: table[name].to_numpy().astype(np.int64) for name in names}
+
+
+def _schedule(columns: Mapping[str, IntArray], processors: int, origin: int, most: int) -> dict[str, Any]:
+    submit, start, end = (columns[name] - origin for name in ("submit_time", "start_time", "end_time"))
+    width, ones = columns["processors"], np.ones(len(start), dtype=np.int64)
+    order = np.lexsort((columns["job_id"], start))[:most]
+    try:
+        jobs = {"start_time": start[order], "end_time": end[order], "processors": width[order]}
+        places = allocate_processors(pa.table(jobs), processors)
+    except ScheduleError:
+        # A system whose jobs share processors has curves but no bars.
+        places = []
+    begun, run, wait = start[order], (end - start)[order], (start - submit)[order]
+    facts = np.column_stack([columns["job_id"][order], np.diff(begun, prepend=0), run, wait])
+    bars = [
+        [*row, *(number for part in ranges for number in part)]
+        for row, ranges in zip(facts.tolist(), places, strict=False)
+    ]
+    last = int(end.max())
+    return {
+        "jobs": len(start),
+        "end": last,
+        "bars": bars,
+        "use": _curve(step_function(start, end, width), last),
+        "queue": _curve(step_function(submit, start, ones), last),
+    }
+
+
+def _curve(function: StepFunction, end: int) -> dict[str, list[float]]:
+    times, values = function.times, function.values.astype(np.float64)
+    if len(times) > _MOST_STEPS:
+        from gridtune.core.schedule_plots import span_means  # noqa: PLC0415
+
+        edges = np.unique(np.linspace(int(times[0]), end, _MOST_STEPS // 2 + 1).astype(np.int64))
+        times, values = edges[:-1], np.round(span_means(function, edges), 2)
+    return {"times": np.diff(times, prepend=0).tolist(), "values": values.tolist()}
+
+
+#: Points of the curve of hypervolumes: each costs a computation.
+_MOST_POINTS = 200
+
+
+def trial_order(
+    results: Sequence[CellResult], cells: Iterable[str], proposals: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """Return the configurations' ids in the order in which they were tried.
+
+    Parameters
+    ----------
+    results
+        The sweep's results.
+    cells
+        Cell ids in the journal's order.
+    proposals
+        The journal's proposals. What the strategy did not propose, such as a baseline, comes first, by the
+        order of its cells.
+    """
+    configuration = {result.cell_id: result.configuration_id for result in results}
+    wanted = set(configuration.values())
+    proposed = dict.fromkeys(key for entry in proposals for key in entry["configurations"] if key in wanted)
+    others = dict.fromkeys(configuration[cell] for cell in cells if cell in configuration)
+    return [*(key for key in others if key not in proposed), *proposed]
+
+
+def best_so_far(means: Sequence[float | None], direction: str) -> list[float | None]:
+    """Return the best of each and all earlier means; None before the first."""
+    sign = 1.0 if direction == "min" else -1.0
+    costs = [math.inf if mean is None or math.isnan(mean) else sign * mean for mean in means]
+    best = np.minimum.accumulate(costs).tolist() if costs else []
+    return [None if math.isinf(cost) else sign * cost for cost in best]
+
+
+def hypervolume_so_far(front: Front, order: Mapping[str, int]) -> list[tuple[int, float]]:
+    """Return (trial, hypervolume of the front up to it), on the scale of the whole sweep.
+
+    Parameters
+    ----------
+    front
+        The front of all configurations.
+    order
+        Configuration id to its place; those without one are left out.
+    """
+    signs = np.array([1.0 if head.direction == "min" else -1.0 for head in front.heads])
+    placed = [
+        (order[parts[0]["configuration_id"]], point)
+        for parts, point in zip(front.rows, front.points * signs, strict=True)
+        if parts[0]["configuration_id"] in order
+    ]
+    if not placed:
+        return []
+    placed.sort(key=lambda entry: entry[0])
+    costs = np.array([point for _, point in placed])
+    scale = Scale.of([front.points * signs])
+    best, volumes, last = np.empty((0, costs.shape[1])), [], 0.0
+    for (trial, _), point in zip(placed, costs, strict=True):
+        if not (best <= point).all(axis=1).any():
+            best = np.vstack([best, point])
+            best = best[nondominated(best)]
+            last = hypervolume(best, scale)
+            volumes.append((trial, last))
+    step = max(1, len(volumes) // _MOST_POINTS)
+    return [*volumes[::step], *([volumes[-1]] if (len(volumes) - 1) % step else [])]

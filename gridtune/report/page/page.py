@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
-from collections.abc import Iterator, Sequence
+import math
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import yaml
+
+from gridtune.core.cells import CellResult
 from gridtune.core.checksums import software_versions
+from gridtune.report.facts import SweepFacts
+from gridtune.report.labels import (
+    PARAMETER_PREFIX,
+    configuration_label,
+    number_text,
+    percent_text,
+    varying_parameters,
+)
 from gridtune.report.page.content import PageMaterial, page_content, page_json
-from gridtune.report.page.document import count_text, html_document, plain_table
-from gridtune.report.page.origin import MOST_FAILED, cell_notes, command_of, failed_cells, space_yaml
-from gridtune.report.page.verdict import Sentence, verdict_sentences
+from gridtune.report.ranking import RankingHead, Verdict, ranking_head, strata
+from gridtune.report.summary import Summary
 
-__all__ = ["PAGE_FILE", "PageMaterial", "write_page"]
+__all__ = [
+    "MOST_FAILED",
+    "PAGE_FILE",
+    "PageMaterial",
+    "Sentence",
+    "cell_notes",
+    "command_of",
+    "count_text",
+    "failed_cells",
+    "html_document",
+    "plain_table",
+    "space_yaml",
+    "verdict_sentences",
+    "write_page",
+]
 
 #: The page in a report's folder.
 PAGE_FILE = "report.html"
@@ -172,3 +204,262 @@ def _origin(material: PageMaterial) -> Iterator[str]:
         yield "of a workload.</p>"
         yield plain_table(("workload", "note", "value"), notes[:_MOST_NOTES])
     yield "</section>"
+
+
+def html_document(
+    title: str, body: Iterable[str], *, styles: Sequence[str], scripts: Sequence[str] = ()
+) -> str:
+    """Return an HTML page as text.
+
+    It loads nothing: its content security policy allows the styles and the script inside it, images inside
+    it, and nothing else.
+
+    Parameters
+    ----------
+    title
+        The page's title.
+    body
+        The lines of its body.
+    styles, scripts
+        Names of the style sheets and scripts in `assets/`, in the order in which they need each other.
+    """
+    assets = files("gridtune.report.page") / "assets"
+    style = "".join((assets / f"{name}.css").read_text(encoding="utf-8") for name in styles)
+    script, allowed, element = "", "'none'", []
+    if scripts:
+        parts = "\n".join((assets / f"{name}.js").read_text(encoding="utf-8") for name in scripts)
+        script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+        allowed, element = f"'{_digest(script)}'", [f"<script>{script}</script>"]
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src {allowed}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    lines = [
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>",
+        *body,
+        *element,
+        "</body>\n</html>\n",
+    ]
+    return "\n".join(lines)
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def count_text(number: int, what: str) -> str:
+    """Return how many of something there are, such as `3 cells`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def plain_table(names: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """Return a table of words; `kind` is a further class of it."""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table class="plain {kind}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>\n{body}</tbody></table></div>"
+    )
+
+
+#: Cells without a result that the page lists.
+MOST_FAILED = 200
+#: Characters of an error that the page shows: the end says what went wrong.
+_LONGEST_ERROR = 4_000
+
+
+def command_of(facts: SweepFacts, directory: Path) -> str:
+    """Return the command that runs the sweep again, as it was given where that is known."""
+    if facts.command:
+        return f"cd {shlex.quote(facts.folder)}\n{facts.command}"
+    source = facts.source or f"{facts.name}.yaml"
+    return f"gridtune sweep {shlex.quote(source)} --out {shlex.quote(str(directory))}"
+
+
+def space_yaml(facts: SweepFacts) -> str:
+    """Return the search space as a YAML file; paths in it are those of the file it came from."""
+    return str(yaml.safe_dump(dict(facts.space), sort_keys=False, allow_unicode=True, width=100))
+
+
+def failed_cells(results: Iterable[CellResult]) -> Iterator[tuple[CellResult, str, str]]:
+    """Yield each cell without a result, its configuration in words, and the end of its error."""
+    for result in results:
+        if result.state != "done":
+            label = configuration_label(result.configuration, sorted(result.configuration))
+            error = (result.error or result.state).strip()
+            yield result, label, error if len(error) <= _LONGEST_ERROR else f"… {error[-_LONGEST_ERROR:]}"
+
+
+def cell_notes(results: Sequence[CellResult]) -> list[tuple[str, str, str]]:
+    """Return (workload, note, value) of what the cells say beside their metrics: jobs, cleaning, and so on.
+
+    A note that differs among the cells of a workload is given as its range; words that differ are left out.
+    """
+    found: dict[tuple[str, str], list[Any]] = {}
+    last: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for result in results:
+        # Most configurations note the same of a replicate.
+        if last.get((result.workload, result.replicate)) == result.notes:
+            continue
+        last[result.workload, result.replicate] = result.notes
+        for name, value in _flat(result.notes):
+            found.setdefault((result.workload, name), []).append(value)
+    return [
+        (workload, name, text)
+        for (workload, name), values in found.items()
+        if (text := _range_text(values)) is not None
+    ]
+
+
+def _flat(notes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in notes.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}: ")
+        elif isinstance(value, int | float | str):
+            yield f"{prefix}{name}", value
+
+
+def _range_text(values: Sequence[Any]) -> str | None:
+    distinct = set(values)
+    numbers = [value for value in distinct if _is_number(value) and math.isfinite(value)]
+    if len(distinct) == 1:
+        return _text(values[0])
+    if len(numbers) < len(distinct):
+        return None
+    return f"{_text(min(numbers))} … {_text(max(numbers))}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return number_text(value, 6)
+    return f"{value:,}" if _is_number(value) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The answer for one objective on one stratum.
+
+    Attributes
+    ----------
+    objective, stratum
+        Which; the stratum is "overall" over all of them.
+    best
+        The best configuration in words; "" where there is none.
+    verdict
+        What is proven of it.
+    text
+        The sentence.
+    """
+
+    objective: str
+    stratum: str
+    best: str
+    verdict: Verdict
+    text: str
+
+
+def verdict_sentences(summary: Summary) -> list[Sentence]:
+    """Return the answers: by objective, over all strata first where there are several."""
+    return [
+        sentence
+        for objective, ranking in summary.rankings.items()
+        for table in (summary.overall.get(objective), ranking)
+        if table is not None
+        for sentence in _sentences(table, ranking)
+    ]
+
+
+def _sentences(ranking: pa.Table, single: pa.Table) -> Iterator[Sentence]:
+    """Yield the sentence of each stratum of a ranking; `single` is the one within each stratum."""
+    head = ranking_head(ranking)
+    varying = varying_parameters(ranking, without=head.group_by)
+    for name, rows in strata(ranking):
+        where = _everywhere(single) if head.overall else f"On {name}" if name else "Here"
+        stratum = "overall" if head.overall else name
+        first = [row for row in rows if row["rank"] == 1]
+        if not first:
+            text = f"{where} no configuration has a value of {head.objective} in every replicate."
+            yield Sentence(head.objective, stratum, "", Verdict.NONE, text)
+            continue
+        # Of equals the baseline stands for all: to change nothing is the simplest.
+        best = next((row for row in first if row["is_baseline"]), first[0])
+        label = _label(best, varying)
+        parts = [f"{where} {label} {_lead(head, best)}"]
+        if len(first) > 1:
+            others = "another configuration shares" if len(first) == 2 else f"{len(first) - 1} others share"
+            parts.append(f"{others} the first place")
+        text = "; ".join(parts) + _against(head, best, rows, varying)
+        yield Sentence(head.objective, stratum, label, Verdict(best["verdict"]), text)
+
+
+def _everywhere(single: pa.Table) -> str:
+    count, names = len(list(strata(single))), ranking_head(single).group_by
+    what = "workloads" if names == ("workload",) else f"combinations of {' and '.join(names)}"
+    return f"Over the {count} {what}"
+
+
+def _label(row: Mapping[str, Any], varying: Sequence[str]) -> str:
+    return configuration_label(
+        {name.removeprefix(PARAMETER_PREFIX): value for name, value in row.items()}, varying
+    )
+
+
+def _lead(head: RankingHead, row: Mapping[str, Any]) -> str:
+    extreme = "smallest" if head.direction == "min" else "largest"
+    if head.overall:
+        return f"has the {extreme} {head.objective} relative to the baseline"
+    unit = f" {head.unit}" if head.unit else ""
+    interval = _interval(row, "ci_low", "ci_high", number_text)
+    interval_text = f" (95 % interval {interval})" if interval else ""
+    return f"has the {extreme} {head.objective}: {number_text(row['mean'])}{unit}{interval_text}"
+
+
+def _against(
+    head: RankingHead, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], varying: Sequence[str]
+) -> str:
+    """Return what the sentence says of the baseline."""
+    if row["is_baseline"]:
+        return ". It is the baseline: nothing that was tried has a better mean."
+    if row["relative"] is None:
+        return ". There is no baseline to compare it with." if not head.baseline else "."
+    base = next((_label(other, varying) for other in rows if other["is_baseline"]), "")
+    change = percent_text(abs(row["relative"])).lstrip("+")
+    amount = f"{change} {'less' if row['relative'] < 0 else 'more'} than the baseline{base and f' {base}'}"
+    interval = _interval(row, "relative_low", "relative_high", percent_text)
+    paired = f" (paired 95 % interval {interval})" if interval else ""
+    these = " on these workloads" if head.overall else ""
+    certainty = {
+        Verdict.BETTER: (
+            f"The difference{these} is significant at {'the error of the race' if 'race' in row else '5 %'}, "
+            "all comparisons taken together."
+        ),
+        Verdict.EQUAL: "It is equal to the baseline in every replicate.",
+        Verdict.WORSE: "It is worse.",
+    }.get(Verdict(row["verdict"]), "Whether it really is better is not sure.")
+    return f", {amount}{paired}. {certainty}{_on_other_logs(row)}"
+
+
+def _on_other_logs(row: Mapping[str, Any]) -> str:
+    """Return what the logs, each as one observation, say of logs that were not in the sweep."""
+    interval = _interval(row, "by_log_low", "by_log_high", percent_text) if "by_log_low" in row else ""
+    if not interval:
+        return ""
+    sure = row["by_log_low"] > 0 or row["by_log_high"] < 0
+    end = "which excludes 0" if sure else "so on another log it may be otherwise"
+    return f" With each log as one observation the interval is {interval}, {end}."
+
+
+def _interval(row: Mapping[str, Any], low: str, high: str, write: Any) -> str:
+    if row[low] is None or row[high] is None:
+        return ""
+    return f"{write(row[low]).removesuffix(' %')} … {write(row[high])}"

@@ -13,8 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gridtune.core.cells import finite_json
 from gridtune.errors import SweepError
-from gridtune.report.reproduction.numbers import Estimate
-from gridtune.report.reproduction.verdicts import ClaimVerdict
+from gridtune.report.reproduction.verdicts import ClaimVerdict, Estimate
 
 __all__ = ["VERDICTS_FILE", "Reproduced", "TableNumbers", "TraceUse", "read_reproduced"]
 

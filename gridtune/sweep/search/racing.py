@@ -14,8 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from gridtune.core.cells import Cell, CellResult
-from gridtune.statistics.racing import Race
-from gridtune.statistics.sequential import RaceRules, race_looks
+from gridtune.statistics.racing import Race, RaceRules, race_looks
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.adaptive import directions_of
 from gridtune.sweep.space.plan import Planner, space_replicates, understood_baseline

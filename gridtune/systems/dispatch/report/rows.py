@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridtune.core.cells import CellResult
-from gridtune.report.rows import by_configuration
+from gridtune.report.cells import by_configuration
 from gridtune.types import FloatArray
 
 __all__ = ["Method", "gather", "medians"]

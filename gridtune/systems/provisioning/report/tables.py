@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridtune.report.gap import gap_to_bound
+from gridtune.report.cells import ConfigurationRow, by_configuration
+from gridtune.report.derived import gap_to_bound
 from gridtune.report.labels import configuration_label, number_text
-from gridtune.report.rows import ConfigurationRow, by_configuration
 from gridtune.statistics.inference import bootstrap_interval, paired_difference
 from gridtune.statistics.pareto import Scale, igd_plus, merge_fronts
 from gridtune.systems.provisioning.metrics import HOUR

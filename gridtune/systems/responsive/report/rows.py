@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gridtune.report.cells import ConfigurationRow, by_configuration
 from gridtune.report.labels import value_text
-from gridtune.report.rows import ConfigurationRow, by_configuration
 from gridtune.systems.responsive.parameters import LEARNING, LINEAR_WEIGHTS, POOL_SETTINGS
 from gridtune.types import FloatArray
 

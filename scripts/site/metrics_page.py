@@ -1,9 +1,9 @@
-"""Writes the tables of the page of metrics from what the systems say about their metrics.
+"""Write the tables of the page of metrics, from the descriptions that systems give.
 
-    python -m gridtune.report.metrics_page docs/metrics.md
+    python scripts/site/metrics_page.py docs/metrics.md
 
 The page is written by hand except for the part between the marks `BEGIN` and `END`, which lists the metrics
-of every installed system, the metrics that have been renamed, and the sources.
+of every installed system and their sources.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from itertools import groupby
 from pathlib import Path
 
 from gridtune.core.measure import MetricInfo
-from gridtune.core.system import SYSTEMS, RenamedMetric, System
+from gridtune.core.system import SYSTEMS, System
 
 __all__ = ["BEGIN", "END", "fill_page", "metrics_tables"]
 
-BEGIN = "<!-- written by `python -m gridtune.report.metrics_page docs/metrics.md`: do not edit -->\n"
+BEGIN = "<!-- written by `python scripts/site/metrics_page.py docs/metrics.md`: do not edit -->\n"
 END = "<!-- end of the written part -->\n"
 
 _BETTER = {"min": "less", "max": "more", "none": "–"}
@@ -48,8 +48,6 @@ def metrics_tables(systems: Mapping[str, System]) -> str:
         # In order, not sorted: a family is a run of metrics.
         for family, metrics in groupby(system.metrics.items(), lambda item: getattr(item[1], "family", "")):
             parts += [f"\n### {family}\n" if family else "", "\n", *_table(dict(metrics), numbers)]
-        if system.renamed_metrics:
-            parts += ["\n### Renamed\n\n", *_renamed(system.renamed_metrics, system.metrics)]
     parts.append("\n## Sources\n\n")
     parts += [f"{number}. {publication}\n" for publication, number in numbers.items()]
     return "".join([*parts, "\n"])
@@ -84,13 +82,6 @@ def _table(metrics: Mapping[str, MetricInfo], numbers: Mapping[str, int]) -> Ite
         cells = [f"`{name}`", metric.unit, _BETTER[metric.direction], formula, *words]
         cells.append(", ".join(citations) or "gridtune")
         yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
-
-
-def _renamed(renamed: Mapping[str, RenamedMetric], metrics: Mapping[str, MetricInfo]) -> Iterator[str]:
-    yield "| name in older results | name now | old values are multiplied by |\n| --- | --- | --- |\n"
-    for old, new in renamed.items():
-        unit = f" (now in {metrics[new.name].unit})" if new.factor != 1 else ""
-        yield f"| `{old}` | `{new.name}` | {new.factor:g}{unit} |\n"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.errors import MetricError
-from gridtune.statistics.samples import read_pairs
+from gridtune.statistics.intervals import read_pairs
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 __all__ = [

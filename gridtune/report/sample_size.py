@@ -19,9 +19,8 @@ from rich.text import Text
 from gridtune.errors import MetricError
 from gridtune.report.cells import baselines, collect, value_matrix
 from gridtune.report.labels import PARAMETER_PREFIX, column_of, percent_text, value_text, varying_parameters
-from gridtune.report.placing import plain
-from gridtune.report.ranking import LEVEL, configuration_parameters, ranking_head
-from gridtune.statistics.power import (
+from gridtune.report.ranking import LEVEL, configuration_parameters, plain, ranking_head
+from gridtune.statistics.sample_size import (
     MOST_REPLICATES,
     PairedSpread,
     detectable_effect,
@@ -79,8 +78,8 @@ def power_table(
 ) -> pa.Table:
     """Return how many replicates each comparison of a ranking needs.
 
-    The spread between replicates is that of the pairs at hand (`gridtune.statistics.power.paired_spread`),
-    the power that of a paired t test whose level, 5 %, is divided by the comparisons of the stratum. The
+    The spread between replicates is that of the pairs at hand (`gridtune.statistics.sample_size`), the
+    power that of a paired t test whose level, 5 %, is divided by the comparisons of the stratum. The
     joint test of a ranking is milder, so this errs on the side of more replicates.
 
     Parameters

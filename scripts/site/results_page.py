@@ -1,6 +1,6 @@
-"""Writes the published claims of the page of results from the verdicts of reproductions.
+"""Write the published claims on the page of results, from the verdicts of reproductions.
 
-    python -m gridtune.report.results_page docs/results.md
+    python scripts/site/results_page.py docs/results.md
 
 The page is written by hand except for the part between the marks `BEGIN` and `END`. That part is made of the
 files in `studies/reproductions/` beside the page, which are copies of the `verdicts.json` that
@@ -20,7 +20,7 @@ from gridtune.report.reproduction.verdicts import ClaimVerdict, CriterionOutcome
 
 __all__ = ["BEGIN", "END", "claims_markdown", "fill_results"]
 
-BEGIN = "<!-- written by `python -m gridtune.report.results_page docs/results.md`: do not edit -->\n"
+BEGIN = "<!-- written by `python scripts/site/results_page.py docs/results.md`: do not edit -->\n"
 END = "<!-- end of the written part -->\n"
 #: Where the verdicts lie, from the page's folder.
 _FOLDER = Path("studies") / "reproductions"
@@ -49,19 +49,19 @@ def claims_markdown(reproductions: Iterable[Reproduced]) -> str:
 
 
 def _section(reproduced: Reproduced) -> Iterator[str]:
-    yield f"### {reproduced.title}\n\n"
+    counts = Counter(claim.verdict for claim in reproduced.claims)
+    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    yield f"<details markdown><summary>{reproduced.title}: {tally}</summary>\n\n"
     yield f"[`{reproduced.name}`](studies/{reproduced.name}.md): {'; '.join(reproduced.publications)}\n\n"
     logs = ", ".join(
         trace.name + (f" ({trace.remark})" if trace.remark else "") for trace in reproduced.traces
     )
     cells = sum(reproduced.cells.values())
     made = f"`{reproduced.command}`, experiments {', '.join(reproduced.cells)}, {cells:,} cells"
-    counts = Counter(claim.verdict for claim in reproduced.claims)
-    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    yield f"{made}{f', on {logs}' if logs else ''}. Of {len(reproduced.claims)} claims {tally}.\n\n"
+    yield f"{made}{f', on {logs}' if logs else ''}.\n\n"
     yield "| claim | verdict | here |\n| --- | --- | --- |\n"
     yield from (_row(claim) for claim in reproduced.claims)
-    yield "\n"
+    yield "\n</details>\n\n"
 
 
 def _row(claim: ClaimVerdict) -> str:
@@ -71,8 +71,7 @@ def _row(claim: ClaimVerdict) -> str:
     if len(claim.criteria) > _SHOWN:
         shown.append("…")
     count = f"{holds} of {len(claim.criteria)} criteria hold. " if len(claim.criteria) > 1 else ""
-    measured = "not measured. " if claim.verdict == Verdict.OPEN else f"{count}{'; '.join(shown)}. "
-    here = f"{measured}{claim.remark}".strip()
+    here = f"{count}{'; '.join(shown) or 'not measured'}. {claim.remark}".strip()
     cells = (f"{claim.text} ({claim.source})", f"**{claim.verdict}**", here.replace("….", "…"))
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 

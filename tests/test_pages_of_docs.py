@@ -1,0 +1,95 @@
+"""The pages of metrics and results: what is written into them, and that they are up to date."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from gridtune.core.measure import Measure
+from tests.report.test_reproduction import found
+
+SITE = Path(__file__).parents[1] / "scripts" / "site"
+sys.path.insert(0, str(SITE))
+import metrics_page  # noqa: E402
+import results_page  # noqa: E402
+
+WORK = "Someone, “Waiting in 1999”, Journal 3, 2022, doi 10.1/X.2022.7"
+
+
+METRICS = {
+    "wait_mean": Measure("s", "min", "mean over i of wᵢ", source=f"{WORK}, equation 4"),
+    "wait_max": Measure("s", "min", "max over i of wᵢ", source=f"{WORK}, equation 4"),
+    "share": Measure("1", "max", "|{i : wᵢ = 0}| / n", source=f"{WORK}; Other, Book 2001"),
+    "turns": Measure("turns", "none", "number of turns", source="gridtune"),
+}
+
+
+def tables() -> str:
+    queues: Any = SimpleNamespace(metrics=METRICS)
+    return metrics_page.metrics_tables({"queues": queues})
+
+
+def test_a_row_says_unit_direction_formula_and_source() -> None:
+    text = tables()
+    assert "## Metrics of `queues`\n\n| metric | unit | better | formula | source |\n" in text
+    assert "| `wait_…` | s | less | wᵢ | [1] equation 4 |\n" in text
+    assert "| `share` | 1 | more | \\|{i : wᵢ = 0}\\| / n | [1], [2] |\n" in text
+    assert "| `turns` | turns | – | number of turns | gridtune |\n" in text
+    assert "wait_max" not in text
+    assert text.endswith(f"## Sources\n\n1. {WORK}\n2. Other, Book 2001\n\n")
+
+
+def test_only_the_part_of_metrics_between_the_marks_is_written() -> None:
+    page = f"before\n{metrics_page.BEGIN}old\n{metrics_page.END}after\n"
+    filled = metrics_page.fill_page(page, {})
+    assert filled == f"before\n{metrics_page.BEGIN}\n## Sources\n\n\n{metrics_page.END}after\n"
+    assert metrics_page.fill_page(filled, {}) == filled
+
+
+def test_the_page_of_metrics_is_up_to_date(repository: Path, tmp_path: Path) -> None:
+    # In a process of its own: other tests register systems and metrics.
+    committed = repository / "docs" / "metrics.md"
+    fresh = tmp_path / "metrics.md"
+    shutil.copy(committed, fresh)
+    command = [sys.executable, str(SITE / "metrics_page.py"), str(fresh)]
+    subprocess.run(command, check=True, cwd=repository)
+    hint = "write it again: python scripts/site/metrics_page.py docs/metrics.md"
+    assert committed.read_text(encoding="utf-8") == fresh.read_text(encoding="utf-8"), hint
+
+
+def test_a_claim_has_its_verdict_numbers_and_remark() -> None:
+    text = results_page.claims_markdown([found()])
+    tally = "A demonstration: 1 partly, 1 not reproduced, 1 open"
+    assert text.startswith(
+        f"<details markdown><summary>{tally}</summary>\n\n[`demo`](studies/demo.md): Somebody"
+    )
+    made = "`gridtune reproduce demo --quick`, experiments waits, 16 cells, on quickstart"
+    assert f"{made} (stands in for another).\n" in text
+    assert (
+        "| Waits <b> are short (section 1) | **partly** | 1 of 2 criteria hold. c: 1.000, an earlier" in text
+    )
+    assert "| Others are long (section 2) | **not reproduced** | b: 3.000 [" in text
+    assert "an earlier run, fails. they are not |\n" in text
+    assert text.endswith("| Nobody knows (section 3) | **open** | d: not measured. |\n\n</details>\n\n")
+
+
+def test_only_the_part_of_results_between_the_marks_is_written(tmp_path: Path) -> None:
+    page = tmp_path / "results.md"
+    page.write_text(f"before\n{results_page.BEGIN}former\n{results_page.END}after\n")
+    verdicts = tmp_path / "studies" / "reproductions"
+    verdicts.mkdir(parents=True)
+    found().write(verdicts).rename(verdicts / "demo.json")
+    text = results_page.fill_results(page)
+    assert text.startswith(f"before\n{results_page.BEGIN}\n<details markdown><summary>A demonstration")
+    assert text.endswith(f"{results_page.END}after\n")
+    assert "former" not in text
+
+
+def test_the_page_of_results_is_what_its_verdicts_make(repository: Path) -> None:
+    page = repository / "docs" / "results.md"
+    hint = "write it again: python scripts/site/results_page.py docs/results.md"
+    assert page.read_text(encoding="utf-8") == results_page.fill_results(page), hint
