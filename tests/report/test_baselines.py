@@ -19,7 +19,7 @@ from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 def _no_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "_figures", lambda *_: iter(()))
     # The cells are made up: whether the log has such a partition does not matter.
-    for module in ("run", "outline"):
+    for module in ("run", "space.preflight"):
         monkeypatch.setattr(f"gridtune.sweep.{module}.preflight", lambda *_: None)
     monkeypatch.setattr("gridtune.study.run.write_schedules", lambda *_: [])
 
