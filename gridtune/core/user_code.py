@@ -211,11 +211,11 @@ class _ContentPickler(cloudpickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         """Write an object that cannot be copied, such as a lock, by its class alone."""
-        if type(value) not in self.dispatch_table:
-            try:
-                value.__reduce_ex__(4)
-            except Exception:
-                return str, (type(value).__qualname__,)
+        copied_by = self.dispatch_table.get(type(value))
+        try:
+            _ = value.__reduce_ex__(4) if copied_by is None else copied_by(value)
+        except Exception:
+            return str, (type(value).__qualname__,)
         return super().reducer_override(value)
 
     def _definition(self, defined: Any) -> Any:
