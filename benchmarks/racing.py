@@ -22,12 +22,10 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import summarise
 from gridtune.statistics.racing import Race, RaceRules, RaceTest, race_looks
-from gridtune.sweep import as_space, run_space
+from gridtune.sweep import plan_space, run_space
 from gridtune.sweep.execution.observing import SweepPlan
 from gridtune.sweep.journal.results import results_table
 from gridtune.sweep.search.racing import RaceQueue
-from gridtune.sweep.space.checks import check_space
-from gridtune.sweep.space.plan import Planner, Workloads
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.types import FloatArray
 
@@ -50,7 +48,7 @@ def race_space(space: SearchSpace, race: Mapping[str, Any]) -> SearchSpace:
     """Return a space as a race for its first objective."""
     content = space.model_dump(mode="json", exclude_defaults=True)
     content |= {"strategy": {"race": race}, "objective": content["objective"][:1]}
-    return as_space(content)
+    return plan_space(content).space
 
 
 @dataclass
@@ -64,11 +62,11 @@ class Grid:
     @classmethod
     def run(cls, name: str) -> Grid:
         """Run every cell of a space in this process."""
-        space = as_space(ROOT / "search_spaces" / f"{name}.yaml")
-        cells = Planner(space, check_space(space), Workloads(space.base)).cells()
+        plan = plan_space(ROOT / "search_spaces" / f"{name}.yaml")
+        cells = plan.cells()
         with tempfile.TemporaryDirectory() as folder:
-            sweep = run_space(space, directory=folder, executor="inline")
-        return cls(space, cells, {result.cell_id: result for result in sweep.results})
+            sweep = run_space(plan, directory=folder, executor="inline")
+        return cls(plan.space, cells, {result.cell_id: result for result in sweep.results})
 
     def shuffled(self, seed: int | None) -> dict[str, CellResult]:
         """Return the results with replicates exchanged, for all configurations of a workload alike."""
@@ -95,8 +93,8 @@ class Grid:
         space = self.space if race is None else race_space(self.space, race)
         finished = self.shuffled(seed)
         cells = self.cells
-        system = check_space(space)
-        planner = Planner(space, system, Workloads(space.base))
+        planner = plan_space(space)
+        system = planner.system
         if race is not None:
             cells = RaceQueue(planner, self.cells, finished, workers=1).cells()
         table = results_table([finished[cell.cell_id] for cell in cells])

@@ -21,7 +21,7 @@ from gridtune.cli.parameters import read_place, read_settings
 if TYPE_CHECKING:
     from gridtune.core.cells import Cell, CellResult
     from gridtune.study.run import Output
-    from gridtune.sweep.space.preflight import Outline
+    from gridtune.sweep.space.plan import PlannedSpace
     from gridtune.sweep.space.schema import SearchSpace
 
 __all__ = ["print_plan", "sweep"]
@@ -123,32 +123,32 @@ def sweep(
 
     Every key of a search space is explained in docs/search_spaces.md.
     """
-    from gridtune.sweep import load_space
     from gridtune.sweep.space.overriding import override
+    from gridtune.sweep.space.plan import plan_space
 
-    checked = load_space(space)
+    plan = plan_space(space)
     if settings or objective is not None:
-        checked = override(checked, read_settings(settings, "--set"), objective=objective)
+        plan = override(plan, read_settings(settings, "--set"), objective=objective)
     again = RETRIED if retry_failed or "all" in retry else frozenset(retry)
     if dry_run:
         if shard is not None:
             raise click.UsageError("--dry-run counts the cells of the whole space: leave --shard out.")
 
-        print_plan(checked, directory, retry=again, workers=workers, as_json=as_json)
+        print_plan(plan, directory, retry=again, workers=workers, as_json=as_json)
         return
     if shard is not None:
         if tracking_uri is not None:
             raise click.UsageError("--shard tracks nothing: give --tracking-uri to gridtune merge.")
         options: dict[str, Any] = {"directory": directory, "address": address, "workers": workers}
         options |= {"executor": executor, "retry_failed": again}
-        _run_shard(checked, shard, output="json" if as_json else "quiet" if quiet else "screen", **options)
+        _run_shard(plan, shard, output="json" if as_json else "quiet" if quiet else "screen", **options)
         return
     from gridtune.study.finished import finished_answer
 
     began = time.monotonic()
     answer = None
     if not isinstance(directory, str):
-        answer = finished_answer(checked, directory, tracking=not no_tracking, uri=tracking_uri)
+        answer = finished_answer(plan, directory, tracking=not no_tracking, uri=tracking_uri)
     if answer is not None:
         if as_json:
             click.echo(json.dumps({**answer.content, "seconds": time.monotonic() - began}))
@@ -158,7 +158,7 @@ def sweep(
     from gridtune.study import run_sweep
 
     study = run_sweep(
-        checked,
+        plan,
         directory=directory,
         address=address,
         workers=workers,
@@ -174,12 +174,12 @@ def sweep(
         sys.exit(EXIT_FAILED_CELLS)
 
 
-def _run_shard(checked: SearchSpace, text: str, *, output: Output, **options: Any) -> None:
+def _run_shard(plan: PlannedSpace, text: str, *, output: Output, **options: Any) -> None:
     from gridtune.study.run import run_shard
     from gridtune.sweep.shards import Shard
 
     shard = Shard.parse(text)
-    result = run_shard(checked, shard, output=output, **options)
+    result = run_shard(plan, shard, output=output, **options)
     folder = options["directory"] or result.path.parent
     if output == "json":
         numbers = {"shard": str(shard), "cells": len(result.results), "ran": result.ran, **result.counts}
@@ -198,7 +198,7 @@ _SHOWN = 5
 
 
 def print_plan(
-    space: SearchSpace,
+    plan: PlannedSpace,
     folder: str | Path | None,
     *,
     retry: Collection[str],
@@ -209,7 +209,7 @@ def print_plan(
 
     Parameters
     ----------
-    space
+    plan
         The space.
     folder
         The sweep's folder or URL; by default the folder of its name.
@@ -220,15 +220,15 @@ def print_plan(
     as_json
         Print one JSON object.
     """
-    from gridtune.core.system import get_system
     from gridtune.sweep import default_directory, read_journal
     from gridtune.sweep.remote.places import has_sweep, view_sweep
     from gridtune.sweep.run import JOURNAL_NAME
     from gridtune.sweep.search.racing import race_budget
-    from gridtune.sweep.space.plan import most_cells, space_strata
-    from gridtune.sweep.space.preflight import space_outline
+    from gridtune.sweep.space.points import most_cells
 
-    outline = space_outline(space)
+    space = plan.space
+    count = plan.count
+    plan.preflight()
     folder = folder or default_directory(space)
     results: Mapping[str, CellResult] = {}
     if has_sweep(folder):
@@ -237,55 +237,55 @@ def print_plan(
     adaptive = space.strategy.adaptive
     summary: dict[str, Any] = {
         "name": space.name,
-        "cells": len(outline),
-        "configurations": len(outline.configurations),
-        "workloads": sorted(stratum.label for stratum in space_strata(space, get_system(space.system))),
+        "cells": count,
+        "configurations": len(plan.configurations),
+        "workloads": sorted(stratum.label for stratum in plan.strata),
         "replicates": space.replicates.count,
     }
     if adaptive is not None:
         summary |= {"trials": adaptive.trials, "most_cells": most_cells(space)}
     if space.strategy.race is not None:
-        summary |= {"most_cells": race_budget(space.strategy.race, len(outline))}
-    summary |= _progress(space, outline, results, retry, workers)
+        summary |= {"most_cells": race_budget(space.strategy.race, count)}
+    summary |= _progress(plan, results, retry, workers)
     if as_json:
         click.echo(json.dumps(summary))
         return
     click.echo(f"{space.name}: {space.description}" if space.description else space.name)
     click.echo(f"{_heading(space, summary)}; workloads {', '.join(summary['workloads'])}")
     click.echo(_progress_text(summary, folder))
-    for cell in islice(outline.cells(), _SHOWN):
+    for cell in islice(plan.iterate(), _SHOWN):
         parameters = "  ".join(f"{name}={value}" for name, value in cell.parameters.items())
         click.echo(f"  {cell.cell_id}  {parameters}  seed={cell.seed}")
-    most = summary.get("most_cells", len(outline))
-    if most > (shown := min(_SHOWN, len(outline))):
+    most = summary.get("most_cells", count)
+    if most > (shown := min(_SHOWN, count)):
         click.echo(f"  … and {'up to ' if 'most_cells' in summary else ''}{most - shown:,} more")
 
 
 def _progress(
-    space: SearchSpace,
-    outline: Outline,
+    plan: PlannedSpace,
     results: Mapping[str, CellResult],
     retry: Collection[str],
     workers: int | None,
 ) -> dict[str, Any]:
     """Return what is done and missing, and about how long that takes; of a strategy that decides, at most."""
     from gridtune.sweep.journal.results import estimate_seconds
-    from gridtune.sweep.space.plan import most_cells
+    from gridtune.sweep.space.points import most_cells
 
+    space = plan.space
     per_configuration = space.replicates.count
     if space.strategy.race is not None:
-        own, rest = _race_progress(space, list(outline.cells()), results, retry)
+        own, rest = _race_progress(plan, results, retry)
         left = len(rest)
         seconds = estimate_seconds(
             Counter((cell.workload, cell.configuration_id) for cell in rest), own.values()
         )
     elif space.strategy.adaptive is None:
-        own = {key: result for key, result in results.items() if outline.has(result)}
+        own = {key: result for key, result in results.items() if plan.has(result)}
         kept = [result for result in own.values() if result.state not in retry]
         finished = Counter(result.configuration_id for result in kept)
         missing = {
             (configuration.stratum.label, key): per_configuration - finished[key]
-            for key, configuration in outline.configurations.items()
+            for key, configuration in plan.configurations.items()
         }
         left = sum(missing.values())
         seconds = estimate_seconds(missing, own.values())
@@ -294,7 +294,7 @@ def _progress(
         own = dict(results)
         again = sum(result.state in retry for result in own.values())
         left = max(0, most_cells(space) - len(own) + again)
-        workload = next((one.stratum.label for one in outline.configurations.values()), "")
+        workload = next((one.stratum.label for one in plan.configurations.values()), "")
         seconds = estimate_seconds({(workload, ""): left}, own.values())
     states = Counter(result.state for result in own.values())
     at_once = (
@@ -311,16 +311,14 @@ def _progress(
 
 
 def _race_progress(
-    space: SearchSpace, cells: list[Cell], results: Mapping[str, CellResult], retry: Collection[str]
+    plan: PlannedSpace, results: Mapping[str, CellResult], retry: Collection[str]
 ) -> tuple[dict[str, CellResult], list[Cell]]:
     """Return the results that a race has, and the cells it comes to at most beside them."""
     from gridtune.sweep.search.racing import RaceQueue
-    from gridtune.sweep.space.checks import check_space
-    from gridtune.sweep.space.plan import Planner, Workloads
 
-    planner = Planner(space, check_space(space), Workloads(space.base))
+    cells = plan.cells()
     finished = {cell_id: result for cell_id, result in results.items() if result.state not in retry}
-    queue = RaceQueue(planner, cells, finished, workers=1)
+    queue = RaceQueue(plan, cells, finished, workers=1)
     own = {cell.cell_id: finished[cell.cell_id] for cell in queue.cells() if cell.cell_id in finished}
     if not queue.left:
         return own, []

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import io
 import json
 import sqlite3
@@ -22,13 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gridtune.core.cells import canonical_json
-from gridtune.core.system import get_system
+from gridtune.core.checksums import code_checksums
 from gridtune.errors import GridtuneError, without_secrets
 from gridtune.report.facts import FACTS_FILE
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME, default_directory
-from gridtune.sweep.space.code import SweepCode
-from gridtune.sweep.space.preflight import space_outline
-from gridtune.sweep.space.schema import SearchSpace
+from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.tracking.store import database_path, tracking_uri
 
 if TYPE_CHECKING:
@@ -57,18 +54,18 @@ class FinishedAnswer:
     content: Mapping[str, Any]
 
 
-def remember_answer(study: Study, space: SearchSpace) -> None:
+def remember_answer(study: Study, plan: PlannedSpace) -> None:
     """Leave the answer of a sweep that is complete, tracked and without anything to warn of."""
     path = study.directory / FINISHED_FILE
     path.unlink(missing_ok=True)
-    if space.strategy.adaptive is not None or not study.complete or study.notes:
+    if plan.space.strategy.adaptive is not None or not study.complete or study.notes:
         return
     if study.tracking is not None and not study.tracking.complete:
         return
     names = {*study.files, *(study.directory / name for name in (JOURNAL_NAME, RESULTS_NAME, FACTS_FILE))}
     answer = {
         "schema": _SCHEMA,
-        "inputs": _inputs(space),
+        "inputs": _inputs(plan),
         "files": _checksums(study.directory, names),
         "tracking": None if study.tracking is None else [study.tracking.shown_uri, study.tracking.run_id],
         "since": f"{datetime.now():%Y-%m-%d %H:%M}",
@@ -81,27 +78,27 @@ def remember_answer(study: Study, space: SearchSpace) -> None:
 
 
 def finished_answer(
-    space: SearchSpace, directory: Path | None, *, tracking: bool, uri: str | None
+    plan: PlannedSpace, directory: Path | None, *, tracking: bool, uri: str | None
 ) -> FinishedAnswer | None:
     """Return the answer of a sweep that is finished and would do nothing new; None for any other.
 
     Parameters
     ----------
-    space
+    plan
         The search space, checked.
     directory
         The sweep's folder; by default that of its name.
     tracking, uri
         Whether and where the sweep is to be tracked.
     """
-    folder = directory or default_directory(space)
+    folder = directory or default_directory(plan.space)
     try:
         answer = json.loads((folder / FINISHED_FILE).read_text(encoding="utf-8"))
         known = (
             answer["schema"] == _SCHEMA
             and _is_tracked(answer["tracking"], tracking_uri(uri) if tracking else None)
             and answer["files"] == _checksums(folder, [folder / name for name in answer["files"]])
-            and answer["inputs"] == _inputs(space)
+            and answer["inputs"] == _inputs(plan)
         )
     except (OSError, ValueError, KeyError, TypeError, GridtuneError):
         return None
@@ -124,31 +121,17 @@ def _screen(study: Study) -> str:
     return text.getvalue()
 
 
-def _inputs(space: SearchSpace) -> str:
+def _inputs(plan: PlannedSpace) -> str:
     """Return the checksum of all that a sweep's results and its report are made of."""
-    outline = space_outline(space)
-    system = get_system(space.system)
+    plan.preflight()
     what = {
-        "space": space.model_dump(mode="json"),
-        "base": str(space.base),
-        "configurations": list(outline.configurations),
-        "code": SweepCode(space, system).checksum,
-        "packages": [_package_checksum(name) for name in ("gridtune", type(system).__module__)],
+        "space": plan.space.model_dump(mode="json"),
+        "base": str(plan.space.base),
+        "configurations": list(plan.configurations),
+        "code": plan.code.checksum,
+        "packages": code_checksums(plan.system),
     }
     return hashlib.sha256(canonical_json(what).encode()).hexdigest()
-
-
-def _package_checksum(module: str) -> str:
-    """Return the checksum of the sources of a module's package; of a single module its own."""
-    spec = (
-        importlib.util.find_spec(module.partition(".")[0]) if module.partition(".")[0] != "__main__" else None
-    )
-    digest = hashlib.sha256()
-    for place in () if spec is None else spec.submodule_search_locations or filter(None, [spec.origin]):
-        root = Path(place)
-        for source in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
-            digest.update(str(source.relative_to(root.parent)).encode() + source.read_bytes())
-    return digest.hexdigest()
 
 
 def _checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:

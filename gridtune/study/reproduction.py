@@ -127,7 +127,7 @@ def reproduce(
     logs = _Logs(home / _TRACES, full, say)
     spaces = {
         key: _write_space(
-            key, trimmed_space(experiment, quick=not full), logs.replaced(experiment), home / _SPACES
+            key, trimmed_space(experiment, quick=not full).space, logs.replaced(experiment), home / _SPACES
         )
         for key, experiment in reproduction.experiments.items()
         if full or experiment.quick is not None

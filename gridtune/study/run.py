@@ -39,8 +39,8 @@ from gridtune.sweep.remote.places import Place, has_sweep, sweeps_in, view_sweep
 from gridtune.sweep.remote.results import RemoteResults, results_at
 from gridtune.sweep.run import JOURNAL_NAME, default_directory, run_space, space_cells
 from gridtune.sweep.shards import SHARD_FILE, Shard, merge_journals, missing_shards
-from gridtune.sweep.space.checks import as_space, check_space
 from gridtune.sweep.space.overriding import SpaceObjects
+from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
 from gridtune.sweep.space.schema import SearchSpace, parse_space
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ Output = Literal["screen", "progress", "quiet", "json"]
 
 
 def run_sweep(
-    space: SearchSpace | Mapping[str, Any] | str | Path,
+    space: SpaceSource,
     *,
     address: str | None = None,
     workers: int | None = None,
@@ -111,24 +111,24 @@ def run_sweep(
         folder, remote = stack.enter_context(results_at(directory, warn))
         if isinstance(space, Mapping):
             objects = SpaceObjects(folder or Path("results") / str(space.get("name")))
-            checked = as_space(objects.replaced(space))
+            plan = plan_space(objects.replaced(space))
             objects.write()
         else:
-            checked = as_space(space)
-        _check_folder(checked, folder or default_directory(checked))
+            plan = plan_space(space)
+        _check_folder(plan.space, folder or default_directory(plan.space))
         console = report_console() if output in {"screen", "progress"} else None
         tracker = make_tracker(tracking_uri, console) if tracking else None
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
             options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
-            study = _run(checked, tracker, progress, remote, **options)
+            study = _run(plan, tracker, progress, remote, **options)
         if console is not None and output == "screen":
             print_study(study, console)
             if remote is not None:
                 console.print(f"stored at {remote}", markup=False, soft_wrap=True)
         else:
             print_errors(study)
-        when_there_is_room(partial(remember_answer, study, checked), study.directory, warn)
+        when_there_is_room(partial(remember_answer, study, plan), study.directory, warn)
     return study
 
 
@@ -177,7 +177,7 @@ def warn(message: str) -> None:
 
 
 def _run(
-    space: SearchSpace,
+    plan: PlannedSpace,
     tracker: MlflowTracker | None,
     progress: Progress,
     remote: RemoteResults | None,
@@ -198,7 +198,7 @@ def _run(
     # Another driver may begin when the report is written and tracked, not before.
     with contextlib.ExitStack() as until, said.ending():
         try:
-            sweep = run_space(space, observers=observers, stage=stage, until=until, **options)
+            sweep = run_space(plan, observers=observers, stage=stage, until=until, **options)
             if writer.facts is None:
                 raise SweepError("the sweep has not said what it is about")
             stage("writing the report", 0)
@@ -242,7 +242,7 @@ _ASIDE = ("resources", "description")
 
 
 def run_shard(
-    space: SearchSpace,
+    plan: PlannedSpace,
     shard: Shard,
     *,
     directory: Place | None = None,
@@ -254,7 +254,7 @@ def run_shard(
 
     Parameters
     ----------
-    space, shard
+    plan, shard
         The space, and which part of its cells.
     directory
         The shard's own folder or URL; by default `results/NAME/shards/3-of-16`.
@@ -277,7 +277,7 @@ def run_shard(
             progress.stage(what, busy)
 
         result = run_space(
-            space,
+            plan,
             shard=shard,
             directory=folder,
             observers=[FactsWriter(), said, progress, *([remote] if remote else [])],
@@ -352,13 +352,13 @@ def merge_shards(places: Sequence[Place], out: Place, **options: Any) -> Merged:
         for view, content in zip(views, contents, strict=True):
             if content != contents[0]:
                 raise SweepError(f"is a sweep of another search space than {views[0].place}", path=view.place)
-        space = parse_space(facts[0].space, path=None if facts[0].source is None else Path(facts[0].source))
-        check_space(space)
+        source = None if facts[0].source is None else Path(facts[0].source)
+        plan = plan_space(parse_space(facts[0].space, path=source))
         shards = missing_shards(views)
-        ids = {cell.cell_id for cell in space_cells(space)}
+        ids = {cell.cell_id for cell in space_cells(plan)}
         with results_at(out, warn) as (folder, remote):
             assert folder is not None
             merge_journals(views, folder, mirror=remote.append if remote else None)
             missing = len(ids - read_journal(folder / JOURNAL_NAME).keys())
-    study = None if missing else run_sweep(space, directory=out, **options)
+    study = None if missing else run_sweep(plan, directory=out, **options)
     return Merged(out, len(ids), missing, shards if missing else [], facts[0].source, study)

@@ -27,7 +27,7 @@ from gridtune.sweep.journal.journal import read_journal
 from gridtune.sweep.journal.results import read_table, results_of
 from gridtune.sweep.remote.places import Place, SweepView, view_sweep
 from gridtune.sweep.run import JOURNAL_NAME, RESULTS_NAME
-from gridtune.sweep.space.plan import Planner, Workloads
+from gridtune.sweep.space.plan import PlannedSpace, Workloads
 from gridtune.sweep.space.schema import parse_space
 
 __all__ = ["CellAgain", "StoredSweep", "find_cells", "read_sweep", "rerun_cells"]
@@ -87,7 +87,7 @@ class StoredSweep:
         if self.system is None or not rows.num_rows:
             raise SweepError("the configuration cannot be planned again", path=self.directory)
         space = parse_space(self.facts.space, path=None if self.base is None else self.base / "space.yaml")
-        planner = Planner(space, self.system, Workloads(self.base))
+        planner = PlannedSpace(space, self.system, Workloads(self.base))
         row = rows.slice(0, 1).to_pylist()[0]
         names = (name for name in space.dimensions if row.get(PARAMETER_PREFIX + name) is not None)
         cells = planner.cells([{name: row[PARAMETER_PREFIX + name] for name in names}])

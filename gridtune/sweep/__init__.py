@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gridtune.sweep.journal.journal import Journal, read_journal
     from gridtune.sweep.journal.results import TIMING_COLUMNS, results_table
     from gridtune.sweep.run import default_directory, run_space, space_cells
-    from gridtune.sweep.space.checks import as_space, load_space
+    from gridtune.sweep.space.plan import PlannedSpace, load_space, plan_space
     from gridtune.sweep.space.schema import SearchSpace
 
 _PUBLIC = {
@@ -25,6 +25,7 @@ _PUBLIC = {
     "CellResult": "gridtune.core.cells",
     "CellRun": "gridtune.sweep.execution.runner",
     "Journal": "gridtune.sweep.journal.journal",
+    "PlannedSpace": "gridtune.sweep.space.plan",
     "Progress": "gridtune.sweep.execution.progress",
     "Replicate": "gridtune.core.cells",
     "SearchSpace": "gridtune.sweep.space.schema",
@@ -32,9 +33,9 @@ _PUBLIC = {
     "SweepPlan": "gridtune.sweep.execution.observing",
     "SweepResult": "gridtune.sweep.execution.observing",
     "WorkloadFacts": "gridtune.sweep.execution.observing",
-    "as_space": "gridtune.sweep.space.checks",
     "default_directory": "gridtune.sweep.run",
-    "load_space": "gridtune.sweep.space.checks",
+    "load_space": "gridtune.sweep.space.plan",
+    "plan_space": "gridtune.sweep.space.plan",
     "read_journal": "gridtune.sweep.journal.journal",
     "results_table": "gridtune.sweep.journal.results",
     "run_cell": "gridtune.sweep.execution.runner",
@@ -48,6 +49,7 @@ __all__ = [
     "CellResult",
     "CellRun",
     "Journal",
+    "PlannedSpace",
     "Progress",
     "Replicate",
     "SearchSpace",
@@ -55,9 +57,9 @@ __all__ = [
     "SweepPlan",
     "SweepResult",
     "WorkloadFacts",
-    "as_space",
     "default_directory",
     "load_space",
+    "plan_space",
     "read_journal",
     "results_table",
     "run_cell",

@@ -1,13 +1,14 @@
-"""`run_space`: runs a search space, and goes on after a kill at any moment."""
+"""`run_space`: run a search space, and go on with it after a kill at any moment."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
 import random
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,19 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import System
 from gridtune.errors import GridtuneWarning, SweepError
 from gridtune.sweep.execution.blocks import BlockQueue
-from gridtune.sweep.execution.cluster import ONE_THREAD, environment
+from gridtune.sweep.execution.cluster import ONE_THREAD, environment, is_client
 from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, Work, check_executor
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.execution.runner import representatives
 from gridtune.sweep.journal.disk import when_there_is_room
-from gridtune.sweep.journal.earlier import OtherCode, Renaming, find_other_code
-from gridtune.sweep.journal.journal import Journal, check_writable
+from gridtune.sweep.journal.earlier import Renaming, find_other_code
+from gridtune.sweep.journal.journal import Journal, check_room, check_writable
 from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.search.adaptive import AdaptiveQueue, differing_text, directions_of
 from gridtune.sweep.search.racing import RaceQueue
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible
-from gridtune.sweep.space.checks import as_space, check_space
-from gridtune.sweep.space.code import SweepCode
-from gridtune.sweep.space.plan import Planner, Workloads, most_cells
-from gridtune.sweep.space.preflight import cell_needs, check_address, check_room, preflight
+from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
+from gridtune.sweep.space.points import most_cells
 from gridtune.sweep.space.schema import SearchSpace
 
 __all__ = ["JOURNAL_NAME", "RESULTS_NAME", "default_directory", "run_space", "space_cells"]
@@ -45,17 +44,16 @@ def default_directory(space: SearchSpace, shard: Shard | None = None) -> Path:
     return folder if shard is None else folder / "shards" / f"{shard.number}-of-{shard.count}"
 
 
-def space_cells(space: SearchSpace | Mapping[str, Any] | str | Path) -> list[Cell]:
+def space_cells(space: SpaceSource) -> list[Cell]:
     """Return the cells of a space that are known up front, without running anything."""
-    checked = as_space(space)
-    planner = Planner(checked, check_space(checked), Workloads(checked.base))
-    cells = planner.cells()
-    preflight(planner)
+    plan = plan_space(space)
+    cells = plan.cells()
+    plan.preflight()
     return cells
 
 
 def run_space(
-    space: SearchSpace | Mapping[str, Any] | str | Path,
+    space: SpaceSource,
     *,
     directory: str | Path | None = None,
     address: str | None = None,
@@ -77,7 +75,7 @@ def run_space(
     Parameters
     ----------
     space
-        A path to a YAML file, a mapping of the same keys, or a space.
+        A path to a YAML file, a mapping of the same keys, a space, or one that `plan_space` has planned.
     directory
         Where journal and results are; by default `results/NAME`.
     address
@@ -123,206 +121,188 @@ def run_space(
     began = time.monotonic()
     if workers is not None:
         require_number(workers, "workers", whole=True, least=1, error=SweepError)
-    checked = as_space(space)
-    system = check_space(checked)
-    check_address(address, system)
+    plan = plan_space(space)
+    check_address(address, plan.system)
     if shard is not None:
-        check_divisible(checked)
-    folder = Path(directory) if directory is not None else default_directory(checked, shard)
+        check_divisible(plan.space)
+    folder = Path(directory) if directory is not None else default_directory(plan.space, shard)
     check_writable(folder)
+    chosen = check_executor(plan.space, executor, address=address, workers=workers, system=plan.system)
     runner = SweepExecutor(
-        checked,
-        check_executor(checked, executor, address=address, workers=workers, system=system),
+        plan.space,
+        chosen,
         address=address,
-        workers=workers or checked.resources.workers or 0,
-        needs=cell_needs(Planner(checked, system, Workloads(checked.base))),
+        workers=workers or plan.space.resources.workers or 0,
+        needs=plan.needs,
         folder=folder,
         stage=stage or (lambda what, busy: None),
     )
-    code = SweepCode(checked, system)
-    if runner.executor == "ray":
+    if chosen == "ray":
         # What cannot be sent to workers is refused before Ray starts.
-        _ = code.sent
+        _ = plan.code.sent
     with contextlib.ExitStack() as own, environment(ONE_THREAD), contextlib.closing(runner):
-        if runner.executor == "ray" and not (folder / JOURNAL_NAME).exists():
+        if chosen == "ray" and not (folder / JOURNAL_NAME).exists():
             # It starts while the traces are read; a sweep that goes on may have nothing left to run.
             runner.start_ray()
-        return _run(
-            checked,
-            system,
-            code,
-            runner,
-            observers,
-            retry_failed,
-            shuffle,
-            began,
-            shard,
-            mirror,
-            until or own,
+        runner.stage("reading traces", 0)
+        cells = plan.cells()
+        plan.preflight()
+        check_room(folder)
+
+        def on_full(message: str) -> None:
+            warnings.warn(message, GridtuneWarning, stacklevel=2)
+            runner.stage(message, 0)
+
+        journal = (until or own).enter_context(Journal(folder / JOURNAL_NAME, on_full, mirror))
+        if shard is not None:
+            ShardFacts.of(shard, cells).write(folder)
+            cells = shard.cells(cells)
+        sweep = _Sweep(plan, cells, journal, observers, retry_failed)
+        sweep.run(runner, shuffle)
+        runner.stage("writing results", 0)
+        return sweep.end(folder / RESULTS_NAME, on_full, began)
+
+
+def check_address(address: str | None, system: System) -> None:
+    """Refuse Ray Client for trainings: their checkpoints would be on the cluster, out of this process' reach.
+
+    Raises
+    ------
+    SweepError
+        For `ray://HOST:PORT`, given or in `RAY_ADDRESS`, with a system that needs Ray itself.
+    """
+    address = address or os.environ.get("RAY_ADDRESS") or ""
+    if is_client(address) and system.needs_ray:
+        host = address.removeprefix("ray://").partition(":")[0]
+        raise SweepError(
+            f"agents cannot be trained over Ray Client ({address}): the trainings' checkpoints would stay on "
+            "the cluster, and this process reads them",
+            hint=f"send it as a job (scripts/submit SPACE --address http://{host}:8265), or run this command "
+            f"on a machine of the cluster with --address {host}:6379",
         )
 
 
-def _run(
-    space: SearchSpace,
-    system: System,
-    code: SweepCode,
-    runner: SweepExecutor,
-    observers: Sequence[SweepObserver],
-    retry_failed: bool | Collection[str],
-    shuffle: int | None,
-    began: float,
-    shard: Shard | None,
-    mirror: Callable[[bytes], None] | None,
-    kept: contextlib.ExitStack,
-) -> SweepResult:
-    runner.stage("reading traces", 0)
-    folder = runner.folder
-    planner = Planner(space, system, Workloads(space.base))
-    cells = planner.cells()
-    preflight(planner)
-    check_room(folder)
+class _Sweep:
+    """The cells of a sweep, with their results so far."""
 
-    def on_full(message: str) -> None:
-        warnings.warn(message, GridtuneWarning, stacklevel=2)
-        runner.stage(message, 0)
+    def __init__(
+        self,
+        plan: PlannedSpace,
+        cells: Sequence[Cell],
+        journal: Journal,
+        observers: Sequence[SweepObserver],
+        retry_failed: bool | Collection[str],
+    ) -> None:
+        retried = {"failed", "timed_out", "lost"} if retry_failed is True else retry_failed or ()
+        self._plan, self._cells, self._journal, self._observers = plan, cells, journal, observers
+        self._renaming = Renaming(plan.system)
+        self._stored = {key: self._renaming.result(result) for key, result in journal.results.items()}
+        self._finished = {key: one for key, one in self._stored.items() if one.state not in retried}
+        self._ran = 0
 
-    journal = kept.enter_context(Journal(folder / JOURNAL_NAME, on_full, mirror))
-    if shard is not None:
-        ShardFacts.of(shard, cells).write(folder)
-        cells = shard.cells(cells)
-    renaming = Renaming(system)
-    stored = {cell_id: renaming.result(result) for cell_id, result in journal.results.items()}
-    finished = {
-        cell_id: result
-        for cell_id, result in stored.items()
-        if result.state == "done" or not _is_retried(result, retry_failed)
-    }
-    queue, before = _queue(planner, cells, finished, journal, runner.workers, shuffle)
-    if isinstance(queue, AdaptiveQueue) and queue.search.differing:
-        warnings.warn(differing_text(queue.search.differing), GridtuneWarning, stacklevel=2)
-    plan = _plan(planner, folder, queue, before, find_other_code(stored, cells))
-    for observer in observers:
-        observer.started(plan)
-    ran = 0
+    def run(self, runner: SweepExecutor, shuffle: int | None) -> None:
+        """Run the cells that have no result."""
+        self._queue = queue = self._new_queue(runner.workers, shuffle)
+        if isinstance(queue, AdaptiveQueue) and queue.search.differing:
+            warnings.warn(differing_text(queue.search.differing), GridtuneWarning, stacklevel=2)
+        cells = queue.cells() if isinstance(queue, AdaptiveQueue | RaceQueue) else self._cells
+        before = self._results_of(cells)
+        self._facts = self._sweep_plan(runner.folder, before)
+        for observer in self._observers:
+            observer.started(self._facts)
+        if queue.left:
+            seconds = [result.seconds for result in before if math.isfinite(result.seconds)]
+            work = Work(
+                system=self._plan.system,
+                code=self._plan.code,
+                workloads=self._plan.workloads,
+                configurations=representatives(self._cells or self._plan.cells(self._plan.corners())),
+                typical=sum(seconds) / len(seconds) if seconds else None,
+            )
+            runner.run(queue, work, sink=self._sink)
 
-    def sink(results: Sequence[CellResult]) -> None:
-        nonlocal ran
-        journal.append(results)
-        finished.update({result.cell_id: result for result in results})
-        ran += len(results)
-        for observer in observers:
+    def end(self, path: Path, on_full: Callable[[str], None], began: float) -> SweepResult:
+        """Write the table of results, and return them."""
+        results = self._in_order()
+        other_code = find_other_code(self._stored, results)
+        earlier = len(self._journal.results.keys() - {result.cell_id for result in results})
+        earlier -= 0 if other_code is None else other_code.cells
+        table = results_table(results)
+        when_there_is_room(lambda: write_table(table, path), path, on_full)
+        seconds, renamed = time.monotonic() - began, self._renaming.message
+        result = SweepResult(
+            self._facts, results, table, path, self._ran, seconds, earlier, renamed, other_code
+        )
+        for observer in self._observers:
+            observer.ended(result)
+        return result
+
+    def _new_queue(self, workers: int, shuffle: int | None) -> BlockQueue:
+        plan, finished, strategy = self._plan, self._finished, self._plan.space.strategy
+        options: dict[str, Any] = {"workers": workers, "timeout": plan.space.timeout}
+        if strategy.adaptive is not None:
+            journal = self._journal
+            return AdaptiveQueue(
+                plan, finished, recorded=journal.proposals, record=journal.append_proposals, **options
+            )
+        if strategy.race is not None:
+            return RaceQueue(plan, self._cells, finished, **options)
+        missing = [cell for cell in self._cells if cell.cell_id not in finished]
+        if shuffle is None:
+            places = plan.run_order(missing)
+            missing.sort(key=lambda cell: places[cell.cell_id])
+        else:
+            random.Random(shuffle).shuffle(missing)
+        return BlockQueue(missing, **options)
+
+    def _sweep_plan(self, folder: Path, before: Sequence[CellResult]) -> SweepPlan:
+        plan, queue = self._plan, self._queue
+        facts = [
+            WorkloadFacts(
+                reference=reference,
+                name=workload.name,
+                checksum=workload.checksum,
+                jobs=len(workload),
+                processors=workload.machine_processors,
+                source=workload.source,
+            )
+            for reference, workload in plan.workloads.loaded.items()
+        ]
+        total, stops = queue.left + len(before), True
+        if isinstance(queue, RaceQueue):
+            total = queue.most
+        elif plan.space.strategy.stopping is not None:
+            # Those that have been stopped already leave less; how much is not worth a count.
+            total = max(total, most_cells(plan.space))
+        else:
+            stops = False
+        directions = directions_of(plan.space, plan.system)
+        other_code = find_other_code(self._stored, self._cells)
+        return SweepPlan(plan.space, folder, directions, total, before, facts, other_code, stops)
+
+    def _sink(self, results: Sequence[CellResult]) -> None:
+        self._journal.append(results)
+        self._finished.update({result.cell_id: result for result in results})
+        self._ran += len(results)
+        for observer in self._observers:
             observer.finished(results)
 
-    if queue.left:
-        runner.run(queue, _work(planner, cells, before, code), sink=sink)
-    runner.stage("writing results", 0)
-    results = _in_order(planner, cells, queue, finished)
-    other_code = find_other_code(stored, results)
-    earlier = len(journal.results.keys() - {result.cell_id for result in results})
-    earlier -= 0 if other_code is None else other_code.cells
-    table = results_table(results)
-    path = folder / RESULTS_NAME
-    when_there_is_room(lambda: write_table(table, path), path, on_full)
-    seconds = time.monotonic() - began
-    result = SweepResult(plan, results, table, path, ran, seconds, earlier, renaming.message, other_code)
-    for observer in observers:
-        observer.ended(result)
-    return result
-
-
-def _is_retried(result: CellResult, retry: bool | Collection[str]) -> bool:
-    return retry if isinstance(retry, bool) else result.state in retry
-
-
-def _queue(
-    planner: Planner,
-    cells: Sequence[Cell],
-    finished: Mapping[str, CellResult],
-    journal: Journal,
-    workers: int,
-    shuffle: int | None,
-) -> tuple[BlockQueue, list[CellResult]]:
-    """Return what is to be run, and the results there are already."""
-    timeout = planner.space.timeout
-    if planner.space.strategy.adaptive is not None:
-        adaptive = AdaptiveQueue(
-            planner,
-            finished,
-            recorded=journal.proposals,
-            record=journal.append_proposals,
-            workers=workers,
-            timeout=timeout,
-        )
-        return adaptive, _results_of(adaptive.cells(), finished)
-    if planner.space.strategy.race is not None:
-        race = RaceQueue(planner, cells, finished, workers=workers, timeout=timeout)
-        return race, _results_of(race.cells(), finished)
-    missing = [cell for cell in cells if cell.cell_id not in finished]
-    if shuffle is None:
-        places = planner.run_order(missing)
-        missing.sort(key=lambda cell: places[cell.cell_id])
-    else:
-        random.Random(shuffle).shuffle(missing)
-    queue = BlockQueue(missing, workers=workers, timeout=timeout)
-    return queue, _results_of(cells, finished)
-
-
-def _plan(
-    planner: Planner,
-    folder: Path,
-    queue: BlockQueue,
-    before: Sequence[CellResult],
-    other_code: OtherCode | None,
-) -> SweepPlan:
-    facts = [
-        WorkloadFacts(
-            reference=reference,
-            name=workload.name,
-            checksum=workload.checksum,
-            jobs=len(workload),
-            processors=workload.machine_processors,
-            source=workload.source,
-        )
-        for reference, workload in planner.workloads.loaded.items()
-    ]
-    directions = directions_of(planner.space, planner.system)
-    total, stops = queue.left + len(before), True
-    if isinstance(queue, RaceQueue):
-        total = queue.most
-    elif planner.space.strategy.stopping is not None:
-        # Those that have been stopped already leave less; how much is not worth a count.
-        total = max(total, most_cells(planner.space))
-    else:
-        stops = False
-    return SweepPlan(planner.space, folder, directions, total, before, facts, other_code, stops)
-
-
-def _work(planner: Planner, cells: Sequence[Cell], before: Sequence[CellResult], code: SweepCode) -> Work:
-    seconds = [result.seconds for result in before if math.isfinite(result.seconds)]
-    return Work(
-        system=planner.system,
-        code=code,
-        workloads=planner.workloads,
-        configurations=representatives(cells or planner.cells(planner.corners())),
-        typical=sum(seconds) / len(seconds) if seconds else None,
-    )
-
-
-def _in_order(
-    planner: Planner, cells: Sequence[Cell], queue: BlockQueue, finished: Mapping[str, CellResult]
-) -> list[CellResult]:
-    """Return the space's results by workload, configuration, replicate, however they came in."""
-    ordered: Iterable[Cell] = queue.cells() if isinstance(queue, RaceQueue) else cells
-    if isinstance(queue, AdaptiveQueue):
+    def _in_order(self) -> list[CellResult]:
+        """Return the space's results by workload, configuration, replicate, however they came in."""
+        queue = self._queue
+        if not isinstance(queue, AdaptiveQueue):
+            return self._results_of(queue.cells() if isinstance(queue, RaceQueue) else self._cells)
         # Which point came when depends on the workers' speed; the points' own order does not.
-        order = planner.run_order(queue.cells())
-        ordered = sorted(
-            queue.cells(),
-            key=lambda cell: (order[cell.cell_id][0], cell.configuration_id, order[cell.cell_id][1]),
+        order = self._plan.run_order(queue.cells())
+        return self._results_of(
+            sorted(
+                queue.cells(),
+                key=lambda cell: (order[cell.cell_id][0], cell.configuration_id, order[cell.cell_id][1]),
+            )
         )
-    return _results_of(ordered, finished)
 
-
-def _results_of(cells: Iterable[Cell], finished: Mapping[str, CellResult]) -> list[CellResult]:
-    """Return the results there are of these cells, in their order and as this space describes them."""
-    return [finished[cell.cell_id].of_cell(cell) for cell in cells if cell.cell_id in finished]
+    def _results_of(self, cells: Iterable[Cell]) -> list[CellResult]:
+        """Return the results there are of these cells, in their order and as this space describes them."""
+        return [
+            self._finished[cell.cell_id].of_cell(cell) for cell in cells if cell.cell_id in self._finished
+        ]

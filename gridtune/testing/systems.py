@@ -27,9 +27,9 @@ from gridtune.report.derived import BOUND
 from gridtune.sweep.execution.cluster import ray_session
 from gridtune.sweep.execution.runner import CellRun, run_cell
 from gridtune.sweep.journal.results import results_table
-from gridtune.sweep.space.checks import check_space, load_space
 from gridtune.sweep.space.overriding import trimmed_space
-from gridtune.sweep.space.plan import Workloads, space_points, space_strata
+from gridtune.sweep.space.plan import Workloads, plan_space
+from gridtune.sweep.space.points import space_points
 from gridtune.sweep.space.schema import parse_space
 from gridtune.sweep.space.starter import starter_text
 from gridtune.training.system import TRAININGS_VARIABLE
@@ -40,11 +40,11 @@ __all__ = ["SystemConformance", "configurations", "named_numbers", "selected"]
 
 def configurations(experiment: Experiment, system: System) -> list[tuple[str, dict[str, Any]]]:
     """Return label of the workload and parameters of each configuration of the whole experiment."""
-    space = trimmed_space(experiment, quick=False)
+    plan = trimmed_space(experiment, quick=False)
     every = [
-        (stratum.label, {**space.fixed, **stratum.parameters, **point})
-        for stratum in space_strata(space, system)
-        for point in space_points(space)
+        (stratum.label, {**plan.space.fixed, **stratum.parameters, **point})
+        for stratum in plan.strata
+        for point in space_points(plan.space)
     ]
     for _, parameters in every:
         log = experiment.logs.get(str(parameters.get("trace")))
@@ -246,7 +246,8 @@ class SystemConformance:
             for experiment in reproduction.experiments.values():
                 for quick in (False, True):
                     assert (
-                        trimmed_space(experiment, quick=quick).system.partition("/")[0] == self.subject.name
+                        trimmed_space(experiment, quick=quick).system.name.partition("/")[0]
+                        == self.subject.name
                     )
             for ours, published in named_numbers(reproduction):
                 if isinstance(ours, Reading):
@@ -277,7 +278,7 @@ class SystemConformance:
         """Each search space that comes with it loads, and searches it."""
         folder = self.subject.search_spaces
         for path in [] if folder is None else sorted(folder.glob("*.yaml")):
-            assert load_space(path).system == self.system, path.name
+            assert plan_space(path).space.system == self.system, path.name
 
     def test_proposes_what_it_can_search(self) -> None:
         """What it proposes for a log, if anything, is a sound search space with that log and a baseline."""
@@ -288,8 +289,7 @@ class SystemConformance:
         if starter is None:
             pytest.skip("it proposes nothing")
         text = starter_text(self.subject, starter, log, name="first", trace="log.swf", path="first.yaml")
-        space = parse_space(text)
-        check_space(space)
+        space = plan_space(parse_space(text)).space
         assert space.system == self.system
         assert space.fixed["trace"] == "log.swf"
         assert set(space.baseline) <= set(space.dimensions)

@@ -18,10 +18,9 @@ from gridtune.core.refusals import parameter_hint
 from gridtune.core.system import System, get_system
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.runner import prepare_worker, run_cell
-from gridtune.sweep.space.checks import check_space
-from gridtune.sweep.space.code import SentCode, SweepCode
-from gridtune.sweep.space.plan import Workloads, space_replicates
-from gridtune.sweep.space.schema import SearchSpace, parse_space
+from gridtune.sweep.space.code import SentCode
+from gridtune.sweep.space.plan import PlannedSpace, Workloads, plan_space
+from gridtune.sweep.space.schema import parse_space
 
 __all__ = ["SystemTrainable", "trainable"]
 
@@ -117,14 +116,14 @@ def trainable(
     reported = list(get_system(system).metrics if metrics is None else metrics)
     # What is reported may have no direction that is better; the user's own Tuner has one.
     objective = [{"metric": name, "direction": "min"} for name in reported]
-    space = parse_space({**content, "objective": objective})
-    simulated = check_space(space)
+    plan = plan_space(parse_space({**content, "objective": objective}))
+    _read_workloads(plan)
     task = _Task(
-        code=SweepCode(space, simulated).sent,
-        fixed=space.fixed,
-        steps=_steps(space, simulated, resource or {}),
+        code=plan.code.sent,
+        fixed=plan.space.fixed,
+        steps=_steps(plan, resource or {}),
         metrics=reported,
-        workloads=_read_workloads(space, simulated),
+        workloads=plan.workloads,
     )
     made: type[tune.Trainable] = tune.with_parameters(SystemTrainable, task=task)
     made.__name__ = system
@@ -132,9 +131,9 @@ def trainable(
 
 
 def _steps(
-    space: SearchSpace, system: System, resource: Mapping[str, Sequence[float]]
+    plan: PlannedSpace, resource: Mapping[str, Sequence[float]]
 ) -> list[tuple[dict[str, Any], list[Replicate]]]:
-    repetitions = list(space_replicates(space.replicates, system.Parameters.window_parameter))
+    repetitions = list(plan.replicates)
     if not resource:
         return [({}, [replicate]) for replicate in repetitions]
     if len(resource) > 1:
@@ -145,14 +144,13 @@ def _steps(
     return [({name: value}, repetitions) for value in values]
 
 
-def _read_workloads(space: SearchSpace, system: System) -> Workloads:
+def _read_workloads(plan: PlannedSpace) -> None:
     """Read the logs that the space names."""
-    workloads = Workloads(space.base)
+    space, system = plan.space, plan.system
     listed = space.dimensions.get("trace")
     for trace in [space.fixed.get("trace"), *((listed.values or ()) if listed else ())]:
         if trace is not None:
-            workloads.checksums(system.traces(_checked(system, {**space.fixed, "trace": trace})))
-    return workloads
+            plan.workloads.checksums(system.traces(_checked(system, {**space.fixed, "trace": trace})))
 
 
 def _checked(system: System, parameters: Mapping[str, Any]) -> Any:

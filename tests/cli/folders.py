@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from gridtune.report.facts import SweepFacts
-from gridtune.sweep import Journal, SweepPlan, WorkloadFacts, as_space
+from gridtune.sweep import Journal, SweepPlan, WorkloadFacts, plan_space
 from gridtune.sweep.execution.runner import run_one
 from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.search.adaptive import directions_of
-from gridtune.sweep.space.checks import check_space
-from gridtune.sweep.space.plan import Planner, Workloads
 
 
 def finished_sweep(folder: Path, space: Mapping[str, Any] | Path) -> Path:
     """Run a space's cells here, and leave the folder as a finished sweep does."""
-    checked = as_space(space)
-    system = check_space(checked)
-    workloads = Workloads(checked.base)
-    cells = Planner(checked, system, workloads).cells()
+    planned = plan_space(space)
+    checked, system, workloads = planned.space, planned.system, planned.workloads
+    cells = planned.cells()
     results = [run_one(cell, system, workloads.load) for cell in cells]
     with Journal(folder / "journal.jsonl") as journal:
         journal.append(results)

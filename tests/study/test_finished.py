@@ -134,10 +134,10 @@ def test_a_sweep_that_was_not_tracked_is_tracked_when_that_is_asked_for(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gridtune.study.finished import finished_answer  # noqa: PLC0415
-    from gridtune.sweep import load_space  # noqa: PLC0415
+    from gridtune.sweep import plan_space  # noqa: PLC0415
 
     run()
-    space = load_space(tmp_path / "space.yaml")
+    space = plan_space(tmp_path / "space.yaml")
     assert finished_answer(space, None, tracking=False, uri=None) is not None
     assert finished_answer(space, None, tracking=True, uri="sqlite:///mlflow.db") is None
     assert finished_answer(space, None, tracking=True, uri="http://server:5000") is None

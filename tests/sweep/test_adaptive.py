@@ -14,11 +14,10 @@ import optuna
 import pytest
 
 from gridtune.errors import GridtuneWarning, SpaceError
-from gridtune.sweep import CellResult, SweepPlan, SweepResult, as_space, run_space
+from gridtune.sweep import CellResult, SweepPlan, SweepResult, plan_space, run_space
 from gridtune.sweep.execution.blocks import Block
 from gridtune.sweep.search.adaptive import AdaptiveQueue
-from gridtune.sweep.space.checks import check_space
-from gridtune.sweep.space.plan import Planner, Workloads
+from gridtune.sweep.space.plan import PlannedSpace
 from tests.sweep.spaces import content, toy_space
 
 SPACE: dict[str, Any] = {
@@ -53,9 +52,8 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
-def planner_of(**changes: Any) -> Planner:
-    space = as_space(toy_space(**{**SPACE, **changes}))
-    return Planner(space, check_space(space), Workloads())
+def planner_of(**changes: Any) -> PlannedSpace:
+    return plan_space(toy_space(**{**SPACE, **changes}))
 
 
 def loss_of(configuration: Mapping[str, Any], seed: int = 0) -> float:
@@ -80,7 +78,7 @@ class Journal:
         self.results: dict[str, CellResult] = {}
         self.proposals: list[Mapping[str, Any]] = []
 
-    def queue(self, planner: Planner, workers: int = 1) -> AdaptiveQueue:
+    def queue(self, planner: PlannedSpace, workers: int = 1) -> AdaptiveQueue:
         recorded = list(self.proposals)
         return AdaptiveQueue(
             planner, self.results, recorded=recorded, record=self.proposals.extend, workers=workers

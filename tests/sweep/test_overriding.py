@@ -9,7 +9,7 @@ import pytest
 
 from gridtune.errors import SpaceError
 from gridtune.sweep import load_space, space_cells
-from gridtune.sweep.space.overriding import override
+from gridtune.sweep.space.overriding import override as planned_override
 from gridtune.sweep.space.schema import SearchSpace
 from tests.sweep.spaces import TOY
 
@@ -37,6 +37,10 @@ def space(tmp_path: Path) -> SearchSpace:
     path = tmp_path / "toys.yaml"
     path.write_text(TEXT)
     return load_space(path)
+
+
+def override(space: SearchSpace, settings: dict[str, list[Any]], **options: Any) -> SearchSpace:
+    return planned_override(space, settings, **options).space
 
 
 def grid(space: SearchSpace, name: str) -> tuple[Any, ...] | None:

@@ -6,12 +6,9 @@ import pytest
 
 from gridtune.core.resources import CellResources
 from gridtune.errors import SweepError
-from gridtune.sweep import as_space
+from gridtune.sweep import plan_space
 from gridtune.sweep.execution import placement, runner
 from gridtune.sweep.execution.placement import Crew, check_room_for, room_for
-from gridtune.sweep.space.checks import check_space
-from gridtune.sweep.space.plan import Planner, Workloads
-from gridtune.sweep.space.preflight import cell_needs
 from tests.sweep.spaces import toy_space
 
 GIB = 2.0**30
@@ -77,8 +74,7 @@ def test_a_crew_follows_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def needs_of(**changes: object) -> CellResources:
-    space = as_space({**toy_space(), **changes})
-    return cell_needs(Planner(space, check_space(space), Workloads()))
+    return plan_space({**toy_space(), **changes}).needs
 
 
 def test_the_system_says_what_a_cell_needs_and_the_space_what_it_gets() -> None:

@@ -15,7 +15,7 @@ from gridtune.core.extras import MissingExtraError, require_module
 from gridtune.core.system import get_system
 from gridtune.errors import SpaceError, SweepError
 from gridtune.sweep import run_space, space_cells
-from gridtune.sweep.space.preflight import check_room
+from gridtune.sweep.journal.journal import check_room
 
 Usage = namedtuple("Usage", "total used free")
 

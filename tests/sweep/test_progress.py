@@ -12,13 +12,21 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gridtune.sweep import CellResult, Progress, SweepPlan, SweepResult, as_space, results_table, space_cells
+from gridtune.sweep import (
+    CellResult,
+    Progress,
+    SweepPlan,
+    SweepResult,
+    plan_space,
+    results_table,
+    space_cells,
+)
 from gridtune.sweep.execution.progress import BestSoFar
 from tests.sweep.spaces import toy_space
 
 
 def plan_and_results(direction: str = "min") -> tuple[SweepPlan, list[CellResult]]:
-    space = as_space(toy_space())
+    space = plan_space(toy_space()).space
     results = [
         CellResult.of(cell, "done", metrics={"loss": (cell.configuration["x"] - 2) ** 2 + 0.1})
         for cell in space_cells(space)

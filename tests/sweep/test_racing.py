@@ -13,12 +13,10 @@ import pytest
 from gridtune.errors import SpaceError
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary, summarise
-from gridtune.sweep import CellResult, SweepPlan, as_space
+from gridtune.sweep import CellResult, SweepPlan, plan_space
 from gridtune.sweep.journal.results import results_table
-from gridtune.sweep.run import _in_order
 from gridtune.sweep.search.racing import RacePlan, RaceQueue, _spread
-from gridtune.sweep.space.checks import check_space
-from gridtune.sweep.space.plan import Planner, Workloads
+from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.schema import Replicates
 from gridtune.sweep.space.strategies import Racing
 from tests.sweep.spaces import toy_space
@@ -33,12 +31,11 @@ SPACE: dict[str, Any] = {
 LEVELS = {0: 9.0, 1: 4.0, 2: 1.0, 3: 1.0, 4: 30.0, 5: 80.0}
 
 
-def planner_of(race: dict[str, Any] | None = None, **changes: Any) -> Planner:
-    space = as_space(toy_space(**{**SPACE, "strategy": {"race": race or {}}, **changes}))
-    return Planner(space, check_space(space), Workloads())
+def planner_of(race: dict[str, Any] | None = None, **changes: Any) -> PlannedSpace:
+    return plan_space(toy_space(**{**SPACE, "strategy": {"race": race or {}}, **changes}))
 
 
-def queue_of(planner: Planner, finished: Iterable[CellResult] = (), workers: int = 2) -> RaceQueue:
+def queue_of(planner: PlannedSpace, finished: Iterable[CellResult] = (), workers: int = 2) -> RaceQueue:
     results = {result.cell_id: result for result in finished}
     return RaceQueue(planner, planner.cells(), results, workers=workers)
 
@@ -193,7 +190,7 @@ def summary_of(tmp_path: Path, race: dict[str, Any] | None = None, **changes: An
     planner = planner_of(race, **changes)
     queue = queue_of(planner)
     finished = {result.cell_id: result for result in drive(queue)}
-    results = _in_order(planner, planner.cells(), queue, finished)
+    results = [finished[cell.cell_id] for cell in queue.cells()]
     facts = SweepFacts.of(SweepPlan(planner.space, tmp_path, ["min"], queue.most, [], []))
     return summarise(results_table(results), facts)
 

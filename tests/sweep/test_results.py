@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from gridtune.sweep import TIMING_COLUMNS, CellResult, results_table, space_cells
+from gridtune.sweep import TIMING_COLUMNS, CellResult, plan_space, results_table, space_cells
 from gridtune.sweep.journal.results import results_of, write_table
 from tests.sweep.spaces import toy_space
 
@@ -97,12 +96,11 @@ def test_a_tables_cells_are_described_as_it_has_them_not_as_the_journal_first_di
         assert set(old.parameters) == set(old.configuration) | {"part"}
 
 
-def test_lists_and_numbers_among_words_come_back_from_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The cells are made up: that the log has no partitions does not matter.
-    monkeypatch.setattr("gridtune.sweep.run.preflight", lambda *_: None)
+def test_lists_and_numbers_among_words_come_back_from_a_table() -> None:
     space = {"name": "x", "fixed": {"trace": "quickstart"}, "objective": "wait_mean"}
     clean = {"clean": [["default"], ["default", "drop_wider"]], "partition": [1, "short"]}
-    now = [CellResult.of(cell, "done") for cell in space_cells({**space, "dimensions": clean})]
+    # The cells are made up: that the log has no partitions does not matter.
+    now = [CellResult.of(cell, "done") for cell in plan_space({**space, "dimensions": clean}).cells()]
     first = [replace(result, configuration={}) for result in now]
     for stored in (now, first):
         described = results_of(results_table(now), {result.cell_id: result for result in stored})

@@ -15,14 +15,11 @@ import pytest
 import yaml
 
 from gridtune.core.resources import CellResources
-from gridtune.sweep import CellResult, as_space, read_journal, run_space
+from gridtune.sweep import CellResult, plan_space, read_journal, run_space
 from gridtune.sweep.execution.placement import Crew
 from gridtune.sweep.execution.workers import ActorSettings
 from gridtune.sweep.search.adaptive import AdaptiveQueue, objective_means
 from gridtune.sweep.search.tuning import execute_search
-from gridtune.sweep.space.checks import check_space
-from gridtune.sweep.space.code import SweepCode
-from gridtune.sweep.space.plan import Planner, Workloads
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration
@@ -58,11 +55,10 @@ def test_one_two_and_three_workers_give_the_same_table(changes: dict[str, Any], 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("name", ["optuna", "asha"])
 def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, tmp_path: Path) -> None:
-    space = as_space(toy_space(**SPACE, **STRATEGIES[name]))
-    planner = Planner(space, check_space(space), Workloads())
+    planner = plan_space(toy_space(**SPACE, **STRATEGIES[name]))
     queue = AdaptiveQueue(planner, {}, workers=2)
     received: list[CellResult] = []
-    settings = ActorSettings(SweepCode(space, planner.system).sent, {}, None, 0.0, [])
+    settings = ActorSettings(planner.code.sent, {}, None, 0.0, [])
     analysis = execute_search(
         queue,
         settings,

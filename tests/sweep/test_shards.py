@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import SweepError
-from gridtune.sweep import Journal, as_space, read_journal, run_space, shards, space_cells
+from gridtune.sweep import Journal, plan_space, read_journal, run_space, shards, space_cells
 from gridtune.sweep.remote.places import SweepView
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible, merge_journals, missing_shards
 from tests.sweep.spaces import toy_space
@@ -41,9 +41,9 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
     ],
 )
 def test_cells_that_depend_on_results_cannot_be_divided(strategy: dict[str, object]) -> None:
-    space = as_space(toy_space(strategy=strategy, dimensions={"x": [0, 1, 2, 3]}, replicates={"seeds": 8}))
+    plan = plan_space(toy_space(strategy=strategy, dimensions={"x": [0, 1, 2, 3]}, replicates={"seeds": 8}))
     with pytest.raises(SweepError, match="cannot be divided"):
-        check_divisible(space)
+        check_divisible(plan.space)
 
 
 def shard_of(space: dict[str, object], text: str, out: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import SpaceError
-from gridtune.sweep import as_space, load_space, space_cells
+from gridtune.sweep import load_space, plan_space, space_cells
 from gridtune.sweep.space.documents import read_yaml
 from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
 from tests.sweep.spaces import TOY
@@ -34,7 +34,7 @@ strategy:
 
 
 def test_a_sound_space_says_what_it_says() -> None:
-    space = as_space(parse_space(SOUND))
+    space = plan_space(parse_space(SOUND)).space
     assert space.dimensions["x"].uniform == (0, 6)
     assert space.dimensions["word"].grid == ("a", "b")
     assert space.dimensions["rate"].loguniform == (0.001, 1)
@@ -179,7 +179,7 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
 def test_conditions_in_a_circle_are_refused() -> None:
     circle = changed("  word: [a, b]", "  word: {grid: [a, b], when: {depth: 1}}")
     with pytest.raises(SpaceError, match="circle"):
-        as_space(parse_space(circle))
+        plan_space(parse_space(circle))
 
 
 def test_numbers_are_read_as_people_write_them() -> None:

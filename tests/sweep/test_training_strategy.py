@@ -9,7 +9,7 @@ import pytest
 
 from gridtune.errors import SpaceError
 from gridtune.sweep import run_space
-from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.plan import plan_space
 from gridtune.sweep.space.schema import parse_space
 from gridtune.training.system import segments_of, with_segment
 
@@ -92,14 +92,14 @@ def test_population_based_training_goes_on_after_a_stop_as_if_there_had_been_non
 )
 def test_faults_have_their_place(changes: dict[str, Any], fault: str) -> None:
     with pytest.raises(SpaceError, match=fault):
-        check_space(parse_space(space(**changes)))
+        plan_space(parse_space(space(**changes)))
 
 
 def test_what_cannot_change_while_it_trains_is_no_population() -> None:
     content = space(scheduler="pbt")
     del content["dimensions"]["rate"]
     with pytest.raises(SpaceError, match="pbt needs a dimension that may change") as caught:
-        check_space(parse_space(content))
+        plan_space(parse_space(content))
     assert caught.value.hint == "these may: rate"
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gridtune.errors import SpaceError
 from gridtune.sweep.search.proposals import Evaluation, Proposer
-from gridtune.sweep.space.checks import check_space
+from gridtune.sweep.space.plan import plan_space
 from gridtune.sweep.space.points import random_points
 from gridtune.sweep.space.schema import Dimension, parse_space
 from gridtune.sweep.space.strategies import Adaptive, ExpressionTree
@@ -85,4 +85,4 @@ def test_a_faulty_terminal_is_named() -> None:
         "strategy": {"random": {"samples": 2}},
     }
     with pytest.raises(SpaceError, match="no field 'runtime'"):
-        check_space(parse_space(space))
+        plan_space(parse_space(space))

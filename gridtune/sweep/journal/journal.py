@@ -18,6 +18,7 @@ import gc
 import json
 import os
 import re
+import shutil
 import socket
 import tempfile
 import time
@@ -36,6 +37,7 @@ __all__ = [
     "AlteredLineError",
     "Journal",
     "cell_of_line",
+    "check_room",
     "check_writable",
     "is_news",
     "parse_line",
@@ -439,3 +441,25 @@ def check_writable(folder: Path, hint: str = "give another with --out") -> None:
 def sweep_folders(root: Path = RESULTS) -> list[Path]:
     """Return the folders in `root` that hold a sweep's journal, sorted by name."""
     return sorted(path.parent for path in root.glob("*/journal.jsonl"))
+
+
+#: Bytes free below which a sweep is not started: journal, tables, figures and Tune's scratch need some.
+_LEAST_FREE = 50 * 2**20
+
+
+def check_room(folder: Path) -> None:
+    """Refuse a folder on a disk that is all but full.
+
+    Raises
+    ------
+    SweepError
+        With the folder and what is free.
+    """
+    existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    if free < _LEAST_FREE:
+        raise SweepError(
+            f"only {free / 2**20:.0f} MB are free on this disk, a sweep needs {_LEAST_FREE / 2**20:.0f}",
+            path=folder,
+            hint="make room, or give a folder on another disk with --out",
+        )

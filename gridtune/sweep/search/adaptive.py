@@ -31,8 +31,8 @@ from gridtune.sweep.search.schedulers import (
     proposals_at_once,
     step_times,
 )
-from gridtune.sweep.space.plan import Planner, space_points
-from gridtune.sweep.space.points import Point
+from gridtune.sweep.space.plan import PlannedSpace
+from gridtune.sweep.space.points import Point, space_points
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import HISTORY, with_segment
 
@@ -71,7 +71,7 @@ class LockstepSearch:
 
     def __init__(
         self,
-        planner: Planner,
+        planner: PlannedSpace,
         results: Mapping[str, CellResult],
         *,
         recorded: Iterable[Mapping[str, Any]] = (),
@@ -416,7 +416,7 @@ class AdaptiveQueue(BlockQueue):
 
     def __init__(
         self,
-        planner: Planner,
+        planner: PlannedSpace,
         finished: Mapping[str, CellResult],
         *,
         recorded: Iterable[Mapping[str, Any]] = (),

@@ -17,7 +17,7 @@ from gridtune.core.cells import Cell, CellResult
 from gridtune.statistics.racing import Race, RaceRules, race_looks
 from gridtune.sweep.execution.blocks import BlockQueue
 from gridtune.sweep.search.adaptive import directions_of
-from gridtune.sweep.space.plan import Planner, space_replicates, understood_baseline
+from gridtune.sweep.space.plan import PlannedSpace, space_replicates, understood_baseline
 from gridtune.sweep.space.points import baseline_indices
 from gridtune.sweep.space.schema import Replicates, SearchSpace
 from gridtune.sweep.space.strategies import Racing
@@ -116,7 +116,7 @@ class RaceQueue(BlockQueue):
 
     def __init__(
         self,
-        planner: Planner,
+        planner: PlannedSpace,
         cells: Sequence[Cell],
         finished: Mapping[str, CellResult],
         *,

@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gridtune.arguments import require_path
 from gridtune.core.plugins import load_plugins
 from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint, refusal_text
 from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
@@ -18,43 +17,14 @@ from gridtune.registry import name_hint
 from gridtune.sweep.search.proposals import check_sampler
 from gridtune.sweep.search.schedulers import check_stopping
 from gridtune.sweep.space.points import in_order
-from gridtune.sweep.space.schema import SearchSpace, parse_space, read_space
+from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import Training
 
 __all__ = [
-    "as_space",
     "check_configuration",
     "check_space",
     "faulty_value",
-    "load_space",
 ]
-
-
-def load_space(path: str | Path) -> SearchSpace:
-    """Read a search space and check it against the system it searches.
-
-    Raises
-    ------
-    SpaceError
-        If anything about it is wrong; with file, line, key and, for a misspelt word, the one meant.
-    """
-    require_path(path, "a search space's file", error=SpaceError)
-    space = read_space(path)
-    check_space(space)
-    return space
-
-
-def as_space(space: SearchSpace | Mapping[str, Any] | str | Path) -> SearchSpace:
-    """Return a checked space from a path, a mapping of the same keys or a space."""
-    if isinstance(space, str | Path):
-        return load_space(space)
-    given: Any = space
-    if not isinstance(given, SearchSpace | Mapping):
-        kinds = "a path to a YAML file, a mapping of the same keys or a SearchSpace"
-        raise SpaceError(f"a search space is {kinds}, but got {type(given).__name__}")
-    parsed = space if isinstance(space, SearchSpace) else parse_space(space)
-    check_space(parsed)
-    return parsed
 
 
 def check_space(space: SearchSpace) -> System:

@@ -10,12 +10,11 @@ from typing import Any
 
 from gridtune.core.refusals import metric_hint
 from gridtune.core.reproduction import Experiment
-from gridtune.core.system import System, get_system
+from gridtune.core.system import get_system
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
-from gridtune.sweep.space.checks import check_space, load_space
 from gridtune.sweep.space.documents import LinedYaml
-from gridtune.sweep.space.plan import space_strata
+from gridtune.sweep.space.plan import PlannedSpace, SpaceSource, plan_space
 from gridtune.sweep.space.schema import Dimension, SearchSpace, parse_space
 from gridtune.workload.files import write_workload
 from gridtune.workload.workload import Workload
@@ -32,8 +31,8 @@ _BASELINE, _REPLICATES = "baseline.", "replicates."
 
 
 def override(
-    space: SearchSpace, settings: Mapping[str, Sequence[Any]], *, objective: str | None = None
-) -> SearchSpace:
+    space: SpaceSource, settings: Mapping[str, Sequence[Any]], *, objective: str | None = None
+) -> PlannedSpace:
     """Return the space with other values.
 
     Parameters
@@ -58,28 +57,28 @@ def override(
     SpaceError
         If a name or a value makes no sense for this space.
     """
-    system = check_space(space)
+    plan = plan_space(space)
+    space = plan.space
     content = copy.deepcopy(dict(space.source.content))
     for name, values in settings.items():
         try:
-            _set(space, system, content, name, list(values))
+            _set(plan, content, name, list(values))
         except _Refusal as refusal:
             raise SpaceError(refusal.message, field=f"--set {name}", hint=refusal.hint) from None
     if objective is not None:
-        content["objective"] = _objective(space, system, objective)
+        content["objective"] = _objective(plan, objective)
     changed = ", ".join([*(f"--set {name}" for name in settings), *(["--objective"] if objective else [])])
     try:
         overridden = parse_space(content, path=space.source.path)
         # Lines of what has not been overridden are still those of the file.
         overridden._source = LinedYaml(content, space.source.lines, space.source.path)
-        check_space(overridden)
+        return plan_space(overridden)
     except SpaceError as fault:
         # The file itself is sound.
         raise SpaceError(fault.message, field=f"{changed}: {fault.field}", hint=fault.hint) from None
-    return overridden
 
 
-def trimmed_space(experiment: Experiment, *, quick: bool) -> SearchSpace:
+def trimmed_space(experiment: Experiment, *, quick: bool) -> PlannedSpace:
     """Return the space of a reproduction's experiment, with what it needs of it.
 
     Parameters
@@ -94,11 +93,11 @@ def trimmed_space(experiment: Experiment, *, quick: bool) -> SearchSpace:
     SpaceError
         If there is no such space, or not what is asked of it.
     """
-    space = load_space(experiment.space)
+    plan = plan_space(experiment.space)
     for settings in (experiment.settings, (experiment.quick or {}) if quick else {}):
         if settings:
-            space = override(space, settings)
-    return space
+            plan = override(plan, settings)
+    return plan
 
 
 class _Refusal(Exception):  # noqa: N818  (becomes a SpaceError that says which option it was)
@@ -107,7 +106,8 @@ class _Refusal(Exception):  # noqa: N818  (becomes a SpaceError that says which 
         self.message, self.hint = message, hint
 
 
-def _set(space: SearchSpace, system: System, content: dict[str, Any], name: str, values: list[Any]) -> None:
+def _set(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[Any]) -> None:
+    space, system = plan.space, plan.system
     if name.startswith(_BASELINE):
         parameter, value = name.removeprefix(_BASELINE), _single(values)
         dimension = space.dimensions.get(parameter)
@@ -119,7 +119,7 @@ def _set(space: SearchSpace, system: System, content: dict[str, Any], name: str,
     elif name in space.dimensions:
         _narrow(content, name, space.dimensions[name], values)
     elif name == _WORKLOAD or any(name in workload for workload in space.workloads):
-        _choose_workloads(space, system, content, name, values)
+        _choose_workloads(plan, content, name, values)
     elif name in system.Parameters.model_fields:
         content["fixed"] = {**(content.get("fixed") or {}), name: _single(values)}
     else:
@@ -201,11 +201,10 @@ def _drop_idle(content: dict[str, Any], name: str, values: list[Any]) -> None:
         _drop_idle(content, other, [])
 
 
-def _choose_workloads(
-    space: SearchSpace, system: System, content: dict[str, Any], name: str, values: list[Any]
-) -> None:
+def _choose_workloads(plan: PlannedSpace, content: dict[str, Any], name: str, values: list[Any]) -> None:
+    space = plan.space
     if name == _WORKLOAD:
-        found: list[Any] = [stratum.label for stratum in space_strata(space, system)]
+        found: list[Any] = [stratum.label for stratum in plan.strata]
     else:
         found = [workload.get(name) for workload in space.workloads]
     for value in values:
@@ -219,11 +218,12 @@ def _choose_workloads(
     content["workloads"] = [workload for workload in content["workloads"] if workload in left]
 
 
-def _objective(space: SearchSpace, system: System, metric: str) -> Any:
+def _objective(plan: PlannedSpace, metric: str) -> Any:
+    system = plan.system
     if metric not in system.metrics:
         hint = metric_hint(system, metric)
         raise SpaceError(f"{system.name} has no metric {metric!r}", field="--objective", hint=hint)
-    stated = [objective for objective in space.objective if objective.metric == metric]
+    stated = [objective for objective in plan.space.objective if objective.metric == metric]
     return [objective.model_dump(exclude_none=True) for objective in stated] or metric
 
 

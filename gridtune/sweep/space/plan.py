@@ -5,27 +5,35 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
-from gridtune.core.cells import Cell, Replicate, configuration_id_of, id_of_identity, identity_of
+from pydantic import ValidationError
+
+from gridtune.arguments import require_path
+from gridtune.core.cells import Cell, CellResult, Replicate, configuration_id_of, id_of_identity, identity_of
+from gridtune.core.extras import MissingExtraError
+from gridtune.core.resources import CellResources
 from gridtune.core.system import System, SystemParameters
 from gridtune.errors import GridtuneError, SpaceError, TraceError, WorkloadError
-from gridtune.sweep.space.checks import check_configuration, faulty_value
-from gridtune.sweep.space.points import active_part, grid_points, position, random_points, sobol_points
-from gridtune.sweep.space.schema import Replicates, SearchSpace
+from gridtune.sweep.space.checks import check_configuration, check_space, faulty_value
+from gridtune.sweep.space.code import SweepCode
+from gridtune.sweep.space.points import active_part, agrees, space_points, strategy_points
+from gridtune.sweep.space.schema import Replicates, SearchSpace, parse_space, read_space
 from gridtune.workload.files import WorkloadReference
 from gridtune.workload.workload import Workload
 
 __all__ = [
     "Configuration",
-    "Planner",
+    "PlannedSpace",
+    "SpaceSource",
     "Stratum",
     "Workloads",
-    "most_cells",
+    "load_space",
+    "plan_space",
     "short_name",
-    "space_points",
     "space_replicates",
     "space_strata",
     "understood_baseline",
@@ -100,6 +108,40 @@ class _Repetitions(Sequence[Replicate]):
         return self._make(range(self._count)[index])
 
 
+def short_name(trace: str) -> str:
+    """Return a log's name without its folder and the suffixes of its format: versions have dots, too."""
+    return re.sub(r"(?<=.)(\.[A-Za-z]+)+$", "", trace.replace("\\", "/").rpartition("/")[2])
+
+
+class Workloads:
+    """Workloads by reference, each read when first asked for and then kept.
+
+    Parameters
+    ----------
+    base
+        The folder that relative paths are relative to, beside the current one.
+    """
+
+    def __init__(self, base: Path | None = None) -> None:
+        self._base = base
+        self._read: dict[str, Workload] = {}
+
+    def load(self, reference: str) -> Workload:
+        """Return the workload a reference names: a file or catalogue name, and rules to read it with."""
+        if reference not in self._read:
+            self._read[reference] = WorkloadReference.parse(reference).read(self._base)
+        return self._read[reference]
+
+    def checksums(self, references: Iterable[str]) -> dict[str, str]:
+        """Return the content's SHA-256 by reference."""
+        return {reference: self.load(reference).checksum for reference in references}
+
+    @property
+    def loaded(self) -> Mapping[str, Workload]:
+        """What has been read so far, by reference."""
+        return self._read
+
+
 def space_replicates(replicates: Replicates, window: str = "window") -> Sequence[Replicate]:
     """Return the repetitions a space asks for; the seed of each is its number.
 
@@ -143,161 +185,102 @@ def space_strata(space: SearchSpace, system: System) -> list[Stratum]:
     return strata
 
 
-def short_name(trace: str) -> str:
-    """Return a log's name without its folder and the suffixes of its format: versions have dots, too."""
-    return re.sub(r"(?<=.)(\.[A-Za-z]+)+$", "", trace.replace("\\", "/").rpartition("/")[2])
-
-
-def space_points(space: SearchSpace) -> list[dict[str, Any]]:
-    """Return the points a strategy that knows them up front will run; the baseline is among them.
-
-    For an adaptive strategy that is the baseline alone.
-    """
-    return _with_baseline(space, _strategy_points(space))
-
-
-def _strategy_points(space: SearchSpace) -> list[dict[str, Any]]:
-    strategy, dimensions = space.strategy, space.dimensions
-    try:
-        if strategy.drawn is not None:
-            kind, options = strategy.drawn
-            draw = random_points if kind == "random" else sobol_points
-            return draw(dimensions, options.samples, options.seed)
-        return [] if strategy.adaptive is not None else grid_points(dimensions)
-    except GridtuneError as fault:
-        place = str(fault.field or "dimensions").split(".")
-        raise space.fault(fault.message, *place, hint=fault.hint) from None
-
-
-def most_cells(space: SearchSpace) -> int:
-    """Return how many cells an adaptive strategy comes to at most; 0 for another strategy, which knows."""
-    adaptive, stopping = space.strategy.adaptive, space.strategy.stopping
-    if adaptive is None:
-        return 0
-    steps = 1
-    if stopping is not None and stopping.resource is not None:
-        steps = len(space.dimensions[stopping.resource].grid or ())
-    configurations = adaptive.trials * steps + len(space_points(space))
-    return configurations * len(space.workloads or ({},)) * space.replicates.count
-
-
-def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
-    fixed = {name: value for name, value in space.baseline.items() if name not in wanted}
-    for name, value in fixed.items():
-        if space.fixed[name] != value:
-            raise space.fault(f"every cell has {name}={space.fixed[name]!r}", "baseline", name)
-    if not wanted or any(_agrees(point, wanted) for point in points):
-        return points
-    if space.strategy.drawn is None and space.strategy.adaptive is None:
-        parameters = ", ".join(f"{name}={value}" for name, value in wanted.items())
-        raise space.fault(f"no configuration of the grid has {parameters}", "baseline")
-    return [_baseline_point(space, wanted), *points]
-
-
-def _baseline_point(space: SearchSpace, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the baseline as a point of a sampled space, where it must be a whole one."""
-    dimensions = space.dimensions
-    missing = [name for name, dimension in dimensions.items() if name not in wanted and not dimension.when]
-    if not missing:
-        try:
-            point = active_part(dimensions, wanted)
-        except KeyError as conditional:
-            missing = [str(conditional.args[0])]
-    if missing:
-        message = f"the baseline leaves {', '.join(missing)} open, which a sample hardly hits"
-        raise space.fault(message, "baseline", hint="give every dimension that applies a value")
-    for name, value in wanted.items():
-        if name not in point and value is not None:
-            message = f"{name} does not apply to the baseline: its `when` is not fulfilled"
-            raise space.fault(message, "baseline", name, hint="leave it out or say `null`")
-    if space.strategy.adaptive is not None:
-        _check_listed(space, point)
-    return point
-
-
-def _check_listed(space: SearchSpace, point: Mapping[str, Any]) -> None:
-    """Refuse a baseline's value that no configuration has: an adaptive strategy cannot take it."""
-    for name, value in point.items():
-        listed = space.dimensions[name].grid or space.dimensions[name].choice
-        if listed and position(listed, value) is None:
-            hint = f"it is one of {', '.join(map(str, listed))}"
-            raise space.fault(f"{name} never is {value!r}", "baseline", name, hint=hint)
-
-
 def understood_baseline(space: SearchSpace, system: System) -> dict[str, Any]:
     """Return the baseline as the system understands it, which is how cells and tables have it."""
     wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
     first = {name: dimension.extremes[0] for name, dimension in space.dimensions.items()}
     # Parameters are checked as a whole, so those of one of the baseline's configurations are.
-    agreeing = (point for point in space_points(space) if _agrees(point, wanted))
+    agreeing = (point for point in space_points(space) if agrees(point, wanted))
     point = next(agreeing, None) or active_part(space.dimensions, {**first, **wanted})
     parameters = {**space.fixed, **space_strata(space, system)[0].parameters, **point}
     validated = check_configuration(space, system, parameters).model_dump(mode="json")
     return {name: validated[name] if name in parameters else value for name, value in space.baseline.items()}
 
 
-def _agrees(point: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(point.get(name) == value for name, value in wanted.items())
+@dataclass(frozen=True, eq=False)
+class PlannedSpace:
+    """A checked search space with the system and the workloads that its cells are made of.
 
+    It is made once for a sweep, by `plan_space`; configurations and workloads are kept once they were needed.
 
-class Planner:
-    """Makes the cells of a space.
-
-    Parameters
+    Attributes
     ----------
-    space, system
-        What is searched.
+    space
+        The search space.
+    system
+        The system that it searches.
     workloads
-        Gives the traces' checksums.
+        The traces.
     """
 
-    def __init__(self, space: SearchSpace, system: System, workloads: Workloads) -> None:
-        self.space = space
-        self.system = system
-        self.strata = space_strata(space, system)
-        self.replicates = space_replicates(space.replicates, system.Parameters.window_parameter)
-        self.workloads = workloads
+    space: SearchSpace
+    system: System
+    workloads: Workloads
+
+    @cached_property
+    def strata(self) -> list[Stratum]:
+        """The workloads that every configuration is run on."""
+        return space_strata(self.space, self.system)
+
+    @cached_property
+    def replicates(self) -> Sequence[Replicate]:
+        """The repetitions of every configuration."""
+        return space_replicates(self.space.replicates, self.system.Parameters.window_parameter)
+
+    @cached_property
+    def code(self) -> SweepCode:
+        """The code of users that its cells need."""
+        return SweepCode(self.space, self.system)
+
+    @cached_property
+    def configurations(self) -> Mapping[str, Configuration]:
+        """The configurations that are known up front, by id, in the order of the results."""
+        with self._blaming_values():
+            configurations: dict[str, Configuration] = {}
+            for configuration in self._configurations(space_points(self.space)):
+                configurations.setdefault(configuration.configuration_id, configuration)
+                # What the system refuses with a replicate, it refuses with the first.
+                self._cell(configuration, self.replicates[0])
+            return configurations
+
+    @property
+    def count(self) -> int:
+        """Number of cells that are known up front: there may be a hundred million."""
+        return len(self.configurations) * len(self.replicates)
+
+    def iterate(self) -> Iterator[Cell]:
+        """Yield each cell that is known up front: by workload, then point, then replicate."""
+        for configuration in self.configurations.values():
+            for replicate in self.replicates:
+                yield self._cell(configuration, replicate)
 
     def cells(self, points: Iterable[Mapping[str, Any]] | None = None) -> list[Cell]:
-        """Return the cells of these points (by default the space's), each once.
+        """Return the cells of these points (by default the space's), each once, in the order of `iterate`.
 
-        The order is that of the results: by workload, then point, then replicate.
+        Raises
+        ------
+        SpaceError
+            If the system refuses a configuration, or there are more cells than fit into memory.
         """
-        if points is not None:
-            return self._cells(list(points))
-        with self.blaming_values():
-            return self._cells(space_points(self.space))
-
-    @contextlib.contextmanager
-    def blaming_values(self) -> Iterator[None]:
-        """Where configurations are refused, name the value that is at fault, if it is a single one."""
-        try:
-            yield
-        except SpaceError as fault:
-            shared = {**self.space.fixed, **self.strata[0].parameters}
-            blamed = faulty_value(self.space, self.system, shared, _strategy_points(self.space))
-            raise (blamed or fault) from None
-
-    def _cells(self, points: Sequence[Mapping[str, Any]]) -> list[Cell]:
-        count = len(points) * len(self.strata) * len(self.replicates)
-        if count > _MOST_CELLS:
-            message = f"{count:,} cells, but a sweep takes at most {_MOST_CELLS:,}"
+        if points is None and self.count > _MOST_CELLS:
+            message = f"{self.count:,} cells, but a sweep takes at most {_MOST_CELLS:,}"
             raise self.space.fault(message, "replicates", hint="give fewer replicates or values")
-        cells: dict[str, Cell] = {}
+        configurations = self.configurations.values() if points is None else self._configurations(points)
         replicates = list(self.replicates)
-        for configuration in self.configurations(points):
+        cells: dict[str, Cell] = {}
+        for configuration in configurations:
             for replicate in replicates:
-                cell = self.cell(configuration, replicate)
+                cell = self._cell(configuration, replicate)
                 cells.setdefault(cell.cell_id, cell)
         return list(cells.values())
 
-    def configurations(self, points: Iterable[Mapping[str, Any]] | None = None) -> Iterator[Configuration]:
-        """Yield the configurations of these points (by default the space's), by workload, then point."""
-        points = space_points(self.space) if points is None else list(points)
-        for stratum in self.strata:
-            for point in points:
-                yield self._configuration(stratum, point)
+    def has(self, result: CellResult) -> bool:
+        """Return whether a result is of a cell that is known up front."""
+        configuration = self.configurations.get(result.configuration_id)
+        if configuration is None or not 0 <= result.seed < len(self.replicates):
+            return False
+        # A replicate's seed is its number.
+        return self._cell(configuration, self.replicates[result.seed]).cell_id == result.cell_id
 
     def understood(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return a point's values as the system understands them: 1 and 1.0 are the same load."""
@@ -305,23 +288,34 @@ class Planner:
         validated = check_configuration(self.space, self.system, parameters).model_dump(mode="json")
         return {name: validated[name] for name in point}
 
-    def _configuration(self, stratum: Stratum, point: Mapping[str, Any]) -> Configuration:
-        configured = {**self.space.fixed, **stratum.parameters, **point}
-        parameters = check_configuration(self.space, self.system, configured)
-        traces = self._traces(parameters, stratum)
-        self._check_windows(traces, stratum)
-        understood = parameters.model_dump(mode="json")
-        return Configuration(
-            configuration_id_of(self.system, parameters, traces, self.workloads.load),
-            stratum,
-            configured,
-            parameters,
-            traces,
-            {name: understood[name] for name in configured},
-        )
+    @contextlib.contextmanager
+    def _blaming_values(self) -> Iterator[None]:
+        """Where configurations are refused, name the value that is at fault, if it is a single one."""
+        try:
+            yield
+        except SpaceError as fault:
+            shared = {**self.space.fixed, **self.strata[0].parameters}
+            blamed = faulty_value(self.space, self.system, shared, strategy_points(self.space))
+            raise (blamed or fault) from None
 
-    def cell(self, configuration: Configuration, replicate: Replicate) -> Cell:
-        """Return the cell of a configuration and a replicate."""
+    def _configurations(self, points: Iterable[Mapping[str, Any]]) -> Iterator[Configuration]:
+        points = list(points)
+        for stratum in self.strata:
+            for point in points:
+                configured = {**self.space.fixed, **stratum.parameters, **point}
+                parameters = check_configuration(self.space, self.system, configured)
+                traces = self._traces(parameters, stratum)
+                understood = parameters.model_dump(mode="json")
+                yield Configuration(
+                    configuration_id_of(self.system, parameters, traces, self.workloads.load),
+                    stratum,
+                    configured,
+                    parameters,
+                    traces,
+                    {name: understood[name] for name in configured},
+                )
+
+    def _cell(self, configuration: Configuration, replicate: Replicate) -> Cell:
         parameters = configuration.parameters
         if replicate.parameters:
             full = {**configuration.configured, **replicate.parameters}
@@ -338,47 +332,83 @@ class Planner:
             identity,
         )
 
-    def corners(self) -> list[dict[str, Any]]:
-        """Return points that together take every listed value and every end of a range once."""
-        dimensions = self.space.dimensions
-        longest = max((len(dimension.extremes) for dimension in dimensions.values()), default=0)
-        return [
-            active_part(
-                dimensions,
-                {
-                    name: dimension.extremes[i % len(dimension.extremes)]
-                    for name, dimension in dimensions.items()
-                },
-            )
-            for i in range(longest)
-        ]
-
     def _traces(self, parameters: SystemParameters, stratum: Stratum) -> dict[str, str]:
         try:
-            return self.workloads.checksums(self.system.traces(parameters))
+            traces = self.workloads.checksums(self.system.traces(parameters))
         except (TraceError, WorkloadError) as fault:
-            place: tuple[str | int, ...] = ("dimensions", "trace")
-            if "trace" in self.space.fixed:
-                place = ("fixed", "trace")
-            elif "trace" in stratum.parameters:
-                place = ("workloads", self.strata.index(stratum), "trace")
             message = fault.message
             if isinstance(fault, WorkloadError):
                 # What is wrong inside a log is found in the log; where the space names it comes first.
                 at = "" if fault.line is None else f":{fault.line}"
                 column = "" if fault.field is None else f", field {fault.field}"
                 message = f"the log cannot be used: {fault.path or 'in memory'}{at}{column}: {message}"
+            place = self._place("trace", stratum) or ("dimensions", "trace")
             raise self.space.fault(message, *place, hint=fault.hint) from None
-
-    def _check_windows(self, traces: Iterable[str], stratum: Stratum) -> None:
-        """Refuse more windows than jobs: the cells of those without a job could only fail."""
-        windows = self.space.replicates.windows
-        if windows is None:
-            return
-        jobs = sum(len(self.workloads.load(reference)) for reference in traces)
+        windows = self.space.replicates.windows or 0
+        jobs = sum(len(self.workloads.load(reference)) for reference in traces) if windows else 0
         if 0 < jobs < windows:
+            # The cells of windows without a job could only fail.
             message = f"{stratum.label} has {jobs:,} jobs, too few for {windows:,} windows"
             raise self.space.fault(message, "replicates", "windows", hint="give fewer windows")
+        return traces
+
+    def _place(self, name: str, stratum: Stratum) -> tuple[str | int, ...]:
+        """Return where the space sets a parameter; () where it does not."""
+        if name in stratum.parameters:
+            return ("workloads", self.strata.index(stratum), name)
+        return next(((key, name) for key in ("dimensions", "fixed") if name in getattr(self.space, key)), ())
+
+    def corners(self) -> list[dict[str, Any]]:
+        """Return points that together take every listed value and every end of a range once."""
+        dimensions = self.space.dimensions
+        values = {name: dimension.extremes for name, dimension in dimensions.items()}
+        return [
+            active_part(dimensions, {name: listed[index % len(listed)] for name, listed in values.items()})
+            for index in range(max(map(len, values.values()), default=0))
+        ]
+
+    def _corner_parameters(self) -> Iterator[tuple[Stratum, SystemParameters]]:
+        for stratum in self.strata:
+            for point in self.corners() or [{}]:
+                # The cells are checked one by one, with better words.
+                with contextlib.suppress(ValidationError):
+                    stated = {**self.space.fixed, **stratum.parameters, **point}
+                    yield stratum, self.system.Parameters.model_validate(stated)
+
+    @cached_property
+    def needs(self) -> CellResources:
+        """Resources of a worker that can run each cell: the system's, or the space's instead."""
+        stated = self.space.resources
+        needs = CellResources.largest(self.system.resources(one) for _, one in self._corner_parameters())
+        return replace(
+            needs,
+            cpus=needs.cpus if stated.cpus is None else stated.cpus,
+            gpus=needs.gpus if stated.gpus is None else stated.gpus,
+            memory=needs.memory if stated.memory is None else stated.memory * 2**30,
+        )
+
+    def preflight(self) -> None:
+        """Ask the system whether it can run the space's configurations on its workloads.
+
+        Every listed value and both ends of every range are tried once on each workload, in few
+        configurations; nothing is simulated.
+
+        Raises
+        ------
+        SpaceError
+            If it cannot, at the place of the space that is to blame.
+        MissingExtraError
+            If it needs a package that is not installed: nothing in the space is wrong.
+        """
+        for stratum, parameters in self._corner_parameters():
+            try:
+                self.system.preflight(parameters, self.workloads.load)
+            except (SpaceError, MissingExtraError):
+                raise
+            except GridtuneError as fault:
+                place = self._place(fault.field or "", stratum) or self._place("trace", stratum)
+                message = f"{self.system.name} cannot run {stratum.label}: {fault.message}"
+                raise self.space.fault(message, *place, hint=fault.hint) from None
 
     def run_order(self, cells: Iterable[Cell]) -> dict[str, tuple[int, int]]:
         """Return each cell's place for running: cells that share a workload and replicate together.
@@ -390,30 +420,38 @@ class Planner:
         return {cell.cell_id: (labels[cell.workload], repeats[cell.replicate.label]) for cell in cells}
 
 
-class Workloads:
-    """Workloads by reference, each read when first asked for and then kept.
+#: A search space: planned, parsed, a mapping of the keys of its file, or the path of the file.
+SpaceSource = PlannedSpace | SearchSpace | Mapping[str, Any] | str | Path
 
-    Parameters
-    ----------
-    base
-        The folder that relative paths are relative to, beside the current one.
+
+def plan_space(space: SpaceSource) -> PlannedSpace:
+    """Return a search space read, checked against its system, and ready to make its cells.
+
+    Raises
+    ------
+    SpaceError
+        If anything about it is wrong, with file, line, key and, for a misspelt word, the one meant.
     """
+    if isinstance(space, PlannedSpace):
+        return space
+    given: Any = space
+    if not isinstance(given, SearchSpace | Mapping | str | Path):
+        kinds = "a path to a YAML file, a mapping of the same keys or a SearchSpace"
+        raise SpaceError(f"a search space is {kinds}, but got {type(given).__name__}")
+    if isinstance(space, SearchSpace):
+        parsed = space
+    else:
+        parsed = parse_space(space) if isinstance(space, Mapping) else read_space(space)
+    return PlannedSpace(parsed, check_space(parsed), Workloads(parsed.base))
 
-    def __init__(self, base: Path | None = None) -> None:
-        self._base = base
-        self._read: dict[str, Workload] = {}
 
-    def load(self, reference: str) -> Workload:
-        """Return the workload a reference names: a file or catalogue name, and rules to read it with."""
-        if reference not in self._read:
-            self._read[reference] = WorkloadReference.parse(reference).read(self._base)
-        return self._read[reference]
+def load_space(path: str | Path) -> SearchSpace:
+    """Read a search space and check it against the system it searches.
 
-    def checksums(self, references: Iterable[str]) -> dict[str, str]:
-        """Return the content's SHA-256 by reference."""
-        return {reference: self.load(reference).checksum for reference in references}
-
-    @property
-    def loaded(self) -> Mapping[str, Workload]:
-        """What has been read so far, by reference."""
-        return self._read
+    Raises
+    ------
+    SpaceError
+        If anything about it is wrong; with file, line, key and, for a misspelt word, the one meant.
+    """
+    require_path(path, "a search space's file", error=SpaceError)
+    return plan_space(path).space

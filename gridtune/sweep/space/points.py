@@ -10,20 +10,24 @@ from typing import Any
 import numpy as np
 
 from gridtune.core.cells import canonical_json
-from gridtune.errors import SpaceError
-from gridtune.sweep.space.schema import Dimension
+from gridtune.errors import GridtuneError, SpaceError
+from gridtune.sweep.space.schema import Dimension, SearchSpace
 from gridtune.sweep.space.strategies import MOST_POINTS, Choose
 
 __all__ = [
     "Point",
     "active_part",
+    "agrees",
     "baseline_indices",
     "grid_points",
     "in_order",
+    "most_cells",
     "node_name",
     "position",
     "random_points",
     "sobol_points",
+    "space_points",
+    "strategy_points",
     "suggested_point",
 ]
 
@@ -266,3 +270,86 @@ def _key(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
         for name, value in sorted(parameters.items(), key=lambda item: item[0])
         if value is not None
     )
+
+
+def space_points(space: SearchSpace) -> list[dict[str, Any]]:
+    """Return the points a strategy that knows them up front will run; the baseline is among them.
+
+    For an adaptive strategy that is the baseline alone.
+    """
+    return _with_baseline(space, strategy_points(space))
+
+
+def strategy_points(space: SearchSpace) -> list[Point]:
+    """Return the points of a strategy that knows them up front; [] of an adaptive one."""
+    strategy, dimensions = space.strategy, space.dimensions
+    try:
+        if strategy.drawn is not None:
+            kind, options = strategy.drawn
+            draw = random_points if kind == "random" else sobol_points
+            return draw(dimensions, options.samples, options.seed)
+        return [] if strategy.adaptive is not None else grid_points(dimensions)
+    except GridtuneError as fault:
+        place = str(fault.field or "dimensions").split(".")
+        raise space.fault(fault.message, *place, hint=fault.hint) from None
+
+
+def most_cells(space: SearchSpace) -> int:
+    """Return how many cells an adaptive strategy comes to at most; 0 for another strategy, which knows."""
+    adaptive, stopping = space.strategy.adaptive, space.strategy.stopping
+    if adaptive is None:
+        return 0
+    steps = 1
+    if stopping is not None and stopping.resource is not None:
+        steps = len(space.dimensions[stopping.resource].grid or ())
+    configurations = adaptive.trials * steps + len(space_points(space))
+    return configurations * len(space.workloads or ({},)) * space.replicates.count
+
+
+def _with_baseline(space: SearchSpace, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    wanted = {name: value for name, value in space.baseline.items() if name in space.dimensions}
+    fixed = {name: value for name, value in space.baseline.items() if name not in wanted}
+    for name, value in fixed.items():
+        if space.fixed[name] != value:
+            raise space.fault(f"every cell has {name}={space.fixed[name]!r}", "baseline", name)
+    if not wanted or any(agrees(point, wanted) for point in points):
+        return points
+    if space.strategy.drawn is None and space.strategy.adaptive is None:
+        parameters = ", ".join(f"{name}={value}" for name, value in wanted.items())
+        raise space.fault(f"no configuration of the grid has {parameters}", "baseline")
+    return [_baseline_point(space, wanted), *points]
+
+
+def _baseline_point(space: SearchSpace, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the baseline as a point of a sampled space, where it must be a whole one."""
+    dimensions = space.dimensions
+    missing = [name for name, dimension in dimensions.items() if name not in wanted and not dimension.when]
+    if not missing:
+        try:
+            point = active_part(dimensions, wanted)
+        except KeyError as conditional:
+            missing = [str(conditional.args[0])]
+    if missing:
+        message = f"the baseline leaves {', '.join(missing)} open, which a sample hardly hits"
+        raise space.fault(message, "baseline", hint="give every dimension that applies a value")
+    for name, value in wanted.items():
+        if name not in point and value is not None:
+            message = f"{name} does not apply to the baseline: its `when` is not fulfilled"
+            raise space.fault(message, "baseline", name, hint="leave it out or say `null`")
+    if space.strategy.adaptive is not None:
+        _check_listed(space, point)
+    return point
+
+
+def _check_listed(space: SearchSpace, point: Mapping[str, Any]) -> None:
+    """Refuse a baseline's value that no configuration has: an adaptive strategy cannot take it."""
+    for name, value in point.items():
+        listed = space.dimensions[name].grid or space.dimensions[name].choice
+        if listed and position(listed, value) is None:
+            hint = f"it is one of {', '.join(map(str, listed))}"
+            raise space.fault(f"{name} never is {value!r}", "baseline", name, hint=hint)
+
+
+def agrees(point: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a point has all of the values that are wanted."""
+    return all(point.get(name) == value for name, value in wanted.items())

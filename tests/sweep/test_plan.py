@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.errors import SpaceError
 from gridtune.sweep import read_journal, run_space, space_cells
-from gridtune.sweep.space.preflight import space_outline
+from gridtune.sweep.space.plan import plan_space
 from tests.sweep.spaces import toy_space
 
 SPACES: dict[str, dict[str, Any]] = {
@@ -28,28 +28,28 @@ SPACES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_an_outline_has_the_cells_of_the_space(space: dict[str, Any]) -> None:
-    cells, outline = space_cells(space), space_outline(space)
-    assert len(outline) == len(cells)
-    assert list(outline.cells()) == cells
-    assert list(outline.configurations) == list(dict.fromkeys(cell.configuration_id for cell in cells))
+def test_a_plan_has_the_cells_of_the_space(space: dict[str, Any]) -> None:
+    cells, plan = space_cells(space), plan_space(space)
+    assert plan.count == len(cells)
+    assert list(plan.iterate()) == cells
+    assert list(plan.configurations) == list(dict.fromkeys(cell.configuration_id for cell in cells))
 
 
 def test_a_hundred_million_cells_are_counted_without_making_them() -> None:
-    outline = space_outline(toy_space(dimensions={"x": [1, 2]}, replicates={"seeds": 100_000_000}))
-    assert len(outline) == 200_000_000
-    assert [cell.seed for cell in itertools.islice(outline.cells(), 3)] == [0, 1, 2]
+    plan = plan_space(toy_space(dimensions={"x": [1, 2]}, replicates={"seeds": 100_000_000}))
+    assert plan.count == 200_000_000
+    assert [cell.seed for cell in itertools.islice(plan.iterate(), 3)] == [0, 1, 2]
 
 
-def test_results_of_another_space_are_not_the_outlines(tmp_path: Path) -> None:
+def test_results_of_another_space_are_not_a_plans(tmp_path: Path) -> None:
     run_space(toy_space(), directory=tmp_path, executor="inline")
     results = read_journal(tmp_path / "journal.jsonl").values()
-    assert all(map(space_outline(toy_space()).has, results))
-    fewer = space_outline(toy_space(replicates={"seeds": 1}))
+    assert all(map(plan_space(toy_space()).has, results))
+    fewer = plan_space(toy_space(replicates={"seeds": 1}))
     assert sum(map(fewer.has, results)) == 8
-    assert not any(map(space_outline(toy_space(dimensions={"x": [7]})).has, results))
+    assert not any(map(plan_space(toy_space(dimensions={"x": [7]})).has, results))
 
 
-def test_an_outline_is_checked_as_a_sweep_is() -> None:
+def test_a_plan_is_checked_as_a_sweep_is() -> None:
     with pytest.raises(SpaceError, match="hm"):
-        space_outline(toy_space(dimensions={"kind": ["good", "hm"]}))
+        _ = plan_space(toy_space(dimensions={"kind": ["good", "hm"]})).count
