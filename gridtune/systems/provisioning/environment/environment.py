@@ -94,13 +94,13 @@ class ProvisioningEnv(gym.Env[Float32Array, Any]):
         given = (options or {}).get("instance")
         drawn = int(self.np_random.integers(len(self._batch.problems)) if given is None else given)
         self._batch.step(np.ones(1, np.int64), np.ones(1, np.bool_), np.array([drawn]))
-        return self._batch.observed.rows[0].copy(), {"instance": drawn}
+        return self._batch.state.rows[0].copy(), {"instance": drawn}
 
     def step(self, action: Any) -> tuple[Float32Array, float, bool, bool, dict[str, Any]]:
         """Keep or drop a slot."""
         batch = self._batch
         batch.step(np.array([action], np.int64), np.zeros(1, np.bool_), np.zeros(1, np.int64))
-        seen = batch.observed
+        seen = batch.state
         return seen.rows[0].copy(), float(seen.rewards[0]), bool(seen.over[0]), False, {}
 
     def plan(self) -> Plan:
@@ -154,10 +154,10 @@ class ProvisioningVectorEnv(CompiledVectorEnv):
         self._batch.step(np.ascontiguousarray(actions, np.int64), begins, self._numbers)
 
     def _results(self) -> tuple[FloatArray, BoolArray]:
-        return self._batch.observed.rewards, self._batch.observed.over
+        return self._batch.state.rewards, self._batch.state.over
 
     def _observe(self) -> Float32Array:
-        rows = self._batch.observed.rows
+        rows = self._batch.state.rows
         return rows.copy() if self._copy else rows
 
 

@@ -231,11 +231,11 @@ def play(
     batch.step(np.ones(count, np.int64), begins, np.arange(count))
     plans, state = np.ones(count, np.int64), network.initial_state(count)
     with torch.no_grad():
-        while not batch.observed.over.all():
-            rows = torch.as_tensor(batch.observed.rows[None])
+        while not batch.state.over.all():
+            rows = torch.as_tensor(batch.state.rows[None])
             logits, _, state = network(rows, torch.as_tensor(begins[None]), state)
             actions = logits[0].argmax(-1).numpy()
-            plans += (actions == 0) & ~batch.observed.over
+            plans += (actions == 0) & ~batch.state.over
             batch.step(actions, nowhere, np.arange(count))
             begins = nowhere
     return batch, plans

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
+from gridtune.systems.provisioning.planning.schedulers import upward_ranks
 from gridtune.systems.provisioning.simulator.slots import Slots
 from gridtune.types import FloatArray, IntArray
 from gridtune.workload.workflows import Workflow
@@ -61,9 +62,12 @@ def makespan_bound(workflow: Workflow, slots: Slots, *, extend: bool = True, now
     order, parents, children = workflow.order, workflow.parents, workflow.children
     width = np.array(workflow.processors)
     rows = (np.array(parents.offsets), np.array(parents.task))
-    head, finish = _earliest(np.array(order), *rows, width, run, time, free, float(now))
+    head, finish = _earliest(np.array(order), *rows, width, run, time, free)
     shortest = run.min(axis=1)
-    tail = _longest_after(np.array(order), np.array(children.offsets), np.array(children.task), shortest)
+    # The longest path that follows each task is the largest rank of its children.
+    tail = np.zeros(len(workflow))
+    rank = upward_ranks(*map(np.array, (order, *children)), shortest, 0.0, 0.0)
+    np.maximum.at(tail, workflow.parent, rank[workflow.child])
     last = float((finish + tail).max())
     if not math.isfinite(last):
         return math.inf
@@ -85,7 +89,7 @@ def _free_processors(slots: Slots, extend: bool, now: float) -> tuple[FloatArray
 
 
 @kernel()
-def _earliest(order, offsets, parent, width, run, time, free, now):
+def _earliest(order, offsets, parent, width, run, time, free):
     """Return the earliest start and the earliest end of each task if it were alone with its ancestors.
 
     A task of zero length may start where its processors have just become busy: it is not delayed at all.
@@ -94,7 +98,7 @@ def _earliest(order, offsets, parent, width, run, time, free, now):
     head, finish = np.full(tasks, np.inf), np.full(tasks, np.inf)
     for place in range(tasks):
         task = order[place]
-        ready = now
+        ready = time[0]
         for edge in range(offsets[task], offsets[task + 1]):
             ready = max(ready, finish[parent[edge]])
         if ready == np.inf:
@@ -110,17 +114,6 @@ def _earliest(order, offsets, parent, width, run, time, free, now):
             head[task] = min(head[task], start)
             finish[task] = min(finish[task], start + run[task, site])
     return head, finish
-
-
-@kernel()
-def _longest_after(order, offsets, child, run):
-    """Return the length of the longest path that follows each task."""
-    tail = np.zeros(len(run))
-    for place in range(len(run) - 1, -1, -1):
-        task = order[place]
-        for edge in range(offsets[task], offsets[task + 1]):
-            tail[task] = max(tail[task], run[child[edge]] + tail[child[edge]])
-    return tail
 
 
 def _spread(values: npt.NDArray[Number], most: int) -> npt.NDArray[Number]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import bare, kernel, section
+from gridtune.core.compiled import array_at, bare, kernel, section
 from gridtune.types import FloatArray, IntArray
 
 __all__ = [
@@ -20,32 +20,24 @@ __all__ = [
     "INFINITE",
     "NARROW",
     "NEVER",
-    "PIECES",
-    "PLAN_SLOTS",
-    "QUEUED",
     "TOGETHER",
     "Graph",
-    "Outcome",
-    "Size",
+    "Instance",
     "SlotColumns",
     "Workspace",
-    "bare_graph",
-    "bare_slots",
-    "cut",
+    "columns_at",
     "earliest_fit",
     "find_ready",
     "open_slots",
     "place",
     "reserve",
-    "size_of",
     "take",
     "workspace_at",
-    "workspace_size",
 ]
 
 INFINITE = np.inf
-#: What `Workspace.counters` counts: nodes, pieces, slots of the plan, and tasks in `Workspace.queue`.
-NODES, PIECES, PLAN_SLOTS, QUEUED, COUNTS = range(5)
+#: The counters of a `Workspace`.
+_COUNTERS = 4
 
 
 class Graph(NamedTuple):
@@ -100,14 +92,18 @@ class SlotColumns(NamedTuple):
 class Workspace(NamedTuple):
     """The working memory of one plan, in bare columns.
 
-    `N` slots, `n` tasks, `S` sites: counters; the plan's slots in sequence, and by site; by slot: first node,
-    hint; by node; by task; by piece (the processors of one slot that a task holds).
+    `N` slots, `n` tasks, `S` sites. Numbers of nodes, pieces, slots of the plan and tasks in `queue`, in
+    columns of one element; the plan's slots in sequence, and by site; by slot: first node, hint; by node; by
+    task; by piece (the processors of one slot that a task holds).
     """
 
     tasks: int
     slots: int
     sites: int
-    counters: IntArray
+    nodes: IntArray
+    pieces: IntArray
+    opened: IntArray
+    queued: IntArray
     plan_slots: IntArray
     by_site: IntArray
     site_first: IntArray
@@ -140,79 +136,73 @@ class Workspace(NamedTuple):
     ready: FloatArray
 
 
-class Outcome(NamedTuple):
-    """The columns of a plan: by task (n,), site, start, finish, first piece (n + 1,); by piece."""
+class Instance(NamedTuple):
+    """A planning problem as the kernels take it.
 
-    site: IntArray
-    start: FloatArray
-    finish: FloatArray
-    first: IntArray
-    slot: IntArray
-    processors: IntArray
+    Attributes
+    ----------
+    handles
+        Handles of the arrays of its `Graph` and its `SlotColumns`, which the caller keeps alive.
+    tasks, slots, sites, nodes, pieces
+        The size of a `Workspace`: the most nodes and pieces, as for the others the numbers.
+    scheduler, cross
+        The number of the scheduler, and of the rule for tasks that use several slots.
+    now
+        No task starts before that second.
+    """
 
-
-class Size(NamedTuple):
-    """The size of a `Workspace`: tasks, slots, sites, and the most nodes and pieces."""
-
+    handles: IntArray
     tasks: int
     slots: int
     sites: int
     nodes: int
     pieces: int
+    scheduler: int
+    cross: int
+    now: float
 
-
-def size_of(processors: IntArray, slots: int, sites: int, *, together: bool) -> Size:
-    """Return the size for tasks of these processors; `together`: whether tasks may use several slots."""
-    pieces = int(np.minimum(processors, slots).sum()) if together else len(processors)
-    return Size(len(processors), slots, sites, slots + 2 * pieces, pieces)
-
-
-def workspace_size(size: Size) -> tuple[int, int]:
-    """Return the numbers of integers and of floats in a `Workspace`."""
-    n, slots, sites, nodes, pieces = size
-    whole = COUNTS + 8 * slots + 2 * (sites + 1) + 2 * nodes + 4 * (n + 1) + 2 * pieces
-    real = 7 * slots + nodes + 3 * n + n * sites
-    return whole, real
+    def memory(self) -> tuple[int, int]:
+        """Return the numbers of integers and of floats in a `Workspace`."""
+        whole = _COUNTERS + 8 * self.slots + 2 * (self.sites + 1) + 2 * self.nodes
+        whole += 4 * (self.tasks + 1) + 2 * self.pieces
+        return whole, 7 * self.slots + self.nodes + 3 * self.tasks + self.tasks * self.sites
 
 
 @kernel()
-def bare_graph(graph):
-    """Return the graph as bare columns."""
-    return Graph(
-        bare(graph.processors),
-        bare(graph.run),
-        bare(graph.parents),
-        bare(graph.parent),
-        bare(graph.volume),
-        bare(graph.order),
-        bare(graph.levels),
-        bare(graph.by_level),
-        bare(graph.latency),
-        bare(graph.bandwidth),
+def columns_at(handles):
+    """Return a `Graph` and `SlotColumns`, as bare columns, from `handles_of` the arrays of both."""
+    graph = Graph(
+        bare(array_at(handles, 0, np.int64)),
+        bare(array_at(handles, 1, np.float64)),
+        bare(array_at(handles, 2, np.int64)),
+        bare(array_at(handles, 3, np.int64)),
+        bare(array_at(handles, 4, np.float64)),
+        bare(array_at(handles, 5, np.int64)),
+        bare(array_at(handles, 6, np.int64)),
+        bare(array_at(handles, 7, np.int64)),
+        bare(array_at(handles, 8, np.float64)),
+        bare(array_at(handles, 9, np.float64)),
     )
-
-
-@kernel()
-def bare_slots(slots):
-    """Return the slots as bare columns."""
-    return SlotColumns(
-        bare(slots.site),
-        bare(slots.processors),
-        bare(slots.start),
-        bare(slots.end),
-        bare(slots.offered),
-        bare(slots.price),
-        bare(slots.fixed),
-        bare(slots.divisible),
-        bare(slots.sequence),
+    slots = SlotColumns(
+        bare(array_at(handles, 10, np.int64)),
+        bare(array_at(handles, 11, np.int64)),
+        bare(array_at(handles, 12, np.float64)),
+        bare(array_at(handles, 13, np.float64)),
+        bare(array_at(handles, 14, np.float64)),
+        bare(array_at(handles, 15, np.float64)),
+        bare(array_at(handles, 16, np.float64)),
+        bare(array_at(handles, 17, np.int64)),
+        bare(array_at(handles, 18, np.int64)),
     )
+    return graph, slots
 
 
 @kernel()
-def workspace_at(size, whole, real):
-    """Return a `Workspace` in two arrays of `workspace_size`, which the caller must keep alive."""
-    n, slots, sites, nodes, pieces = size
-    a = COUNTS + 8 * slots
+def workspace_at(problem, whole, real):
+    """Return a `Workspace` in two arrays of `Instance.memory`, which the caller must keep alive."""
+    n, slots, sites = problem.tasks, problem.slots, problem.sites
+    nodes, pieces = problem.nodes, problem.pieces
+    a = _COUNTERS + 8 * slots
     b = a + 2 * (sites + 1)
     c = b + 2 * nodes
     d = c + 4 * (n + 1)
@@ -222,17 +212,20 @@ def workspace_at(size, whole, real):
         n,
         slots,
         sites,
-        section(whole, 0, COUNTS),
-        section(whole, COUNTS, slots),
-        section(whole, COUNTS + slots, slots),
+        section(whole, 0, 1),
+        section(whole, 1, 1),
+        section(whole, 2, 1),
+        section(whole, 3, 1),
+        section(whole, _COUNTERS, slots),
+        section(whole, _COUNTERS + slots, slots),
         section(whole, a, sites + 1),
         section(whole, a + sites + 1, sites + 1),
-        section(whole, COUNTS + 2 * slots, slots),
-        section(whole, COUNTS + 3 * slots, slots),
-        section(whole, COUNTS + 4 * slots, slots),
-        section(whole, COUNTS + 5 * slots, slots),
-        section(whole, COUNTS + 6 * slots, slots),
-        section(whole, COUNTS + 7 * slots, slots),
+        section(whole, _COUNTERS + 2 * slots, slots),
+        section(whole, _COUNTERS + 3 * slots, slots),
+        section(whole, _COUNTERS + 4 * slots, slots),
+        section(whole, _COUNTERS + 5 * slots, slots),
+        section(whole, _COUNTERS + 6 * slots, slots),
+        section(whole, _COUNTERS + 7 * slots, slots),
         section(whole, b, nodes),
         section(whole, b + nodes, nodes),
         section(whole, c, n + 1),
@@ -277,7 +270,7 @@ def open_slots(work, slots, plan):
         work.site_first[slots.site[slot] + 1] += 1
         work.capacity[slots.site[slot]] += slots.processors[slot]
         count += 1
-    work.counters[NODES], work.counters[PIECES], work.counters[PLAN_SLOTS] = count, 0, count
+    work.nodes[0], work.pieces[0], work.opened[0] = count, 0, count
     for site in range(work.sites):
         work.site_first[site + 1] += work.site_first[site]
     for place in range(count - 1, -1, -1):
@@ -297,8 +290,8 @@ def cut(work, node, time):
         node, after = after, work.node_next[after]
     if work.node_time[node] == time:
         return node
-    new = work.counters[NODES]
-    work.counters[NODES] = new + 1
+    new = work.nodes[0]
+    work.nodes[0] = new + 1
     work.node_time[new], work.node_free[new], work.node_next[new] = time, work.node_free[node], after
     work.node_next[node] = new
     return new
@@ -400,18 +393,19 @@ def _least_free(work, slot, start, finish):
 
 
 @kernel()
-def _fit_together(work, slots, site, processors, run, ready, floor, best):
+def _fit_together(work, graph, slots, task, site, floor, best):
     """Return the earliest start at which slots of a site together hold a task; infinite if none beats `best`.
 
     Until some slot's least may grow, the leasts found before are upper bounds. Exact values are computed only
     where these bounds suffice.
     """
+    processors, run = graph.processors[task], graph.run[task * work.sites + site]
     begin, end = work.site_first[site], work.site_first[site + 1]
     for place in range(begin, end):
         slot = work.by_site[place]
         work.cursor[slot], work.least[slot] = work.first[slot], slots.processors[slot]
         work.rise[slot] = work.looked[slot] = -INFINITE
-    start = ready
+    start = work.ready[task * work.sites + site]
     while max(start + run, floor) < best:
         bound, later = 0, INFINITE
         for place in range(begin, end):
@@ -463,7 +457,7 @@ def place(work, graph, slots, task, floor, cross):
     sites = work.sites
     base, processors = task * sites, graph.processors[task]
     best, best_slot, best_site, best_start = INFINITE, -1, -1, INFINITE
-    for index in range(work.counters[PLAN_SLOTS]):
+    for index in range(work.opened[0]):
         slot = work.plan_slots[index]
         if processors > slots.processors[slot]:
             continue
@@ -480,10 +474,10 @@ def place(work, graph, slots, task, floor, cross):
     for site in range(sites):
         if processors > work.capacity[site]:
             continue
-        run, ready = graph.run[base + site], work.ready[base + site]
-        start = _fit_together(work, slots, site, processors, run, ready, floor, best)
+        start = _fit_together(work, graph, slots, task, site, floor, best)
         if start < INFINITE:
-            best, best_slot, best_site, best_start = max(start + run, floor), TOGETHER, site, start
+            best, best_slot = max(start + graph.run[base + site], floor), TOGETHER
+            best_site, best_start = site, start
     return best, best_slot, best_site, best_start
 
 
@@ -493,7 +487,7 @@ def take(work, graph, slots, task, slot, site, start):
     run, left = graph.run[task * work.sites + site], graph.processors[task]
     finish = start + run
     work.at[task], work.start[task], work.finish[task] = site, start, finish
-    work.piece_first[task] = work.counters[PIECES]
+    work.piece_first[task] = work.pieces[0]
     if slot != TOGETHER:
         _take_piece(work, slot, start, finish, left, run)
         return
@@ -512,8 +506,8 @@ def take(work, graph, slots, task, slot, site, start):
 
 @kernel()
 def _take_piece(work, slot, start, finish, processors, run):
-    piece = work.counters[PIECES]
-    work.counters[PIECES] = piece + 1
+    piece = work.pieces[0]
+    work.pieces[0] = piece + 1
     work.piece_slot[piece], work.piece_processors[piece] = slot, processors
     work.taken[slot] = 1
     work.used[slot] += run * processors

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gridtune.core.compiled import handles_of
 from gridtune.errors import SimulationError
 from gridtune.systems.provisioning.planning.placement import (
     ALWAYS,
     NARROW,
     NEVER,
     Graph,
-    Outcome,
+    Instance,
     SlotColumns,
-    size_of,
-    workspace_size,
 )
 from gridtune.systems.provisioning.planning.schedulers import (
     GREEDY,
@@ -286,21 +285,22 @@ class PlanProblem:
     ) -> None:
         self.workflow, self.slots, self.scheduler = workflow, slots, scheduler
         self.cross_slot, self.extend, self.now, self.threads = cross_slot, extend, float(now), threads
-        self.rules = (
-            _find(SCHEDULERS, "scheduler", scheduler),
-            _find(CROSS_SLOT, "cross_slot", cross_slot),
-        )
+        for kind, name, names in (
+            ("scheduler", scheduler, SCHEDULERS),
+            ("cross_slot", cross_slot, CROSS_SLOT),
+        ):
+            if name not in names:
+                hint = f"one of {', '.join(names)}"
+                raise SimulationError(f"no {kind} is named {name!r}", field=kind, hint=hint)
         if not (math.isfinite(now) and now >= 0):
             raise SimulationError(f"a plan begins at a time from 0 on, not at {now}", field="now")
         if len(slots) == 0:
             raise SimulationError("there are no slots to plan on", field="slots")
         self.network = _network(workflow, slots, network)
         self._check_widths()
-        self.graph = _graph(workflow, self.network, self.rules[0])
-        self.columns = _slot_columns(slots, extend)
-        together = cross_slot != "never"
-        self.size = size_of(workflow.processors, len(slots), len(self.network), together=together)
-        self._memory: tuple[IntArray, FloatArray] | None = None
+        #: The arrays of a `Graph` and of `SlotColumns`.
+        self._columns = (*_graph(workflow, self.network, scheduler), *_slot_columns(slots, extend))
+        self._compiled: tuple[Instance, IntArray, FloatArray] | None = None
 
     def __len__(self) -> int:
         """Return the number of slots: the bits of a plan."""
@@ -310,7 +310,7 @@ class PlanProblem:
         return f"PlanProblem({self.workflow!r} on {self.slots!r}, {self.scheduler})"
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_memory": None}
+        return {**self.__dict__, "_compiled": None}
 
     def _check_widths(self) -> None:
         """Refuse a task that no site could hold even if all its slots were taken."""
@@ -322,11 +322,19 @@ class PlanProblem:
             message = f"{wide}, and all slots of site {site} offer {widths[site]} at once"
             raise SimulationError(message, field="processors", hint="a task runs within one site")
 
-    def _workspace(self, threads: int) -> tuple[IntArray, FloatArray]:
-        if self._memory is None or len(self._memory[0]) != threads:
-            whole, real = workspace_size(self.size)
-            self._memory = np.empty((threads, whole), np.int64), np.empty((threads, real), np.float64)
-        return self._memory
+    def compiled(self, threads: int = 1) -> tuple[Instance, IntArray, FloatArray]:
+        """Return the problem as the kernels take it, and a row of memory for each thread."""
+        if self._compiled is None or len(self._compiled[1]) != threads:
+            n, slots = len(self.workflow), len(self)
+            together = self.cross_slot != "never"
+            pieces = int(np.minimum(self.workflow.processors, slots).sum()) if together else n
+            size = (n, slots, len(self.network), slots + 2 * pieces, pieces)
+            rules = (SCHEDULERS[self.scheduler], CROSS_SLOT[self.cross_slot])
+            instance = Instance(handles_of(self._columns), *size, *rules, self.now)
+            whole, real = instance.memory()
+            memory = np.empty((threads, whole), np.int64), np.empty((threads, real), np.float64)
+            self._compiled = (instance, *memory)
+        return self._compiled
 
     def _population(self, population: npt.ArrayLike) -> BoolArray:
         plans = np.array(population, dtype=np.bool_, ndmin=2)
@@ -339,10 +347,11 @@ class PlanProblem:
         plans = self._population(population)
         costs, used = np.empty((len(plans), 2)), np.empty(plans.shape, np.bool_)
         threads = max(1, min(self.threads, len(plans)))
-        whole, real = self._workspace(threads)
-        evaluate = evaluate_plans if threads == 1 else evaluate_plans_threaded
-        problem = (self.graph, self.columns, self.size, whole, real, self.rules, self.now)
-        evaluate(*problem, plans, release, costs, used)
+        instance, whole, real = self.compiled(threads)
+        if threads == 1:
+            evaluate_plans(instance, whole[0], real[0], plans, release, costs, used)
+        else:
+            evaluate_plans_threaded(instance, whole, real, plans, release, costs, used)
         return Evaluation(costs, used)
 
     def evaluate(self, population: npt.ArrayLike) -> FloatArray:
@@ -370,27 +379,18 @@ class PlanProblem:
     def plan(self, taken: npt.ArrayLike | None = None) -> Plan:
         """Return the schedule on the slots taken: a mask, by default all of them."""
         mask = np.ones(len(self), bool) if taken is None else self._population(taken)[0]
-        n, most = len(self.workflow), self.size.pieces
-        site, first, slot, processors = (np.zeros(size, np.int64) for size in (n, n + 1, most, most))
-        start, finish = np.zeros(n), np.zeros(n)
-        outcome = Outcome(site, start, finish, first, slot, processors)
-        whole, real = self._workspace(1)
-        problem = (self.graph, self.columns, self.size, whole, real, self.rules, self.now)
-        count, cost, last = write_plan(*problem, mask, outcome)
-        feasible = math.isfinite(last)
-        if not feasible:
-            site, start, finish, first = site[:0], start[:0], finish[:0], first[:1]
-        else:
-            slot, processors, first = _by_task(first, slot[:count], processors[:count])
+        instance, whole, real = self.compiled()
+        cost, last, site, start, finish, first, *pieces = write_plan(instance, whole[0], real[0], mask)
+        # Pieces come in the order of planning, and are sorted by task.
+        order = np.argsort(first[:-1], kind="stable")
+        counts = np.empty(len(order), np.int64)
+        counts[order] = np.diff(np.append(first[order], len(pieces[0])))
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        rows = np.repeat(first[:-1] - offsets[:-1], counts) + np.arange(len(pieces[0]))
+        slot, processors = (column[rows] for column in pieces)
         makespan = last - self.now
-        pieces = slot[:count], processors[:count]
-        return Plan(self.slots, mask, site, start, finish, first, *pieces, cost, makespan, self.now)
-
-
-def _find(table: Mapping[str, int], what: str, name: str) -> int:
-    if name not in table:
-        raise SimulationError(f"no {what} is named {name!r}", field=what, hint=f"one of {', '.join(table)}")
-    return table[name]
+        columns = (site, start, finish, offsets, slot, processors)
+        return Plan(self.slots, mask, *columns, cost, makespan, self.now)
 
 
 def _network(workflow: Workflow, slots: Slots, network: Network | None) -> Network:
@@ -411,11 +411,11 @@ def _network(workflow: Workflow, slots: Slots, network: Network | None) -> Netwo
     return network if network is not None else Network.uniform(sizes[0] if sizes else sites)
 
 
-def _graph(workflow: Workflow, network: Network, scheduler: int) -> Graph:
+def _graph(workflow: Workflow, network: Network, scheduler: str) -> Graph:
     n, sites = len(workflow), len(network)
     run = np.broadcast_to(workflow.run_time.reshape(n, -1), (n, sites))
     children, parents, order = workflow.children, workflow.parents, workflow.order
-    if scheduler == HEFT:
+    if scheduler == "heft":
         mean_run = sum((run[:, site] for site in range(sites)), np.zeros(n)) / sites
         means = (network.mean_latency, network.mean_seconds_per_byte)
         rank = upward_ranks(*map(np.array, (order, *children)), mean_run, *means)
@@ -446,17 +446,6 @@ def _slot_columns(slots: Slots, extend: bool) -> SlotColumns:
         slots.divisible.astype(np.int64),
         sequence,
     )
-
-
-def _by_task(first: IntArray, slot: IntArray, processors: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Sort the pieces, which are in the order of planning, by task."""
-    starts = first[:-1]
-    order = np.argsort(starts, kind="stable")
-    counts = np.empty(len(starts), np.int64)
-    counts[order] = np.diff(np.append(starts[order], len(slot)))
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    places = np.repeat(starts - offsets[:-1], counts) + np.arange(len(slot))
-    return slot[places], processors[places], offsets
 
 
 def most_at_once(slots: Slots, *, extend: bool, together: bool) -> dict[int, int]:

@@ -14,11 +14,8 @@ from numba import prange
 from gridtune.core.compiled import kernel
 from gridtune.systems.provisioning.planning.placement import (
     INFINITE,
-    PIECES,
-    QUEUED,
     TOGETHER,
-    bare_graph,
-    bare_slots,
+    columns_at,
     earliest_fit,
     find_ready,
     open_slots,
@@ -32,10 +29,10 @@ __all__ = [
     "HEFT",
     "MAX_MIN",
     "MIN_MIN",
-    "allocation_cost",
     "evaluate_plans",
     "evaluate_plans_threaded",
-    "schedule",
+    "make_plan",
+    "payment",
     "upward_ranks",
     "write_plan",
 ]
@@ -74,14 +71,6 @@ def upward_ranks(order, children, child, volume, mean_run, latency, seconds_per_
 
 
 @kernel()
-def schedule(work, graph, slots, scheduler, cross, now):
-    """Place the workflow on the plan's slots; return when its last task ends, infinite if infeasible."""
-    if scheduler in (HEFT, GREEDY):
-        return _by_list(work, graph, slots, scheduler == GREEDY, cross, now)
-    return _by_level(work, graph, slots, scheduler == MAX_MIN, cross, now)
-
-
-@kernel()
 def _by_list(work, graph, slots, mind_makespan, cross, now):
     """Place the tasks in their order, each where it ends first or where the makespan grows least."""
     last, before, value, slot, site, start = now, -1, INFINITE, -1, -1, INFINITE
@@ -111,17 +100,17 @@ def _by_level(work, graph, slots, longest_first, cross, now):
     while begin < work.tasks:
         level += 1
         end = graph.levels[level]
-        work.counters[QUEUED] = end - begin
+        work.queued[0] = end - begin
         for index in range(begin, end):
             task = graph.by_level[index]
             find_ready(work, graph, task, now)
             work.queue[index - begin], work.value[task] = task, _STALE
         begin = end
-        while work.counters[QUEUED] > 0:
+        while work.queued[0] > 0:
             if not _find_places(work, graph, slots, cross, now):
                 return INFINITE
             next_up = 0
-            for index in range(1, work.counters[QUEUED]):
+            for index in range(1, work.queued[0]):
                 value, best = work.value[work.queue[index]], work.value[work.queue[next_up]]
                 if (value > best) if longest_first else (value < best):
                     next_up = index
@@ -140,7 +129,7 @@ def _find_places(work, graph, slots, cross, now):
     A task like the previous one gets the same place.
     """
     before = -1
-    for index in range(work.counters[QUEUED]):
+    for index in range(work.queued[0]):
         task = work.queue[index]
         if work.value[task] != _STALE:
             continue
@@ -175,8 +164,8 @@ def _dequeue(work, position, slot, site):
 
     Room only shrinks: a place in other slots stays the best one.
     """
-    work.counters[QUEUED] -= 1
-    for index in range(work.counters[QUEUED]):
+    work.queued[0] -= 1
+    for index in range(work.queued[0]):
         if index >= position:
             work.queue[index] = work.queue[index + 1]
         other = work.queue[index]
@@ -186,87 +175,90 @@ def _dequeue(work, position, slot, site):
 
 
 @kernel()
-def allocation_cost(work, slots, plan):
-    """Return what a plan costs: Σ price × processors × seconds paid + fixed, over its slots.
+def payment(work, slots, slot):
+    """Return the price of a slot of the plan: price × processors × seconds paid + fixed.
 
     Of a divisible slot what tasks hold is paid, of any other slot all of it, to the end of its last task
     where that is later than the slot's own end. A divisible slot that no task uses costs nothing.
     """
-    cost = 0.0
-    for slot in range(work.slots):
-        if not plan[slot]:
-            continue
-        if slots.divisible[slot] == 1:
-            if work.taken[slot] == 1:
-                cost += work.used[slot] * slots.price[slot] + slots.fixed[slot]
-        else:
-            until = max(work.until[slot], slots.offered[slot])
-            seconds = until - slots.start[slot]
-            cost += slots.processors[slot] * seconds * slots.price[slot] + slots.fixed[slot]
-    return cost
+    if slots.divisible[slot] == 1:
+        return work.used[slot] * slots.price[slot] + slots.fixed[slot] if work.taken[slot] == 1 else 0.0
+    seconds = max(work.until[slot], slots.offered[slot]) - slots.start[slot]
+    return slots.processors[slot] * seconds * slots.price[slot] + slots.fixed[slot]
 
 
 @kernel()
-def write_plan(graph, slots, size, whole, real, rules, now, plan, outcome):
-    """Make one plan; return its pieces, its allocation cost, and the end of the last task.
-
-    Cost and end are infinite if the plan is infeasible.
+def make_plan(problem, whole, real, plan):
+    """Place a workflow on slots.
 
     Parameters
     ----------
-    graph, slots
-        The workflow and the slots.
-    size
-        A `Size`.
+    problem
+        An `Instance`.
     whole, real
-        Shapes (1, …), int64 and float64: memory of `workspace_size`.
-    rules
-        The scheduler, and when slots may be combined.
-    now
-        No task starts before that second.
+        Memory of `Instance.memory`, int64 and float64.
     plan
         Shape (slots,), bool: the slots that may be used.
-    outcome
-        Filled in.
+
+    Returns
+    -------
+    work, slots
+        The `Workspace` that holds the plan, and the columns of the slots.
+    last
+        The end of the last task; infinite if the plan is infeasible.
     """
-    work, columns = workspace_at(size, whole[0], real[0]), bare_slots(slots)
-    open_slots(work, columns, plan)
-    last = schedule(work, bare_graph(graph), columns, rules[0], rules[1], now)
-    if last == INFINITE:
-        return 0, INFINITE, INFINITE
-    for task in range(work.tasks):
-        outcome.site[task], outcome.start[task] = work.at[task], work.start[task]
-        outcome.finish[task], outcome.first[task] = work.finish[task], work.piece_first[task]
-    pieces = work.counters[PIECES]
-    for piece in range(pieces):
-        outcome.slot[piece] = work.piece_slot[piece]
-        outcome.processors[piece] = work.piece_processors[piece]
-    return pieces, allocation_cost(work, columns, plan), last
+    work = workspace_at(problem, whole, real)
+    graph, slots = columns_at(problem.handles)
+    open_slots(work, slots, plan)
+    if problem.scheduler in (HEFT, GREEDY):
+        last = _by_list(work, graph, slots, problem.scheduler == GREEDY, problem.cross, problem.now)
+    else:
+        last = _by_level(work, graph, slots, problem.scheduler == MAX_MIN, problem.cross, problem.now)
+    return work, slots, last
 
 
 @kernel()
-def _evaluate(graph, slots, size, whole, real, rules, now, population, begin, end, release, costs, used):
-    work, columns, tasks = workspace_at(size, whole, real), bare_slots(slots), bare_graph(graph)
-    for index in range(begin, end):
-        plan = population[index]
-        open_slots(work, columns, plan)
-        last = schedule(work, tasks, columns, rules[0], rules[1], now)
-        costs[index, 0], costs[index, 1] = INFINITE, INFINITE
-        for slot in range(work.slots):
-            used[index, slot] = last < INFINITE and work.taken[slot] == 1
-        if last < INFINITE:
-            costs[index, 0] = allocation_cost(work, columns, used[index] if release else plan)
-            costs[index, 1] = last - now
+def write_plan(problem, whole, real, plan):
+    """Make one plan; arguments as in `make_plan`.
+
+    Returns
+    -------
+    cost, last
+        The allocation cost, and the end of the last task; infinite if the plan is infeasible.
+    site, start, finish
+        Shape (n,), by task; empty if the plan is infeasible.
+    first
+        Shape (n + 1,): the first piece of each task, in the order of planning.
+    slot, processors
+        Shape (p,), by piece.
+    """
+    work, slots, last = make_plan(problem, whole, real, plan)
+    feasible, cost = last < INFINITE, INFINITE
+    tasks, pieces = (work.tasks, work.pieces[0]) if feasible else (0, 0)
+    site, first = np.empty(tasks, np.int64), np.zeros(tasks + 1, np.int64)
+    start, finish = np.empty(tasks), np.empty(tasks)
+    slot, processors = np.empty(pieces, np.int64), np.empty(pieces, np.int64)
+    for task in range(tasks):
+        site[task], start[task], finish[task] = work.at[task], work.start[task], work.finish[task]
+        first[task] = work.piece_first[task]
+    for piece in range(pieces):
+        slot[piece], processors[piece] = work.piece_slot[piece], work.piece_processors[piece]
+    if feasible:
+        cost = 0.0
+        for index in range(work.slots):
+            if plan[index]:
+                cost += payment(work, slots, index)
+    return cost, last, site, start, finish, first, slot, processors
 
 
 @kernel(nogil=True)
-def evaluate_plans(graph, slots, size, whole, real, rules, now, population, release, costs, used):
+def evaluate_plans(problem, whole, real, population, release, costs, used):
     """Evaluate plans in one thread.
 
     Parameters
     ----------
-    graph, slots, size, whole, real, rules, now
-        As in `write_plan`.
+    problem, whole, real
+        As in `make_plan`.
     population
         Shape (plans, slots), bool.
     release
@@ -276,16 +268,21 @@ def evaluate_plans(graph, slots, size, whole, real, rules, now, population, rele
     used
         Shape (plans, slots), bool, filled in: slots that tasks use.
     """
-    plans = len(population)
-    row, line = whole[0], real[0]
-    _evaluate(graph, slots, size, row, line, rules, now, population, 0, plans, release, costs, used)
+    for index in range(len(population)):
+        work, slots, last = make_plan(problem, whole, real, population[index])
+        feasible, cost = last < INFINITE, 0.0
+        for slot in range(work.slots):
+            used[index, slot] = feasible and work.taken[slot] == 1
+            if feasible and (used[index, slot] if release else population[index, slot]):
+                cost += payment(work, slots, slot)
+        costs[index, 0] = cost if feasible else INFINITE
+        costs[index, 1] = last - problem.now if feasible else INFINITE
 
 
 @kernel(parallel=True)
-def evaluate_plans_threaded(graph, slots, size, whole, real, rules, now, population, release, costs, used):
+def evaluate_plans_threaded(problem, whole, real, population, release, costs, used):
     """Evaluate plans in as many parts as `whole` and `real` have rows; the results are the same."""
     plans, parts = len(population), len(whole)
     for part in prange(parts):
-        begin, end = part * plans // parts, (part + 1) * plans // parts
-        row, line = whole[part], real[part]
-        _evaluate(graph, slots, size, row, line, rules, now, population, begin, end, release, costs, used)
+        rows = slice(part * plans // parts, (part + 1) * plans // parts)
+        evaluate_plans(problem, whole[part], real[part], population[rows], release, costs[rows], used[rows])
