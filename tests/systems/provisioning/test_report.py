@@ -16,7 +16,7 @@ from gridtune.core.system import get_system
 from gridtune.sweep import run_cell
 from gridtune.systems.provisioning.report import figures, write
 from gridtune.systems.provisioning.report.figures import merged_counts
-from gridtune.systems.provisioning.report.tables import comparison_markdown, front_distances, rows_of
+from gridtune.systems.provisioning.report.tables import Row, comparison_markdown, front_distances
 from gridtune.workload import write_workload
 from gridtune.workload.workload import Workload
 
@@ -109,7 +109,7 @@ def test_bars_and_band_lie_within_what_submissions_cost(trace, tmp_path, monkeyp
     results = cells([BEST_EFFORT, {"alpha": 0.0}, {"alpha": 1.0}], trace, seeds=5)
     # One submission that costs much more than the others moves their deviation below the least cost.
     results[9].metrics["allocation_cost"] *= 50
-    rows = rows_of(results)
+    rows = Row.of(results)
     figures.write_submissions(Cells(results, tmp_path, "mine"), rows)
     makespans, costs = caught[0].axes
     hours = [row.mean("workflow_makespan") / 3600 for row in rows[1:]]
@@ -153,7 +153,7 @@ def test_the_table_by_hand(trace):
     for name, values in by_hand.items():
         for result, value in zip(results, values, strict=True):
             result.metrics[name] = value
-    text = comparison_markdown(rows_of(results), "mine", [])
+    text = comparison_markdown(Row.of(results), "mine", [])
     head, rule, best_effort, planned = (line for line in text.splitlines() if line.startswith("|"))
     assert head == (
         "| configuration | n | makespan, h | gap | cost, SU | makespan against best effort | cost against it "
@@ -200,7 +200,7 @@ def test_published_figures_are_those_of_the_paper():
 )
 def test_published_figures_stand_in_the_report_of_their_sweep(space, values):
     results = cells([{"search": "all"}], MADE, seeds=1)
-    text = comparison_markdown(rows_of(results), f"provisioning_{space}", [])
+    text = comparison_markdown(Row.of(results), f"provisioning_{space}", [])
     published = text.partition("## Published")[2]
     rows = [line.split(" | ") for line in published.splitlines() if line.startswith("| ")][2:]
     assert [row[1] for row in rows] == values
@@ -209,7 +209,7 @@ def test_published_figures_stand_in_the_report_of_their_sweep(space, values):
 def test_ratios_leave_out_submissions_without_a_plan(trace):
     results = cells([{"search": "all"}], trace)
     results[0].metrics["workflow_makespan"] = float("nan")
-    (row,) = rows_of(results)
+    (row,) = Row.of(results)
     planned = [result.metrics for result in results[1:]]
     expected = np.mean([m["workflow_makespan"] for m in planned]) / np.mean(
         [m["workflow_makespan_best_effort"] for m in planned]
@@ -235,8 +235,8 @@ def test_the_choice_is_drawn_in_hours(tmp_path, monkeypatch):
     caught = []
     monkeypatch.setattr(figures, "save", lambda drawing, path: caught.append(drawing) or path)
     results = cells([{"alpha": 0.2}, {"alpha": 0.8}], MADE)
-    figures.write_fronts(Cells(results, tmp_path, "mine"), rows_of(results))
-    hours = [row.mean("workflow_makespan") / 3600 for row in rows_of(results)]
+    figures.write_fronts(Cells(results, tmp_path, "mine"), Row.of(results))
+    hours = [row.mean("workflow_makespan") / 3600 for row in Row.of(results)]
     assert caught[1].axes[0].lines[0].get_ydata().tolist() == pytest.approx(hours)
 
 
@@ -245,7 +245,7 @@ def test_a_merged_front_counts_who_found_what():
     results[0].notes["front"] = [[1.0, 9.0], [3.0, 3.0], [5.0, 2.0]]
     results[1].notes["front"] = [[2.0, 10.0], [3.0, 3.0], [9.0, 1.0]]
     # Of greedy's plans one is dominated, and one is found by both.
-    assert merged_counts(rows_of(results)) == {"heft": [3], "greedy": [2], "all": [4]}
+    assert merged_counts(Row.of(results)) == {"heft": [3], "greedy": [2], "all": [4]}
 
 
 FRONTS = [[[0.0, 10.0], [10.0, 0.0]], [[5.0, 10.0], [10.0, 5.0]], [[5.0, 5.0]]]
@@ -267,7 +267,7 @@ def test_fronts_are_held_against_all_that_were_found():
     results[1].notes["front"] = [[1.0, 1.0]]
     results[3].notes["front"] = [[1.0, 3.0]]
     results[5].notes["front"] = [[3.0, 1.0]]
-    one, two, three = front_distances(rows_of(results))
+    one, two, three = front_distances(Row.of(results))
     # From the plan in the middle to either end: half a range in one cost, nothing to make up in the other.
     assert one.values == pytest.approx([0.5 / 3, 0.0])
     assert two.values == pytest.approx([(0.5 + 0.5 + 0.5) / 3, 1.0])
@@ -279,25 +279,25 @@ def test_fronts_are_held_against_all_that_were_found():
 
 def test_a_plan_that_two_searches_found_is_to_be_reached_once():
     fronts = [[[0.0, 10.0], [10.0, 0.0]], [[0.0, 10.0]]]
-    _, second = front_distances(rows_of(found_by([{"mutation": 0}, {"mutation": 1}], fronts)))
+    _, second = front_distances(Row.of(found_by([{"mutation": 0}, {"mutation": 1}], fronts)))
     assert second.values == pytest.approx([0.5])
 
 
 def test_fronts_of_other_problems_are_not_compared():
     other = [{"mutation": 0}, {"mutation": 0, "workflow_seed": 2}, {"mutation": 0, "alpha": 0.1}]
-    assert front_distances(rows_of(found_by(other, FRONTS))) == []
+    assert front_distances(Row.of(found_by(other, FRONTS))) == []
 
 
 def test_a_search_without_a_plan_has_no_distance_and_is_counted():
     results = found_by([{"mutation": 0}, {"mutation": 1}], FRONTS[:2], seeds=3)
     results[3].notes["front"] = []
     results[1].notes["front"] = results[4].notes["front"] = []
-    one, two = front_distances(rows_of(results))
+    one, two = front_distances(Row.of(results))
     assert one.values == pytest.approx([0, np.nan, 0], nan_ok=True)
     assert (one.without_plan, two.without_plan) == (1, 2)
     assert (one.mean, two.mean) == (0, pytest.approx(0.5))
     # A replicate that one lacks says nothing of the others.
-    assert [len(distance.values) for distance in front_distances(rows_of(results[:5]))] == [2, 2]
+    assert [len(distance.values) for distance in front_distances(Row.of(results[:5]))] == [2, 2]
 
 
 def test_distances_stand_in_both_tables(tmp_path):

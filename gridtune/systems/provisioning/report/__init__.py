@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gridtune.systems.provisioning.report.figures import write_fronts, write_submissions
-from gridtune.systems.provisioning.report.tables import rows_of, write_comparison
+from gridtune.systems.provisioning.report.tables import Row, write_comparison
 
 if TYPE_CHECKING:
     from gridtune.core.system import FinishedSweep
@@ -16,7 +16,7 @@ __all__ = ["write"]
 
 def write(sweep: FinishedSweep) -> list[Path]:
     """Write a table always, and each figure for whose axes the sweep has dimensions."""
-    rows = rows_of(sweep.results)
+    rows = Row.of(sweep.results)
     if not rows:
         return []
     return [*write_comparison(sweep, rows), *write_submissions(sweep, rows), *write_fronts(sweep, rows)]

@@ -29,44 +29,45 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COSTS",
-    "FIELDS",
-    "FrontDistance",
     "Row",
     "by_value",
-    "comparison_csv",
     "comparison_markdown",
-    "dimensions",
-    "distances_csv",
-    "distances_markdown",
     "front_distances",
-    "label",
-    "rows_of",
     "varying",
     "write_comparison",
 ]
 
 #: Each cost of a plan: its metric, the unit of tables and figures, and the label of an axis.
 COSTS = (("workflow_makespan", HOUR, "makespan, hours"), ("allocation_cost", 1, "allocation cost, SU"))
-#: The system's parameters by name.
-FIELDS = ProvisioningParameters.model_fields
+_FIELDS = ProvisioningParameters.model_fields
 
 
 class Row(ConfigurationRow):
     """One configuration on one workload; a cell is a submission."""
 
+    @classmethod
+    def of(cls, results: Iterable[CellResult]) -> list[Row]:
+        """Return a row for each configuration with a finished cell, in the order of the sweep."""
+        grouped = by_configuration(results)
+        return [cls(cells[0].workload, cells[0].configuration, cells) for cells in grouped]
+
     def get(self, name: str, default: Any = None) -> Any:
         """Return a parameter; if the configuration does not set it, `default` or the system's default."""
-        return super().get(name, FIELDS[name].default if default is None else default)
+        return super().get(name, _FIELDS[name].default if default is None else default)
 
     @property
     def best_effort(self) -> bool:
         """Whether it is best effort."""
         return bool(self.get("approach") == "best_effort")
 
+    @property
+    def planned(self) -> int:
+        """The number of submissions with a plan."""
+        return len(self._finite("workflow_makespan"))
+
     def quantiles(self, metric: str) -> tuple[float, float]:
         """Return the 10 % and the 90 % quantile over the submissions."""
-        values = self.values(metric)
-        values = values[~np.isnan(values)]
+        values = self._finite(metric)
         low, high = np.quantile(values, (0.1, 0.9)) if len(values) else (np.nan, np.nan)
         return float(low), float(high)
 
@@ -75,12 +76,6 @@ class Row(ConfigurationRow):
         ours, theirs = self.values(metric), self.values(f"{metric}_best_effort")
         both = ~(np.isnan(ours) | np.isnan(theirs))
         return float(100 * ours[both].mean() / theirs[both].mean()) if both.any() else float("nan")
-
-
-def rows_of(results: Iterable[CellResult]) -> list[Row]:
-    """Return a row for each configuration with a finished cell, in the order of the sweep."""
-    grouped = by_configuration(results)
-    return [Row(cells[0].workload, cells[0].configuration, cells) for cells in grouped]
 
 
 def varying(rows: Sequence[Row], name: str) -> bool:
@@ -96,26 +91,51 @@ def by_value(rows: Iterable[Row], name: str) -> dict[Any, list[Row]]:
     return groups
 
 
-def dimensions(rows: Sequence[Row]) -> list[str]:
+def _dimensions(rows: Sequence[Row]) -> list[str]:
     """Return the parameters that configurations set and differ in, in the order of the sweep."""
     names = dict.fromkeys(name for row in rows for name in row.parameters)
     return [name for name in names if varying(rows, name)]
 
 
-def label(row: Row, names: Sequence[str]) -> str:
-    """Return the label of a configuration, without the parameters that it does not set."""
-    return configuration_label({name: row.parameters.get(name) for name in names}, names)
+def _labels(rows: Sequence[Row]) -> list[str]:
+    """Return the labels of configurations, each without the parameters that it does not set."""
+    names = _dimensions(rows)
+    return [configuration_label({name: row.parameters.get(name) for name in names}, names) for row in rows]
+
+
+def _csv(rows: Sequence[Row], figures: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line for each configuration: its workload, its parameters and its figures."""
+    names, target = _dimensions(rows), io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(["workload", *names, *figures[0]])
+    for row, line in zip(rows, figures, strict=True):
+        writer.writerow([row.workload, *(row.parameters.get(name, "") for name in names), *line.values()])
+    return target.getvalue()
+
+
+def _markdown(heads: Sequence[str], words: int, lines: Iterable[Sequence[str]]) -> str:
+    """Return a table whose columns are figures but for the first ones, which are words."""
+    rule = "| --- " * words + "| ---: " * (len(heads) - words) + "|"
+    return "\n".join([f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)])
 
 
 #: Parameters of the search and the scheduler, not of the problem: cells that differ in these alone search one
 #: problem, and their fronts can be compared.
-_SCHEDULING = ("scheduler", "cross_slot", "extend")
-_EFFORT = ("population", "iterations", "evaluations")
-_MOGA = ("crossover_points", "crossover_rate", "mutation")
 _SEARCH = frozenset(
-    (*_SCHEDULING, *_MOGA, *_EFFORT, "search", "seeded", "release", "checkpoint", "pilot_widths", "alpha")
+    (
+        *("scheduler", "cross_slot", "extend", "search", "seeded", "release", "checkpoint", "pilot_widths"),
+        *(
+            "population",
+            "iterations",
+            "evaluations",
+            "crossover_points",
+            "crossover_rate",
+            "mutation",
+            "alpha",
+        ),
+    )
 )
-_LEGEND = (
+_DISTANCE = (
     "IGD+ of each configuration's front: the mean distance by which it falls short of the merged front of "
     "all configurations in this table for the same problem and submission. Both costs are normalised to "
     "[0, 1] over the fronts compared, not over the hypervolume's rectangle. Smaller is better; 0 means that "
@@ -177,58 +197,30 @@ def front_distances(rows: Sequence[Row]) -> list[FrontDistance]:
 def _key(row: Row, without: frozenset[str]) -> str:
     """Return the configuration as text, with defaults, without the parameters named."""
     values = {
-        name: row.parameters.get(name, field.default) for name, field in FIELDS.items() if name not in without
+        name: row.parameters.get(name, field.default)
+        for name, field in _FIELDS.items()
+        if name not in without
     }
     return json.dumps(values, default=str, sort_keys=True)
 
 
 def _compare(rows: Sequence[Row]) -> list[FrontDistance]:
-    by_row = [{(cell.replicate, cell.seed): _front(cell.notes) for cell in row.results} for row in rows]
+    by_row = [
+        {
+            (cell.replicate, cell.seed): np.array(cell.notes.get("front", []), np.float64).reshape(-1, 2)
+            for cell in row.results
+        }
+        for row in rows
+    ]
     shared = [replicate for replicate in by_row[0] if all(replicate in fronts for fronts in by_row)]
-    values = np.array([_distances([fronts[replicate] for fronts in by_row]) for replicate in shared])
-    columns = values.reshape(len(shared), len(rows)).T
-    return [FrontDistance(row, column) for row, column in zip(rows, columns, strict=True)]
-
-
-def _front(notes: Mapping[str, object]) -> FloatArray:
-    return np.array(notes.get("front", []), np.float64).reshape(-1, 2)
-
-
-def _distances(fronts: Sequence[FloatArray]) -> list[float]:
-    if not any(len(front) for front in fronts):
-        return [math.nan] * len(fronts)
-    merged, _ = merge_fronts(fronts)
-    # A plan that several fronts have is listed for each; as a point of the true front it counts once.
-    truth, scale = np.unique(merged, axis=0), Scale.of(fronts)
-    return [igd_plus(front, truth, scale) for front in fronts]
-
-
-def distances_csv(distances: Sequence[FrontDistance]) -> str:
-    """Return a line for each configuration: submissions, submissions without a plan, mean and interval."""
-    rows, target = [distance.row for distance in distances], io.StringIO()
-    names = dimensions(rows)
-    writer = csv.writer(target, lineterminator="\n")
-    figures = ["submissions", "without_plan", "igd_plus", "igd_plus_low", "igd_plus_high"]
-    writer.writerow(["workload", *names, *figures])
-    for distance in distances:
-        row, counts = distance.row, [len(distance.values), distance.without_plan]
-        values = [row.parameters.get(name, "") for name in names]
-        writer.writerow([row.workload, *values, *counts, distance.mean, *distance.interval])
-    return target.getvalue()
-
-
-def distances_markdown(distances: Sequence[FrontDistance]) -> str:
-    """Return the same as a section of a page."""
-    rows = [distance.row for distance in distances]
-    names = dimensions(rows)
-    lines = ["| workload | configuration | n | without a plan | IGD+ | 95 % interval |"]
-    lines.append("| --- | --- |" + " ---: |" * 4)
-    for distance in distances:
-        row, counts = distance.row, [str(len(distance.values)), str(distance.without_plan)]
-        low, high = map(number_text, distance.interval)
-        cells = [row.workload, label(row, names), *counts, number_text(distance.mean), f"{low} … {high}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return f"## Distance to the merged front\n\n{_LEGEND}\n\n" + "\n".join(lines)
+    values = np.full((len(rows), len(shared)), np.nan)
+    for place, replicate in enumerate(shared):
+        fronts = [fronts[replicate] for fronts in by_row]
+        if any(map(len, fronts)):
+            # A plan that several fronts have is listed for each; as a point of the true front it counts once.
+            truth, scale = np.unique(merge_fronts(fronts)[0], axis=0), Scale.of(fronts)
+            values[:, place] = [igd_plus(front, truth, scale) for front in fronts]
+    return [FrontDistance(row, distances) for row, distances in zip(rows, values, strict=True)]
 
 
 _COSTS = {metric: unit for metric, unit, _ in COSTS}
@@ -253,29 +245,54 @@ _LEGEND = (
 
 def write_comparison(sweep: FinishedSweep, rows: Sequence[Row]) -> list[Path]:
     """Write `submissions.md` and `submissions.csv`, and `front_distances.csv` where searches differ."""
-    text, table = sweep.directory / "submissions.md", sweep.directory / "submissions.csv"
-    paths, distances = [text, table], front_distances(rows)
-    text.write_text(comparison_markdown(rows, sweep.name, distances), encoding="utf-8")
-    table.write_text(comparison_csv(rows), encoding="utf-8")
+    distances = front_distances(rows)
+    texts = {
+        "submissions.md": comparison_markdown(rows, sweep.name, distances),
+        "submissions.csv": _csv(rows, [_figures(row) for row in rows]),
+    }
     if distances:
-        paths.append(sweep.directory / "front_distances.csv")
-        paths[-1].write_text(distances_csv(distances), encoding="utf-8")
-    return paths
+        figures = [
+            {
+                "submissions": len(distance.values),
+                "without_plan": distance.without_plan,
+                "igd_plus": distance.mean,
+                "igd_plus_low": distance.interval[0],
+                "igd_plus_high": distance.interval[1],
+            }
+            for distance in distances
+        ]
+        texts["front_distances.csv"] = _csv([distance.row for distance in distances], figures)
+    for name, text in texts.items():
+        (sweep.directory / name).write_text(text, encoding="utf-8")
+    return [sweep.directory / name for name in texts]
+
+
+def _figures(row: Row) -> dict[str, float]:
+    """Return the means and standard deviations of a configuration's metrics."""
+    references = [f"{cost}_best_effort" for cost in _COSTS]
+    means = {metric: row.mean(metric) for metric in (*_COSTS, *references, *_SHARES, *_OTHERS)}
+    spreads = {f"{cost}_sd": row.spread(cost) for cost in _COSTS}
+    return {"submissions": len(row), "planned": row.planned, **means, **spreads}
 
 
 def comparison_markdown(rows: Sequence[Row], name: str, distances: Sequence[FrontDistance]) -> str:
     """Return a table for each workload, one of IGD+, and the published figures for the sweep."""
-    parts = ["# Submissions\n\n" + _LEGEND]
-    for workload in dict.fromkeys(row.workload for row in rows):
-        parts.append(f"## {workload}\n\n" + "\n".join(_table([r for r in rows if r.workload == workload])))
+    parts = [f"# Submissions\n\n{_LEGEND}"]
+    parts += [f"## {workload}\n\n{_table(mine)}" for workload, mine in by_value(rows, "workload").items()]
     if distances:
-        parts.append(distances_markdown(distances))
+        heads = ["workload", "configuration", "n", "without a plan", "IGD+", "95 % interval"]
+        lines = []
+        for distance, label in zip(distances, _labels([distance.row for distance in distances]), strict=True):
+            counts = [str(len(distance.values)), str(distance.without_plan)]
+            interval = " … ".join(map(number_text, distance.interval))
+            lines.append([distance.row.workload, label, *counts, number_text(distance.mean), interval])
+        parts.append(f"## Distance to the merged front\n\n{_DISTANCE}\n\n{_markdown(heads, 2, lines)}")
     space = name.removeprefix("provisioning_")
     figures = [figure for key, figure in PUBLISHED.items() if key.startswith(f"{space}/")]
     if figures:
-        lines = [f"| {figure.quantity} | {_published(figure)} | {figure.source} |" for figure in figures]
-        head = "## Published\n\nOn the log of CTC SP2, 430 nodes.\n\n"
-        parts.append(head + "\n".join(["| quantity | published | source |", "| --- | ---: | --- |", *lines]))
+        published = [f"| {figure.quantity} | {_published(figure)} | {figure.source} |" for figure in figures]
+        head = "## Published\n\nOn the log of CTC SP2, 430 nodes.\n\n| quantity | published | source |"
+        parts.append("\n".join([head, "| --- | ---: | --- |", *published]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -287,34 +304,25 @@ def _published(figure: PublishedFigure) -> str:
     return f"{figure.value:,g}"
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
-    names = dimensions(rows)
+def _table(rows: Sequence[Row]) -> str:
     compared = not all(np.isnan(row.values("workflow_makespan_best_effort")).all() for row in rows)
     heads = ["configuration", "n", "makespan, h", "gap", "cost, SU", "hypervolume", "slots", "load"]
     if compared:
         heads[5:6] = ["makespan against best effort", "cost against it", "no worse", "within 1/10", "neither"]
-    lines = [f"| {' | '.join(heads)} |", "| --- |" + " ---: |" * (len(heads) - 1)]
-    for row in rows:
-        makespan, cost = (_spread(row, metric) for metric in _COSTS)
-        cells = [label(row, names), str(_planned(row)), makespan, _gap(row), cost]
+    lines = []
+    for row, label in zip(rows, _labels(rows), strict=True):
+        makespan, cost = (
+            f"{_number(row.mean(metric) / unit, 1)} ± {_number(row.spread(metric) / unit, 1)}"
+            for metric, unit in _COSTS.items()
+        )
+        cells = [label, str(row.planned), makespan, _gap(row), cost]
         if compared:
             cells += [_change(row, cost) for cost in _COSTS]
             cells += [_percent(row.mean(share)) for share in _SHARES[1:]]
         else:
             cells.append(_number(row.mean("hypervolume"), 4))
-        cells += [_number(row.mean("slots"), 1), _percent(row.mean("offered_load"))]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def _planned(row: Row) -> int:
-    """Return the number of submissions with a plan."""
-    return int((~np.isnan(row.values("workflow_makespan"))).sum())
-
-
-def _spread(row: Row, cost: str) -> str:
-    unit = _COSTS[cost]
-    return f"{_number(row.mean(cost) / unit, 1)} ± {_number(row.spread(cost) / unit, 1)}"
+        lines.append([*cells, _number(row.mean("slots"), 1), _percent(row.mean("offered_load"))])
+    return _markdown(heads, 1, lines)
 
 
 def _gap(row: Row) -> str:
@@ -339,18 +347,3 @@ def _number(value: float, digits: int) -> str:
 
 def _percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.0f} %"
-
-
-def comparison_csv(rows: Sequence[Row]) -> str:
-    """Return every row with means and standard deviations of its metrics."""
-    names, target = dimensions(rows), io.StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    spreads = [f"{cost}_sd" for cost in _COSTS]
-    references = [f"{cost}_best_effort" for cost in _COSTS]
-    means = [*_COSTS, *references, *_SHARES, *_OTHERS]
-    writer.writerow(["workload", *names, "submissions", "planned", *means, *spreads])
-    for row in rows:
-        values = [row.parameters.get(name, "") for name in names]
-        figures = [*(row.mean(metric) for metric in means), *(row.spread(cost) for cost in _COSTS)]
-        writer.writerow([row.workload, *values, len(row), _planned(row), *figures])
-    return target.getvalue()
