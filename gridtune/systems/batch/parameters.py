@@ -16,8 +16,10 @@ from gridtune.batch.policies.queue_order import order_of_function
 from gridtune.batch.power import PowerPolicy, power_policy
 from gridtune.core.log_parameters import LogParameters, Partition, Window
 from gridtune.errors import PolicyError, SimulationError
+from gridtune.workload.cleaning import clean
+from gridtune.workload.workload import Workload
 
-__all__ = ["COEFFICIENTS", "SWITCHES", "BatchParameters", "PowerParameters"]
+__all__ = ["COEFFICIENTS", "BatchParameters", "Selection"]
 
 #: Parameters that an expression as the order may name.
 COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
@@ -25,68 +27,67 @@ COEFFICIENTS = ("w1", "w2", "w3", "w4", "w5", "w6")
 Coefficient = Annotated[float, Field(allow_inf_nan=False)] | None
 
 #: Parameters that set single switches of the backfilling variant; None keeps the variant's own value.
-SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
-
-
+_SWITCHES = ("extra", "strict", "frozen", "pass_per_event", "compression")
+#: A whole number, and a power in watts, of nodes.
 Whole = Annotated[int, Field(ge=0)] | None
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
-_OPTIONS = (
-    *("idle_timeout", "reserve", "cores_per_node", "placement", "boot", "shutdown"),
-    *("idle_watts", "computing_watts", "sleeping_watts", "switching_off_watts", "switching_on_watts"),
-)
 
+class Selection(LogParameters):
+    """The parameters that select jobs of the log, and nothing else.
 
-class PowerParameters(LogParameters):
-    """Parameters of a machine whose nodes have power states."""
+    `selected_jobs` sees no other parameter, and so the whole of it is the key that selections are cached by.
+    """
 
-    power: Literal["always_on", "timeout"] | None = Field(
+    processors: Annotated[int, Field(gt=0)] | None = Field(
         None,
-        description="measure energy: always_on: no node is ever switched off; timeout: idle nodes are "
-        "switched off after idle_timeout; default: no power states",
-        examples=["timeout"],
+        description="number of processors of the machine; default: as in the log's header",
+        examples=[128],
     )
-    idle_timeout: Whole = Field(
+    partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
+    user: int | None = Field(None, description="only jobs of this user")
+    group: int | None = Field(None, description="only jobs of this group")
+    part: Window | None = Field(
         None,
-        description="with power=timeout: seconds after which an idle node is switched off (Slurm's "
-        "SuspendTime); default 600",
-        examples=[300],
+        description="the i-th of n parts of the log, before windows: one to search, another to judge",
+        examples=["1/2"],
     )
-    reserve: Whole = Field(
-        None, description="with power=timeout: nodes that are never switched off; default 0"
+    window: Window | None = Field(
+        None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
     )
-    cores_per_node: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="with power: processors of a node, which is switched as a whole; default 1"
-    )
-    placement: Literal["recent", "longest"] | None = Field(
-        None,
-        description="with power: of idle nodes a job gets those used last (recent, the default) or those "
-        "that have idled longest",
-    )
-    boot: Whole = Field(None, description="with power: seconds to switch a node on; default 60")
-    shutdown: Whole = Field(None, description="with power: seconds to switch a node off; default 180")
-    idle_watts: Watts = Field(None, description="with power: power of a node without work; default 95")
-    computing_watts: Watts = Field(
-        None, description="with power: power of a node with all cores busy; default 190"
-    )
-    sleeping_watts: Watts = Field(None, description="with power: power of a node that is off; default 9")
-    switching_off_watts: Watts = Field(None, description="with power: power while switching off; default 101")
-    switching_on_watts: Watts = Field(None, description="with power: power while switching on; default 125")
 
-    @model_validator(mode="after")
-    def _check_power(self) -> PowerParameters:
-        try:
-            self.power_policy()
-        except SimulationError as error:
-            raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
-        return self
+    @property
+    def selection(self) -> Selection:
+        """These parameters alone."""
+        return Selection.model_construct(**{name: getattr(self, name) for name in Selection.model_fields})
 
-    def power_policy(self) -> PowerPolicy | None:
-        """Return the power states of nodes and their rule; None without power states."""
-        return power_policy(self.power, **{name: getattr(self, name) for name in _OPTIONS})
+    def selected_jobs(self, raw: Workload) -> Workload:
+        """Return the jobs of a log that are replayed: those of one partition, user, group, part, window.
+
+        Raises
+        ------
+        SimulationError
+            If no job is left.
+        """
+        workload, _ = clean(raw, self.rules, processors=self.processors)
+        if self.partition is not None:
+            workload = workload.for_partition(self.partition)
+        if self.user is not None:
+            workload = workload.for_user(self.user)
+        if self.group is not None:
+            workload = workload.for_group(self.group)
+        for window in (self.part, self.window):
+            if window is not None:
+                number, count = map(int, window.split("/"))
+                workload = workload.windows(count)[number - 1]
+        if self.first is not None:
+            workload = workload.first(self.first)
+        if len(workload) == 0:
+            raise SimulationError(f"no job of {raw.name} is left by the selection")
+        return workload
 
 
-class BatchParameters(PowerParameters):
+class BatchParameters(Selection):
     """The parameters of one replay."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -105,12 +106,6 @@ class BatchParameters(PowerParameters):
         ),
         "Metrics leave out": ("warmup", "cooldown"),
     }
-
-    processors: Annotated[int, Field(gt=0)] | None = Field(
-        None,
-        description="number of processors of the machine; default: as in the log's header",
-        examples=[128],
-    )
 
     order: str = Field(
         "fcfs",
@@ -190,17 +185,6 @@ class BatchParameters(PowerParameters):
         description="log: a job that depends on another is submitted its think time after that has ended in "
         "the simulation; ignore: when the log has it",
     )
-    partition: Partition | None = Field(None, description="only jobs of this partition (number or name)")
-    user: int | None = Field(None, description="only jobs of this user")
-    group: int | None = Field(None, description="only jobs of this group")
-    part: Window | None = Field(
-        None,
-        description="the i-th of n parts of the log, before windows: one to search, another to judge",
-        examples=["1/2"],
-    )
-    window: Window | None = Field(
-        None, description="the i-th of n consecutive windows of about as many jobs", examples=["3/10"]
-    )
     load: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         1.0, description="factor on the load: times between submissions are divided by it", examples=[1.2]
     )
@@ -216,6 +200,39 @@ class BatchParameters(PowerParameters):
         description="each submission is moved at random by up to this many seconds: replicates of one log",
         examples=[60],
     )
+
+    power: Literal["always_on", "timeout"] | None = Field(
+        None,
+        description="measure energy: always_on: no node is ever switched off; timeout: idle nodes are "
+        "switched off after idle_timeout; default: no power states",
+        examples=["timeout"],
+    )
+    idle_timeout: Whole = Field(
+        None,
+        description="with power=timeout: seconds after which an idle node is switched off (Slurm's "
+        "SuspendTime); default 600",
+        examples=[300],
+    )
+    reserve: Whole = Field(
+        None, description="with power=timeout: nodes that are never switched off; default 0"
+    )
+    cores_per_node: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="with power: processors of a node, which is switched as a whole; default 1"
+    )
+    placement: Literal["recent", "longest"] | None = Field(
+        None,
+        description="with power: of idle nodes a job gets those used last (recent, the default) or those "
+        "that have idled longest",
+    )
+    boot: Whole = Field(None, description="with power: seconds to switch a node on; default 60")
+    shutdown: Whole = Field(None, description="with power: seconds to switch a node off; default 180")
+    idle_watts: Watts = Field(None, description="with power: power of a node without work; default 95")
+    computing_watts: Watts = Field(
+        None, description="with power: power of a node with all cores busy; default 190"
+    )
+    sleeping_watts: Watts = Field(None, description="with power: power of a node that is off; default 9")
+    switching_off_watts: Watts = Field(None, description="with power: power while switching off; default 101")
+    switching_on_watts: Watts = Field(None, description="with power: power while switching on; default 125")
 
     warmup: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.0, description="fraction of the jobs, the first to be submitted, that metrics leave out"
@@ -243,7 +260,7 @@ class BatchParameters(PowerParameters):
 
     @model_validator(mode="after")
     def _check_backfilling(self) -> BatchParameters:
-        switches = {name: getattr(self, name) for name in SWITCHES}
+        switches = {name: getattr(self, name) for name in _SWITCHES}
         rule = _look_up(get_backfilling, self.backfill, **switches)
         if self.fill_order is not None and rule.kind != "easy":
             raise ValueError(f"fill_order goes with EASY backfilling, not with {self.backfill!r}")
@@ -255,7 +272,7 @@ class BatchParameters(PowerParameters):
             missing = "needs a checkpoint" if self.checkpoint is None else "takes no checkpoint"
             raise ValueError(f"policy={self.policy} {missing}")
         if self.policy == "ppo":
-            decided = ("dependencies", "order", "backfill", "fill_order", "walltime", "half_life", *SWITCHES)
+            decided = ("dependencies", "order", "backfill", "fill_order", "walltime", "half_life", *_SWITCHES)
             self._refuse_idle([(("power", *decided), "policy=ppo")])
         if self.power is not None and self.partitions == "separate":
             raise ValueError(
@@ -272,6 +289,19 @@ class BatchParameters(PowerParameters):
                 raise ValueError(f"the expression names {name}, which has no value")
         self._refuse_idle([(sorted({*COEFFICIENTS} - named), "an order that does not name it")])
         return self
+
+    @model_validator(mode="after")
+    def _check_power(self) -> BatchParameters:
+        try:
+            self.power_policy()
+        except SimulationError as error:
+            raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from None
+        return self
+
+    def power_policy(self) -> PowerPolicy | None:
+        """Return the power states of nodes and their rule; None without power states."""
+        options = {name: getattr(self, name) for name in self.groups["Energy"] if name != "power"}
+        return power_policy(self.power, **options)
 
     @property
     def coefficients(self) -> dict[str, float]:

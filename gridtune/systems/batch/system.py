@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,35 +21,22 @@ from gridtune.core.reproduction import Reproduction
 from gridtune.core.schedule import Schedule, validate_schedule
 from gridtune.core.suggestion import SuggestedSpace, has_walltimes
 from gridtune.core.system import EnvironmentSpec, Outcome, Streams, System, SystemParameters, WorkloadLoader
-from gridtune.errors import SimulationError
-from gridtune.systems.batch.parameters import SWITCHES, BatchParameters
+from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.systems.batch.reproduction import REPRODUCTIONS
 from gridtune.tracking.checkpoints import find_policy
-from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
 __all__ = ["BatchSystem"]
 
 #: Parameters that `simulate` takes under the same name.
-_SIMULATED = (
-    "processors",
-    "order",
-    "backfill",
-    "fill_order",
-    "walltime",
-    "noise",
-    "kill",
-    "half_life",
-    "partitions",
-    "dependencies",
-)
+_SIMULATED = tuple(name for name in signature(simulate).parameters if name in BatchParameters.model_fields)
 
 
 class BatchSystem(System):
     """Rigid parallel jobs on a pool of identical processors.
 
     The log is cleaned first; then jobs are selected (partition, user, group, part, window, first), scaled
-    times, load), doubled (copies) and shaken, in this order, and what is left is replayed.
+    (times, load), doubled (copies) and shaken, in this order, and the result is replayed.
     """
 
     name: ClassVar[str] = "batch"
@@ -140,23 +128,33 @@ class BatchSystem(System):
         rng = np.random.default_rng(0)
         played = [cell for cell in parameters if cell.policy == "order"]
         for rules in {tuple(_rules(cell).items()) for cell in played}:
-            options = {**dict(rules), "processors": 2, "partitions": "pooled"}
+            options = {**dict(rules), "processors": 2, "partitions": "pooled", "partition_processors": None}
             if options["power"] is not None:
                 options["power"] = replace(options["power"], cores_per_node=1, reserve=0)
             simulate(jobs, rng=rng, **options)
+
+    def replay(self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader) -> Schedule:
+        """Return the schedule of the selected jobs, scaled, doubled and shaken."""
+        workload = _scaled(self._selected(parameters, load), parameters, streams)
+        if parameters.policy == "ppo":
+            from gridtune.systems.batch.learners.candidate_network import play_log  # noqa: PLC0415 (torch)
+
+            file = find_policy(str(parameters.checkpoint))
+            return play_log(file, workload, parameters.processors, kill=parameters.kill)
+        options = {**_rules(parameters), "partition_processors": self._sizes(parameters, load)}
+        return simulate(workload, rng=streams("simulation"), **options)
 
     def run(
         self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
     ) -> Outcome:
         """Replay the log and measure the schedule; `tables` adds the schedule itself."""
-        workload = _scaled(self._selected(parameters, load), parameters, streams)
-        schedule = _replay(workload, parameters, streams, self._sizes(parameters, load))
+        schedule = self.replay(parameters, streams=streams, load=load)
         validate_schedule(schedule)
         metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
         notes = {
-            "jobs": len(workload),
+            "jobs": len(schedule),
             "processors": schedule.processors,
-            "cleaning": dict(workload.cleaning),
+            "cleaning": dict(schedule.workload.cleaning),
             **schedule.notes,
         }
         return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {})
@@ -169,36 +167,16 @@ class BatchSystem(System):
         return {str(number): size for number, size in sizes.items()}
 
     def _selected(self, parameters: BatchParameters, load: WorkloadLoader) -> Workload:
-        """Return the cleaned selection of the log. The last eight are cached: cells of a block share them."""
-        (reference,) = self.traces(parameters)
-        raw = load(reference)
-        p = parameters
-        key = (raw.checksum, p.processors, p.clean, p.partition, p.user, p.group, p.part, p.window, p.first)
+        """Return the selected jobs. The last eight selections are cached: cells of a block share them."""
+        raw, selection = load(str(parameters.reference)), parameters.selection
+        key = (raw.checksum, selection)
         if key not in self._selections:
-            self._selections[key] = _select(raw, parameters)
+            self._selections[key] = selection.selected_jobs(raw)
         return self._selections[key]
 
 
-def _select(raw: Workload, parameters: BatchParameters) -> Workload:
-    workload, _ = clean(raw, parameters.rules, processors=parameters.processors)
-    if parameters.partition is not None:
-        workload = workload.for_partition(parameters.partition)
-    if parameters.user is not None:
-        workload = workload.for_user(parameters.user)
-    if parameters.group is not None:
-        workload = workload.for_group(parameters.group)
-    for window in (parameters.part, parameters.window):
-        if window is not None:
-            number, count = map(int, window.split("/"))
-            workload = workload.windows(count)[number - 1]
-    if parameters.first is not None:
-        workload = workload.first(parameters.first)
-    if len(workload) == 0:
-        raise SimulationError(f"no job of {raw.name} is left by the selection")
-    return workload
-
-
 def _scaled(workload: Workload, parameters: BatchParameters, streams: Streams) -> Workload:
+    """Return the jobs with their times scaled, copies added and submissions shaken, in this order."""
     if parameters.run_scale != 1:
         workload = workload.scale_run_time(parameters.run_scale)
     if parameters.load != 1:
@@ -212,24 +190,10 @@ def _scaled(workload: Workload, parameters: BatchParameters, streams: Streams) -
     return workload
 
 
-def _replay(
-    workload: Workload, parameters: BatchParameters, streams: Streams, sizes: Mapping[str, int] | None
-) -> Schedule:
-    if parameters.policy == "ppo":
-        from gridtune.systems.batch.learners.candidate_network import play_log  # noqa: PLC0415 (torch)
-
-        file = find_policy(str(parameters.checkpoint))
-        return play_log(file, workload, parameters.processors, kill=parameters.kill)
-    options = {**_rules(parameters), "partition_processors": sizes}
-    return simulate(workload, rng=streams("simulation"), **options)
-
-
 def _rules(parameters: BatchParameters) -> dict[str, Any]:
-    """Return the policy arguments of `simulate`, without switches that are not set."""
+    """Return the parameters that `simulate` takes, as it takes them."""
     rules = {name: getattr(parameters, name) for name in _SIMULATED}
     for name in ("order", "fill_order"):
         if parameters.coefficients and rules[name] is not None:
             rules[name] = get_queue_order(rules[name], parameters.coefficients).label
-    switches = {name: getattr(parameters, name) for name in SWITCHES}
-    rules["power"] = parameters.power_policy()
-    return rules | {name: value for name, value in switches.items() if value is not None}
+    return {**rules, "power": parameters.power_policy()}

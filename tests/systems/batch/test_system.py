@@ -21,7 +21,7 @@ from gridtune.errors import GridtuneError, SimulationError
 from gridtune.sweep import run_cell
 from gridtune.sweep.journal.earlier import Renaming
 from gridtune.sweep.journal.results import results_table
-from gridtune.systems.batch.parameters import BatchParameters
+from gridtune.systems.batch.parameters import BatchParameters, Selection
 from gridtune.systems.batch.system import BatchSystem
 from gridtune.workload import Workload, clean, read_workload
 
@@ -219,6 +219,22 @@ def test_selected_workloads_are_kept_between_cells(log: str) -> None:
             system._selected(BatchParameters(trace=log, first=first, user=user), lambda reference: loaded)
     assert len(system._selections) <= 8
     assert system._selected(parameters, lambda reference: loaded) is not one
+
+
+def test_what_selects_jobs_is_the_key_of_selections() -> None:
+    values = {
+        **{"trace": "other", "clean": "none", "first": 5, "processors": 4, "partition": 1, "user": 2},
+        **{"group": 3, "part": "1/2", "window": "2/3"},
+    }
+    plain = BatchParameters(trace="log")
+    # A new parameter that selects jobs needs an entry here, and is in the key by itself.
+    assert values.keys() == Selection.model_fields.keys()
+    for name, value in values.items():
+        assert BatchParameters(**{"trace": "log", name: value}).selection != plain.selection
+    others = {"order": "sjf", "load": 1.2, "shake": 60, "power": "timeout", "warmup": 0.1}
+    assert BatchParameters(trace="log", **others).selection == plain.selection
+    # Nothing else can select jobs: what selects them has no other parameter.
+    assert vars(plain.selection).keys() == Selection.model_fields.keys()
 
 
 def test_a_users_order_is_part_of_the_identity(tmp_path: Path) -> None:

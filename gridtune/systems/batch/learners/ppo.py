@@ -14,6 +14,7 @@ from gridtune.batch.estimates import kill_decided
 from gridtune.core.log_parameters import LogParameters, Window
 from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.systems.batch.parameters import Selection
 from gridtune.training.ppo_training import (
     EntropyDecay,
     GradientNorm,
@@ -28,7 +29,6 @@ from gridtune.training.ppo_training import (
     split_log,
 )
 from gridtune.training.system import TRAINING_MEASURES, Count
-from gridtune.workload.cleaning import clean
 from gridtune.workload.workload import Workload
 
 __all__ = ["BatchPPO", "BatchPPOParameters"]
@@ -168,18 +168,15 @@ class BatchPPO(PPOTraining):
         return {ENVIRONMENT: parameters.decisions}
 
     def _split(self, parameters: BatchPPOParameters, load: WorkloadLoader) -> tuple[Workload, Workload]:
-        """Return the jobs to learn on and those held out; the last few selections are cached."""
-        p, raw = parameters, load(*self.traces(parameters))
-        key = (raw.checksum, p.rules, p.processors, p.window, p.first, p.held_out, p.load, p.jobs)
+        """Return the jobs to learn on and those held out; the last few are cached."""
+        raw = load(*self.traces(parameters))
+        key = (raw.checksum, parameters)
         if key not in self._parts:
-            workload, _ = clean(raw, p.rules, processors=p.processors)
-            if p.window is not None:
-                number, count = map(int, p.window.split("/"))
-                workload = workload.windows(count)[number - 1]
-            if p.first is not None:
-                workload = workload.first(p.first)
-            parts = split_log(workload, p.held_out, p.jobs, field="jobs")
-            self._parts[key] = parts[0].scale_load(p.load), parts[1].scale_load(p.load)
+            names = Selection.model_fields.keys() & BatchPPOParameters.model_fields.keys()
+            selection = Selection(**{name: getattr(parameters, name) for name in names})
+            workload = selection.selected_jobs(raw)
+            parts = split_log(workload, parameters.held_out, parameters.jobs, field="jobs")
+            self._parts[key] = parts[0].scale_load(parameters.load), parts[1].scale_load(parameters.load)
         return self._parts[key]
 
 
