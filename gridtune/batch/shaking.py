@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ import numpy as np
 from gridtune.arguments import require, require_number
 from gridtune.batch.metrics import evaluate
 from gridtune.batch.replay import simulate
+from gridtune.core.system import Streams
 from gridtune.errors import SimulationError
 from gridtune.statistics import mean_interval
 from gridtune.types import FloatArray
 from gridtune.workload.workload import Workload
 
-__all__ = ["SHAKE_SECONDS", "Spread", "shaken_metrics"]
+__all__ = ["SHAKE_SECONDS", "Spread", "shaken_metrics", "spreads_of"]
 
 #: By how many seconds submissions are moved by default: nobody submits to the minute.
 SHAKE_SECONDS = 60
@@ -91,11 +93,32 @@ def shaken_metrics(
     require_number(replicates, "replicates", whole=True, least=2, error=SimulationError)
     require_number(amount, "amount", whole=True, least=1, error=SimulationError)
     chosen = None if only is None else list(only)
-    runs = []
-    for number in range(replicates):
-        moves, draws = (np.random.default_rng([seed, number, purpose]) for purpose in (0, 1))
-        schedule = simulate(workload.shake(amount, moves), rng=draws, **options)
-        runs.append(evaluate(schedule, only=chosen))
+
+    def measure(streams: Streams) -> dict[str, float]:
+        shaken = workload.shake(amount, streams("shaking"))
+        return evaluate(simulate(shaken, rng=streams("simulation"), **options), only=chosen)
+
+    return spreads_of(measure, replicates=replicates, seed=seed)
+
+
+def spreads_of(
+    measure: Callable[[Streams], Mapping[str, float]], *, replicates: int, seed: int
+) -> dict[str, Spread]:
+    """Repeat a measurement with other random numbers, and return each metric's spread.
+
+    Parameters
+    ----------
+    measure
+        Called with the streams of random numbers of one replicate; returns metrics.
+    replicates, seed
+        As of `shaken_metrics`.
+    """
+    purposes = ("shaking", "simulation", "copies")
+
+    def streams(number: int, purpose: str) -> np.random.Generator:
+        return np.random.default_rng([seed, number, purposes.index(purpose)])
+
+    runs = [measure(partial(streams, number)) for number in range(replicates)]
     spreads = {}
     for name in runs[0]:
         values = np.array([run[name] for run in runs])

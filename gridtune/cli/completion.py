@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import click
 from click.shell_completion import CompletionItem
+
+from gridtune.cli.parameters import listed_values
 
 __all__ = [
     "complete_parameters",
@@ -16,7 +17,6 @@ __all__ = [
     "complete_sweeps",
     "complete_systems",
     "completion",
-    "listed_values",
 ]
 
 
@@ -123,15 +123,6 @@ def complete_settings(context: click.Context, parameter: click.Parameter, incomp
         return []
     names = [*space.dimensions, *space.fixed]
     return [f"{name}=" for name in names if name.startswith(incomplete)]
-
-
-def listed_values(annotation: Any) -> list[Any]:
-    """Return the values of a type that lists them (a literal, a switch), also within a union; else none."""
-    if annotation is bool:
-        return [True, False]
-    if typing.get_origin(annotation) is typing.Literal:
-        return list(typing.get_args(annotation))
-    return [value for part in typing.get_args(annotation) for value in listed_values(part)]
 
 
 def _traces() -> list[str]:

@@ -27,10 +27,8 @@ __all__ = ["init"]
 @click.option(
     "--system",
     "system_name",
-    default="batch",
-    show_default=True,
     shell_complete=complete_systems,
-    help="What to search.",
+    help="The system to search. [default: that of `gridtune simulate`]",
 )
 @click.option("--name", help="The study's name. [default: that of the log]")
 @click.option(
@@ -40,7 +38,7 @@ __all__ = ["init"]
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def init(
-    log: str, processors: int | None, system_name: str, name: str | None, out: Path | None, force: bool
+    log: str, processors: int | None, system_name: str | None, name: str | None, out: Path | None, force: bool
 ) -> None:
     """Write a search space for LOG, to be run as it is or to be edited.
 
@@ -54,11 +52,11 @@ def init(
       gridtune init my_log.swf.gz --processors 512 --out study.yaml
       gridtune init kth-sp2 --system shutdown
     """
-    from gridtune.core.system import get_system
+    from gridtune.core.system import default_system, get_system
     from gridtune.sweep.journal.journal import check_writable
     from gridtune.sweep.space.starter import space_name, starter_text
 
-    system = get_system(system_name)
+    system = default_system() if system_name is None else get_system(system_name)
     name = name or space_name(log)
     out = out or (Path("search_spaces") if Path("search_spaces").is_dir() else Path()) / f"{name}.yaml"
     if out.exists() and not force:

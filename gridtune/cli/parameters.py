@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from gridtune.core.system import System
 
-__all__ = ["SystemCommand", "read_parameters", "read_place", "read_settings", "system_help"]
+__all__ = [
+    "DefaultSystemCommand",
+    "SystemCommand",
+    "listed_values",
+    "read_parameters",
+    "read_place",
+    "read_settings",
+    "system_help",
+]
 
 #: Asks, beside `--help`, for every parameter and the formula of every metric.
 _ALL = "--all"
@@ -21,6 +32,55 @@ _WIDTH = 100
 _BETTER = {"min": "; less is better", "max": "; more is better", "none": ""}
 _KINDS: dict[Any, str] = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 _MANY: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "words"}
+
+
+class DefaultSystemCommand(click.Command):
+    """A command with an option for each parameter of the default system but the log."""
+
+    @cached_property
+    def groups(self) -> dict[str, list[click.Option]]:
+        """The options, under the titles of their groups."""
+        from gridtune.core.system import default_system
+
+        system = default_system()
+        titles = _groups(system)
+        common = next(iter(titles.values()))
+        fields = system.Parameters.model_fields
+        return {
+            title: [_option(name, fields[name], common) for name in names if name != "trace"]
+            for title, names in titles.items()
+        }
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters of the command, the system's last."""
+        own = super().get_params(ctx)
+        return [*own, *(option for options in self.groups.values() for option in options)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, those of the system under the titles of their groups."""
+        own = [option for option in super().get_params(ctx) if isinstance(option, click.Option)]
+        for title, options in {"Options": own, **self.groups}.items():
+            records = (option.get_help_record(ctx) for option in options)
+            with formatter.section(title):
+                formatter.write_dl([record for record in records if record is not None])
+
+
+def _option(name: str, field: FieldInfo, common: Sequence[str]) -> click.Option:
+    """Return a parameter as an option, without a default: the parameters have theirs.
+
+    A parameter of the first group that is no choice has its first letter as a short form.
+    """
+    option, values = f"--{name.replace('_', '-')}", listed_values(field.annotation)
+    text = field.description or ""
+    if field.default is not None:
+        text += f"  [default: {_text(field.default)}]"
+    if True in values:
+        return click.Option([name, f"{option}/--no-{name.replace('_', '-')}"], default=None, help=text)
+    if values:
+        return click.Option([name, option], type=click.Choice(values), help=text)
+    short = [f"-{name[0]}"] if name in common else []
+    metavar = {"whole number": "N", "number": "X"}.get(_kind(field.annotation), "TEXT")
+    return click.Option([name, *short, option], metavar=metavar, help=text)
 
 
 class SystemCommand(click.Command):
@@ -188,3 +248,12 @@ def read_settings(arguments: Iterable[str], option: str) -> dict[str, list[Any]]
             message = f"{argument!r}: the value is not YAML; quote a word that has brackets, colons or hashes"
             raise click.BadParameter(message, param_hint=option) from None
     return settings
+
+
+def listed_values(annotation: Any) -> list[Any]:
+    """Return the values of a type that lists them (a literal, a switch), also within a union; else none."""
+    if annotation is bool:
+        return [True, False]
+    if typing.get_origin(annotation) is typing.Literal:
+        return list(typing.get_args(annotation))
+    return [value for part in typing.get_args(annotation) for value in listed_values(part)]

@@ -1,26 +1,28 @@
-"""`gridtune simulate`: one log, one machine, one policy, at once."""
+"""`gridtune simulate`: one log under one policy, with figures; its options are the parameters of a cell."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gridtune.cli.parameters import DefaultSystemCommand
 from gridtune.errors import GridtuneError
 
 if TYPE_CHECKING:
     from gridtune.batch.shaking import Spread
     from gridtune.core.schedule import Schedule
+    from gridtune.core.system import Outcome, System
     from gridtune.workload.workload import Workload
 
-__all__ = ["check_figure_file", "check_schedule_file", "simulate"]
+__all__ = ["simulate"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -30,7 +32,7 @@ _MOMENT_SECONDS = 1.5
 #: Characters of a line that intervals need.
 _WIDE = 120
 
-#: What the table shows, beside a user's own metrics; `--json` gives every metric.
+#: The metrics of the table, beside a user's own; `--json` gives every metric.
 SHOWN = (
     "wait_mean",
     "wait_median",
@@ -47,16 +49,11 @@ SHOWN = (
     "boot_wait_mean",
 )
 
-#: What `simulate` had to assume, by the setting that counts it.
+#: Assumptions about the log's jobs, by the setting that counts them.
 GUESSED = {
     "guessed_walltimes": "no requested time in the log: taken as the longest request",
     "guessed_processors": "no processors in the log: taken as 1",
 }
-
-
-def _choice(name: str, choices: Sequence[str], *, help: str) -> Callable[[_Command], _Command]:
-    """Return an option with these choices, of which the first is the default."""
-    return click.option(name, type=click.Choice(choices), default=choices[0], show_default=True, help=help)
 
 
 def _file(name: str, *, help: str) -> Callable[[_Command], _Command]:
@@ -64,219 +61,117 @@ def _file(name: str, *, help: str) -> Callable[[_Command], _Command]:
     return click.option(name, type=click.Path(dir_okay=False, path_type=Path), help=help)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=DefaultSystemCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("log")
-@click.option("-p", "--processors", type=int, help="The machine's size. [default: what the log says]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The run's seed.")
 @click.option(
-    "-o",
-    "--order",
-    default="fcfs",
-    show_default=True,
-    help="Queue order, such as sjf or wfp3(exponent=2), or an expression.",
-)
-@click.option("-b", "--backfill", default="easy", show_default=True, help="Backfilling variant.")
-@click.option("--fill-order", help="Order in which EASY tries candidates. [default: the queue's]")
-@_choice(
-    "--walltime",
-    ("log", "exact", "noise"),
-    help="What the scheduler goes by: the log's requests, the run times, or requests with noise.",
-)
-@click.option("--noise", type=float, default=0.0, help="Standard deviation of the walltime's logarithm.")
-@click.option(
-    "--kill/--no-kill",
-    default=None,
-    help="Kill jobs at their walltime. [default: unless more than 1 % of the log's jobs outlived theirs by "
-    "more than five minutes]",
-)
-@click.option(
-    "--half-life", type=float, help="Seconds in which use counts half for fair share. [default: never]"
-)
-@_choice(
-    "--partitions",
-    ("pooled", "separate"),
-    help="One machine, or one for each partition.",
-)
-@click.option(
-    "--partition-processors",
-    metavar="NAME=N,…",
-    help="With separate partitions: their sizes. [default: as in slurm.conf, else the most in use at once]",
-)
-@_choice(
-    "--dependencies",
-    ("ignore", "log"),
-    help="Submit jobs that depend on another after its end in the simulation.",
-)
-@click.option(
-    "--power",
-    type=click.Choice(["always_on", "timeout"]),
-    help="Measure energy: with all nodes always on, or idle ones switched off after --idle-timeout.",
-)
-@click.option("--idle-timeout", type=int, help="Seconds until an idle node is switched off. [default: 600]")
-@click.option("--cores-per-node", type=int, help="Processors of a node, switched as a whole. [default: 1]")
-@click.option("--boot", type=int, help="Seconds to switch a node on. [default: 60]")
-@click.option("--shutdown", type=int, help="Seconds to switch a node off. [default: 180]")
-@click.option("--first", type=int, help="Only the first N jobs.")
-@click.option("--load", type=float, help="Divide the times between submissions by this factor.")
-@click.option(
-    "--clean", "rules", help="Cleaning rules, comma-separated; `none` for none. [default: the standard ones]"
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of random orders and noise.",
-)
-@click.option(
-    "--shake",
+    "--repeats",
     type=click.IntRange(min=2),
     metavar="N",
-    help="Repeat the run N times with submissions moved at random, and print each metric's interval.",
-)
-@click.option(
-    "--shake-by",
-    type=click.IntRange(min=1),
-    metavar="SECONDS",
-    help="With --shake: move submissions by up to this much either way. [default: 60]",
+    help="Repeat the run N times with submissions shaken, by 60 seconds or as --shake says, and print each "
+    "metric's interval.",
 )
 @click.option("--plugin", "plugins", multiple=True, help="Python file with queue orders of your own.")
 @_file("--out", help="Write the schedule: .parquet, .csv (Batsim, evalys) or .json[.gz] (Perfetto).")
 @_file("--plot", help="Draw use and queue length (.png, .svg, .pdf).")
 @_file("--gantt", help="Draw who ran where (.png, .svg, .pdf).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every metric.")
-def simulate(log: str, plugins: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def simulate(
+    log: str,
+    seed: int,
+    repeats: int | None,
+    plugins: tuple[str, ...],
+    out: Path | None,
+    plot: Path | None,
+    gantt: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Replay LOG on a machine and print how its jobs fared.
 
-    LOG is a file (.swf, .gwf, .json, .parquet, .csv, each also .gz or .xz) or a name that
-    `gridtune traces list` shows.
+    LOG is a file or a name that `gridtune traces list` shows. Below the first, the options are parameters of
+    the system, and the numbers are those that `gridtune run` prints with them.
 
     \b
     Examples:
       gridtune simulate traces/quickstart.swf.gz
       gridtune simulate kth-sp2 --order sjf --backfill easy --plot kth.png
       gridtune simulate kth-sp2 --first 200 --gantt kth.png --out perfetto.json
-      gridtune simulate kth-sp2 --shake 10
+      gridtune simulate kth-sp2 --repeats 10
       gridtune simulate kth-sp2 --power timeout --idle-timeout 300
       gridtune simulate my.swf.gz -p 128 --order "wfp3(exponent=2)" --json
       gridtune simulate my.swf.gz --order "log(walltime) - 2 * wait / walltime"
       gridtune simulate my.swf.gz --plugin my_orders.py --order my-order
     """
     from gridtune.core.plugins import load_plugins
+    from gridtune.core.system import default_system
 
-    for name in ("plot", "gantt"):
-        if options[name] is not None:
-            check_figure_file(name, options[name])
-    if options["out"] is not None:
-        check_schedule_file("out", options["out"])
-    for plugin in plugins:
-        load_plugins([plugin])
-    if options["shake"] is None and options["shake_by"] is not None:
-        raise click.BadParameter("has no effect without --shake", param_hint="--shake-by")
-    workload, cleaning = _workload(log, options)
-    schedule, seconds = _schedule(workload, options)
-    from gridtune.batch.metrics import evaluate
+    for option, path in {"out": out, "plot": plot, "gantt": gantt}.items():
+        if path is not None:
+            _check_file(option, path)
+    load_plugins(plugins)
+    system = default_system()
+    parameters = {"trace": log, **{name: value for name, value in options.items() if value is not None}}
+    outcome, seconds, spreads = _run(system, parameters, seed, repeats)
+    schedule = outcome.schedule
+    assert schedule is not None
+    if out is not None:
+        schedule.save(out)
+    _draw(schedule, plot, gantt)
+    if as_json:
+        click.echo(json.dumps(_report(schedule, outcome.metrics, spreads, seconds), indent=2))
+    else:
+        _print(system, schedule, outcome.metrics, spreads, seconds)
+    if "shake" in parameters and repeats is None:
+        click.echo("hint: this is one run with shaken submissions; --repeats N gives intervals", err=True)
 
-    metrics = evaluate(schedule)
-    spreads = {} if options["shake"] is None else _shaken(workload, options)
-    if options["out"] is not None:
-        schedule.save(options["out"])
-    if options["plot"] is not None:
+
+def _run(
+    system: System, parameters: dict[str, Any], seed: int, repeats: int | None
+) -> tuple[Outcome, float, dict[str, Spread]]:
+    """Run a cell as it is, and again with submissions shaken; return its outcome, its seconds and spreads."""
+    from gridtune.core.cells import replicate_streams, validated
+    from gridtune.workload.files import WorkloadReference
+
+    @cache
+    def load(reference: str) -> Workload:
+        return WorkloadReference.parse(reference).read()
+
+    checked = validated(system, parameters)
+    streams = replicate_streams(seed, {trace: load(trace).checksum for trace in system.traces(checked)})
+    # Kernels are compiled before, so that the time is that of the simulation. What is wrong with the log
+    # shows, with its numbers, when all of it is run.
+    notice = _notice_after_wait("compiling the simulator: once, it can take a minute")
+    system.preflight(checked, load)
+    with notice, contextlib.suppress(GridtuneError):
+        system.prepare([checked])
+    began = time.perf_counter()
+    outcome = system.run(checked, streams=streams, load=load, tables=False)
+    seconds = time.perf_counter() - began
+    if repeats is None:
+        return outcome, seconds, {}
+    from gridtune.batch.shaking import SHAKE_SECONDS, spreads_of
+
+    shaken = validated(system, {"shake": SHAKE_SECONDS, **parameters})
+    spreads = spreads_of(
+        lambda streams: system.run(shaken, streams=streams, load=load, tables=False).metrics,
+        replicates=repeats,
+        seed=seed,
+    )
+    return outcome, seconds, spreads
+
+
+def _draw(schedule: Schedule, plot: Path | None, gantt: Path | None) -> None:
+    title = schedule.workload.name
+    if plot is not None:
         from gridtune.core.schedule_plots import LoadCurves, plot_load
 
         curves = LoadCurves.of_table(schedule.to_table(), schedule.processors)
-        plot_load({schedule.settings["order"]: curves}, options["plot"], title=workload.name)
-    if options["gantt"] is not None:
+        plot_load({schedule.settings["order"]: curves}, plot, title=title)
+    if gantt is not None:
         from gridtune.core.schedule_plots import plot_gantt
 
-        plot_gantt(schedule.to_table(), schedule.processors, options["gantt"], title=workload.name)
-    if as_json:
-        click.echo(json.dumps(_report(schedule, cleaning, metrics, spreads, seconds), indent=2))
-        return
-    _print(schedule, cleaning, metrics, spreads, seconds)
-
-
-def _workload(log: str, options: dict[str, Any]) -> tuple[Workload, dict[str, int]]:
-    from gridtune.workload import read_workload
-    from gridtune.workload.catalogue import resolve_trace
-    from gridtune.workload.cleaning import DEFAULT_RULES, LENIENT_RULES, clean
-
-    named = options["rules"]
-    rules = (
-        list(DEFAULT_RULES) if named is None else [part.strip() for part in named.split(",") if part.strip()]
-    )
-    if rules == ["none"]:
-        rules = []
-    # Some rules are for lines that reading would otherwise refuse.
-    lenient = [rule for rule in rules if rule in LENIENT_RULES]
-    workload = read_workload(resolve_trace(log), clean=lenient)
-    workload, _ = clean(
-        workload, [rule for rule in rules if rule not in lenient], processors=options["processors"]
-    )
-    _set_sizes(workload, options)
-    if options["first"] is not None:
-        workload = workload.first(options["first"])
-    if options["load"] is not None:
-        workload = workload.scale_load(options["load"])
-    return workload, {rule: count for rule, count in workload.cleaning.items() if count}
-
-
-def _set_sizes(workload: Workload, options: dict[str, Any]) -> None:
-    """Replace the sizes of partitions, as they were given, by those of all partitions of the whole log."""
-    from gridtune.batch.partitions import partition_sizes, read_sizes
-
-    given = options["partition_processors"]
-    if options["partitions"] == "pooled":
-        if given is not None:
-            message = "has no effect without --partitions separate"
-            raise click.BadParameter(message, param_hint="--partition-processors")
-        return
-    try:
-        sizes = None if given is None else read_sizes(given)
-    except ValueError as fault:
-        raise click.BadParameter(str(fault), param_hint="--partition-processors") from None
-    whole = partition_sizes(workload, sizes)
-    options["partition_processors"] = {str(number): size for number, size in whole.items()}
-
-
-def _schedule(workload: Workload, options: dict[str, Any]) -> tuple[Schedule, float]:
-    import numpy as np
-
-    from gridtune.batch.replay import simulate as replay
-
-    settings = _settings(options)
-
-    def run(jobs: Workload) -> Schedule:
-        return replay(jobs, rng=np.random.default_rng(options["seed"]), **settings)
-
-    # One job compiles what is not compiled yet, so that the time is that of the simulation.
-    # What is wrong with the log shows, with its numbers, when all of it is run.
-    notice = _notice_after_wait("compiling the simulator: once, it can take a minute")
-    with notice, contextlib.suppress(GridtuneError):
-        run(workload.first(1))
-    began = time.perf_counter()
-    schedule = run(workload)
-    return schedule, time.perf_counter() - began
-
-
-def _settings(options: dict[str, Any]) -> dict[str, Any]:
-    from gridtune.batch.power import power_policy
-
-    names = (
-        *("processors", "order", "backfill", "fill_order", "walltime", "noise", "half_life"),
-        *("partitions", "partition_processors", "dependencies"),
-    )
-    kill = "auto" if options["kill"] is None else options["kill"]
-    switching = ("idle_timeout", "cores_per_node", "boot", "shutdown")
-    power = power_policy(options["power"], **{name: options[name] for name in switching})
-    return {**{name: options[name] for name in names}, "kill": kill, "power": power}
-
-
-def _shaken(workload: Workload, options: dict[str, Any]) -> dict[str, Spread]:
-    from gridtune.batch.shaking import SHAKE_SECONDS, shaken_metrics
-
-    amount = options["shake_by"] or SHAKE_SECONDS
-    repeats = {"replicates": options["shake"], "amount": amount, "seed": options["seed"]}
-    return shaken_metrics(workload, **repeats, **_settings(options))
+        plot_gantt(schedule.to_table(), schedule.processors, gantt, title=title)
 
 
 @contextlib.contextmanager
@@ -292,43 +187,35 @@ def _notice_after_wait(text: str) -> Iterator[None]:
 
 
 def _report(
-    schedule: Schedule,
-    cleaning: dict[str, int],
-    metrics: dict[str, float],
-    spreads: dict[str, Spread],
-    seconds: float,
-) -> dict[str, Any]:
+    schedule: Schedule, metrics: Mapping[str, float], spreads: Mapping[str, Spread], seconds: float
+) -> Any:
+    from gridtune.core.cells import finite_json
+
     shaken = {
-        name: {
-            "mean": _finite(spread.mean),
-            "interval": [_finite(spread.low), _finite(spread.high)],
-            "range": [_finite(value) for value in spread.range],
-        }
+        name: {"mean": spread.mean, "interval": [spread.low, spread.high], "range": list(spread.range)}
         for name, spread in spreads.items()
     }
-    return {
-        "workload": schedule.workload.name,
-        "jobs": len(schedule),
-        "processors": schedule.processors,
-        "checksum": schedule.workload.checksum,
-        "settings": dict(schedule.settings),
-        "cleaning": cleaning,
-        "notes": dict(schedule.notes),
-        "metrics": {name: _finite(value) for name, value in metrics.items()},
-        **({"shaken": shaken} if shaken else {}),
-        "seconds": seconds,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return finite_json(
+        {
+            "workload": schedule.workload.name,
+            "jobs": len(schedule),
+            "processors": schedule.processors,
+            "checksum": schedule.workload.checksum,
+            "settings": dict(schedule.settings),
+            "cleaning": {rule: count for rule, count in schedule.workload.cleaning.items() if count},
+            "notes": dict(schedule.notes),
+            "metrics": dict(metrics),
+            **({"shaken": shaken} if shaken else {}),
+            "seconds": seconds,
+        }
+    )
 
 
 def _print(
+    system: System,
     schedule: Schedule,
-    cleaning: dict[str, int],
-    metrics: dict[str, float],
-    spreads: dict[str, Spread],
+    metrics: Mapping[str, float],
+    spreads: Mapping[str, Spread],
     seconds: float,
 ) -> None:
     from rich import box
@@ -336,7 +223,6 @@ def _print(
     from rich.table import Table
 
     from gridtune.batch.metrics import METRICS
-    from gridtune.batch.policies import BACKFILLING_WARNINGS
     from gridtune.core.remarks import remark_lines
 
     settings = schedule.settings
@@ -350,10 +236,12 @@ def _print(
         highlight=False,
         soft_wrap=True,
     )
-    for rule, count in cleaning.items():
-        console.print(f"  cleaned: {rule} touched {count:,} jobs", highlight=False)
-    if warning := BACKFILLING_WARNINGS.get(settings["backfill"]):
-        console.print(f"  [yellow]{settings['backfill']}: {warning}[/]", highlight=False)
+    for rule, count in schedule.workload.cleaning.items():
+        if count:
+            console.print(f"  cleaned: {rule} touched {count:,} jobs", highlight=False)
+    for parameter, warnings in system.value_warnings.items():
+        if warning := warnings.get(settings[parameter]):
+            console.print(f"  [yellow]{settings[parameter]}: {warning}[/]", highlight=False)
     for key, meaning in GUESSED.items():
         if settings[key]:
             console.print(f"  {settings[key]:,} × {meaning}", highlight=False)
@@ -381,28 +269,20 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
 
 
-def check_figure_file(option: str, path: Path) -> None:
-    """Refuse a suffix that nothing can be drawn as, and a folder that nothing can be written into."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    formats = FigureCanvasBase.get_supported_filetypes()
-    if path.suffix.removeprefix(".").lower() not in formats:
-        name = f"the suffix {path.suffix!r}" if path.suffix else "a name without suffix"
-        raise click.BadParameter(
-            f"{path}: a figure cannot have {name}; give .png, .svg or .pdf", param_hint=f"--{option}"
-        )
-    _check_folder(option, path)
-
-
-def check_schedule_file(option: str, path: Path) -> None:
-    """Refuse a suffix that no schedule is written as, and a folder that nothing can be written into."""
-    from gridtune.core.schedule_files import check_suffix
-
-    check_suffix(path)
-    _check_folder(option, path)
-
-
-def _check_folder(option: str, path: Path) -> None:
+def _check_file(option: str, path: Path) -> None:
+    """Refuse, before anything is run, a suffix that cannot be written and a folder that is read-only."""
     from gridtune.sweep.journal.journal import check_writable
 
+    if option == "out":
+        from gridtune.core.schedule_files import check_suffix
+
+        check_suffix(path)
+    else:
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        if path.suffix.removeprefix(".").lower() not in FigureCanvasBase.get_supported_filetypes():
+            name = f"the suffix {path.suffix!r}" if path.suffix else "a name without suffix"
+            raise click.BadParameter(
+                f"{path}: a figure cannot have {name}; give .png, .svg or .pdf", param_hint=f"--{option}"
+            )
     check_writable(path.parent, hint=f"give another with --{option}")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,9 @@ from gridtune.errors import SweepError
 from gridtune.registry import Registry
 from gridtune.workload.workload import Workload
 
+if TYPE_CHECKING:
+    from gridtune.core.schedule import Schedule
+
 __all__ = [
     "SYSTEMS",
     "EnvironmentSpec",
@@ -42,6 +45,7 @@ __all__ = [
     "System",
     "SystemParameters",
     "WorkloadLoader",
+    "default_system",
     "get_system",
     "register_system",
     "system_names",
@@ -101,11 +105,14 @@ class Outcome:
         Facts worth keeping beside them (the cleaning report, counts): JSON-serialisable.
     tables
         Larger artefacts by name (the schedule), made only when asked for.
+    schedule
+        The schedule itself, where the system makes one; it stays in the process.
     """
 
     metrics: Mapping[str, float]
     notes: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
+    schedule: Schedule | None = None
 
 
 #: Gives the stream of random numbers for a purpose: same replicate and purpose, same numbers.
@@ -234,6 +241,8 @@ class System(ABC):
         `gridtune.training.system.Training`, which is imported when it is asked for.
     needs_ray
         Whether a cell needs Ray also where it is run by itself, so that sweeps never begin without.
+    default
+        Whether search spaces and commands that name no system mean this one (`default_system`).
     """
 
     name: ClassVar[str]
@@ -249,6 +258,7 @@ class System(ABC):
     environments: ClassVar[Mapping[str, EnvironmentSpec]] = {}
     trainings: ClassVar[Mapping[str, str]] = {}
     needs_ray: ClassVar[bool] = False
+    default: ClassVar[bool] = False
 
     def traces(self, parameters: Any) -> Iterable[str]:
         """Return the references of the workloads that a cell with these parameters reads: by default none."""
@@ -399,3 +409,17 @@ def get_system(name: str) -> System:
 def system_names() -> list[str]:
     """Return the names of all systems, sorted, without importing them."""
     return SYSTEMS.names()
+
+
+def default_system() -> System:
+    """Return the system that search spaces and commands mean that name none.
+
+    Raises
+    ------
+    SweepError
+        If no system that is installed says that it is the default.
+    """
+    for name in system_names():
+        if SYSTEMS[name].default:
+            return SYSTEMS[name]
+    raise SweepError("no system is the default", hint="name one; `gridtune systems` lists them")

@@ -118,8 +118,8 @@ MISTAKES = [
     # Names
     ("sweeep mine.yaml", "no command is named 'sweeep': did you mean 'sweep'?", "…"),
     ("simulate quickstart --ordr sjf", "no such option '--ordr' (did you mean one of: …)", "…"),
-    ("simulate quickstart --order sjff", "no queue order is named 'sjff'", "did you mean 'sjf'?"),
-    ("simulate quickstart --backfill eazy", "no backfilling is named 'eazy'", "did you mean 'easy'?"),
+    ("simulate quickstart --order sjff", "…no queue order is named 'sjff' (did you mean 'sjf'?)", None),
+    ("simulate quickstart --backfill eazy", "…no backfilling is named 'eazy' (did you mean 'easy'?)", None),
     (
         "run",
         "missing argument 'SYSTEM'",
@@ -128,8 +128,8 @@ MISTAKES = [
     ("list", "missing argument '{systems|orders|metrics|spaces|traces}'", "gridtune list …"),
     (
         "simulate quickstart --order run_time",
-        "no queue order is named 'run_time': a policy never sees run times",
-        "sjf has the shortest walltime first",
+        "…no queue order is named 'run_time': a policy never sees run times (sjf has …)",
+        None,
     ),
     (
         "run batch trace = quickstart",

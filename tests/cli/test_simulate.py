@@ -12,9 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 import gridtune as gt
-from gridtune.batch import replay
 from gridtune.cli.simulate import simulate
-from gridtune.errors import PolicyError, WorkloadError
+from gridtune.core.cells import finite_json
+from gridtune.core.system import get_system
+from gridtune.errors import SweepError, WorkloadError
+from gridtune.sweep.execution.runner import run_cell
+from gridtune.systems.batch import system
 
 threading_timer = threading.Timer
 
@@ -76,7 +79,7 @@ def test_a_plugin_brings_an_order(quickstart, tmp_path):
 
 
 def test_bad_names_and_files_say_what_to_do(quickstart, tmp_path):
-    with pytest.raises(PolicyError, match="did you mean"):
+    with pytest.raises(SweepError, match="did you mean"):
         run(quickstart, "--order", "sjff")
     broken = tmp_path / "broken.swf"
     broken.write_text("1 0 -1 ten 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n")
@@ -123,7 +126,7 @@ def test_a_negative_seed_is_refused(quickstart):
 def test_compiling_is_announced_and_not_counted(quickstart, monkeypatch):
     module = sys.modules["gridtune.cli.simulate"]
     monkeypatch.setattr(module, "_MOMENT_SECONDS", 0.0)
-    noticed, sizes, real = threading.Event(), [], replay.simulate
+    noticed, sizes, real = threading.Event(), [], system.simulate
 
     def note(text, err=False):
         assert "compiling the simulator" in text
@@ -135,23 +138,41 @@ def test_compiling_is_announced_and_not_counted(quickstart, monkeypatch):
         return real(workload, **settings)
 
     monkeypatch.setattr(threading, "Timer", lambda seconds, _, *more: threading_timer(seconds, note, *more))
-    monkeypatch.setattr(replay, "simulate", compiling_at_first)
+    monkeypatch.setattr(system, "simulate", compiling_at_first)
     assert run(quickstart).exit_code == 0
-    assert sizes == [1, 5000]
+    assert sizes == [3, 5000]
 
 
 def test_intervals_of_shaken_runs(quickstart):
-    printed = run(quickstart, "--first", 300, "--shake", 3)
+    printed = run(quickstart, "--first", 300, "--repeats", 3)
     assert printed.exit_code == 0
     for heading in ("mean when shaken", "95 % of the mean", "range"):
         assert heading in printed.output
-    shaken = json.loads(run(quickstart, "--first", 300, "--shake", 3, "--json").stdout)["shaken"]["wait_mean"]
+    shaken = json.loads(run(quickstart, "--first", 300, "--repeats", 3, "--json").stdout)["shaken"][
+        "wait_mean"
+    ]
     least, most = shaken["range"]
     assert least <= shaken["mean"] <= most
     assert shaken["interval"][0] < shaken["mean"] < shaken["interval"][1]
-    other = json.loads(run(quickstart, "--first", 300, "--shake", 3, "--shake-by", 9, "--json").stdout)
+    other = json.loads(run(quickstart, "--first", 300, "--repeats", 3, "--shake", 9, "--json").stdout)
     assert other["shaken"]["wait_mean"] != shaken
-    assert "no effect without --shake" in run(quickstart, "--shake-by", 9).output
+    once = run(quickstart, "--first", 300, "--shake", 9)
+    assert "mean when shaken" not in once.output
+    assert "--repeats N gives intervals" in once.output
+    assert run(quickstart, "--shake-by", 9).exit_code == 2
+
+
+def test_its_options_are_the_parameters_of_a_cell(quickstart):
+    options = {name for option in simulate.params for name in option.opts}
+    assert not options & {"--order", "--load"}
+    listed = run("--help").output
+    for name in get_system("batch").Parameters.model_fields.keys() - {"trace"}:
+        assert f"--{name.replace('_', '-')} " in listed
+    chosen = {"order": "random", "part": "1/2", "walltime": "noise", "noise": 0.5, "kill": False}
+    given = [text for name, value in chosen.items() if name != "kill" for text in (f"--{name}", value)]
+    printed = json.loads(run(quickstart, *given, "--no-kill", "--seed", 7, "--json").stdout)
+    cell = run_cell("batch", {"trace": quickstart, **chosen}, seed=7)
+    assert printed["metrics"] == finite_json(dict(cell.outcome.metrics))
 
 
 def test_what_the_log_says_and_is_ignored_is_said(tmp_path):

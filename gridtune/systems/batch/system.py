@@ -16,9 +16,8 @@ from gridtune.batch.partitions import partition_sizes
 from gridtune.batch.policies import BACKFILLING_WARNINGS, get_queue_order
 from gridtune.batch.replay import check_runnable, models_of, simulate
 from gridtune.core.checksums import file_checksums
-from gridtune.core.extras import require_module
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.schedule import Schedule, validate_schedule
+from gridtune.core.schedule import validate_schedule
 from gridtune.core.suggestion import SuggestedSpace, has_walltimes
 from gridtune.core.system import EnvironmentSpec, Outcome, Streams, System, SystemParameters, WorkloadLoader
 from gridtune.systems.batch.parameters import BatchParameters
@@ -41,6 +40,7 @@ class BatchSystem(System):
 
     name: ClassVar[str] = "batch"
     version: ClassVar[str] = "2"
+    default: ClassVar[bool] = True
     Parameters: ClassVar[type[SystemParameters]] = BatchParameters
     metrics = METRICS
     reproductions: ClassVar[Mapping[str, Reproduction]] = REPRODUCTIONS
@@ -92,6 +92,8 @@ class BatchSystem(System):
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
         if parameters.policy == "ppo":
+            from gridtune.core.extras import require_module  # noqa: PLC0415 (for this policy alone)
+
             require_module("torch", user="policy=ppo", extra="agents")
         selected, p = self._selected(parameters, load), parameters
         check_runnable(selected, p.processors, p.partitions, self._sizes(p, load), p.power_policy())
@@ -133,31 +135,28 @@ class BatchSystem(System):
                 options["power"] = replace(options["power"], cores_per_node=1, reserve=0)
             simulate(jobs, rng=rng, **options)
 
-    def replay(self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader) -> Schedule:
-        """Return the schedule of the selected jobs, scaled, doubled and shaken."""
+    def run(
+        self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
+    ) -> Outcome:
+        """Replay the selected jobs, scaled, doubled and shaken; `tables` adds the schedule as a table."""
         workload = _scaled(self._selected(parameters, load), parameters, streams)
         if parameters.policy == "ppo":
             from gridtune.systems.batch.learners.candidate_network import play_log  # noqa: PLC0415 (torch)
 
             file = find_policy(str(parameters.checkpoint))
-            return play_log(file, workload, parameters.processors, kill=parameters.kill)
-        options = {**_rules(parameters), "partition_processors": self._sizes(parameters, load)}
-        return simulate(workload, rng=streams("simulation"), **options)
-
-    def run(
-        self, parameters: BatchParameters, *, streams: Streams, load: WorkloadLoader, tables: bool
-    ) -> Outcome:
-        """Replay the log and measure the schedule; `tables` adds the schedule itself."""
-        schedule = self.replay(parameters, streams=streams, load=load)
+            schedule = play_log(file, workload, parameters.processors, kill=parameters.kill)
+        else:
+            options = {**_rules(parameters), "partition_processors": self._sizes(parameters, load)}
+            schedule = simulate(workload, rng=streams("simulation"), **options)
         validate_schedule(schedule)
         metrics = evaluate(schedule, warmup=parameters.warmup, cooldown=parameters.cooldown)
         notes = {
-            "jobs": len(schedule),
+            "jobs": len(workload),
             "processors": schedule.processors,
-            "cleaning": dict(schedule.workload.cleaning),
+            "cleaning": dict(workload.cleaning),
             **schedule.notes,
         }
-        return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {})
+        return Outcome(metrics, notes, {"schedule": schedule.to_table()} if tables else {}, schedule)
 
     def _sizes(self, parameters: BatchParameters, load: WorkloadLoader) -> dict[str, int] | None:
         """Return the size of each partition by the whole log: a window has seen less of it."""
