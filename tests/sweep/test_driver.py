@@ -32,18 +32,29 @@ class Stage:
     def set_busy(self, count: int) -> None:
         self.busy = count
 
-    def start(self, trial: str) -> Block:
+    def start(self, worker: str) -> Block:
         """Let a worker start; return its first block."""
-        assert self.driver.wants(trial)
-        block = self.driver.received(trial, [], 0)
-        assert block is not None
+        assert self.driver.wants(worker)
+        self.driver.ready(worker)
+        ((name, block),) = self.driver.hand_out()
+        assert name == worker
         return block
 
-    def send(self, trial: str, cells: Sequence[Cell], left: int, seconds: float = 0.01) -> Block | None:
+    def send(self, worker: str, cells: Sequence[Cell], left: int, seconds: float = 0.01) -> Block | None:
         """Let a worker report cells as done; return its next block."""
-        return self.driver.received(
-            trial, [CellResult.of(cell, "done", seconds=seconds) for cell in cells], left
-        )
+        results = [CellResult.of(cell, "done", seconds=seconds) for cell in cells]
+        self.driver.received(worker, results, left)
+        self.driver.deliver()
+        return self.next_block(worker)
+
+    def next_block(self, worker: str) -> Block | None:
+        """Return the block that a worker gets now."""
+        return dict(self.driver.hand_out()).get(worker)
+
+    def lose(self, worker: str, error: str | None = None) -> None:
+        """Let a worker die."""
+        self.driver.died(worker, error)
+        self.driver.deliver()
 
 
 def test_there_are_as_many_workers_as_are_to_be(cells: list[Cell]) -> None:
@@ -51,14 +62,15 @@ def test_there_are_as_many_workers_as_are_to_be(cells: list[Cell]) -> None:
     assert [stage.driver.wants(trial) for trial in "abc"] == [True, True, False]
     stage.crew.workers = 3
     assert [stage.driver.wants(trial) for trial in "de"] == [True, False]
-    stage.driver.died("a", None)
+    stage.lose("a")
     assert [stage.driver.wants(trial) for trial in "fg"] == [True, False]
 
 
 def test_few_cells_have_few_workers(cells: list[Cell]) -> None:
     stage = Stage(cells[:2], workers=10)
     assert [stage.driver.wants(trial) for trial in "abc"] == [True, True, False]
-    assert stage.driver.received("a", [], 0) is not None
+    stage.driver.ready("a")
+    assert stage.next_block("a") is not None
     assert not stage.driver.wants("d")
 
 
@@ -71,10 +83,10 @@ def test_a_worker_goes_on_with_block_after_block(cells: list[Cell]) -> None:
     assert following is not None
     ahead = len(one.cells) + len(two.cells)
     assert following.cells == tuple(cells[ahead : ahead + len(following.cells)])
-    blocks = {"one": following, "two": two}
+    blocks: dict[str, Block | None] = {"one": following, "two": two}
     while not stage.driver.over:
-        for trial, block in blocks.items():
-            blocks[trial] = stage.send(trial, block.cells, left=0) or Block(0, ())
+        for worker, block in blocks.items():
+            blocks[worker] = stage.send(worker, block.cells, left=0) if block else None
     assert len(stage.results) == len(cells) == len({result.cell_id for result in stage.results})
     assert stage.busy == 0
 
@@ -85,13 +97,15 @@ def test_a_worker_without_a_block_gets_what_comes_back(cells: list[Cell]) -> Non
     assert stage.send("one", one.cells, left=0) is None
     assert stage.busy == 1
     assert not stage.driver.over
-    stage.driver.died("two", None)
-    back = stage.send("one", [], left=0)
+    stage.lose("two")
+    back = stage.next_block("one")
     assert back is not None
     assert back.cells == two.cells
     assert back.careful
     # It is not ended before its first cell, nor after another one.
+    assert stage.busy == 0
     assert stage.send("one", [], left=1) is None
+    assert stage.busy == 1
     assert stage.send("one", back.cells, left=0) is None
     assert stage.driver.over
 
@@ -107,7 +121,7 @@ def test_deaths_without_end_end_the_sweep(cells: list[Cell]) -> None:
         if stage.driver.over:
             break
         stage.start(str(number))
-        stage.driver.died(str(number), "out of\nmemory")
+        stage.lose(str(number), "out of\nmemory")
     assert isinstance(stage.driver.fault, SweepError)
     assert "out of memory" in str(stage.driver.fault)
 
@@ -120,7 +134,7 @@ def test_a_worker_that_dies_before_it_begins_is_no_cells_fault(
     deaths = 0
     while not stage.driver.over:
         assert stage.driver.wants(str(deaths))
-        stage.driver.died(str(deaths), "no room for a worker")
+        stage.lose(str(deaths), "no room for a worker")
         deaths += 1
         assert deaths < 100
     assert deaths == 8 + 2 * 4 + 1
@@ -135,10 +149,11 @@ def test_a_death_past_the_timeout_is_a_timeout(cells: list[Cell], monkeypatch: p
     now = 100.0
     monkeypatch.setattr("gridtune.sweep.execution.driver.time.monotonic", lambda: now)
     block = stage.start("one")
+    assert stage.send("one", [], left=2) is None
     now = 101.9
     assert stage.send("one", block.cells[:1], left=1) is None
     now = 104.0
-    stage.driver.died("one", None)
+    stage.lose("one")
     assert [result.state for result in stage.results] == ["done", "timed_out"]
 
 
@@ -146,12 +161,14 @@ def test_a_fault_of_the_sink_ends_the_sweep(cells: list[Cell]) -> None:
     def broken(results: Sequence[CellResult]) -> None:
         raise OSError("the disk is full")
 
-    stage = Stage(cells)
-    stage.driver._sink = broken
-    one = stage.start("one")
-    assert stage.send("one", one.cells[:1], left=1) is None
-    assert stage.driver.over
-    assert isinstance(stage.driver.fault, OSError)
+    driver = SweepDriver(BlockQueue(cells, workers=1), sink=broken, busy=lambda count: None, crew=Crew(1, 1))
+    assert driver.wants("one")
+    driver.ready("one")
+    ((_, block),) = driver.hand_out()
+    driver.received("one", [CellResult.of(block.cells[0], "done")], 1)
+    driver.deliver()
+    assert driver.over
+    assert isinstance(driver.fault, OSError)
 
 
 def test_a_worker_that_cannot_be_made_ready_keeps_its_place_and_no_cells(cells: list[Cell]) -> None:
@@ -163,7 +180,8 @@ def test_a_worker_that_cannot_be_made_ready_keeps_its_place_and_no_cells(cells: 
     # Ray would start another in its place.
     assert not stage.driver.wants("three")
     # Made ready after all, it takes a block.
-    assert stage.send("one", [], left=0) is not None
+    stage.driver.ready("one")
+    assert stage.next_block("one") is not None
     stage.driver.unfit("two", "host:2: no room for kernels")
     assert not stage.driver.over
     assert stage.queue.waiting >= len(two.cells)
@@ -184,6 +202,6 @@ def test_a_node_that_dies_again_and_again_is_no_cells_fault(cells: list[Cell]) -
     stage = Stage(cells[:1], workers=1, timeout=60.0)
     for death in range(5):
         stage.start(str(death))
-        stage.driver.died(str(death), "The actor died because its node has died.")
+        stage.lose(str(death), "The actor died because its node has died.")
     assert stage.results == []
     assert stage.queue.left == 1

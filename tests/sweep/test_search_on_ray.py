@@ -17,9 +17,9 @@ import yaml
 from gridtune.core.resources import CellResources
 from gridtune.sweep import CellResult, plan_space, read_journal, run_space
 from gridtune.sweep.execution.placement import Crew
-from gridtune.sweep.execution.workers import ActorSettings
+from gridtune.sweep.execution.workers import SimulatorSettings
 from gridtune.sweep.search.adaptive import AdaptiveQueue, objective_means
-from gridtune.sweep.search.tuning import execute_search
+from gridtune.sweep.search.tuning import run_in_tune
 from tests.sweep.spaces import content, runs_in, toy_space
 
 pytestmark = pytest.mark.integration
@@ -58,8 +58,8 @@ def test_configurations_are_trials_of_tune_that_report_the_objective(name: str, 
     planner = plan_space(toy_space(**SPACE, **STRATEGIES[name]))
     queue = AdaptiveQueue(planner, {}, workers=2)
     received: list[CellResult] = []
-    settings = ActorSettings(planner.code.sent, {}, None, 0.0, [])
-    analysis = execute_search(
+    settings = SimulatorSettings(planner.code.sent, {}, None, 0.0, [])
+    analysis = run_in_tune(
         queue,
         settings,
         sink=received.extend,

@@ -10,7 +10,6 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
 
 from gridtune.core.cells import Cell, CellResult
 
@@ -34,7 +33,7 @@ _DEATHS_TO_GIVE_UP = 2
 _DEATHS_TO_GIVE_UP_AMONG_OTHERS = 5
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Block:
     """Some cells for one worker.
 
@@ -51,14 +50,6 @@ class Block:
     number: int
     cells: tuple[Cell, ...]
     careful: bool = False
-
-    def __repr__(self) -> str:
-        # Tune writes it into trial names.
-        return f"{self.number}"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # Tune copies what it is given; a block never changes.
-        return self
 
 
 class BlockQueue:

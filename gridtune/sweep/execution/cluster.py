@@ -24,6 +24,7 @@ __all__ = [
     "ONE_THREAD",
     "RAY_ENVIRONMENT",
     "RaySession",
+    "client_connection",
     "environment",
     "free_ports",
     "is_client",
@@ -40,8 +41,6 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 #: is the truth), and no end to waiting where a busy machine takes minutes to start a process.
 RAY_ENVIRONMENT = ONE_THREAD | {
     "RAY_USAGE_STATS_ENABLED": "0",
-    # Tune's actors never use the workers that Ray starts on its own account.
-    "RAY_prestart_worker_first_driver": "0",
     "RAY_gcs_server_port_wait_time_s": "3600",
     "RAY_raylet_start_wait_time_s": "3600",
     "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "15",
@@ -59,6 +58,8 @@ RAY_ENVIRONMENT = ONE_THREAD | {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+#: Tune's actors never use the workers that Ray starts on its own account.
+_NO_PRESTART = {"RAY_prestart_worker_first_driver": "0"}
 #: How addresses of Ray Client begin.
 _CLIENT = "ray://"
 #: Seconds within which a running cluster must answer.
@@ -112,6 +113,8 @@ class RaySession:
     silent
         Called when the head of a running cluster does not answer, with its address, and with "" when it does
         again.
+    tune
+        Import Tune, which takes a second, while Ray waits for its processes.
 
     Notes
     -----
@@ -125,9 +128,10 @@ class RaySession:
         workers: int,
         needs: CellResources,
         silent: Callable[[str], None] = lambda address: None,
+        tune: bool = False,
     ) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS") or None
-        self._workers, self._needs, self._silent = workers, needs, silent
+        self._workers, self._needs, self._silent, self._tune = workers, needs, silent, tune
         self._answered, self._over = threading.Event(), threading.Event()
         self._size: tuple[int, int] | None = None
         self._fault: Exception | None = None
@@ -180,11 +184,14 @@ class RaySession:
 
     def _live(self) -> None:
         try:
-            with environment(RAY_ENVIRONMENT):
+            with environment(RAY_ENVIRONMENT | (_NO_PRESTART if self._tune else {})):
                 # Some of it is read when Ray is imported.
                 import ray  # noqa: PLC0415
 
-                threading.Thread(target=_import_tune, name="import of Tune", daemon=True).start()
+                if self._tune:
+                    threading.Thread(
+                        target=importlib.import_module, args=["ray.tune"], name="import of Tune", daemon=True
+                    ).start()
                 ours = not ray.is_initialized()
                 if ours:
                     cpus = self._needs.cpus + self._needs.helpers
@@ -211,6 +218,23 @@ class RaySession:
             before, answers = answers, _is_listening(head)
             if answers != before:
                 self._silent("" if answers else head)
+
+
+@contextlib.contextmanager
+def client_connection() -> Iterator[None]:
+    """Turn the error of a lost connection of Ray Client, of whatever kind, into one of the sweep."""
+    from ray.util import client  # noqa: PLC0415
+
+    over_client = client.ray.is_connected()
+    try:
+        yield
+    except Exception as fault:
+        if not over_client or client.ray.is_connected():
+            raise
+        raise SweepError(
+            f"the connection to the cluster is gone: {fault}",
+            hint="nothing that was finished is lost; the same command goes on when the cluster answers",
+        ) from None
 
 
 @contextlib.contextmanager
@@ -243,11 +267,6 @@ def warn_after_wait(
         yield timer.cancel
     finally:
         timer.cancel()
-
-
-def _import_tune() -> None:
-    """Import what takes half a second while Ray waits for its processes."""
-    importlib.import_module("ray.tune")
 
 
 def _connect(address: str | None, processors: int) -> None:

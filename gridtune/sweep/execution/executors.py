@@ -21,6 +21,7 @@ from gridtune.sweep.execution.cluster import RaySession, processors_here, warn_a
 from gridtune.sweep.execution.driver import Busy, Sink
 from gridtune.sweep.execution.placement import Crew, nodes_now, room_for, waiting_text
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
+from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.plan import Workloads
 from gridtune.sweep.space.schema import SearchSpace
@@ -163,7 +164,11 @@ class SweepExecutor:
         """Start Ray, and import what drives it, while this thread goes on."""
         if self._session is None:
             self._session = RaySession(
-                self.address, workers=self.workers, needs=self.needs, silent=self._head_is_silent
+                self.address,
+                workers=self.workers,
+                needs=self.needs,
+                silent=self._head_is_silent,
+                tune=self.space.strategy.adaptive is not None,
             )
 
     def close(self) -> None:
@@ -233,10 +238,9 @@ class SweepExecutor:
         )
         import ray  # noqa: PLC0415
 
-        from gridtune.sweep.execution.loop import execute  # noqa: PLC0415
-        from gridtune.sweep.execution.workers import ActorSettings  # noqa: PLC0415
+        from gridtune.sweep.execution.workers import SimulatorSettings, run_on_ray  # noqa: PLC0415
 
-        settings = ActorSettings(
+        settings = SimulatorSettings(
             code=code,
             workloads={name: ray.put(workload) for name, workload in work.workloads.loaded.items()},
             timeout=self.space.timeout,
@@ -256,9 +260,14 @@ class SweepExecutor:
                 self._busy = number
                 self.stage("running", number)
 
-            scratch = self.folder / ".tune"
             crew = Crew(count, room, self.needs, self._crew_now)
-            execute(queue, settings, sink=sink, busy=busy, crew=crew, scratch=scratch)
+            if isinstance(queue, AdaptiveQueue):
+                from gridtune.sweep.search.tuning import run_in_tune  # noqa: PLC0415
+
+                scratch = self.folder / ".tune"
+                run_in_tune(queue, settings, sink=sink, busy=busy, crew=crew, scratch=scratch)
+            else:
+                run_on_ray(queue, settings, sink=sink, busy=busy, crew=crew)
         self.stage("ending Ray", 0)
 
     def _head_is_silent(self, address: str) -> None:

@@ -1,4 +1,4 @@
-"""`SimulatorActor`: the Ray actor that hosts a system with its workloads and runs blocks of cells.
+"""Workers on Ray: actors that host a simulator each, fed with blocks of cells until none is left.
 
 Imported only where Ray is.
 """
@@ -16,11 +16,18 @@ from pathlib import Path
 from typing import IO, Any
 
 import ray
-from ray import tune
+from ray.exceptions import RayError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from gridtune.core.cells import Cell, CellResult
+from gridtune.core.resources import CellResources
 from gridtune.core.system import System
-from gridtune.sweep.execution.blocks import Block
+from gridtune.errors import SweepError
+from gridtune.sweep.execution.blocks import Block, BlockQueue
+from gridtune.sweep.execution.cluster import client_connection
+from gridtune.sweep.execution.driver import Busy, Sink, SweepDriver
+from gridtune.sweep.execution.placement import Crew
 from gridtune.sweep.execution.runner import (
     error_text,
     limited_memory,
@@ -32,22 +39,17 @@ from gridtune.sweep.execution.runner import (
 from gridtune.sweep.space.code import SentCode
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "ActorSettings",
-    "SimulatorActor",
-]
+__all__ = ["Simulator", "SimulatorSettings", "run_on_ray"]
 
-#: Seconds of work after which a step returns what it has: what a killed driver can lose.
-_STEP_SECONDS = 0.5
-#: Seconds between two questions of a worker that has nothing to do: the first, and at most.
-_IDLE_SECONDS, _LONGEST_IDLE_SECONDS = 0.02, 0.5
-#: Seconds between two reports of a worker that cannot run cells, and after which it tries once more.
-_UNFIT_SECONDS, _AGAIN_SECONDS = 0.5, 30.0
+#: Seconds after which a worker that cannot run cells tries once more.
+AGAIN_SECONDS = 30.0
+#: Seconds between two looks at the cluster.
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class ActorSettings:
-    """What every actor of a sweep is given when it starts.
+class SimulatorSettings:
+    """The settings of every worker of a sweep.
 
     Attributes
     ----------
@@ -58,7 +60,7 @@ class ActorSettings:
     timeout
         Seconds a cell may take, or None.
     memory
-        Bytes a cell may take beside what the worker has when it starts; 0 for no limit.
+        Bytes a cell may take beside those of the worker when it starts; 0 for no limit.
     configurations
         What kernels are loaded for before the first cell.
     """
@@ -70,76 +72,58 @@ class ActorSettings:
     configurations: Sequence[Mapping[str, Any]]
 
 
-class SimulatorActor(tune.Trainable):
-    """Hosts one system and runs block after block of cells.
+class Simulator:
+    """Hosts one system in a worker and runs block after block of cells.
 
-    The actor is kept from one block to the next, and with it the workloads it has taken from the object
-    store, what it has selected from them and the compiled kernels.
-
-    A worker that cannot be made ready runs nothing: it says so and keeps its place, so that nothing is
-    started where it would fail again.
+    It is kept from one block to the next, and with it the workloads from the object store, selections of
+    their jobs and the compiled kernels.
     """
 
-    def setup(self, config: dict[str, Any], settings: ActorSettings | None = None) -> None:
-        """Get ready to run cells."""
-        assert settings is not None
+    def __init__(self, settings: SimulatorSettings) -> None:
         self._settings = settings
         self._workloads: dict[str, Workload] = {}
         self._silence: IO[str] | None = None
         self._system: System | None = None
-        #: Why this worker cannot run cells, and when it tries again.
-        self._unfit, self._again = "", 0.0
         self._threads = contextlib.ExitStack()
         self._threads.enter_context(single_threaded())
         self._cells = deque[Cell]()
-        self._careful = self._began = False
-        self._step_seconds, self._idle_seconds = _STEP_SECONDS, _IDLE_SECONDS
-        # Tune sends the configuration back with every result.
-        self.config: dict[str, Any] = {}
-        self._get_ready()
+        self._careful = False
 
-    def _get_ready(self) -> None:
-        """Load the system and its kernels; what goes wrong here is the machine's fault, and no cell's."""
-        settings = self._settings
-        try:
-            self._system = settings.code.load()
-            prepare_worker(self._system, settings.configurations, settings.code.checksum)
-            self._unfit = ""
-        except Exception as fault:
-            self._unfit = f"{worker_name()}: {error_text(fault)}"
-            self._again = time.monotonic() + _AGAIN_SECONDS
+    def prepare(self, delay: float = 0.0) -> str:
+        """Load the system and its kernels after a delay in seconds; return why that fails, or "".
 
-    def take(self, block: Block, seconds: float = _STEP_SECONDS) -> None:
-        """Take the next block, and the seconds of work after which to send results."""
-        self._cells = deque(block.cells)
-        self._careful = block.careful
-        self._began = False
-        self._step_seconds, self._idle_seconds = seconds, _IDLE_SECONDS
-
-    def step(self) -> dict[str, Any]:
-        """Run cells for half a second or more, or one cell if careful, and return their results.
-
-        A worker without cells idles until the driver gives it some or ends it.
+        A failure is the machine's fault, and no cell's.
         """
-        if self._unfit:
-            time.sleep(_UNFIT_SECONDS)
-            if time.monotonic() > self._again:
-                self._get_ready()
-            return {"results": [], "left": len(self._cells), "unfit": self._unfit}
-        if self._careful and not self._began:
-            # A sign of life before the first cell: from here on, the driver's clock times that cell.
-            self._began = True
-            return {"results": [], "left": len(self._cells)}
-        if not self._cells:
-            time.sleep(self._idle_seconds)
-            self._idle_seconds = min(2 * self._idle_seconds, _LONGEST_IDLE_SECONDS)
+        time.sleep(delay)
+        try:
+            self._system = self._settings.code.load()
+            prepare_worker(self._system, self._settings.configurations, self._settings.code.checksum)
+        except Exception as fault:
+            return f"{worker_name()}: {error_text(fault)}"
+        return ""
+
+    def run(self, block: Block | None, seconds: float) -> tuple[list[CellResult], int]:
+        """Run cells for some seconds, or one cell if careful; return their results, and the number left.
+
+        Parameters
+        ----------
+        block
+            The next block; None to go on with the last. A careful block is only taken: from that sign of life
+            on, the driver's clock times its first cell.
+        seconds
+            Seconds of work after which results are returned.
+        """
+        if block is not None:
+            self._cells, self._careful = deque(block.cells), block.careful
+            if block.careful:
+                return [], len(self._cells)
         results: list[CellResult] = []
-        end = time.monotonic() + (0.0 if self._careful else self._step_seconds)
+        end = time.monotonic() + (0.0 if self._careful else seconds)
         while self._cells:
             results.append(self._run(self._cells.popleft()))
             if time.monotonic() >= end:
                 break
-        return {"results": results, "left": len(self._cells)}
+        return results, len(self._cells)
 
     def _run(self, cell: Cell) -> CellResult:
         timeout, memory = self._settings.timeout, self._settings.memory
@@ -162,3 +146,120 @@ class SimulatorActor(tune.Trainable):
         if reference not in self._workloads:
             self._workloads[reference] = ray.get(self._settings.workloads[reference])
         return self._workloads[reference]
+
+
+class _Actors:
+    """The actors of a sweep, by name, and the calls that they have not answered."""
+
+    def __init__(self, settings: SimulatorSettings, needs: CellResources) -> None:
+        self._settings, self._needs = ray.put(settings), needs
+        self._class = ray.remote(Simulator)
+        self._actors: dict[str, Any] = {}
+        self._groups: dict[str, PlacementGroup] = {}
+        self._calls: dict[ray.ObjectRef, str] = {}
+
+    def start(self, name: str) -> None:
+        """Start an actor, and let it get ready."""
+        own, *helpers = self._needs.bundles
+        options: dict[str, Any] = {"num_cpus": own.get("CPU", 0), "num_gpus": own.get("GPU", 0)}
+        options["memory"] = own.get("memory")
+        if helpers:
+            # Processes that the cell starts take the other bundles.
+            self._groups[name] = placement_group(self._needs.bundles)
+            options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+                self._groups[name], placement_group_bundle_index=0, placement_group_capture_child_tasks=True
+            )
+        self._actors[name] = self._class.options(**options).remote(self._settings)
+        self.call(name, "prepare")
+
+    def call(self, name: str, method: str, *arguments: Any) -> None:
+        """Call a method of an actor; `answers` yields what it returns."""
+        self._calls[getattr(self._actors[name], method).remote(*arguments)] = name
+
+    def answers(self) -> list[tuple[str, Any]]:
+        """Wait a moment for answers; return the actors' names with what they return, or with Ray's error."""
+        if not self._calls:
+            raise SweepError("cells are left to run, but no worker has any")
+        ready, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
+        if not ready:
+            ready, _ = ray.wait(list(self._calls), timeout=_LOOK_SECONDS)
+        answers: list[tuple[str, Any]] = []
+        for reference in ready:
+            try:
+                answer = ray.get(reference)
+            except RayError as fault:
+                answer = fault
+            answers.append((self._calls.pop(reference), answer))
+        return answers
+
+    def end(self, name: str) -> None:
+        """End an actor, and give its place back."""
+        ray.kill(self._actors.pop(name))
+        if name in self._groups:
+            remove_placement_group(self._groups.pop(name))
+
+    def close(self) -> None:
+        """End all actors."""
+        for name in list(self._actors):
+            self.end(name)
+
+
+def run_on_ray(queue: BlockQueue, settings: SimulatorSettings, *, sink: Sink, busy: Busy, crew: Crew) -> None:
+    """Run everything a queue deals out in workers on the Ray that is connected.
+
+    Parameters
+    ----------
+    queue
+        Deals out blocks of cells.
+    settings
+        The workers' settings; their workloads are in the object store.
+    sink
+        Takes results in the order they come, in this thread.
+    busy
+        Takes the number of busy workers when it changes.
+    crew
+        How many workers there are to be at once, and the resources that each occupies.
+
+    Raises
+    ------
+    SweepError
+        If workers keep dying, or none can be made ready.
+    """
+    driver = SweepDriver(queue, sink=sink, busy=busy, crew=crew)
+    with client_connection(), contextlib.closing(_Actors(settings, crew.needs)) as actors:
+        started = 0
+        while not driver.over:
+            driver.follow()
+            while driver.wants(name := f"worker {started + 1}"):
+                actors.start(name)
+                started += 1
+            _hand_out(driver, actors)
+            for name, answer in actors.answers():
+                _take(driver, actors, name, answer)
+            # Workers have their next blocks before this process writes.
+            _hand_out(driver, actors)
+            driver.deliver()
+    if driver.fault is not None:
+        raise driver.fault
+
+
+def _hand_out(driver: SweepDriver, actors: _Actors) -> None:
+    for name, block in driver.hand_out():
+        actors.call(name, "run", block, driver.report_seconds)
+
+
+def _take(driver: SweepDriver, actors: _Actors, name: str, answer: Any) -> None:
+    """Take an answer of a worker: its results, that it is ready, why it cannot be, or its death."""
+    if isinstance(answer, RayError):
+        actors.end(name)
+        driver.died(name, str(answer))
+    elif answer == "":
+        driver.ready(name)
+    elif isinstance(answer, str):
+        driver.unfit(name, answer)
+        actors.call(name, "prepare", AGAIN_SECONDS)
+    else:
+        results, left = answer
+        driver.received(name, results, left)
+        if left:
+            actors.call(name, "run", None, driver.report_seconds)
