@@ -1,4 +1,4 @@
-"""What can go wrong, told so that a person can act on it.
+"""The errors of gridtune.
 
 Every error gridtune raises on purpose is a `GridtuneError`. It says what is wrong, where (file, line,
 field) and what to do about it, and the command line prints just that, without a traceback.
@@ -22,7 +22,6 @@ __all__ = [
     "TraceError",
     "TrackingError",
     "WorkloadError",
-    "has_secrets",
     "without_secrets",
 ]
 
@@ -44,11 +43,6 @@ def without_secrets(text: str) -> str:
         return text
     text = _TOKEN.sub(r"\1***@", _PASSWORD.sub(r"\1***@", text))
     return _QUERY.sub(r"\1***", text)
-
-
-def has_secrets(uri: str) -> bool:
-    """Return whether a URI holds a password or a token."""
-    return without_secrets(uri) != uri
 
 
 class GridtuneError(Exception):

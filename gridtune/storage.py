@@ -7,13 +7,15 @@ results.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from gridtune.errors import StorageError, has_secrets
+from gridtune.errors import StorageError, without_secrets
 
 __all__ = ["FileFacts", "Storage", "as_local", "is_url"]
 
@@ -33,7 +35,7 @@ def as_local(url: str) -> Path | None:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What a storage says of a file: its bytes, and when it was written in nanoseconds since 1970."""
+    """The size of a file in bytes, and the time of its last writing in nanoseconds since 1970."""
 
     size: int
     written: int
@@ -58,7 +60,7 @@ class Storage:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        if has_secrets(url):
+        if without_secrets(url) != url:
             hint = "give keys by the environment, such as AWS_ACCESS_KEY_ID: the URL is stored with results"
             raise StorageError(f"{url} holds a password or a token", hint=hint)
         self._files, self._root = _file_system(self.url)
@@ -67,8 +69,9 @@ class Storage:
         return self.url
 
     def facts(self, name: str = "") -> FileFacts | None:
-        """Return what there is to say of a file; None if it is not there."""
-        (info,) = self._tried("read", name, lambda: self._files.get_file_info([self._path(name)]))
+        """Return size and time of a file; None if it is not there."""
+        with self._named("read", name):
+            (info,) = self._files.get_file_info([self._path(name)])
         return _facts(info) if info.is_file else None
 
     def files(self, folder: str) -> dict[str, FileFacts]:
@@ -80,58 +83,47 @@ class Storage:
         """Return the names of the folders directly in a folder, sorted."""
         return sorted(info.base_name for info in self._listed(folder) if not info.is_file)
 
-    def read(self, name: str = "") -> bytes:
-        """Return a file's content."""
-
-        def read() -> bytes:
-            with self._files.open_input_stream(self._path(name), compression=None) as stream:
-                return bytes(stream.read())
-
-        content: bytes = self._tried("read", name, read)
-        return content
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file; one of that name is replaced."""
-
-        def write() -> None:
-            with self._files.open_output_stream(self._path(name), compression=None) as stream:
-                stream.write(content)
-
-        self._tried("write", name, write)
-
-    def delete(self, name: str) -> None:
-        """Delete a file; it may be gone already."""
-
-        def delete() -> None:
-            try:
-                self._files.delete_file(self._path(name))
-            except FileNotFoundError:
-                return
-
-        self._tried("delete", name, delete)
-
     def _listed(self, folder: str) -> list[Any]:
         from pyarrow.fs import FileSelector  # noqa: PLC0415
 
-        selector = FileSelector(self._path(folder), allow_not_found=True)
-        infos: list[Any] = self._tried("list", folder, lambda: self._files.get_file_info(selector))
+        with self._named("list", folder):
+            infos: list[Any] = self._files.get_file_info(
+                FileSelector(self._path(folder), allow_not_found=True)
+            )
         return infos
+
+    def read(self, name: str = "") -> bytes:
+        """Return a file's content."""
+        path = self._path(name)
+        with self._named("read", name), self._files.open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read())
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file; one of that name is replaced."""
+        path = self._path(name)
+        with self._named("write", name), self._files.open_output_stream(path, compression=None) as stream:
+            stream.write(content)
+
+    def delete(self, name: str) -> None:
+        """Delete a file; it may be gone already."""
+        with self._named("delete", name), contextlib.suppress(FileNotFoundError):
+            self._files.delete_file(self._path(name))
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
-    def _tried(self, verb: str, name: str, action: Any) -> Any:
+    @contextlib.contextmanager
+    def _named(self, verb: str, name: str) -> Iterator[None]:
+        """Turn a fault of the storage into an error that names the file's URL."""
+        url = f"{self.url}/{name}" if name else self.url
         try:
-            return action()
+            yield
         except FileNotFoundError:
-            raise StorageError("no such file", path=self._shown(name)) from None
+            raise StorageError("no such file", path=url) from None
         except Exception as fault:  # fsspec's file systems raise what their clients do
             reason = (str(fault).splitlines() or [type(fault).__name__])[0]
             hint = "is the address right, and are there keys for it (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …)?"
-            raise StorageError(f"cannot {verb} {self._shown(name)}: {reason}", hint=hint) from None
-
-    def _shown(self, name: str) -> str:
-        return f"{self.url}/{name}" if name else self.url
+            raise StorageError(f"cannot {verb} {url}: {reason}", hint=hint) from None
 
 
 def _facts(info: Any) -> FileFacts:
@@ -139,27 +131,18 @@ def _facts(info: Any) -> FileFacts:
 
 
 def _file_system(url: str) -> tuple[Any, str]:
-    """Return pyarrow's file system of a URL, and the path in it."""
+    """Return pyarrow's file system of a URL, and the path in it; fsspec's where pyarrow has none."""
+    import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import fs  # noqa: PLC0415
 
     try:
         files, path = fs.FileSystem.from_uri(url)
-    except (pa.ArrowException, OSError, ValueError) as fault:
-        return _of_fsspec(url, str(fault).splitlines()[0])
+    except (pa.ArrowException, OSError, ValueError) as refusal:
+        try:
+            opened, path = fsspec.core.url_to_fs(url)
+        except Exception as fault:  # each scheme's package has its own
+            hint = f"pyarrow says: {str(refusal).splitlines()[0]}"
+            raise StorageError(f"cannot open {url}: {fault}", hint=hint) from None
+        files = fs.PyFileSystem(fs.FSSpecHandler(opened))
     return files, path.rstrip("/")
-
-
-def _of_fsspec(url: str, reason: str) -> tuple[Any, str]:
-    from pyarrow import fs  # noqa: PLC0415
-
-    try:
-        import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415
-    except ModuleNotFoundError:
-        hint = "pip install fsspec, and what it needs for such addresses"
-        raise StorageError(f"cannot open {url}: {reason}", hint=hint) from None
-    try:
-        files, path = fsspec.core.url_to_fs(url)
-    except Exception as fault:  # each scheme's package has its own
-        raise StorageError(f"cannot open {url}: {fault}", hint=f"pyarrow says: {reason}") from None
-    return fs.PyFileSystem(fs.FSSpecHandler(files)), path.rstrip("/")

@@ -112,7 +112,9 @@ def describe(
 
         plot_workload(workload, plot, processors=processors)
     if as_json:
-        _print_json(statistics.as_dict())
+        from gridtune.core.cells import finite_json
+
+        _print_json(finite_json(dataclasses.asdict(statistics)))
         return
     from gridtune.cli.tables import print_tables, statistics_tables
 

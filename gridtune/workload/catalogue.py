@@ -31,7 +31,6 @@ from gridtune.storage import Storage, as_local, is_url
 __all__ = [
     "CATALOGUE",
     "CatalogueEntry",
-    "bundled_folder",
     "bundled_traces",
     "cache_folder",
     "fetch",
@@ -221,14 +220,11 @@ def trace_folder() -> Path | None:
     return folder if folder is not None and folder.is_dir() else None
 
 
-def bundled_folder() -> Path:
-    """Return the folder of the traces that come with gridtune."""
-    return shipped_folder("traces")
-
-
 def bundled_traces() -> dict[str, Path]:
     """Return the bundled traces by their short names."""
-    return {path.name.removesuffix(".swf.gz"): path for path in sorted(bundled_folder().glob("*.swf.gz"))}
+    return {
+        path.name.removesuffix(".swf.gz"): path for path in sorted(shipped_folder("traces").glob("*.swf.gz"))
+    }
 
 
 def file_checksum(path: Path) -> str:
@@ -266,7 +262,7 @@ def resolve_trace(reference: str | Path, *, base: Path | None = None) -> Path:
         # `~NAME` of no user.
         path = Path(reference)
     own = trace_folder()
-    folders = [Path(), base, bundled_folder(), own, cache_folder()]
+    folders = [Path(), base, shipped_folder("traces"), own, cache_folder()]
     candidates = [folder / path for folder in folders if folder is not None]
     name = str(reference)
     try:
@@ -343,7 +339,7 @@ def _within(folder: Path | None, name: str) -> Path | None:
 
 
 def _not_found(name: str, base: Path | None) -> TraceError:
-    folders = [folder for folder in (Path.cwd(), base, bundled_folder()) if folder is not None]
+    folders = [folder for folder in (Path.cwd(), base, shipped_folder("traces")) if folder is not None]
     places = ", ".join(dict.fromkeys(map(str, folders)))
     return TraceError(
         f"no trace {name!r}: neither a file in {places}, GRIDTUNE_TRACE_DIR or {cache_folder()}, "

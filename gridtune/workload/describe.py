@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import math
 import zoneinfo
@@ -153,20 +152,6 @@ class WorkloadStatistics:
     arrivals_by_hour: tuple[float, ...]
     arrivals_by_weekday: tuple[float, ...]
     unknown: Mapping[str, int]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON: NaN becomes None."""
-        plain = _plain(dataclasses.asdict(self))
-        assert isinstance(plain, dict)
-        return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def describe_workload(workload: Workload, *, processors: int | None = None) -> WorkloadStatistics:

@@ -22,8 +22,6 @@ __all__ = [
     "SlurmAccounts",
     "SlurmMachine",
     "Unit",
-    "gpus_in",
-    "gpus_of_lines",
     "read_slurm_accounts",
     "read_slurm_conf",
 ]
@@ -61,11 +59,6 @@ class SlurmMachine:
     def nodes(self) -> frozenset[str]:
         """All nodes that are in a partition; all nodes where there are no partitions."""
         return frozenset().union(*self.nodes_of_partition.values()) or frozenset(self.processors_of_node)
-
-    @property
-    def processors(self) -> int:
-        """Processors of all `nodes`."""
-        return self.size(self.nodes, "processors")
 
     @property
     def processors_of_partition(self) -> dict[str, int]:
@@ -125,7 +118,7 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
         named = list(_expanded(name, file, number))
         nodes |= dict.fromkeys(named, processors)
         try:
-            node_gpus = gpus_in(settings.get("gres", ""))
+            node_gpus = _gpus_in(settings.get("gres", ""))
         except ValueError as error:
             raise WorkloadError(str(error), path=file, line=number, field="Gres") from None
         gpus |= dict.fromkeys(named, node_gpus) if node_gpus else {}
@@ -134,25 +127,34 @@ def read_slurm_conf(path: Path, gres_conf: Path | None = None) -> SlurmMachine:
         raise WorkloadError("names no nodes", path=path, hint=hint)
     beside = path.parent / "gres.conf"
     gres = gres_conf or (beside if beside.is_file() else None)
-    counted = {} if gres is None else gpus_of_lines(_gres_lines(gres, gpus))
-    gpus = {node: _counted(own, counted.get(node, {})) for node, own in gpus.items()}
+    counted = {} if gres is None else _gpus_of_gres(gres, gpus)
+    for node, own in gpus.items():
+        if not all(own.values()):
+            # Where a node says no number, gres.conf does, and else there is one.
+            gpus[node] = counted.get(node) or {kind: count or 1 for kind, count in own.items()}
     return SlurmMachine(nodes, {name: _nodes(*place, nodes) for name, place in partitions.items()}, gpus)
 
 
-def _gres_lines(path: Path, gpus: Iterable[str]) -> Iterator[tuple[Path, int, dict[str, str], list[str]]]:
-    """Yield the lines of a `gres.conf` with the nodes that they are about: all those with GPUs by default."""
+def _gpus_of_gres(path: Path, gpus: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Return the GPUs of each node by a `gres.conf`, whose lines are about all nodes with GPUs by default."""
     everywhere = list(gpus)
+    counted: dict[str, dict[str, int]] = {}
     for file, number, line in _lines(path, ()):
         settings = {name.lower(): value for name, value in _SETTING.findall(line)}
         named = settings.get("nodename")
-        yield file, number, settings, everywhere if named is None else list(_expanded(named, file, number))
-
-
-def _counted(own: Gpus, counted: Gpus) -> dict[str, int]:
-    """Return a node's GPUs; where it says no number, `gres.conf` does, and else there is one."""
-    if all(own.values()) or not own:
-        return dict(own)
-    return dict(counted) if counted else {kind: count or 1 for kind, count in own.items()}
+        nodes = everywhere if named is None else _expanded(named, file, number)
+        if settings.get("name", "").lower() != "gpu":
+            continue
+        count = settings.get("count")
+        if count is not None and not count.isdecimal():
+            raise WorkloadError(f"{count!r} is no number of GPUs", path=file, line=number, field="Count")
+        devices = settings.get("file", settings.get("multiplefiles"))
+        many = int(count) if count is not None else 1 if devices is None else _devices(devices)
+        for node in nodes:
+            own = counted.setdefault(node, {})
+            kind = settings.get("type", "")
+            own[kind] = own.get(kind, 0) + many
+    return counted
 
 
 def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[tuple[Path, int, str]]:
@@ -238,7 +240,7 @@ _FACTORS = {"": 1, "k": 1024, "m": 1024**2}
 _RANGE = re.compile(r"\[([^\]]*)\]")
 
 
-def gpus_in(text: str) -> dict[str, int]:
+def _gpus_in(text: str) -> dict[str, int]:
     """Return the GPUs in a list such as `gpu:a100:4(S:0-1),gpu:2,license:1`; 0 of a type without a count.
 
     Raises
@@ -259,37 +261,6 @@ def gpus_in(text: str) -> dict[str, int]:
         kind = ":".join(rest[:-1] if counted else rest)
         count = int(last.rstrip("kKmM")) * _FACTORS[last.lstrip("0123456789").lower()] if counted else 0
         gpus[kind] = gpus.get(kind, 0) + count
-    return gpus
-
-
-def gpus_of_lines(
-    lines: Iterable[tuple[Path, int, Mapping[str, str], Iterable[str]]],
-) -> dict[str, dict[str, int]]:
-    """Return the GPUs of each node by the lines of a `gres.conf`.
-
-    Parameters
-    ----------
-    lines
-        File, number, settings by lower-case name and the nodes that each line is about.
-
-    Raises
-    ------
-    WorkloadError
-        Naming file and line of a count that is no number.
-    """
-    gpus: dict[str, dict[str, int]] = {}
-    for path, number, settings, nodes in lines:
-        if settings.get("name", "").lower() != "gpu":
-            continue
-        count = settings.get("count")
-        if count is not None and not count.isdecimal():
-            raise WorkloadError(f"{count!r} is no number of GPUs", path=path, line=number, field="Count")
-        devices = settings.get("file", settings.get("multiplefiles"))
-        many = int(count) if count is not None else 1 if devices is None else _devices(devices)
-        for node in nodes:
-            own = gpus.setdefault(node, {})
-            kind = settings.get("type", "")
-            own[kind] = own.get(kind, 0) + many
     return gpus
 
 
@@ -357,7 +328,11 @@ def read_slurm_accounts(path: Path) -> SlurmAccounts:
         if kind == "parent":
             parent = name
         elif kind in {"account", "user"}:
-            shares = _shares(options.get("fairshare", "1"), path, number)
+            fairshare = options.get("fairshare", "1")
+            if fairshare.lower() != "parent" and not fairshare.isdecimal():
+                message = f"{fairshare!r} is no number of shares"
+                raise WorkloadError(message, path=path, line=number, field="Fairshare")
+            shares = int(fairshare) if fairshare.isdecimal() else 1
             if kind == "account":
                 accounts.parent_of[name] = options.get("parent", parent)
                 accounts.shares_of[name] = shares
@@ -386,11 +361,3 @@ def _entry(line: str, path: Path, number: int) -> tuple[str, str, dict[str, str]
     options = {key.lower(): value for key, sign, value in (word.partition("=") for word in words[2:]) if sign}
     bare = next((word for word in words[2:] if "=" not in word), "")
     return words[1].lower(), options.get("name", bare), options
-
-
-def _shares(text: str, path: Path, number: int) -> int:
-    if text.lower() == "parent":
-        return 1
-    if not text.isdecimal():
-        raise WorkloadError(f"{text!r} is no number of shares", path=path, line=number, field="Fairshare")
-    return int(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import json
 import math
 import zoneinfo
 from pathlib import Path
@@ -87,9 +86,7 @@ def test_missing_quantities_are_not_numbers() -> None:
     assert figures.run_time.count == 0
     assert math.isnan(figures.run_time.mean)
     assert math.isnan(figures.serial_share)
-    plain = json.loads(json.dumps(figures.as_dict(), allow_nan=False))
-    assert plain["run_time"]["mean"] is None
-    assert plain["unknown"]["run_time"] == 4
+    assert figures.unknown["run_time"] == 4
 
 
 def test_one_job_has_no_load() -> None:

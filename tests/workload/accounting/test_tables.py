@@ -120,7 +120,7 @@ def test_a_long_word_takes_no_longer_than_as_many_letters(tmp_path):
     log = read_workload(written(tmp_path, "a.pbs", PBS.replace("jobname=a=b", f"jobname=a=b {word}")))
     np.testing.assert_array_equal(log.job_id, [17, 20])
     machine = read_slurm_conf(written(tmp_path, "slurm.conf", f"NodeName=n[1-2] CPUs=4 {word}\n"))
-    assert machine.processors == 8
+    assert machine.size(machine.nodes, "processors") == 8
 
 
 def test_swf_with_more_fields(tmp_path):
@@ -146,7 +146,7 @@ Include parts.conf
     )
     machine = read_slurm_conf(path)
     assert machine.processors_of_partition == {"cpu": 11 * 32, "all": 12 * 32 + 128}
-    assert machine.processors == 12 * 32 + 128
+    assert machine.size(machine.nodes, "processors") == 12 * 32 + 128
     written(tmp_path, "parts.conf", "PartitionName=cpu Nodes=x1\n")
     with pytest.raises(WorkloadError, match=r"parts\.conf:1, field Nodes: the partition has a node 'x1'"):
         read_slurm_conf(path)
