@@ -146,13 +146,13 @@ def _print(trained: Trained, objective: str) -> None:
         click.echo(f"  best policy: checkpoint={trained.directory}")
     if trained.tracking is not None and trained.tracking.unsent:
         click.echo(
-            f"  {len(trained.tracking.unsent)} items were not sent to {trained.tracking.uri}: "
+            f"  {len(trained.tracking.unsent)} items were not sent to {trained.tracking.shown_uri}: "
             f"{trained.tracking.fault}; the same command sends them",
             err=True,
         )
     elif trained.tracking is not None:
         uri = trained.tracking.checkpoint(trained.policy.name) if trained.policy else ""
-        click.echo(f"  tracked in {trained.tracking.uri}" + (f": checkpoint={uri}" if uri else ""))
+        click.echo(f"  tracked in {trained.tracking.shown_uri}" + (f": checkpoint={uri}" if uri else ""))
 
 
 class _Watcher:

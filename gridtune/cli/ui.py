@@ -74,12 +74,12 @@ def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, n
 
 def _address(uri: str, server: str, experiment: str | None) -> str:
     """Return the page to open: a ranking, or the list of experiments where there is none."""
-    from gridtune.tracking.store import open_store
+    from gridtune.tracking.store import connect
     from gridtune.tracking.views import experiments_address, latest_experiment, runs_address
 
-    found = latest_experiment(open_store(uri), experiment)
+    found = latest_experiment(connect(uri), experiment)
     if found is not None:
-        return runs_address(server, found.experiment_id)
+        return runs_address(server, found)
     if experiment is not None:
         raise TrackingError(
             f"the store has no ranking of a search space {experiment!r}",

@@ -205,7 +205,7 @@ def _run(
             summary = summarise(sweep.table, writer.facts, sweep.results)
             if tracker:
                 # The runs are sent while the figures are drawn.
-                tracker.publish(summary, seconds=sweep.seconds)
+                tracker.publish(summary, sweep.table, seconds=sweep.seconds)
             study, schedules, files = when_there_is_room(
                 partial(_write_report, sweep, summary), sweep.path.parent, warn
             )

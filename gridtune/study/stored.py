@@ -278,10 +278,10 @@ def _loaded_system(facts: SweepFacts) -> System:
 
 
 def _cells_of_run(run_id: str, uri: str | None) -> tuple[SweepFacts, list[CellResult]]:
-    from gridtune.tracking.fetching import fetch_sweep  # noqa: PLC0415
+    from gridtune.tracking.checkpoints import fetch_sweep  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
-        configuration = fetch_sweep(run_id, Path(folder), uri=uri)
+        configuration = fetch_sweep(run_id, [FACTS_FILE, RESULTS_NAME], Path(folder), uri=uri)
         sweep = read_sweep(folder)
         return sweep.facts, list(_stored_results(sweep, configuration))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from gridtune.core.cells import CellResult
     from gridtune.core.style import Picture
-    from gridtune.tracking.tracker import TrackingOutcome
+    from gridtune.tracking.tracker import TrackedRun
 
 __all__ = ["Study"]
 
@@ -80,7 +80,7 @@ class Study:
     table: pa.Table
     summary: Summary
     files: Sequence[Path]
-    tracking: TrackingOutcome | None = None
+    tracking: TrackedRun | None = None
     sweep: SweepResult | None = None
     report: Path | None = None
     page: Path | None = None

@@ -1,20 +1,27 @@
-"""Policies by what users call them: files, folders of trainings, MLflow runs, and those that are bundled.
+"""Files of runs, and policies by their users' names: files, folders of trainings, MLflow runs, bundled ones.
 
 In a tracking store they have the URIs that MLflow gives them: `runs:/RUN_ID/checkpoints/best.pt`.
 """
 
 from __future__ import annotations
 
+import os
 import re
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gridtune.errors import PolicyError, TrackingError, without_secrets
-from gridtune.tracking.store import cache_folder, open_store, tracking_uri
+from gridtune.network import network_reason
+from gridtune.tracking.runs import KEY_TAG
+from gridtune.tracking.store import connect, database_path, is_store, tracking_uri
 
-__all__ = ["CHECKPOINTS", "find_policy", "run_file"]
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
+
+__all__ = ["CHECKPOINTS", "fetch_sweep", "find_policy", "run_file"]
 
 #: The folder of policies among a run's artefacts.
 CHECKPOINTS = "checkpoints"
@@ -79,37 +86,80 @@ def run_file(uri: str, *, store: str | None = None) -> Path:
 
 @cache
 def _run_file(uri: str, store: str) -> Path:
-    from gridtune.tracking.database_store import local_folder  # noqa: PLC0415 (imports SQLAlchemy)
-
     parts = _URI.fullmatch(uri)
     if parts is None:
         raise TrackingError(
             f"{uri!r} names no file of a run", hint="give runs:/RUN_ID/PATH, such as checkpoints/best.pt"
         )
-    shown = without_secrets(store)
-    run = open_store(store).find_run(parts["run"])
-    if run is None:
+    client = connect(store)
+    _find_run(client, parts["run"], store)
+    return _fetch(client, parts["run"], parts["path"], store)
+
+
+def fetch_sweep(run_id: str, names: Sequence[str], folder: Path, *, uri: str | None = None) -> str:
+    """Download files of the sweep that a configuration's run belongs to; return the configuration's id.
+
+    Parameters
+    ----------
+    run_id
+        The run of one configuration.
+    names
+        The sweep's files that it needs: its facts and its table of cells.
+    folder
+        Where they go.
+    uri
+        The store; by default that of `MLFLOW_TRACKING_URI`, else `mlflow.db` in the working directory.
+
+    Raises
+    ------
+    TrackingError
+        If there is no such store, run or file, or the run is not a configuration's.
+    """
+    store = tracking_uri(uri)
+    database = database_path(store)
+    if database is not None and not is_store(database):
         raise TrackingError(
-            f"the store {shown} has no run {parts['run']}",
-            hint="say by MLFLOW_TRACKING_URI where the store is",
+            "there is no tracking store", path=database, hint="say where it is with --tracking-uri"
         )
-    folder = local_folder(run.artifacts)
-    file = folder / parts["path"] if folder is not None else _download(uri, store)
-    if not file.is_file():
-        raise TrackingError(f"the run {parts['run']} has no file {parts['path']!r}", path=file)
-    return file
+    client = connect(store)
+    tags = _find_run(client, run_id, store).data.tags
+    if KEY_TAG not in tags or "mlflow.parentRunId" not in tags:
+        raise TrackingError(
+            f"the run {run_id} is not that of a configuration",
+            hint="open its sweep in the UI and take the id of one of the runs below it",
+        )
+    for name in names:
+        _fetch(client, tags["mlflow.parentRunId"], name, store, folder)
+    return str(tags[KEY_TAG])
 
 
-def _download(uri: str, store: str) -> Path:
-    from mlflow.artifacts import download_artifacts  # noqa: PLC0415
+def _find_run(client: MlflowClient, run_id: str, store: str) -> Run:
     from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-    folder = cache_folder() / "checkpoints"
-    folder.mkdir(parents=True, exist_ok=True)
-    # A folder for each process: what another one reads is not replaced.
-    target = tempfile.mkdtemp(dir=folder)
     try:
-        return Path(download_artifacts(uri, dst_path=target, tracking_uri=store))
+        return client.get_run(run_id)
+    except MlflowException as fault:
+        if fault.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise TrackingError(
+                f"the store {without_secrets(store)} cannot be read: {network_reason(fault)}"
+            ) from None
+        raise TrackingError(
+            f"the store {without_secrets(store)} has no run {run_id}",
+            hint="say by MLFLOW_TRACKING_URI where the store is",
+        ) from None
+
+
+def _fetch(client: MlflowClient, run_id: str, name: str, store: str, folder: Path | None = None) -> Path:
+    """Return a run's file, copied to a folder if one is given; what is on a server is downloaded."""
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    try:
+        file = Path(client.download_artifacts(run_id, name, None if folder is None else str(folder)))
     except (MlflowException, OSError) as fault:
-        reason = without_secrets(str(fault))
-        raise TrackingError(f"{uri} cannot be fetched from {without_secrets(store)}: {reason}") from None
+        message = f"{name!r} of the run {run_id} cannot be fetched from {without_secrets(store)}"
+        hint = "files of a sweep are stored when it ends" if folder is not None else None
+        raise TrackingError(f"{message}: {network_reason(fault)}", hint=hint) from None
+    if not file.is_file():
+        raise TrackingError(f"the run {run_id} has no file {name!r}", path=file)
+    return file

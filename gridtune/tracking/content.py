@@ -1,115 +1,52 @@
-"""What a run of the tracking store says: names, tags, parameters and metrics, made from results."""
+"""The content of runs: names, tags, parameters and metrics, made from results."""
 
 from __future__ import annotations
 
-import getpass
-import hashlib
-import json
+import io
 import math
 import os
 import platform
-import re
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 
 import gridtune
 from gridtune.core.cells import CellResult
 from gridtune.errors import TrackingError
 from gridtune.report.facts import SweepFacts
-from gridtune.report.labels import configuration_label, value_text
+from gridtune.report.labels import PARAMETER_PREFIX, configuration_label, value_text
 from gridtune.report.summary import Summary
-from gridtune.tracking.records import Dataset
+from gridtune.tracking.runs import Point, RunContent, clean_name, clean_text
 
 __all__ = [
-    "COMPANIONS",
-    "CURVE_NOTE",
     "DIFFERENCE",
     "MOST_RUNS",
-    "MOST_RUNS_VARIABLE",
     "REPLICATES",
-    "ConfigurationContent",
-    "LearningCurve",
     "code_tags",
     "configuration_content",
     "curves_of",
-    "datasets_of",
     "git_state",
+    "means_csv",
     "most_runs",
     "naming_parameters",
     "ranked_rows",
     "runs_of_ranking",
-    "tracked_metrics",
-    "user_tags",
 ]
 
-#: Metrics that stand beside the objectives in every run, where a system has them. All other metrics are
-#: in the table of results: a store with hundreds of metric names is slow and its UI unreadable.
-COMPANIONS = ("wait_mean", "bounded_slowdown_mean", "utilisation", "makespan")
 #: What the name of a metric's history over the replicates ends in; the plain name is the mean's.
 REPLICATES = ".replicates"
 #: The difference of the first objective to the baseline; of others it is `OBJECTIVE.to_baseline_percent`.
 DIFFERENCE = "to_baseline_percent"
-#: What MLflow takes at most, with room to spare.
-_LONGEST_VALUE, _LONGEST_NAME, _LONGEST_DIGEST = 5000, 240, 16
-_FORBIDDEN = re.compile(r"[^\w\-. :/]")
-
-
-@dataclass(frozen=True)
-class ConfigurationContent:
-    """The run of one configuration on one workload.
-
-    Attributes
-    ----------
-    key
-        The configuration's id; one run per sweep bears it.
-    name
-        What the run is called.
-    tags, parameters
-        As text.
-    history
-        (metric, value, replicate's number) of every finished replicate.
-    values
-        Metric to its value over the replicates: the mean under the metric's plain name, and where there is
-        a ranking its other statistics and the place.
-    datasets
-        The traces that were simulated.
-    status
-        FINISHED, FAILED (a replicate failed) or KILLED (one has no result).
-    """
-
-    key: str
-    name: str
-    tags: Mapping[str, str]
-    parameters: Mapping[str, str]
-    history: Sequence[tuple[str, float, int]]
-    values: Mapping[str, float]
-    datasets: Sequence[Dataset] = ()
-    status: str = "FINISHED"
-    digest: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        content = [
-            self.name,
-            sorted(self.tags.items()),
-            self.history,
-            sorted(self.values.items()),
-            self.datasets,
-            self.status,
-        ]
-        # By it, a run is recognised that says all this.
-        object.__setattr__(self, "digest", hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20])
-
-
-def tracked_metrics(objectives: Iterable[str]) -> tuple[str, ...]:
-    """Return the metrics that runs have: the objectives and their companions, each once."""
-    return tuple(dict.fromkeys([*objectives, *COMPANIONS]))
+_LONGEST_NAME = 240
+#: The note of a cell that trains something: columns of equal length, and the one that counts the steps.
+_CURVE_NOTE, _STEPS = "learning_curve", "iteration"
+_METRIC_PREFIX = "metric."
 
 
 def naming_parameters(facts: SweepFacts) -> list[str]:
@@ -120,60 +57,31 @@ def naming_parameters(facts: SweepFacts) -> list[str]:
     return sorted(facts.dimensions, key=lambda name: bool(facts.baseline) and name not in facts.baseline)
 
 
-def clean_name(name: str) -> str:
-    """Return a name that MLflow accepts for a metric, parameter or tag."""
-    return _FORBIDDEN.sub("_", name)
-
-
-def clean_text(text: str, longest: int = _LONGEST_VALUE) -> str:
-    """Return a text no longer than MLflow takes."""
-    return text if len(text) <= longest else text[: longest - 2] + " …"
-
-
-def datasets_of(traces: Mapping[str, str]) -> tuple[Dataset, ...]:
-    """Return traces, reference to SHA-256, as inputs of a run."""
-    return tuple(
-        Dataset(
-            name=clean_text(Path(reference).name or reference, _LONGEST_NAME),
-            digest=checksum[:_LONGEST_DIGEST],
-            source=json.dumps({"uri": reference}),
-            profile=json.dumps({"sha256": checksum}),
-        )
-        for reference, checksum in traces.items()
-    )
-
-
 def configuration_content(
     results: Sequence[CellResult],
+    facts: SweepFacts,
     *,
-    planned: int,
-    varying: Sequence[str],
-    metrics: Sequence[str],
     workloads: int = 1,
     ranked: Mapping[str, Mapping[str, Any]] | None = None,
-) -> ConfigurationContent:
-    """Return what the run of a configuration says.
+) -> RunContent:
+    """Return the content of a configuration's run: the mean of every metric, the objectives first.
 
     Parameters
     ----------
     results
         Its replicates so far, at least one.
-    planned
-        How many there are to be.
-    varying
-        The parameters that name it among the others.
-    metrics
-        Those to log.
+    facts
+        The sweep's: its objectives, the number of replicates, and the parameters that name configurations.
     workloads
-        How many the sweep has; of several, the run's name says which.
+        Number of the sweep's workloads; where there are several, the run's name has its own.
     ranked
         Objective to the configuration's row in the ranking, where there is one.
     """
     ordered = sorted(results, key=lambda result: (result.seed, result.replicate))
     first = ordered[0]
     done = [result for result in ordered if result.state == "done"]
-    label = configuration_label(first.configuration, varying)
-    tags = {"gridtune.kind": "configuration", "replicates": f"{len(done)}/{planned}"}
+    label = configuration_label(first.configuration, naming_parameters(facts))
+    tags = {"gridtune.kind": "configuration", "replicates": f"{len(done)}/{facts.replicates}"}
     if first.workload:
         tags["workload"] = first.workload
     failed = next((result for result in ordered if result.state != "done"), None)
@@ -182,9 +90,15 @@ def configuration_content(
         tags["error"] = f"{failed.replicate}: {failed.state}: {failed.error or ''}"
     for row in list((ranked or {}).values())[:1]:
         tags["verdict"] = row["verdict"] or "no baseline"
+    objectives = [objective.metric for objective in facts.objectives]
+    names = dict.fromkeys([*objectives, *(name for result in done for name in result.metrics)])
     columns = {
-        name: [(value, result.seed) for result in done if math.isfinite(value := _metric(result, name))]
-        for name in metrics
+        name: [
+            (float(result.metrics[name]), result.seed)
+            for result in done
+            if math.isfinite(result.metrics.get(name, math.nan))
+        ]
+        for name in names
     }
     means = {
         name: math.fsum(value for value, _ in column) / len(column)
@@ -194,7 +108,8 @@ def configuration_content(
     # A ranking's values come first, and its mean goes before that of the replicates there are.
     shown = _ranked_values(ranked or {})
     shown = {**shown, **means, **shown}
-    return ConfigurationContent(
+    complete = len(ordered) >= facts.replicates
+    return RunContent(
         key=first.configuration_id,
         # What tells it from the others comes first: the UI cuts long names.
         name=clean_text(f"{label} ({first.workload})" if workloads > 1 else label, _LONGEST_NAME),
@@ -203,18 +118,14 @@ def configuration_content(
             clean_name(name): clean_text(value_text(value)) for name, value in first.configuration.items()
         },
         history=[
-            (clean_name(name) + REPLICATES, value, seed)
-            for name, column in columns.items()
-            for value, seed in column
+            Point(clean_name(name) + REPLICATES, value, seed)
+            for name in objectives
+            for value, seed in columns[name]
         ],
         values={clean_name(name): value for name, value in shown.items()},
-        datasets=datasets_of(first.traces),
-        status="FAILED" if failed is not None else "FINISHED" if len(ordered) >= planned else "KILLED",
+        traces=dict(first.traces),
+        status="FAILED" if failed is not None else "FINISHED" if complete else "KILLED",
     )
-
-
-def _metric(result: CellResult, name: str) -> float:
-    return float(result.metrics.get(name, math.nan))
 
 
 def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -232,44 +143,57 @@ def _ranked_values(ranked: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-CURVE_NOTE = "learning_curve"
-_STEPS = "update"
+def means_csv(table: pa.Table, objectives: Iterable[str]) -> str:
+    """Return the mean of every metric of every configuration as CSV, a row for each, the objectives first.
 
-
-@dataclass(frozen=True)
-class LearningCurve:
-    """The learning curve of a cell.
-
-    Attributes
+    Parameters
     ----------
-    cell_id, name
-        The cell's, and what its run is called.
-    points
-        (metric, value, step).
+    table
+        A row for each cell.
+    objectives
+        The metrics to rank by.
     """
+    first = [f"{_METRIC_PREFIX}{name}" for name in objectives]
+    metrics = [name for name in table.column_names if name.startswith(_METRIC_PREFIX)]
+    metrics = list(dict.fromkeys([*(name for name in first if name in metrics), *metrics]))
+    fixed = ["workload", *(name for name in table.column_names if name.startswith(PARAMETER_PREFIX))]
+    for name in metrics:
+        values = table[name].cast(pa.float64())
+        finite = pc.if_else(pc.is_finite(values), values, None)
+        table = table.set_column(table.column_names.index(name), name, finite)
+    # Rows keep their order within one thread.
+    groups = table.group_by("configuration_id", use_threads=False).aggregate(
+        [*((name, "first") for name in fixed), *((name, "mean") for name in metrics)]
+    )
+    columns = {"configuration_id": groups["configuration_id"]}
+    columns |= {name: groups[f"{name}_first"] for name in fixed}
+    columns |= {name.removeprefix(_METRIC_PREFIX): groups[f"{name}_mean"] for name in metrics}
+    text = io.BytesIO()
+    pa_csv.write_csv(pa.table(columns), text)
+    return text.getvalue().decode()
 
-    cell_id: str
-    name: str
-    points: Sequence[tuple[str, float, int]]
 
+def curves_of(results: Sequence[CellResult], name: str) -> list[RunContent]:
+    """Return the learning curves of a configuration's finished cells that train something.
 
-def curves_of(results: Sequence[CellResult], name: str) -> list[LearningCurve]:
-    """Return the learning curves of a configuration's finished cells."""
+    Such a cell has the note `learning_curve`: columns of equal length, of which `iteration` counts the steps.
+    """
     return [
-        LearningCurve(
-            result.cell_id,
-            f"{name}: {result.replicate}",
-            _points(result.notes[CURVE_NOTE]),
+        RunContent(
+            key=result.cell_id,
+            name=f"{name}: {result.replicate}",
+            tags={"gridtune.kind": "training"},
+            history=_curve_points(result.notes[_CURVE_NOTE]),
         )
         for result in results
-        if result.state == "done" and CURVE_NOTE in result.notes
+        if result.state == "done" and _CURVE_NOTE in result.notes
     ]
 
 
-def _points(columns: Mapping[str, Sequence[Any]]) -> list[tuple[str, float, int]]:
+def _curve_points(columns: Mapping[str, Sequence[Any]]) -> list[Point]:
     # A curve read from the journal has null for NaN and words for infinities.
     return [
-        (name, float(value), int(step))
+        Point(clean_name(name), float(value), int(step))
         for name, values in columns.items()
         if name != _STEPS
         for step, value in zip(columns[_STEPS], values, strict=True)
@@ -279,7 +203,7 @@ def _points(columns: Mapping[str, Sequence[Any]]) -> list[tuple[str, float, int]
 
 #: Configurations that have runs by default: the UI is slow with some thousands.
 MOST_RUNS = 200
-MOST_RUNS_VARIABLE = "GRIDTUNE_MOST_RUNS"
+_MOST_RUNS_VARIABLE = "GRIDTUNE_MOST_RUNS"
 _LAST = 2**62
 
 
@@ -291,12 +215,12 @@ def most_runs() -> int:
     TrackingError
         If the environment's value is no number.
     """
-    text = os.environ.get(MOST_RUNS_VARIABLE, "")
+    text = os.environ.get(_MOST_RUNS_VARIABLE, "")
     if not text.strip():
         return MOST_RUNS
     if not text.strip().isdigit():
         raise TrackingError(
-            f"{MOST_RUNS_VARIABLE} is {text!r}, not a number of runs",
+            f"{_MOST_RUNS_VARIABLE} is {text!r}, not a number of runs",
             hint=f"leave it out for {MOST_RUNS}, or give a whole number such as 1000",
         )
     return int(text)
@@ -333,7 +257,7 @@ def ranked_rows(summary: Summary, keys: list[str]) -> dict[str, dict[str, Mappin
 
 
 def code_tags(system: str, version: str) -> dict[str, str]:
-    """Return tags that say which code made a result.
+    """Return the tags of the code that made a result.
 
     Parameters
     ----------
@@ -355,15 +279,6 @@ def code_tags(system: str, version: str) -> dict[str, str]:
             "mlflow.source.git.commit": commit,
         }
     return tags
-
-
-def user_tags(name: str) -> dict[str, str]:
-    """Return the tags of every run of a sweep, which the UI has columns for: who ran what."""
-    return {
-        "mlflow.user": _user(),
-        "mlflow.source.name": f"gridtune {name}",
-        "mlflow.source.type": "LOCAL",
-    }
 
 
 def git_state(package: Path) -> tuple[str | None, bool]:
@@ -389,11 +304,3 @@ def _git(folder: Path, *arguments: Sequence[str] | str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container may run under a number that has no name.
-        return "unknown"

@@ -1,19 +1,28 @@
 """An ordered queue of things to send to a tracking store that may be away for a while.
 
 One thread sends, in order, one after the other. What fails because the store is away stays at the head of
-the queue and is tried again; nothing overtakes it and nothing is dropped.
+the queue and is tried again; nothing overtakes it and nothing is dropped. MLflow's client takes seconds of a
+processor to import and to write some hundred runs, so it works in a process beside.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-__all__ = ["Delivery", "Outbox", "is_passing"]
+from gridtune.errors import TrackingError, without_secrets
+from gridtune.network import network_reason
+from gridtune.tracking.runs import RunTree
+
+__all__ = ["Outbox", "Send", "StoreProcess", "is_passing", "serve", "store_outbox"]
 
 #: Seconds before the first and at most before any further attempt.
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 15.0
@@ -43,16 +52,10 @@ _DATABASE_AWAY = frozenset({"InterfaceError", "OperationalError"})
 Send = Callable[[Any], None]
 
 
-@dataclass
-class Delivery:
-    """One thing to send: what messages call it, and how; sending it twice must do no harm."""
-
-    name: str
-    send: Send
-
-
 def is_passing(fault: BaseException) -> bool:
     """Whether a failure is of the kind that passes by itself (a server away, a locked database)."""
+    if isinstance(fault, _StoreError):
+        return fault.passing
     code = getattr(fault, "error_code", None)
     if code is not None:
         return code not in _LASTING
@@ -63,15 +66,23 @@ def is_passing(fault: BaseException) -> bool:
     )
 
 
+class _StoreError(TrackingError):
+    """A failure in the process beside; `passing` says whether it passes by itself."""
+
+    passing = False
+
+
 class Outbox:
     """Sends what is put into it, in order, from a thread of its own.
 
     Parameters
     ----------
     connect
-        Makes the client that each `Delivery` is given; called in the thread, again after a failure.
+        Makes the client that everything is sent with; called in the thread, again after a failure.
     on_trouble
-        Told once when sending starts to fail, with the failure.
+        Called once with the failure when sending starts to fail.
+    disconnect
+        Called when the thread ends.
 
     Notes
     -----
@@ -79,40 +90,40 @@ class Outbox:
     """
 
     def __init__(
-        self, connect: Callable[[], Any], on_trouble: Callable[[BaseException], None] | None = None
+        self,
+        connect: Callable[[], Any],
+        on_trouble: Callable[[BaseException], None] | None = None,
+        disconnect: Callable[[], None] | None = None,
     ) -> None:
         self._connect = connect
         self._on_trouble = on_trouble
-        self._waiting: deque[Delivery] = deque()
+        self._disconnect = disconnect
+        #: What messages call it, and how it is sent; sending it twice must do no harm.
+        self._waiting: deque[tuple[str, Send]] = deque()
         self._changed = threading.Condition()
         self._closed = self._hurried = False
         self._fault: BaseException | None = None
         self._failing_since: float | None = None
-        self._thread = threading.Thread(target=self._work, name="gridtune-tracking", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="gridtune-tracking", daemon=True)
         self._thread.start()
 
     def put(self, name: str, send: Send) -> None:
         """Add something to send."""
         with self._changed:
-            self._waiting.append(Delivery(name, send))
+            self._waiting.append((name, send))
             self._changed.notify_all()
 
     @property
     def unsent(self) -> list[str]:
         """Names of what has not been sent, in order."""
         with self._changed:
-            return [delivery.name for delivery in self._waiting]
+            return [name for name, _ in self._waiting]
 
     @property
     def fault(self) -> BaseException | None:
         """Why sending fails at the moment, None when it does not."""
         with self._changed:
             return self._fault
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a failure that does not pass has ended the sending."""
-        return not self._thread.is_alive()
 
     def drain(self, patience: float) -> bool:
         """Wait until everything is sent; give up after `patience` seconds of nothing but failures.
@@ -139,6 +150,13 @@ class Outbox:
             self._closed = True
             self._changed.notify_all()
 
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            if self._disconnect is not None:
+                self._disconnect()
+
     def _work(self) -> None:
         client: Any = None
         delay = _FIRST_DELAY
@@ -154,7 +172,7 @@ class Outbox:
                 # database takes seconds that pass unnoticed while the workers start.
                 client = client if client is not None else self._connect()
                 if head is not None:
-                    head.send(client)
+                    head[1](client)
             except Exception as fault:
                 client = None
                 if not self._failed(fault, delay):
@@ -187,3 +205,99 @@ class Outbox:
                     until = min(until, time.monotonic() + _HURRIED_DELAY)
                 self._changed.wait(max(0.0, until - time.monotonic()))
             return not self._closed
+
+
+class StoreProcess:
+    """A `RunTree` in a process of its own: its methods are called there; results and errors come back.
+
+    The process ends when this one does, however that ends; Ctrl-C does not reach it.
+
+    Parameters
+    ----------
+    uri
+        The tracking store.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def connect(self) -> Any:
+        """Start the process, unless it runs, and connect it with the store; return something to call."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", "from gridtune.tracking.outbox import serve; serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                process_group=0,
+            )
+            self._call("__init__", self._uri)
+        self._call("connect")
+        return self
+
+    def close(self) -> None:
+        """Let the process end, and wait for it."""
+        if self._process is not None:
+            self._process.communicate()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return partial(self._call, name)
+
+    def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            pickle.dump((method, arguments, named), self._process.stdin)
+            self._process.stdin.flush()
+            answer, reason, passing = pickle.load(self._process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            raise _StoreError("the process that writes to it has died") from None
+        if reason is not None:
+            fault = _StoreError(reason)
+            fault.passing = passing
+            raise fault
+        return answer
+
+
+def serve() -> None:
+    """Answer the calls of a `StoreProcess`, one after the other, until it is gone."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # MLflow's prints must not come between the answers.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    tree = RunTree.__new__(RunTree)
+    while True:
+        try:
+            method, arguments, named = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        answer: tuple[Any, str | None, bool]
+        try:
+            answer = getattr(tree, method)(*arguments, **named), None, False
+        except Exception as fault:
+            answer = None, network_reason(fault), is_passing(fault)
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+def store_outbox(uri: str, warn: Callable[[str], None] | None, busy: str) -> Outbox:
+    """Return an outbox of a tracking store, whose things are sent with a `RunTree` in a process beside.
+
+    Parameters
+    ----------
+    uri
+        The store.
+    warn
+        Called with a sentence when the store cannot be reached.
+    busy
+        The work that goes on meanwhile, for that sentence: "sweep" or "training".
+    """
+
+    def on_trouble(fault: BaseException) -> None:
+        if warn is not None:
+            shown, reason = without_secrets(uri), network_reason(fault)
+            warn(f"the tracking store {shown} cannot be reached, the {busy} goes on: {reason}")
+
+    process = StoreProcess(uri)
+    return Outbox(process.connect, on_trouble, process.close)

@@ -1,291 +1,422 @@
-"""The runs of one sweep in a tracking store: found again by their tags, made where they are missing.
+"""A run of a tracking store with its children: found again by their tags, made where they are missing.
 
-Everything here may be done twice without harm. Runs are looked up by tags before they are made; a
-metric's point is the same each time, and a store keeps equal points once; a run that says all it should is
-left alone.
+All writing is done here, by MLflow's client, in the process that `gridtune.tracking.outbox` starts.
+Everything may be done twice without harm. Runs are looked up by tags before they are made; a metric's point
+is the same each time, and a store keeps equal points once; a run that has all its content is left alone.
 """
 
 from __future__ import annotations
 
+import getpass
+import hashlib
+import json
+import re
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gridtune.errors import TrackingError
-from gridtune.tracking.content import ConfigurationContent, LearningCurve, clean_name, clean_text
-from gridtune.tracking.records import RUNNING, Dataset, Experiment, Point, RunChange, RunStore, StoredRun
+from gridtune.tracking.store import artifact_root, connect
 
-__all__ = ["SweepRuns", "open_experiment"]
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
 
-SWEEP_TAG, KEY_TAG, LOGGED_TAG = "gridtune.sweep", "gridtune.configuration", "gridtune.logged"
-CELL_TAG = "gridtune.cell"
-_PARENT = "mlflow.parentRunId"
+__all__ = ["KEY_TAG", "RUNNING", "Point", "RootRun", "RunContent", "RunTree", "clean_name", "clean_text"]
+
+RUNNING = "RUNNING"
+#: The tag with the id of the configuration whose run it is.
+KEY_TAG = "gridtune.configuration"
+_LOGGED_TAG, _CELL_TAG, _STEP_TAG, _PARENT = (
+    *("gridtune.logged", "gridtune.cell", "gridtune.step"),
+    "mlflow.parentRunId",
+)
 #: Makes the UI show runs and their metrics first, not language models' conversations.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+#: The limits of a request: a store takes 1,000 metrics and 100 parameters or tags.
+_METRICS, _OTHERS, _PAGE = 800, 100, 1000
+#: MLflow's limits of texts and of digests, with room to spare.
+_LONGEST_VALUE, _LONGEST_NAME, _LONGEST_DIGEST = 5000, 240, 16
+_FORBIDDEN = re.compile(r"[^\w\-. :/]")
 
 
-class SweepRuns:
-    """The parent run of a sweep and its children; used by the sending thread alone.
+def clean_name(name: str) -> str:
+    """Return a name that MLflow accepts for a metric, parameter or tag."""
+    return _FORBIDDEN.sub("_", name)
 
-    Parameters
+
+def clean_text(text: str, longest: int = _LONGEST_VALUE) -> str:
+    """Return a text no longer than MLflow takes."""
+    return text if len(text) <= longest else text[: longest - 2] + " …"
+
+
+class Point(NamedTuple):
+    """One value of a metric. Of equal points a store keeps one."""
+
+    name: str
+    value: float
+    step: int
+
+
+@dataclass(frozen=True)
+class RootRun:
+    """The run of a sweep, a training or a tuning.
+
+    Attributes
     ----------
     experiment
         The experiment's name.
-    sweep_id
-        Tells this sweep's parent run from all others.
+    kind, key
+        "sweep" or "training", and the id by which the run is found again.
     name
-        What the parent run is called when it is made.
-    tags
-        Of every run.
-    artifacts
-        Where a new experiment's artefacts go; None where the server decides.
+        Name of the run when it is made.
+    tags, parameters
+        Texts by name.
+    traces
+        Reference to SHA-256 of the logs.
+    at
+        When a new run began, in milliseconds.
     """
 
-    def __init__(
-        self, experiment: str, sweep_id: str, *, name: str, tags: Mapping[str, str], artifacts: Path | None
-    ) -> None:
-        self._name = experiment
-        self.sweep_id = sweep_id
-        self._parent_name = name
-        self._tags = dict(tags)
-        self._artifacts = artifacts
-        self._experiment: Experiment | None = None
-        self._parent: StoredRun | None = None
-        self._children: dict[str, StoredRun] = {}
+    experiment: str
+    kind: str
+    key: str
+    name: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    traces: Mapping[str, str] = field(default_factory=dict)
+    at: int = field(default_factory=lambda: int(time.time() * 1000))
+
+
+@dataclass(frozen=True)
+class RunContent:
+    """The content of a child: the run of a configuration on one workload, of a trial, or of a training cell.
+
+    Attributes
+    ----------
+    key
+        The configuration's id; one run per sweep bears it.
+    name
+        Name of the run.
+    tags, parameters
+        Texts by name.
+    history
+        Points of every finished replicate (the step is its number), or of every iteration.
+    values
+        Metric to its value over the replicates: the mean under the metric's plain name, and where there is
+        a ranking its other statistics and the place.
+    traces
+        Reference to SHA-256 of the logs that were simulated.
+    status
+        FINISHED, FAILED (a replicate failed) or KILLED (one has no result).
+    """
+
+    key: str
+    name: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    history: Sequence[Point] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
+    traces: Mapping[str, str] = field(default_factory=dict)
+    status: str = "FINISHED"
+
+    @property
+    def digest(self) -> str:
+        """A checksum of the content, by which a run that has it is recognised."""
+        content: list[Any] = [self.name, self.status, self.history]
+        content += [sorted(items.items()) for items in (self.tags, self.values, self.traces)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
+
+
+@dataclass
+class _Run:
+    """A run as the store has it; `start` is in milliseconds."""
+
+    run_id: str
+    name: str
+    status: str
+    start: int
+    parameters: dict[str, str]
+    tags: dict[str, str]
+
+
+class RunTree:
+    """A run and its children in a store.
+
+    Parameters
+    ----------
+    uri
+        The store.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._made: MlflowClient | None = None
+        self._experiment = ""
+        self._tags: dict[str, str] = {}
+        self._root: _Run | None = None
+        self._children: dict[str, _Run] = {}
         #: Whether a run may have been made without an answer reaching us.
         self._unsure = True
 
-    @property
-    def experiment_id(self) -> str:
-        """The experiment's id, "" before it is opened."""
-        return self._experiment.experiment_id if self._experiment is not None else ""
+    def connect(self) -> None:
+        """Make the client, and a SQLite store that is not there yet."""
+        self._made = self._made or connect(self._uri)
 
     @property
-    def parent_id(self) -> str:
-        """The id of the sweep's run, "" before it is opened."""
-        return self._parent.run_id if self._parent is not None else ""
+    def _client(self) -> MlflowClient:
+        self.connect()
+        assert self._made is not None
+        return self._made
 
-    def open(
-        self,
-        store: RunStore,
-        *,
-        tags: Mapping[str, str],
-        parameters: Mapping[str, str],
-        datasets: Sequence[Dataset],
-        at: int,
-    ) -> None:
-        """Find or make the experiment and the parent run; set it running.
+    @property
+    def _opened(self) -> _Run:
+        if self._root is None:
+            raise RuntimeError("the run has not been opened")
+        return self._root
 
-        Parameters
-        ----------
-        store
-            The store.
-        tags, parameters, datasets
-            Of the parent.
-        at
-            When a new run began, in milliseconds.
+    def open(self, root: RootRun) -> tuple[str, str]:
+        """Find or make the experiment and the run; set it running; return the ids of both.
+
+        Raises
+        ------
+        TrackingError
+            If the experiment was deleted.
         """
-        self._experiment = experiment = open_experiment(store, self._name, self._artifacts)
-        found = store.find_runs(experiment, SWEEP_TAG, self.sweep_id)
-        parent = found[0] if found else None
-        kept = {**self._tags, **_cleaned(tags), SWEEP_TAG: self.sweep_id, "gridtune.kind": "sweep"}
-        change = RunChange(
-            parent.name if parent is not None else self._parent_name,
-            parent,
-            start=at,
-            tags=kept,
-            # What a run's parameters say first is what they say; those of an extended space are in its file.
-            parameters=_cleaned(parameters),
-            datasets=datasets,
-            status=RUNNING if parent is not None and parent.status != RUNNING else None,
-        )
-        (self._parent,) = store.write(experiment, [change])
-        self._load_children(store)
+        self._experiment = self._open_experiment(root.experiment)
+        self._tags = {
+            "mlflow.user": _user(),
+            "mlflow.source.name": f"gridtune {root.experiment}",
+            "mlflow.source.type": "LOCAL",
+        }
+        key_tag = f"gridtune.{root.kind}"
+        tags = self._tags | {clean_name(name): clean_text(value) for name, value in root.tags.items()}
+        tags |= {key_tag: root.key, "gridtune.kind": root.kind}
+        # The first parameters of a run stay; those of an extended space are in its file.
+        parameters = {clean_name(name): clean_text(value) for name, value in root.parameters.items()}
+        stored = self._find(key_tag, root.key)
+        run = stored[0] if stored else self._create(root.name, root.at, tags)
+        self._log_inputs(run, root.traces)
+        self._write(run, tags, parameters, status=RUNNING)
+        self._root = run
+        self._load_children()
+        return self._experiment, run.run_id
 
-    def _opened(self) -> tuple[Experiment, StoredRun]:
-        if self._experiment is None or self._parent is None:
-            raise RuntimeError("the sweep's run has not been opened")
-        return self._experiment, self._parent
+    def _open_experiment(self, name: str) -> str:
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
 
-    def _load_children(self, store: RunStore) -> None:
-        experiment, parent = self._opened()
+        stored = self._client.get_experiment_by_name(name)
+        if stored is None:
+            artifacts = artifact_root(self._uri)
+            place = None if artifacts is None else (artifacts / clean_name(name)).as_uri()
+            try:
+                made: str = self._client.create_experiment(name, place, dict(_EXPERIMENT_TAGS))
+                return made
+            except MlflowException:
+                # Another sweep of the same space may have been quicker.
+                stored = self._client.get_experiment_by_name(name)
+                if stored is None:
+                    raise
+        if stored.lifecycle_stage != "active":
+            raise TrackingError(
+                f"the experiment {name!r} was deleted in the tracking store",
+                hint="rename the search space, or restore the experiment: "
+                f"`mlflow experiments restore --experiment-id {stored.experiment_id}`",
+            )
+        return str(stored.experiment_id)
+
+    def _load_children(self) -> None:
         self._children = {}
-        for run in store.find_runs(experiment, _PARENT, parent.run_id):
+        for run in self._find(_PARENT, self._opened.run_id):
             self._children.setdefault(run.tags.get(KEY_TAG, ""), run)
         self._unsure = False
 
-    def has(self, key: str) -> bool:
-        """Whether a configuration has a run, as far as is known."""
-        return key in self._children
+    def existing(self, keys: Sequence[str]) -> list[str]:
+        """Return those keys of children that have a run."""
+        if self._unsure:
+            self._load_children()
+        return [key for key in keys if key in self._children]
 
-    def log(
-        self,
-        store: RunStore,
-        contents: Sequence[ConfigurationContent],
-        *,
-        final: bool,
-        at: int,
-        only_known: bool = False,
-    ) -> None:
-        """Log configurations' runs: what they say so far or, when `final`, all of it, and end them.
+    def log(self, contents: Sequence[RunContent], *, final: bool, at: int) -> None:
+        """Log children: their content so far or, when `final`, all of it, and end them.
 
         Parameters
         ----------
-        store
-            The store.
         contents
-            What the runs say, in the order in which the UI is to list them.
+            In the order in which the UI is to list them.
         final
             Whether they are complete.
         at
             When they became so, in milliseconds: the same for every attempt.
-        only_known
-            Whether to leave out configurations that have no run.
         """
-        if self._unsure:
-            self._load_children(store)
-        experiment, parent = self._opened()
-        changed: list[tuple[ConfigurationContent, RunChange]] = []
-        for place, content in enumerate(contents):
-            run = self._children.get(content.key)
-            if run is None and only_known:
-                continue
-            # The UI lists the latest first.
-            change = self._change(content, run, parent, final=final, at=at, start=at - place)
-            if change is not None:
-                changed.append((content, change))
-        if not changed:
-            return
+        self.existing(())
+        # If writing fails, some of the runs may have been made.
         self._unsure = True
-        stored = store.write(experiment, [change for _, change in changed])
+        for place, content in enumerate(contents):
+            # The UI lists the latest first.
+            self._log_child(content, self._children.get(content.key), final=final, at=at, start=at - place)
         self._unsure = False
-        for (content, _), run in zip(changed, stored, strict=True):
-            self._children[content.key] = run
 
-    def _change(
-        self,
-        content: ConfigurationContent,
-        run: StoredRun | None,
-        parent: StoredRun,
-        *,
-        final: bool,
-        at: int,
-        start: int,
-    ) -> RunChange | None:
-        """Return what is to be changed in a run; None where it says all this already."""
-        digest, logged_at = _logged(run)
-        if run is not None and digest == content.digest and (not final or run.status != RUNNING):
-            return None
+    def _log_child(self, content: RunContent, run: _Run | None, *, final: bool, at: int, start: int) -> None:
+        digest, _, logged = (run.tags.get(_LOGGED_TAG, "") if run is not None else "").partition(" ")
+        new = digest != content.digest
+        if run is not None and not new and (not final or run.status != RUNNING):
+            return
         # Of values with the same step a store shows that with the latest time.
-        at = logged_at if digest == content.digest else max(at, logged_at + 1)
-        start = run.start if run is not None else start
-        own = {_PARENT: parent.run_id, KEY_TAG: content.key, LOGGED_TAG: f"{content.digest} {at}"}
-        # What was wrong before may be right now.
-        own |= {name: "" for name in ("failed", "error") if run and run.tags.get(name)}
-        return RunChange(
-            content.name,
-            run,
-            start=start,
-            tags={**self._tags, **own, **content.tags},
-            # A parameter cannot change: the same trace may be known by another path meanwhile.
-            parameters=content.parameters,
-            # The UI lists metrics as they come, and compares runs by the first.
-            points=[
-                *(Point(name, value, 0, at) for name, value in content.values.items()),
-                *(Point(name, value, step, start) for name, value, step in content.history),
-            ],
-            datasets=content.datasets if run is None else (),
-            status=content.status if final else RUNNING if run and run.status != RUNNING else None,
-            end=at if final else None,
+        at = max(at, int(logged or 0) + 1) if new else int(logged)
+        tags = {**self._tags, _PARENT: self._opened.run_id, KEY_TAG: content.key, **content.tags}
+        if run is None:
+            run = self._children[content.key] = self._create(content.name, start, tags)
+            self._log_inputs(run, content.traces)
+        # A run that failed once may be complete now.
+        tags |= {name: "" for name in ("failed", "error") if run.tags.get(name) and name not in content.tags}
+        # The digest goes last: a run that bears it has all.
+        tags[_LOGGED_TAG] = f"{content.digest} {at}"
+        # The UI lists metrics as they come, and compares runs by the first.
+        points = [(at, Point(name, value, 0)) for name, value in content.values.items()]
+        points += [(run.start, Point(*point)) for point in content.history]
+        if run.name != content.name:
+            self._client.update_run(run.run_id, name=content.name)
+            run.name = content.name
+        self._write(
+            run, tags, content.parameters, points, status=content.status if final else RUNNING, end=at
         )
 
-    def log_curve(self, store: RunStore, key: str, curve: LearningCurve, at: int) -> None:
+    def log_curve(self, parent: str, content: RunContent, at: int) -> None:
         """Log a cell's learning curve as a run below that of its configuration, where it has one.
 
         A run that has ended has all of it already.
         """
-        experiment, _ = self._opened()
-        child = self._children.get(key)
+        child = self._children.get(parent)
         if child is None:
             return
-        below = store.find_runs(experiment, CELL_TAG, curve.cell_id)
+        below = self._find(_CELL_TAG, content.key)
         run = next((run for run in below if run.tags.get(_PARENT) == child.run_id), None)
-        if run is not None and run.status != RUNNING:
-            return
-        tags = {_PARENT: child.run_id, CELL_TAG: curve.cell_id, "gridtune.kind": "training"}
-        change = RunChange(
-            curve.name,
-            run,
-            start=at,
-            tags={**self._tags, **tags},
-            points=[Point(name, value, step, child.start) for name, value, step in curve.points],
-            status="FINISHED",
-            end=at,
-        )
-        store.write(experiment, [change])
+        if run is None:
+            tags = {**self._tags, **content.tags, _PARENT: child.run_id, _CELL_TAG: content.key}
+            run = self._create(content.name, at, tags)
+        if run.status == RUNNING:
+            points = [(child.start, Point(*point)) for point in content.history]
+            self._write(run, {}, {}, points, status=content.status, end=at)
 
-    def update_parent(self, store: RunStore, tags: Mapping[str, str]) -> None:
-        """Set tags of the parent run."""
-        experiment, parent = self._opened()
-        (self._parent,) = store.write(experiment, [RunChange(parent.name, parent, tags=_cleaned(tags))])
+    def log_step(self, step: int, values: Mapping[str, float], at: int) -> None:
+        """Add a step to the root's curves, unless it has that step already."""
+        if step > int(self._opened.tags.get(_STEP_TAG, -1)):
+            points = [(at, Point(name, value, step)) for name, value in values.items()]
+            self._write(self._opened, {_STEP_TAG: str(step)}, {}, points)
 
-    def describe(self, store: RunStore, tags: Mapping[str, str]) -> None:
+    def update(self, tags: Mapping[str, str]) -> None:
+        """Set tags of the root."""
+        self._write(self._opened, {clean_name(name): clean_text(value) for name, value in tags.items()}, {})
+
+    def describe(self, tags: Mapping[str, str]) -> None:
         """Set tags of the experiment."""
-        experiment, _ = self._opened()
-        store.tag_experiment(experiment, {**_EXPERIMENT_TAGS, **tags})
+        for name, value in {**_EXPERIMENT_TAGS, **tags}.items():
+            self._client.set_experiment_tag(self._experiment, name, value)
 
-    def upload(self, store: RunStore, path: Path, folder: str, key: str | None = None) -> None:
-        """Store a file as artefact of the parent, or of the run of the configuration `key`, if it has one."""
-        _, parent = self._opened()
-        run = parent if key is None else self._children.get(key)
+    def upload(self, path: Path, folder: str, key: str | None = None) -> None:
+        """Store a file with the root, or with the child `key`, if there is one."""
+        run = self._opened if key is None else self._children.get(key)
         if run is not None:
-            store.upload(run, path, folder)
+            self._client.log_artifact(run.run_id, str(path), folder or None)
 
-    def end(self, store: RunStore, status: str, at: int) -> None:
-        """End the parent, and children that were left running."""
-        experiment, parent = self._opened()
-        left = [run for run in self._children.values() if run.status == RUNNING]
-        changes = [RunChange(run.name, run, status="KILLED", end=at) for run in left]
-        changes.append(RunChange(parent.name, parent, status=status, end=at))
-        *stored, self._parent = store.write(experiment, changes)
-        for run in stored:
-            self._children[run.tags[KEY_TAG]] = run
+    def store_text(self, text: str, name: str) -> None:
+        """Store a text as a file with the root."""
+        self._client.log_text(self._opened.run_id, text, name)
+
+    def end(self, status: str, at: int) -> None:
+        """End the root, and children that were left running."""
+        for run in self._children.values():
+            if run.status == RUNNING:
+                self._write(run, {}, {}, status="KILLED", end=at)
+        self._write(self._opened, {}, {}, status=status, end=at)
+
+    def _find(self, tag: str, value: str) -> list[_Run]:
+        """Return the experiment's runs that are not deleted and have this tag, the oldest first."""
+        runs: list[_Run] = []
+        token = None
+        while True:
+            page = self._client.search_runs(
+                [self._experiment],
+                f"tags.`{tag}` = '{value}'",
+                max_results=_PAGE,
+                order_by=["start_time ASC"],
+                page_token=token,
+            )
+            for run in page:
+                info, data = run.info, run.data
+                texts = dict(data.params), dict(data.tags)
+                runs.append(_Run(info.run_id, info.run_name or "", info.status, info.start_time, *texts))
+            token = page.token
+            if not token:
+                return runs
+
+    def _create(self, name: str, start: int, tags: Mapping[str, str]) -> _Run:
+        made = self._client.create_run(self._experiment, start_time=start, run_name=name, tags=dict(tags))
+        return _Run(made.info.run_id, name, RUNNING, start, {}, dict(tags))
+
+    def _log_inputs(self, run: _Run, traces: Mapping[str, str]) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag  # noqa: PLC0415
+
+        context = [InputTag("mlflow.data.context", "workload")]
+        datasets = [
+            Dataset(
+                name=clean_text(Path(reference).name or reference, _LONGEST_NAME),
+                digest=checksum[:_LONGEST_DIGEST],
+                source_type="local",
+                source=json.dumps({"uri": reference}),
+                profile=json.dumps({"sha256": checksum}),
+            )
+            for reference, checksum in traces.items()
+        ]
+        if datasets:
+            self._client.log_inputs(run.run_id, [DatasetInput(dataset, context) for dataset in datasets])
+
+    def _write(
+        self,
+        run: _Run,
+        tags: Mapping[str, str],
+        parameters: Mapping[str, str],
+        points: Sequence[tuple[int, Point]] = (),
+        *,
+        status: str | None = None,
+        end: int | None = None,
+    ) -> None:
+        """Add to a run; all of it may be there already. A point comes with its time in milliseconds."""
+        from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415
+
+        metrics = _chunks([Metric(name, value, at, step) for at, (name, value, step) in points], _METRICS)
+        # A parameter cannot change: the same log may have another path meanwhile.
+        new = {name: value for name, value in parameters.items() if name not in run.parameters}
+        params = _chunks([Param(*item) for item in new.items()], _OTHERS)
+        changed = {name: value for name, value in tags.items() if run.tags.get(name) != value}
+        marks = _chunks([RunTag(*item) for item in changed.items()], _OTHERS)
+        *firsts, (metric, param) = list(zip_longest(metrics, params, fillvalue=())) or [((), ())]
+        for batch in firsts:
+            self._client.log_batch(run.run_id, *batch)
+        for mark in marks or ([()] if metric or param else []):
+            self._client.log_batch(run.run_id, metric, param, mark)
+            metric = param = ()
+        run.parameters |= new
+        run.tags |= changed
+        if status is not None and (status != run.status or status != RUNNING):
+            # A server takes a status by name, and sets no end for a run that goes on.
+            if status == RUNNING:
+                self._client.update_run(run.run_id, status=status)
+            else:
+                self._client.set_terminated(run.run_id, status, end)
+            run.status = status
 
 
-def open_experiment(store: RunStore, name: str, artifacts: Path | None) -> Experiment:
-    """Find or make an experiment.
-
-    Parameters
-    ----------
-    store
-        The store.
-    name
-        The experiment's.
-    artifacts
-        Where a new experiment's artefacts go; None where the server decides.
-
-    Raises
-    ------
-    TrackingError
-        If there is one that was deleted.
-    """
-    experiment = store.find_experiment(name)
-    if experiment is None:
-        place = None if artifacts is None else (artifacts / clean_name(name)).as_uri()
-        return store.create_experiment(name, place, _EXPERIMENT_TAGS)
-    if not experiment.active:
-        raise TrackingError(
-            f"the experiment {name!r} was deleted in the tracking store",
-            hint="rename the search space, or restore the experiment: "
-            f"`mlflow experiments restore --experiment-id {experiment.experiment_id}`",
-        )
-    return experiment
+def _chunks(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [items[first : first + size] for first in range(0, len(items), size)]
 
 
-def _logged(run: StoredRun | None) -> tuple[str, int]:
-    """Return the digest of what a run says and its time; "" and 0 where it does not say."""
-    digest, _, at = (run.tags.get(LOGGED_TAG, "") if run is not None else "").partition(" ")
-    return (digest, int(at)) if at.isdigit() else ("", 0)
-
-
-def _cleaned(tags: Mapping[str, str]) -> dict[str, str]:
-    return {clean_name(name): clean_text(value) for name, value in tags.items()}
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a number that has no name.
+        return "unknown"

@@ -24,8 +24,6 @@ from gridtune.network import skip_proxy_for_this_machine
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-    from gridtune.tracking.records import RunStore
-
 __all__ = [
     "artifact_root",
     "cache_folder",
@@ -33,7 +31,6 @@ __all__ = [
     "database_path",
     "is_store",
     "make_database",
-    "open_store",
     "tracking_uri",
 ]
 
@@ -41,10 +38,8 @@ DATABASE = "mlflow.db"
 ARTEFACTS = "mlartifacts"
 #: What a tracking URI begins with, as MLflow knows it; databases may name their driver (postgresql+psycopg).
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
-#: Databases that are written to without MLflow's client.
-_DIRECT = ("sqlite:", "postgresql:", "postgresql+")
-#: What MLflow should not do in a driver: its own retries (ours keep the order and say what happens),
-#: usage reports, and a log line for every migration of a fresh database.
+#: Without MLflow's own retries (ours keep the order and say what happens), its usage reports, and its log
+#: line for every migration of a fresh database.
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -135,51 +130,21 @@ def connect(uri: str) -> MlflowClient:
     Raises
     ------
     TrackingError
-        If the database's folder or file cannot be written.
+        If the database's folder or file cannot be written, or its driver is not installed.
     """
     database = database_path(uri)
     if database is None:
-        return _client(uri)
+        try:
+            return _client(uri)
+        except ModuleNotFoundError as fault:
+            raise TrackingError(
+                f"the database's driver is not installed: {fault.name}",
+                hint='for PostgreSQL: pip install "gridtune[postgresql]"',
+            ) from None
     with _writable(database), _alone(database):
         if not database.exists():
             make_database(database)
         return _client(uri)
-
-
-def open_store(uri: str) -> RunStore:
-    """Return the store to write runs to; a SQLite store that is not there yet is made.
-
-    A database with the tables of this MLflow is written to directly, which spares importing MLflow and
-    is many times faster; any other store is written to through MLflow's client.
-
-    Raises
-    ------
-    TrackingError
-        If the database's folder or file cannot be written, or its driver is not installed.
-    """
-    from gridtune.tracking.client_store import ClientStore  # noqa: PLC0415
-
-    if not uri.startswith(_DIRECT):
-        return ClientStore(connect(uri))
-    from gridtune.tracking.database_store import DatabaseStore  # noqa: PLC0415 (imports SQLAlchemy)
-
-    database = database_path(uri)
-    if database is not None:
-        with _writable(database), _alone(database):
-            if not database.exists():
-                make_database(database)
-    try:
-        store = DatabaseStore(uri)
-    except ModuleNotFoundError as fault:
-        raise TrackingError(
-            f"the database's driver is not installed: {fault.name}",
-            hint='for PostgreSQL: pip install "gridtune[postgresql]"',
-        ) from None
-    if store.fits():
-        return store
-    # The client makes the tables of an empty database, or says what is wrong with those there are.
-    client = connect(uri)
-    return store if store.fits() else ClientStore(client)
 
 
 def make_database(path: Path) -> None:

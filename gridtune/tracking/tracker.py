@@ -1,7 +1,7 @@
 """`MlflowTracker`: follows a sweep into a tracking store without ever holding it up.
 
 The journal is the truth about a sweep; the store is a view of it that may lag behind. All sending is done
-by one thread, in order. A store that goes away is waited for; what it has not been sent when the sweep
+by one thread, in order. A store that goes away is waited for; the rest that has not been sent when the sweep
 ends can be sent later, from the sweep's folder, to the same runs.
 """
 
@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import without_secrets
@@ -20,36 +21,32 @@ from gridtune.network import network_reason
 from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import Summary
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
+from gridtune.tracking.checkpoints import CHECKPOINTS
 from gridtune.tracking.content import (
-    ConfigurationContent,
-    LearningCurve,
     code_tags,
     configuration_content,
     curves_of,
-    datasets_of,
+    means_csv,
     most_runs,
-    naming_parameters,
     ranked_rows,
     runs_of_ranking,
-    tracked_metrics,
-    user_tags,
 )
-from gridtune.tracking.outbox import Outbox, Send
-from gridtune.tracking.records import RunStore, now_milliseconds
-from gridtune.tracking.runs import SweepRuns
-from gridtune.tracking.store import artifact_root, open_store, tracking_uri
+from gridtune.tracking.outbox import store_outbox
+from gridtune.tracking.runs import RootRun, RunContent, RunTree
+from gridtune.tracking.store import tracking_uri
 from gridtune.tracking.views import (
     cells_text,
     description,
     ranking_view_tags,
-    remarks_tags,
     runs_address,
     runs_text,
     sweep_parameters,
-    sweep_tags,
 )
 
-__all__ = ["Artefact", "MlflowTracker", "TrackingOutcome"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MEANS_FILE", "Artefact", "MlflowTracker", "TrackedRun"]
 
 #: Seconds between two looks of a watcher at a running sweep.
 _LIVE_SECONDS = 10.0
@@ -57,8 +54,10 @@ _LIVE_SECONDS = 10.0
 _LIVE_SHARE = 0.1
 #: How long a store that is away is waited for after an interrupt, at most.
 _PARTING_SECONDS = 5.0
-#: Runs written together: what fails is written again as a whole.
-_RUNS_AT_ONCE = 100
+#: Runs written together: if one fails, all of them are looked at again.
+_RUNS_AT_ONCE = 20
+#: The table with the means of all metrics of every configuration, among the artefacts of the sweep's run.
+MEANS_FILE = "configurations.csv"
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ class Artefact:
 
 
 @dataclass(frozen=True)
-class TrackingOutcome:
-    """How tracking ended.
+class TrackedRun:
+    """The run of a sweep or a training in a tracking store, and the part of it that could not be sent.
 
     Attributes
     ----------
@@ -93,9 +92,9 @@ class TrackingOutcome:
     fault
         Why, or None.
     directory
-        The sweep's folder, from which it can be sent later.
+        The folder from which it can be sent later.
     experiment_id, run_id
-        Of the sweep's run, "" where the store was never reached.
+        Ids of the run, "" where the store was never reached.
     """
 
     uri: str
@@ -127,9 +126,13 @@ class TrackingOutcome:
             return None
         return runs_address(self.shown_uri.rstrip("/"), self.experiment_id)
 
+    def checkpoint(self, name: str) -> str:
+        """Return the URI of a training's checkpoint, as systems take it (`checkpoint=runs:/…`)."""
+        return f"runs:/{self.run_id}/{CHECKPOINTS}/{name}"
+
     @property
     def message(self) -> str:
-        """What a person should know, in a line or two."""
+        """Where the run is, or why it is not complete and how to send the rest, in a line or two."""
         if self.complete:
             return f"tracked in {self.shown_uri}"
         reason = network_reason(self.fault) if self.fault else "it was too slow"
@@ -172,31 +175,24 @@ class MlflowTracker:
         self._patience = patience
         self._facts: SweepFacts | None = None
         self._directory = Path()
-        self._runs: SweepRuns | None = None
+        #: Of the experiment and of the sweep's run.
+        self._ids = ("", "")
         self._results: dict[str, dict[str, CellResult]] = {}
         self._news: set[str] = set()
         self._workloads: set[str] = set()
         self._next_look = time.monotonic() + _LIVE_SECONDS
-
-        def warn(fault: BaseException) -> None:
-            if on_trouble is not None:
-                uri = without_secrets(self.uri)
-                on_trouble(
-                    f"the tracking store {uri} cannot be reached, the sweep goes on: {network_reason(fault)}"
-                )
-
-        self._outbox = Outbox(lambda: open_store(self.uri), warn)
+        self._outbox = store_outbox(self.uri, on_trouble, "sweep")
 
     # Called by a sweep.
 
     def started(self, plan: SweepPlan) -> None:
-        """Open the sweep's run; take notice of what was finished before."""
+        """Open the sweep's run; take the results that were there before."""
         self.begin(SweepFacts.of(plan), plan.directory)
         self._note(plan.finished)
         self._news.clear()
 
     def finished(self, results: Sequence[CellResult]) -> None:
-        """Take notice of results; now and then send what is new."""
+        """Take results; now and then send the news."""
         self._note(results)
         if self._news and time.monotonic() >= self._next_look and not self._outbox.unsent:
             self._look()
@@ -211,70 +207,78 @@ class MlflowTracker:
     def begin(self, facts: SweepFacts, directory: Path) -> None:
         """Open the run of a sweep."""
         self._facts, self._directory = facts, directory
-        runs = SweepRuns(
+        root = RootRun(
             facts.name,
+            "sweep",
             facts.sweep_id,
-            name=f"{facts.name} {datetime.now():%Y-%m-%d %H:%M}",
-            tags=user_tags(facts.name),
-            artifacts=artifact_root(self.uri),
+            f"{facts.name} {datetime.now():%Y-%m-%d %H:%M}",
+            tags={
+                **code_tags(facts.system, facts.system_version),
+                "gridtune.directory": str(directory.resolve()),
+                "mlflow.note.content": facts.description,
+            },
+            parameters=sweep_parameters(facts),
+            traces=dict(facts.workloads),
         )
-        self._runs = runs
-        tags = code_tags(facts.system, facts.system_version) | sweep_tags(facts, directory)
-        parameters, datasets = sweep_parameters(facts), datasets_of(facts.workloads)
-        at = now_milliseconds()
-        self._outbox.put(
-            "the sweep's run",
-            lambda store: runs.open(store, tags=tags, parameters=parameters, datasets=datasets, at=at),
-        )
+
+        def open_run(runs: RunTree) -> None:
+            self._ids = runs.open(root)
+
+        self._outbox.put("the sweep's run", open_run)
 
     def add(self, results: Sequence[CellResult]) -> None:
-        """Take notice of results that are there already."""
+        """Take results that are there already."""
         self._note(results)
 
-    def publish(self, summary: Summary, *, seconds: float | None = None) -> None:
-        """Send the configurations with their places in the ranking, and what the sweep came to.
+    def publish(self, summary: Summary, table: pa.Table, *, seconds: float | None = None) -> None:
+        """Send the configurations with their places in the ranking, and the totals of the sweep.
 
         Parameters
         ----------
         summary
             The rankings.
+        table
+            A row for each cell: the mean of each metric of every configuration becomes a table of the run.
         seconds
             Wall-clock seconds the sweep took.
         """
-        runs, facts = self._opened()
+        facts = self._opened
         ranked = [key for key in runs_of_ranking(summary, self._limit) if key in self._results]
         # Configurations without any value are in no ranking.
         others = [key for key in self._results if key not in set(ranked)]
         chosen = ranked + others[: max(0, self._limit - len(ranked))]
-        rows = ranked_rows(summary, chosen)
-        at = now_milliseconds()
-        self._put_configurations(chosen, final=True, at=at, rows=rows)
+        at = _now()
+        self._put_configurations(chosen, final=True, at=at, rows=ranked_rows(summary, chosen))
         # Runs made before, of configurations that are no longer among the best, are kept up to date.
         left = [key for key in self._results if key not in set(chosen)]
         self._put_left(left, summary, at)
         note = runs_text(len(chosen), len(self._results), [name for name, _ in summary.tables])
         tags = {f"best {best.stratum}".strip(): str(best) for best in summary.best}
         tags |= {"cells": self._cells(), "mlflow.note.content": description(summary, note)}
-        tags |= remarks_tags(summary)
+        if summary.remarks:
+            tags["remarks"] = "\n".join(summary.remarks)
         if seconds is not None:
             tags["seconds"] = f"{seconds:.1f}"
-        self._outbox.put("the sweep's totals", lambda store: runs.update_parent(store, tags))
+        self._outbox.put("the sweep's totals", lambda runs: runs.update(tags))
+        means = means_csv(table, (objective.metric for objective in facts.objectives))
+        self._outbox.put("the means of all metrics", lambda runs: runs.store_text(means, MEANS_FILE))
         workloads = len(self._workloads)
 
-        def describe(store: RunStore) -> None:
-            view = ranking_view_tags(facts, runs.parent_id, workloads=workloads, at=at)
-            text = description(summary, note, experiment=runs.experiment_id)
-            runs.describe(store, {"mlflow.note.content": text, **view})
+        def describe(runs: RunTree) -> None:
+            experiment, run = self._ids
+            view = ranking_view_tags(facts, run, workloads=workloads, at=at)
+            runs.describe({"mlflow.note.content": description(summary, note, experiment=experiment), **view})
 
         self._outbox.put("the experiment's description", describe)
 
     def store(self, artefacts: Sequence[Artefact]) -> None:
         """Send files; they must stay until `close`."""
-        runs, _ = self._opened()
         for artefact in artefacts:
-            self._outbox.put(f"the file {artefact.path.name}", _upload(runs, artefact))
+            # A program may change its folder until the file is sent.
+            upload = (artefact.path.resolve(), artefact.folder, artefact.configuration_id)
+            self._outbox.put(f"the file {artefact.path.name}", partial(_call, "upload", upload))
 
-    def close(self, status: str = "FINISHED") -> TrackingOutcome:
+    def close(self, status: str = "FINISHED") -> TrackedRun:
         """End the sweep's run and wait until everything is sent.
 
         Parameters
@@ -282,28 +286,22 @@ class MlflowTracker:
         status
             FINISHED, FAILED (cells failed) or KILLED (interrupted).
         """
-        runs, at = self._runs, now_milliseconds()
-        if runs is not None:
+        at = _now()
+        if self._facts is not None:
             if status == "KILLED" and self._live():
                 self._put_configurations(sorted(self._news), final=False, at=at)
-            self._outbox.put("the end of the sweep's run", lambda store: runs.end(store, status, at))
+            self._outbox.put("the end of the sweep's run", lambda runs: runs.end(status, at))
         # Whoever interrupts a sweep wants to leave.
         self._outbox.drain(min(self._patience, _PARTING_SECONDS) if status == "KILLED" else self._patience)
-        outcome = TrackingOutcome(
-            uri=self.uri,
-            unsent=self._outbox.unsent,
-            fault=self._outbox.fault,
-            directory=self._directory,
-            experiment_id=runs.experiment_id if runs else "",
-            run_id=runs.parent_id if runs else "",
-        )
+        run = TrackedRun(self.uri, self._outbox.unsent, self._outbox.fault, self._directory, *self._ids)
         self._outbox.close()
-        return outcome
+        return run
 
-    def _opened(self) -> tuple[SweepRuns, SweepFacts]:
-        if self._runs is None or self._facts is None:
+    @property
+    def _opened(self) -> SweepFacts:
+        if self._facts is None:
             raise RuntimeError("the tracker has no sweep: call `started` or `begin` first")
-        return self._runs, self._facts
+        return self._facts
 
     def _note(self, results: Sequence[CellResult]) -> None:
         for result in results:
@@ -313,20 +311,19 @@ class MlflowTracker:
 
     def _live(self) -> bool:
         """Whether configurations have runs before it is known which are the best."""
-        _, facts = self._opened()
+        facts = self._opened
         return max(len(self._results), facts.cells // max(1, facts.replicates)) <= self._limit
 
     def _look(self) -> None:
-        """Send what is new, and be back when that has cost little enough."""
+        """Send the news, and be back when that has cost little enough."""
         began = time.monotonic()
-        runs, _ = self._opened()
         if self._live():
-            self._put_configurations(sorted(self._news), final=False, at=now_milliseconds())
+            self._put_configurations(sorted(self._news), final=False, at=_now())
         self._news.clear()
         tags = {"cells": self._cells()}
 
-        def last(store: RunStore) -> None:
-            runs.update_parent(store, tags)
+        def last(runs: RunTree) -> None:
+            runs.update(tags)
             took = time.monotonic() - began
             self._next_look = time.monotonic() + max(_LIVE_SECONDS, took / _LIVE_SHARE)
 
@@ -342,54 +339,38 @@ class MlflowTracker:
         at: int,
         rows: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     ) -> None:
-        runs, _ = self._opened()
         for first in range(0, len(keys), _RUNS_AT_ONCE):
             part = keys[first : first + _RUNS_AT_ONCE]
             contents = [self._content(key, (rows or {}).get(key)) for key in part]
             name = contents[0].name if len(part) == 1 else f"{len(part)} configurations"
-            start = at - first
-            self._outbox.put(name, _log(runs, contents, final=final, at=start))
+            self._outbox.put(name, partial(_call, "log", (contents,), final=final, at=at - first))
             for key, content in zip(part, contents, strict=True):
                 for curve in curves_of(list(self._results[key].values()), content.name):
-                    self._outbox.put(f"the curve of {curve.name}", _log_curve(runs, key, curve, at))
+                    self._outbox.put(
+                        f"the curve of {curve.name}", partial(_call, "log_curve", (key, curve, at))
+                    )
 
     def _put_left(self, keys: Sequence[str], summary: Summary, at: int) -> None:
-        runs, _ = self._opened()
-        if not keys:
-            return
-
-        def update(store: RunStore) -> None:
-            there = [key for key in keys if runs.has(key)]
+        def update(runs: RunTree) -> None:
+            there = runs.existing(keys)
             rows = ranked_rows(summary, there)
-            contents = [self._content(key, rows[key]) for key in there]
-            runs.log(store, contents, final=True, at=at, only_known=True)
+            runs.log([self._content(key, rows[key]) for key in there], final=True, at=at)
 
-        self._outbox.put("runs of other configurations", update)
+        if keys:
+            self._outbox.put("runs of other configurations", update)
 
-    def _content(self, key: str, rows: Mapping[str, Mapping[str, Any]] | None) -> ConfigurationContent:
-        _, facts = self._opened()
-        return configuration_content(
-            list(self._results[key].values()),
-            planned=facts.replicates,
-            varying=naming_parameters(facts),
-            metrics=tracked_metrics(objective.metric for objective in facts.objectives),
-            workloads=len(self._workloads),
-            ranked=rows,
-        )
+    def _content(self, key: str, rows: Mapping[str, Mapping[str, Any]] | None) -> RunContent:
+        results = list(self._results[key].values())
+        return configuration_content(results, self._opened, workloads=len(self._workloads), ranked=rows)
 
     def _cells(self) -> str:
-        _, facts = self._opened()
         states = [result.state for results in self._results.values() for result in results.values()]
-        return cells_text(states, facts.cells)
+        return cells_text(states, self._opened.cells)
 
 
-def _log(runs: SweepRuns, contents: Sequence[ConfigurationContent], *, final: bool, at: int) -> Send:
-    return lambda store: runs.log(store, contents, final=final, at=at)
+def _call(method: str, arguments: Sequence[Any], runs: RunTree, **named: Any) -> None:
+    getattr(runs, method)(*arguments, **named)
 
 
-def _log_curve(runs: SweepRuns, key: str, curve: LearningCurve, at: int) -> Send:
-    return lambda store: runs.log_curve(store, key, curve, at)
-
-
-def _upload(runs: SweepRuns, artefact: Artefact) -> Send:
-    return lambda store: runs.upload(store, artefact.path, artefact.folder, artefact.configuration_id)
+def _now() -> int:
+    return int(time.time() * 1000)

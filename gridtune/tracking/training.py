@@ -1,6 +1,6 @@
 """`TrainingTracker`: follows one training into a tracking store while it goes on.
 
-Any loop that trains can use it: it knows nothing of how an agent is trained. Points and checkpoints are
+Any loop that trains can use it. Points and checkpoints are
 sent by a thread of its own, so a store that is slow or away holds up nothing.
 """
 
@@ -8,59 +8,21 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gridtune.errors import without_secrets
-from gridtune.network import network_reason
 from gridtune.tracking.checkpoints import CHECKPOINTS
-from gridtune.tracking.content import clean_name, clean_text, user_tags
-from gridtune.tracking.outbox import Outbox
-from gridtune.tracking.records import (
-    RUNNING,
-    Experiment,
-    Point,
-    RunChange,
-    RunStore,
-    StoredRun,
-    now_milliseconds,
-)
-from gridtune.tracking.runs import open_experiment
-from gridtune.tracking.store import artifact_root, open_store, tracking_uri
+from gridtune.tracking.outbox import store_outbox
+from gridtune.tracking.runs import RootRun, RunTree, clean_name
+from gridtune.tracking.store import tracking_uri
+from gridtune.tracking.tracker import TrackedRun
 
-__all__ = ["TrainingOutcome", "TrainingTracker"]
+__all__ = ["TrainingTracker"]
 
-_KEY_TAG, _STEP_TAG = "gridtune.training", "gridtune.step"
 _KEY_FILE = "tracking.json"
-
-
-@dataclass(frozen=True)
-class TrainingOutcome:
-    """How the tracking of a training ended.
-
-    Attributes
-    ----------
-    uri
-        The store, without a password.
-    run_id
-        Of the training's run; "" where the store was never reached.
-    unsent
-        Names of what could not be sent.
-    fault
-        Why, or None.
-    """
-
-    uri: str
-    run_id: str
-    unsent: tuple[str, ...] = ()
-    fault: BaseException | None = None
-
-    def checkpoint(self, name: str) -> str:
-        """Return the URI of a checkpoint, as systems take it (`checkpoint=runs:/…`)."""
-        return f"runs:/{self.run_id}/{CHECKPOINTS}/{name}"
 
 
 class TrainingTracker:
@@ -93,29 +55,15 @@ class TrainingTracker:
         patience: float = 30.0,
         on_trouble: Callable[[str], None] | None = None,
     ) -> None:
-        self._uri = tracking_uri(uri)
+        self._uri, self._folder = tracking_uri(uri), Path(folder)
         self._patience = patience
-        self._experiment: Experiment | None = None
-        self._run: StoredRun | None = None
-        shown = without_secrets(self._uri)
+        self._ids = ("", "")
+        self._outbox = store_outbox(self._uri, on_trouble, "training")
+        texts = {name: str(value) for name, value in parameters.items()}
+        root = RootRun(experiment, "training", self._key(), name, parameters=texts)
 
-        def warn(fault: BaseException) -> None:
-            if on_trouble is not None:
-                reason = network_reason(fault)
-                on_trouble(f"the tracking store {shown} cannot be reached, the training goes on: {reason}")
-
-        self._outbox = Outbox(lambda: open_store(self._uri), warn)
-        key, at = _key(Path(folder)), now_milliseconds()
-        texts = {clean_name(name): clean_text(str(value)) for name, value in parameters.items()}
-
-        def begin(store: RunStore) -> None:
-            self._experiment = open_experiment(store, experiment, artifact_root(self._uri))
-            found = store.find_runs(self._experiment, _KEY_TAG, key)
-            tags = user_tags(experiment) | {_KEY_TAG: key, "gridtune.kind": "training"}
-            change = RunChange(
-                name, found[0] if found else None, start=at, tags=tags, parameters=texts, status=RUNNING
-            )
-            (self._run,) = store.write(self._experiment, [change])
+        def begin(runs: RunTree) -> None:
+            self._ids = runs.open(root)
 
         self._outbox.put("the training's run", begin)
 
@@ -136,31 +84,20 @@ class TrainingTracker:
         metrics
             Name to value; what is no finite number is left out.
         """
-        at = now_milliseconds()
+        at = int(time.time() * 1000)
         values = {
             clean_name(name): float(value)
             for name, value in metrics.items()
             if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         }
-
-        def send(store: RunStore) -> None:
-            experiment, run = self._opened()
-            if step <= int(run.tags.get(_STEP_TAG, -1)):
-                return
-            points = [Point(name, value, step, at) for name, value in values.items()]
-            change = RunChange(run.name, run, tags={_STEP_TAG: str(step)}, points=points)
-            (self._run,) = store.write(experiment, [change])
-
-        self._outbox.put(f"step {step}", send)
+        self._outbox.put(f"step {step}", lambda runs: runs.log_step(step, values, at))
 
     def checkpoint(self, path: str | Path) -> None:
         """Store a checkpoint under its file's name, in the place of an earlier one of that name."""
-        file = Path(path)
-        self._outbox.put(
-            f"the checkpoint {file.name}", lambda store: store.upload(self._opened()[1], file, CHECKPOINTS)
-        )
+        file = Path(path).resolve()
+        self._outbox.put(f"the checkpoint {file.name}", lambda runs: runs.upload(file, CHECKPOINTS))
 
-    def close(self, status: str = "FINISHED") -> TrainingOutcome:
+    def close(self, status: str = "FINISHED") -> TrackedRun:
         """End the run and wait until everything is sent.
 
         Parameters
@@ -168,35 +105,19 @@ class TrainingTracker:
         status
             FINISHED, FAILED or KILLED.
         """
-        at = now_milliseconds()
-
-        def end(store: RunStore) -> None:
-            experiment, run = self._opened()
-            store.write(experiment, [RunChange(run.name, run, status=status, end=at)])
-
-        self._outbox.put("the end of the training's run", end)
+        at = int(time.time() * 1000)
+        self._outbox.put("the end of the training's run", lambda runs: runs.end(status, at))
         self._outbox.drain(self._patience)
-        outcome = TrainingOutcome(
-            uri=without_secrets(self._uri),
-            run_id=self._run.run_id if self._run is not None else "",
-            unsent=tuple(self._outbox.unsent),
-            fault=self._outbox.fault,
-        )
+        run = TrackedRun(self._uri, self._outbox.unsent, self._outbox.fault, self._folder, *self._ids)
         self._outbox.close()
-        return outcome
+        return run
 
-    def _opened(self) -> tuple[Experiment, StoredRun]:
-        assert self._experiment is not None
-        assert self._run is not None
-        return self._experiment, self._run
-
-
-def _key(folder: Path) -> str:
-    """Return the key of the training in a folder, made up the first time: another folder is another run."""
-    file = folder / _KEY_FILE
-    if file.exists():
-        return str(json.loads(file.read_text(encoding="utf-8"))["training"])
-    folder.mkdir(parents=True, exist_ok=True)
-    key = uuid.uuid4().hex
-    file.write_text(json.dumps({"training": key}) + "\n", encoding="utf-8")
-    return key
+    def _key(self) -> str:
+        """Return the key of the training in the folder: another folder is another run."""
+        file = self._folder / _KEY_FILE
+        if file.exists():
+            return str(json.loads(file.read_text(encoding="utf-8"))["training"])
+        self._folder.mkdir(parents=True, exist_ok=True)
+        key = uuid.uuid4().hex
+        file.write_text(json.dumps({"training": key}) + "\n", encoding="utf-8")
+        return key

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridtune.report.facts import SweepFacts
 from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_markdown
-from gridtune.tracking.content import DIFFERENCE, REPLICATES, clean_name, naming_parameters
-from gridtune.tracking.records import Experiment, RunStore
+from gridtune.tracking.content import DIFFERENCE, REPLICATES, naming_parameters
+from gridtune.tracking.runs import clean_name
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
 
 __all__ = [
     "RANKING_VIEW",
@@ -26,11 +28,9 @@ __all__ = [
     "latest_experiment",
     "ranking_link",
     "ranking_view_tags",
-    "remarks_tags",
     "runs_address",
     "runs_text",
     "sweep_parameters",
-    "sweep_tags",
 ]
 
 #: The key of the view that shows the ranking of an experiment's latest sweep.
@@ -112,16 +112,21 @@ def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: 
     return {f"{_VIEW_TAG}{RANKING_VIEW}": json.dumps(view)}
 
 
-def latest_experiment(store: RunStore, name: str | None = None) -> Experiment | None:
-    """Return the experiment whose ranking is the latest, or the one of this name if it has a ranking."""
-    found = store.experiments_with(f"{_VIEW_TAG}{RANKING_VIEW}")
-    made = {
-        experiment.experiment_id: json.loads(view)["createdAt"]
-        for experiment, view in found
-        if name is None or experiment.name == name
-    }
-    experiments = {experiment.experiment_id: experiment for experiment, _ in found}
-    return experiments[max(made, key=made.__getitem__)] if made else None
+def latest_experiment(client: MlflowClient, name: str | None = None) -> str | None:
+    """Return the id of the experiment whose ranking is the latest, or of that name if it has a ranking."""
+    tag = f"{_VIEW_TAG}{RANKING_VIEW}"
+    made: dict[str, int] = {}
+    token = None
+    while True:
+        page = client.search_experiments(max_results=1000, page_token=token)
+        made |= {
+            experiment.experiment_id: json.loads(experiment.tags[tag])["createdAt"]
+            for experiment in page
+            if tag in experiment.tags and name in (None, experiment.name)
+        }
+        token = page.token
+        if not token:
+            return max(made, key=made.__getitem__) if made else None
 
 
 def _width(column: str) -> int:
@@ -188,14 +193,6 @@ _NOTE_ROWS, _NOTE_LENGTH = 10, 4800
 _REMARKS = 8
 
 
-def sweep_tags(facts: SweepFacts, directory: Path) -> dict[str, str]:
-    """Return the tags of a sweep's run; they may change when it goes on with an extended space."""
-    return {
-        "gridtune.directory": str(directory.resolve()),
-        "mlflow.note.content": facts.description,
-    }
-
-
 def sweep_parameters(facts: SweepFacts) -> dict[str, str]:
     """Return the parameters of a sweep's run."""
     return {
@@ -216,12 +213,6 @@ def cells_text(states: Sequence[str], planned: int) -> str:
     done = sum(state == "done" for state in states)
     failed = f", {len(states) - done:,} failed" if len(states) > done else ""
     return f"{done:,} of {max(planned, len(states)):,} done{failed}"
-
-
-def remarks_tags(summary: Summary) -> dict[str, str]:
-    """Return the tag that says what of the logs was ignored, as long as a tag may be; none if nothing was."""
-    text = "\n".join(summary.remarks)
-    return {"remarks": text[:_NOTE_LENGTH]} if text else {}
 
 
 def runs_text(runs: int, configurations: int, tables: Sequence[str]) -> str:

@@ -8,19 +8,17 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ray import tune
 from ray.tune.result import AUTO_RESULT_KEYS
 
-from gridtune.errors import GridtuneWarning, without_secrets
-from gridtune.network import network_reason
+from gridtune.errors import GridtuneWarning
 from gridtune.report.labels import value_text
-from gridtune.tracking.content import ConfigurationContent, clean_name, clean_text, user_tags
-from gridtune.tracking.outbox import Outbox
-from gridtune.tracking.records import now_milliseconds
-from gridtune.tracking.runs import SweepRuns
-from gridtune.tracking.store import artifact_root, open_store, tracking_uri
+from gridtune.tracking.outbox import Outbox, store_outbox
+from gridtune.tracking.runs import RUNNING, Point, RootRun, RunContent, RunTree, clean_name, clean_text
+from gridtune.tracking.store import tracking_uri
 
 __all__ = ["MlflowCallback"]
 
@@ -34,8 +32,8 @@ _BOOK_KEEPING = frozenset({"done", "trial_id", "experiment_tag", "training_itera
 class _TrackedTrial:
     name: str
     parameters: Mapping[str, str]
-    history: list[tuple[str, float, int]] = field(default_factory=list)
-    status: str = "RUNNING"
+    history: list[Point] = field(default_factory=list)
+    status: str = RUNNING
     changed: bool = True
 
 
@@ -60,39 +58,25 @@ class MlflowCallback(tune.Callback):
     def __init__(self, experiment: str, *, tracking_uri: str | None = None, patience: float = 30.0) -> None:
         self._experiment, self._uri, self._patience = experiment, tracking_uri, patience
         self._outbox: Outbox | None = None
-        self._runs: SweepRuns | None = None
         self._trials: dict[str, _TrackedTrial] = {}
         self._next = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         # Tune pickles callbacks before it begins; what is open cannot travel.
-        return {**self.__dict__, "_outbox": None, "_runs": None}
+        return {**self.__dict__, "_outbox": None}
 
     def setup(
         self, stop: Any = None, num_samples: Any = None, total_num_samples: Any = None, **info: Any
     ) -> None:
         """Begin the tuning's run."""
-        uri = tracking_uri(self._uri)
 
-        def warn(fault: BaseException) -> None:
-            warnings.warn(
-                f"the tracking store {without_secrets(uri)} cannot be reached: {network_reason(fault)}",
-                GridtuneWarning,
-                stacklevel=2,
-            )
+        def warn(message: str) -> None:
+            warnings.warn(message, GridtuneWarning, stacklevel=2)
 
-        self._outbox = outbox = Outbox(lambda: open_store(uri), warn)
-        self._runs = runs = SweepRuns(
-            self._experiment,
-            uuid.uuid4().hex[:20],
-            name=f"{self._experiment} {datetime.now():%Y-%m-%d %H:%M}",
-            tags=user_tags(self._experiment),
-            artifacts=artifact_root(uri),
-        )
-        at = now_milliseconds()
-        outbox.put(
-            "the tuning's run", lambda store: runs.open(store, tags={}, parameters={}, datasets=(), at=at)
-        )
+        self._outbox = store_outbox(tracking_uri(self._uri), warn, "tuning")
+        name = f"{self._experiment} {datetime.now():%Y-%m-%d %H:%M}"
+        root = RootRun(self._experiment, "sweep", uuid.uuid4().hex[:20], name)
+        self._outbox.put("the tuning's run", lambda runs: runs.open(root))
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Take notice of a trial, also when it begins again with another configuration."""
@@ -115,7 +99,7 @@ class MlflowCallback(tune.Callback):
         for name, value in _flat(result).items():
             known = name in AUTO_RESULT_KEYS or name in _BOOK_KEEPING or name.startswith(("config/", "perf/"))
             if not known and isinstance(value, int | float) and not isinstance(value, bool):
-                tracked.history.append((clean_name(name), float(value), step))
+                tracked.history.append(Point(clean_name(name), float(value), step))
         tracked.changed = True
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _SEND_SECONDS
@@ -136,15 +120,15 @@ class MlflowCallback(tune.Callback):
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         """Send everything, and end the runs."""
-        outbox, runs = self._outbox, self._runs
-        if outbox is None or runs is None:
+        outbox = self._outbox
+        if outbox is None:
             return
         self._send(final=True)
         statuses = [tracked.status for tracked in self._trials.values()]
-        failed, at = statuses.count("FAILED"), now_milliseconds()
+        failed, at = statuses.count("FAILED"), int(time.time() * 1000)
         counts = f"{len(statuses)} trials" + (f", {failed} failed" if failed else "")
-        outbox.put("the tuning's totals", lambda store: runs.update_parent(store, {"trials": counts}))
-        outbox.put("the tuning's end", lambda store: runs.end(store, "FINISHED", at))
+        outbox.put("the tuning's totals", lambda runs: runs.update({"trials": counts}))
+        outbox.put("the tuning's end", lambda runs: runs.end("FINISHED", at))
         if not outbox.drain(self._patience):
             reason = f": {outbox.fault}" if outbox.fault else ""
             message = f"{len(outbox.unsent)} items were not sent to the tracking store{reason}"
@@ -152,33 +136,32 @@ class MlflowCallback(tune.Callback):
         outbox.close()
 
     def _send(self, *, final: bool) -> None:
-        outbox, runs = self._outbox, self._runs
-        if outbox is None or runs is None or (outbox.unsent and not final):
+        outbox = self._outbox
+        if outbox is None or (outbox.unsent and not final):
             return
-        at = now_milliseconds()
+        at = int(time.time() * 1000)
         changed = [(key, tracked) for key, tracked in self._trials.items() if tracked.changed]
         for ended in (False, True):
-            contents = [_content(*item) for item in changed if (item[1].status != "RUNNING") == ended]
+            contents = [
+                RunContent(
+                    key=key,
+                    name=tracked.name,
+                    tags={"gridtune.kind": "trial"},
+                    parameters=tracked.parameters,
+                    history=list(tracked.history),
+                    status=tracked.status,
+                )
+                for key, tracked in changed
+                if (tracked.status != RUNNING) == ended
+            ]
             if contents:
-                outbox.put("trials", _log(runs, contents, ended, at))
+                outbox.put("trials", partial(_log, contents, ended, at))
         for _, tracked in changed:
             tracked.changed = False
 
 
-def _log(runs: SweepRuns, contents: Sequence[ConfigurationContent], final: bool, at: int) -> Any:
-    return lambda store: runs.log(store, contents, final=final, at=at)
-
-
-def _content(key: str, tracked: _TrackedTrial) -> ConfigurationContent:
-    return ConfigurationContent(
-        key=key,
-        name=tracked.name,
-        tags={"gridtune.kind": "trial"},
-        parameters=tracked.parameters,
-        history=list(tracked.history),
-        values={},
-        status=tracked.status,
-    )
+def _log(contents: Sequence[RunContent], final: bool, at: int, runs: RunTree) -> None:
+    runs.log(contents, final=final, at=at)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

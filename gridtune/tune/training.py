@@ -26,7 +26,8 @@ from gridtune.sweep.journal.journal import check_writable
 from gridtune.sweep.space.code import SentCode, SweepCode
 from gridtune.sweep.space.plan import Workloads
 from gridtune.sweep.space.schema import parse_space
-from gridtune.tracking.training import TrainingOutcome, TrainingTracker
+from gridtune.tracking.tracker import TrackedRun
+from gridtune.tracking.training import TrainingTracker
 from gridtune.training.system import (
     Point,
     Training,
@@ -95,7 +96,7 @@ class Trained:
     began: int
     checkpoint: Path
     policy: Path | None
-    tracking: TrainingOutcome | None
+    tracking: TrackedRun | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `gridtune train --json` prints."""
@@ -112,7 +113,7 @@ class Trained:
         }
         if self.tracking is not None:
             content["tracking"] = {
-                "uri": self.tracking.uri,
+                "uri": self.tracking.shown_uri,
                 "run_id": self.tracking.run_id,
                 "unsent": len(self.tracking.unsent),
             }
@@ -281,9 +282,9 @@ def _tracker(
 
 
 @contextlib.contextmanager
-def _ended(trackers: Mapping[int, TrainingTracker]) -> Iterator[dict[int, TrainingOutcome]]:
+def _ended(trackers: Mapping[int, TrainingTracker]) -> Iterator[dict[int, TrackedRun]]:
     """Close the trackers at the end, however it comes; yield what will have become of them."""
-    outcomes: dict[int, TrainingOutcome] = {}
+    outcomes: dict[int, TrackedRun] = {}
     status = "FAILED"
     try:
         yield outcomes

@@ -2,52 +2,73 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
+from dataclasses import replace
 
 import pytest
 
-from gridtune.batch.metrics import METRICS
+from gridtune.errors import TrackingError
+from gridtune.report.facts import ObjectiveFacts
 from gridtune.report.summary import summarise
+from gridtune.sweep import CellResult
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.content import (
-    COMPANIONS,
-    clean_name,
-    clean_text,
+    MOST_RUNS,
     configuration_content,
+    curves_of,
+    means_csv,
+    most_runs,
     ranked_rows,
-    tracked_metrics,
+    runs_of_ranking,
 )
+from gridtune.tracking.runs import clean_name, clean_text
 
-from .synthetic import CHECKSUM, cell_results, sweep_facts
+from .synthetic import cell_results, sweep_facts
 
-OPTIONS = {"planned": 4, "varying": ["order"], "metrics": tracked_metrics(["wait_mean"])}
-
-
-def test_companions_are_metrics_that_exist() -> None:
-    assert set(COMPANIONS) <= set(METRICS)
+FACTS = sweep_facts()
+WAIT, UTILISATION = ObjectiveFacts("wait_mean", "min", "s"), ObjectiveFacts("utilisation", "max")
 
 
 def test_a_run_is_named_by_what_varies() -> None:
-    content = configuration_content(cell_results()[4:8], **OPTIONS)
+    content = configuration_content(cell_results()[4:8], FACTS)
     assert content.name == "order1"
-    assert configuration_content(cell_results()[4:8], workloads=2, **OPTIONS).name == "order1 (log)"
+    assert configuration_content(cell_results()[4:8], FACTS, workloads=2).name == "order1 (log)"
     assert content.parameters == {"trace": "log.swf", "order": "order1", "kill": "yes"}
     assert content.tags == {"gridtune.kind": "configuration", "workload": "log", "replicates": "4/4"}
 
 
-def test_traces_are_datasets_with_their_checksum() -> None:
-    (dataset,) = configuration_content(cell_results()[:4], **OPTIONS).datasets
-    assert (dataset.name, dataset.digest) == ("log.swf", CHECKSUM[:16])
-    assert json.loads(dataset.profile) == {"sha256": CHECKSUM}
-    assert json.loads(dataset.source) == {"uri": "log.swf"}
-
-
-def test_each_replicate_is_a_step_of_the_history_and_other_metrics_are_left_out() -> None:
+def test_every_metric_has_its_mean_and_the_objectives_come_first() -> None:
     results = cell_results()[:4]
-    content = configuration_content(list(reversed(results)), **OPTIONS)
-    history = [(value, step) for name, value, step in content.history if name == "wait_mean.replicates"]
-    assert history == [(result.metrics["wait_mean"], result.seed) for result in results]
-    assert set(content.values) == {"wait_mean", "utilisation", "makespan"}
+    content = configuration_content(list(reversed(results)), sweep_facts(objectives=(UTILISATION, WAIT)))
+    assert list(content.values) == ["utilisation", "wait_mean", "makespan", "stretch_p99"]
+    stretches = [result.metrics["stretch_p99"] for result in results]
+    assert content.values["stretch_p99"] == pytest.approx(sum(stretches) / 4, rel=1e-14)
+
+
+def test_each_replicate_is_a_step_of_the_history_of_an_objective() -> None:
+    results = cell_results()[:4]
+    content = configuration_content(list(reversed(results)), FACTS)
+    assert content.history == [
+        ("wait_mean.replicates", result.metrics["wait_mean"], result.seed) for result in results
+    ]
+
+
+def test_a_table_has_the_mean_of_every_metric_of_every_configuration() -> None:
+    results = cell_results(failed=[(1, 2)])
+    results[0].metrics["stretch_p99"] = math.nan
+    rows = list(csv.DictReader(means_csv(results_table(results), ["utilisation"]).splitlines()))
+    assert [row["configuration_id"] for row in rows] == ["log-c0000", "log-c0001", "log-c0002"]
+    names = list(rows[0])
+    assert names[:2] == ["configuration_id", "workload"]
+    metrics = names[names.index("utilisation") :]
+    assert metrics == ["utilisation", "makespan", "stretch_p99", "wait_mean"]
+    assert [row["param.order"] for row in rows] == ["order0", "order1", "order2"]
+    waits = [results[number].metrics["wait_mean"] for number in (4, 5, 7)]
+    assert float(rows[1]["wait_mean"]) == pytest.approx(sum(waits) / 3)
+    finite = [result.metrics["stretch_p99"] for result in results[1:4]]
+    assert float(rows[0]["stretch_p99"]) == pytest.approx(sum(finite) / 3)
 
 
 def test_the_plain_name_is_the_mean_that_the_ranking_shows() -> None:
@@ -56,10 +77,10 @@ def test_the_plain_name_is_the_mean_that_the_ranking_shows() -> None:
     for number in (0, 1):
         own = results[4 * number : 4 * number + 4]
         rows = ranked_rows(summary, [own[0].configuration_id])[own[0].configuration_id]
-        content = configuration_content(own, ranked=rows, **OPTIONS)
+        content = configuration_content(own, FACTS, ranked=rows)
         assert content.values["wait_mean"] == rows["wait_mean"]["mean"]
         # Before there is a ranking, it is that of the replicates so far.
-        before = configuration_content(own, **OPTIONS).values["wait_mean"]
+        before = configuration_content(own, FACTS).values["wait_mean"]
         assert before == pytest.approx(rows["wait_mean"]["mean"], rel=1e-14)
     # Without a rank, for its mean is over other replicates.
     assert "rank" not in content.values
@@ -74,18 +95,52 @@ def test_the_plain_name_is_the_mean_that_the_ranking_shows() -> None:
     ],
 )
 def test_its_status_is_that_of_its_replicates(results: list, status: str) -> None:
-    content = configuration_content(results, **OPTIONS)
+    content = configuration_content(results, FACTS)
     assert content.status == status
     assert ("error" in content.tags) == (status == "FAILED")
 
 
 def test_the_digest_changes_with_what_is_logged_and_with_nothing_else() -> None:
-    first = configuration_content(cell_results()[:4], **OPTIONS)
-    again = configuration_content(list(reversed(cell_results()[:4])), **OPTIONS)
-    other = configuration_content(cell_results()[:3], **OPTIONS)
+    first = configuration_content(cell_results()[:4], FACTS)
+    again = configuration_content(list(reversed(cell_results()[:4])), FACTS)
+    other = configuration_content(cell_results()[:3], FACTS)
     assert first.digest == again.digest != other.digest
 
 
 def test_names_and_texts_are_such_that_a_store_takes_them() -> None:
     assert clean_name("a=b (c)") == "a_b _c_"
     assert len(clean_text("x" * 10_000)) == 5000
+
+
+def test_a_curve_keeps_its_finite_points_also_through_the_journal() -> None:
+    columns = {
+        "iteration": [1, 2, 3, 4],
+        "stretch": [math.nan, 2.5, math.inf, 1.5],
+        "wait": [-math.inf, 7, 8, 9],
+    }
+    result = replace(cell_results()[0], notes={"learning_curve": columns})
+    stored = CellResult.from_record(json.loads(json.dumps(result.as_record())))
+    points = [("stretch", 2.5, 2), ("stretch", 1.5, 4), ("wait", 7.0, 2), ("wait", 8.0, 3), ("wait", 9.0, 4)]
+    for source in (result, stored):
+        (curve,) = curves_of([source], "order0")
+        assert curve.history == points
+
+
+def test_the_baseline_and_the_best_of_each_workload_have_runs_the_best_first() -> None:
+    results = [*cell_results(configurations=12), *cell_results(configurations=12, workload="other")]
+    summary = summarise(results_table(results), sweep_facts(baseline={"order": "order9"}))
+    assert runs_of_ranking(summary, 6) == [
+        *("log-c0000", "other-c0000", "log-c0001", "other-c0001"),
+        *("log-c0009", "other-c0009"),
+    ]
+    assert len(runs_of_ranking(summary, 100)) == 24
+
+
+def test_the_number_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRIDTUNE_MOST_RUNS", raising=False)
+    assert most_runs() == MOST_RUNS
+    monkeypatch.setenv("GRIDTUNE_MOST_RUNS", "7")
+    assert most_runs() == 7
+    monkeypatch.setenv("GRIDTUNE_MOST_RUNS", "many")
+    with pytest.raises(TrackingError, match="not a number"):
+        most_runs()

@@ -1,4 +1,4 @@
-"""Which store is meant."""
+"""The tracking store: its URI, its database."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from gridtune.errors import TrackingError, without_secrets
+from gridtune.tracking import store as store_module
 from gridtune.tracking.store import (
     artifact_root,
     connect,
     database_path,
     is_store,
+    make_database,
     tracking_uri,
 )
 
@@ -79,3 +81,25 @@ def test_a_store_is_told_from_other_files(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE t (x)")
     assert not is_store(tmp_path / "other.db")
+
+
+@pytest.mark.integration
+def test_the_first_database_is_kept_as_a_template_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_database(tmp_path / "first.db")
+    monkeypatch.setattr(store_module, "_client", lambda uri: pytest.fail("made once more"))
+    make_database(tmp_path / "second.db")
+    assert is_store(tmp_path / "second.db")
+    with sqlite3.connect(tmp_path / "second.db") as connection:
+        # MLflow makes the default experiment where the store is.
+        assert connection.execute("SELECT count(*) FROM experiments").fetchone() == (0,)
+
+
+@pytest.mark.integration
+def test_another_file_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("mine")
+    with pytest.raises(Exception, match="not a database"):
+        connect(f"sqlite:///{tmp_path}/notes.db")
+    assert (tmp_path / "notes.db").read_text() == "mine"

@@ -15,7 +15,7 @@ from gridtune.report.facts import SweepFacts
 from gridtune.report.summary import summarise, write_report
 from gridtune.sweep.journal.results import results_table
 from gridtune.tracking.store import connect
-from gridtune.tracking.tracker import Artefact, MlflowTracker, TrackingOutcome
+from gridtune.tracking.tracker import MEANS_FILE, Artefact, MlflowTracker, TrackedRun
 
 from .synthetic import CHECKSUM, cell_results, sweep_facts
 
@@ -30,14 +30,14 @@ def track(
     *,
     status: str = "FINISHED",
     publish: bool = True,
-) -> TrackingOutcome:
+) -> TrackedRun:
     tracker = MlflowTracker(uri, patience=5)
     tracker.begin(facts, folder)
     tracker.add(results)
     if publish:
         summary = summarise(results_table(results), facts)
         files = write_report(summary, folder)
-        tracker.publish(summary)
+        tracker.publish(summary, results_table(results))
         tracker.store([Artefact(path, "plots" if path.suffix == ".png" else "") for path in files])
     return tracker.close(status)
 
@@ -105,7 +105,10 @@ def test_what_a_store_holds(store_uri: str, tmp_path: Path) -> None:
     assert mean.value == pytest.approx(sum(point.value for point in history) / 4)
     assert run.data.metrics["to_baseline_percent"] == pytest.approx(10)
     assert run.data.metrics["rank"] == 2
-    assert "stretch_p99" not in run.data.metrics
+    assert run.data.metrics["stretch_p99"] == pytest.approx(mean.value / 10)
+    # Of all configurations, also those without a run of their own.
+    table = Path(client.download_artifacts(parent.info.run_id, MEANS_FILE)).read_text()
+    assert len(table.splitlines()) == 1 + 3
     assert named["order2"].info.status == "FAILED"
     assert "rank" not in named["order2"].data.metrics
     artefacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
@@ -223,7 +226,7 @@ def test_two_sweeps_into_one_fresh_store(tmp_path: Path) -> None:
 
 
 def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str, tmp_path: Path) -> None:
-    curve = {"update": [5, 10], "return_mean": [-3.0, -2.0], "lr": [0.1, float("nan")]}
+    curve = {"iteration": [5, 10], "return_mean": [-3.0, -2.0], "lr": [0.1, float("nan")]}
     results = [
         replace(result, notes={"learning_curve": curve}) if number < 2 else result
         for number, result in enumerate(cell_results(failed=[(0, 1)]))
@@ -240,3 +243,35 @@ def test_trainings_have_a_run_of_their_own_with_their_curve_once(store_uri: str,
     history = client.get_metric_history(run.info.run_id, "return_mean")
     assert sorted((point.step, point.value) for point in history) == [(5, -3.0), (10, -2.0)]
     assert [point.step for point in client.get_metric_history(run.info.run_id, "lr")] == [5]
+
+
+def test_a_sweep_with_more_configurations_says_where_the_others_are(store_uri: str, tmp_path: Path) -> None:
+    facts = sweep_facts(baseline={"order": "order9"}, cells=len(cell_results(configurations=12)))
+    for count, better in ((12, False), (12, True)):
+        # The second time another configuration is the best: it gets a run, and no run is left as it was.
+        results = [
+            result
+            if not better or not result.configuration_id.endswith("5")
+            else type(result)(**{**vars(result), "metrics": {**result.metrics, "wait_mean": 0.1}})
+            for result in cell_results(configurations=12)[: 4 * count]
+        ]
+        tracker = MlflowTracker(store_uri, runs=4)
+        tracker.begin(facts, tmp_path)
+        tracker._next_look = 0
+        tracker.finished(results)
+        tracker.publish(summarise(results_table(results), facts), results_table(results))
+        outcome = tracker.close()
+        assert outcome.complete
+        client = connect(store_uri)
+        query = f"tags.`mlflow.parentRunId` = '{outcome.run_id}'"
+        ranks = {
+            run.info.run_name: run.data.metrics["rank"]
+            for run in client.search_runs([outcome.experiment_id], query)
+        }
+        if better:
+            assert ranks == {"order5": 1, "order0": 2, "order1": 3, "order2": 4, "order9": 10}
+        else:
+            assert ranks == {"order0": 1, "order1": 2, "order2": 3, "order9": 10}
+        note = client.get_run(outcome.run_id).data.tags["mlflow.note.content"]
+        assert "4 of 12 configurations have runs: the baseline and the best" in note
+        assert "ranking-wait_mean.html" in note

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
 from gridtune.errors import TrackingError
-from gridtune.tracking import training as training_module
 from gridtune.tracking.checkpoints import run_file
-from gridtune.tracking.client_store import ClientStore
-from gridtune.tracking.records import RunStore
-from gridtune.tracking.store import connect, open_store
+from gridtune.tracking.store import connect
 from gridtune.tracking.training import TrainingTracker
 
 pytestmark = pytest.mark.integration
@@ -22,31 +18,13 @@ def tracker(folder: Path, uri: str) -> TrainingTracker:
     return TrainingTracker("training", "first", folder, parameters={"seed": 1}, uri=uri, patience=60)
 
 
-def test_points_and_checkpoints_are_there_while_it_trains(
-    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = threading.Event()
-
-    class Watched:
-        """Says when the first checkpoint has arrived."""
-
-        def __init__(self, store: RunStore) -> None:
-            self._store = store
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._store, name)
-
-        def upload(self, *arguments: object) -> None:
-            self._store.upload(*arguments)  # type: ignore[arg-type]
-            sent.set()
-
-    monkeypatch.setattr(training_module, "open_store", lambda uri: Watched(open_store(uri)))
+def test_points_and_checkpoints_are_there_while_it_trains(store_uri: str, tmp_path: Path) -> None:
     folder = tmp_path / "training"
     run = tracker(folder, store_uri)
     (folder / "best.pt").write_text("weights")
     run.log(10, {"return_mean": -3, "lr": float("nan"), "name": "x"})
     run.checkpoint(folder / "best.pt")
-    assert sent.wait(120)
+    assert run._outbox.drain(120)
     client = connect(store_uri)
     (experiment,) = (found for found in client.search_experiments() if found.name == "training")
     (stored,) = client.search_runs([experiment.experiment_id])
@@ -73,21 +51,6 @@ def test_a_training_that_continues_goes_on_in_its_run(store_uri: str, tmp_path: 
     assert client.get_run(outcome.run_id).info.status == "KILLED"
     other = tracker(tmp_path / "other", store_uri).close()
     assert other.run_id != outcome.run_id
-
-
-def test_a_checkpoint_comes_through_the_client_as_well(
-    store_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(training_module, "open_store", lambda uri: ClientStore(connect(uri)))
-    (tmp_path / "best.pt").write_text("weights")
-    run = tracker(tmp_path, store_uri)
-    run.checkpoint(tmp_path / "best.pt")
-    outcome = run.close()
-    monkeypatch.setattr("gridtune.tracking.database_store.local_folder", lambda uri: None)
-    file = run_file(outcome.checkpoint("best.pt"), store=store_uri)
-    assert file.is_relative_to(tmp_path / "cache")
-    assert file.read_text() == "weights"
 
 
 def test_what_is_not_there_is_named(store_uri: str) -> None:
