@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.provisioning.simulator.profile import NEVER, Profile, earliest_fit, new_profile
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
+    Profile,
     Tasks,
-    claimed_profile,
+    earliest_fit,
     feed,
     free_windows,
     hold,
     last_reserved,
+    new_profile,
+    reserved_profile,
     run_best_effort,
 )
 from gridtune.systems.provisioning.simulator.slots import Slots
@@ -131,8 +133,8 @@ class Site:
             raise SimulationError(f"the site's clock starts at 0, not at {now}", field="now")
         submitted = int(np.searchsorted(self._jobs.submit, now, side="right"))
         running = np.flatnonzero(self._end[:submitted] > now)
-        claims = (self.start[running], self._end[running], self._jobs.processors[running])
-        profile = claimed_profile(self.processors, now, *claims)
+        reserved = (self.start[running], self._end[running], self._jobs.processors[running])
+        profile = reserved_profile(self.processors, now, *reserved)
         return SiteState(self.processors, self._jobs, now, submitted, profile)
 
 
@@ -170,7 +172,7 @@ class SiteState:
 
     def earliest_start(self, processors: int, length: int) -> int:
         """Return when the queue would start a job that is submitted now; `length` is in seconds."""
-        return int(earliest_fit(self._profile, processors, max(length, 1), self.now, NEVER))
+        return int(earliest_fit(self._profile, processors, max(length, 1), self.now))
 
     def slots(self, *, site: int = 0, price: float = 1.0, fixed: float = 0.0) -> Slots:
         """Return the free slots from now to the horizon, by start and end.

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridtune.batch.simulator.conservative import Advance, conservative_schedule
-from gridtune.systems.provisioning.simulator.profile import new_profile
 from gridtune.systems.provisioning.simulator.reservations import (
     Arrivals,
     Tasks,
-    claimed_profile,
     feed,
     free_windows,
     hold,
     last_reserved,
+    new_profile,
+    reserved_profile,
     run_best_effort,
 )
 from tests.batch.simulator.conservative_twin import conservative_schedule_twin
@@ -41,7 +41,7 @@ def windows(profile, now, horizon):
 #   222222
 def test_windows_drawn_by_hand():
     begin, end, width = columns([(2, 4, 2), (0, 3, 1), (3, 5, 1)])
-    profile = claimed_profile(5, 0, begin, end, width)
+    profile = reserved_profile(5, 0, begin, end, width)
     # What A leaves at 3 goes to C at the same instant; what B leaves at 4 stays free.
     assert windows(profile, 0, 6) == [(0, 2, 2), (0, 6, 2), (4, 6, 2), (5, 6, 1)]
     assert windows(profile, 3, 6) == [(3, 6, 2), (4, 6, 2), (5, 6, 1)]
@@ -133,7 +133,7 @@ def test_a_site_kept_up_to_date_equals_one_built_at_once(site):
         stepwise, first = feed(stepwise, arrivals, first, until, start)
     assert first == following
     length = np.maximum(arrivals.length, 1)[:following]
-    at_once = claimed_profile(
+    at_once = reserved_profile(
         machine, now, start[:following], start[:following] + length, arrivals.processors[:following]
     )
     assert windows(profile, now, 200) == windows(stepwise, now, 200) == windows(at_once, now, 200)
