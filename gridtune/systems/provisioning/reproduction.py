@@ -6,7 +6,7 @@ performance-cost optimization in grids", HPDC 2007; on the log of CTC SP2 with 4
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -25,85 +25,100 @@ from gridtune.core.reproduction import (
 )
 from gridtune.core.system import PublishedFigure
 
-__all__ = ["CLAIMS", "COST", "LOADS", "MAKESPAN", "PUBLISHED", "REPRODUCTIONS", "change_to_best_effort"]
+__all__ = ["PUBLISHED", "REPRODUCTIONS"]
 
 
-def _figure(where: str, quantity: str, value: float, unit: str) -> PublishedFigure:
-    return PublishedFigure(f"Singh, Kesselman, Deelman, HPDC 2007, {where}", quantity, value, unit)
-
+_PAPER = "Singh, Kesselman, Deelman, HPDC 2007"
+_FRONT = f"{_PAPER}, section 3, figure 1"
+_REQUESTS = "change of CyberShake's makespan, requests {} % too long"
+_GAIN = "change of the makespan by provisioning at {} % load"
 
 #: By the search space `provisioning_<space>` that repeats the experiment, and the quantity: `space/quantity`.
 PUBLISHED: Mapping[str, PublishedFigure] = MappingProxyType(
     {
-        "slots/slots": _figure("section 3", "slots on offer", 124, "slots"),
-        "slots/feasible_plans": _figure("section 3, figure 1", "feasible plans evaluated", 1742, "plans"),
-        "slots/front": _figure("section 3, figure 1", "plans on the front", 40, "plans"),
-        "slots/merged_front": _figure(
-            "section 3, figure 3", "plans on the merged front, most of them of HEFT", 39, "plans"
-        ),
-        "cybershake/best_effort": _figure("section 6", "makespan of best effort at 63 % load", 476_811, "s"),
-        "cybershake/change_at_63": _figure(
-            "section 6", "change of the makespan by provisioning at 63 % load", -23, "%"
-        ),
-        "cybershake/change_at_94": _figure(
-            "section 6", "change of the makespan by provisioning at 94 % load", -56, "%"
-        ),
-        "inflation/requests_10_too_long": _figure(
-            "section 7", "change of CyberShake's makespan, requests 10 % too long", 3, "%"
-        ),
-        "inflation/requests_20_too_long": _figure(
-            "section 7", "change of CyberShake's makespan, requests 20 % too long", 7.7, "%"
-        ),
+        name: PublishedFigure(*figure)
+        for name, figure in {
+            "slots/slots": (f"{_PAPER}, section 3", "slots on offer", 124, "slots"),
+            "slots/feasible_plans": (_FRONT, "feasible plans evaluated", 1742, "plans"),
+            "slots/front": (_FRONT, "plans on the front", 40, "plans"),
+            "slots/merged_front": (
+                f"{_PAPER}, section 3, figure 3",
+                "plans on the merged front, most of them of HEFT",
+                39,
+                "plans",
+            ),
+            "cybershake/best_effort": (
+                f"{_PAPER}, section 6",
+                "makespan of best effort at 63 % load",
+                476_811,
+                "s",
+            ),
+            "cybershake/change_at_63": (f"{_PAPER}, section 6", _GAIN.format(63), -23, "%"),
+            "cybershake/change_at_94": (f"{_PAPER}, section 6", _GAIN.format(94), -56, "%"),
+            "inflation/requests_10_too_long": (f"{_PAPER}, section 7", _REQUESTS.format(10), 3, "%"),
+            "inflation/requests_20_too_long": (f"{_PAPER}, section 7", _REQUESTS.format(20), 7.7, "%"),
+        }.items()
     }
 )
 
-
-MAKESPAN, COST = "workflow_makespan", "allocation_cost"
+_MAKESPAN, _COST = "workflow_makespan", "allocation_cost"
 _PROVISIONED = {"approach": "provisioned"}
-_SCHEDULERS = {"heft": "HEFT", "greedy": "Greedy", "min-min": "Min-Min", "max-min": "Max-Min"}
+_SCHEDULERS = {"greedy": "Greedy", "min-min": "Min-Min", "max-min": "Max-Min"}
 #: Chances of a second submission of each job, and the loads in % that they make of the CTC log.
-LOADS = {0: 66, 0.087: 69, 0.18: 75, 0.273: 81, 0.367: 88, 0.46: 94, 0.49: 96}
+_LOADS = {0: 66, 0.087: 69, 0.18: 75, 0.273: 81, 0.367: 88, 0.46: 94, 0.49: 96}
+_HEFT = {"scheduler": "heft", "alpha": 0.4}
+_MUTATED = {"population": 30, "iterations": 30, "crossover_points": 2, "mutation": 1}
 
 
-def change_to_best_effort(
-    experiment: str, metric: str = MAKESPAN, variant: str = "as published", **where: Any
-) -> Reading:
+def _change(experiment: str, metric: str = _MAKESPAN, variant: str = "as published", **where: Any) -> Reading:
     """Return the change of the mean to that of best effort at the same instants, in %."""
     selection = {"workload": variant, **_PROVISIONED, **where}
     return Reading(experiment, metric, selection, relation="change", reference=f"{metric}_best_effort")
 
 
-def _trade_off() -> Iterator[Criterion]:
-    for alpha in (0, 0.5, 1):
-        yield Criterion(
-            f"makespan at α = {alpha:g}, change to best effort",
-            change_to_best_effort("tradeoff", alpha=alpha),
-            at_most=0,
-            unit="%",
-        )
-    for alpha in (0.5, 1):
-        yield Criterion(
-            f"cost at α = {alpha:g}, change to best effort",
-            change_to_best_effort("tradeoff", COST, alpha=alpha),
-            at_most=10,
-            unit="%",
-        )
+def _variant(experiment: str, other: str, **where: Any) -> Reading:
+    """Return the change of the makespan from another variant to the published one, in %."""
+    selection = {"workload": "as published", **_PROVISIONED, **where}
+    return Reading(experiment, _MAKESPAN, selection, {"workload": other}, "change")
 
 
-def _growth(experiment: str, small: Mapping[str, Any], large: Mapping[str, Any]) -> Reading:
+def _growth(experiment: str, small: Mapping[str, Any], **large: Any) -> Reading:
+    """Return by how much more the makespan changes in a large setting than in a small one, in points."""
     where = {"workload": "as published", **_PROVISIONED, **small, **large}
     return Reading(experiment, "workflow_makespan_change", where, small, "difference", factor=100.0)
 
 
-def _moga(points: int, mutation: int) -> dict[str, Any]:
-    return {"population": 30, "iterations": 30, "crossover_points": points, "mutation": mutation}
+def _volume(text: str, experiment: str, where: Mapping[str, Any], against: Mapping[str, Any]) -> Criterion:
+    """Return the criterion that one hypervolume is at least another."""
+    reading = Reading(experiment, "hypervolume", where, against, "difference")
+    return Criterion(f"hypervolume{text}", reading, at_least=0)
 
 
-CLAIMS = (
+def _no_more(text: str, reading: Reading, at_most: float = 0, **published: float) -> Criterion:
+    """Return the criterion that a change in % is at most a limit."""
+    return Criterion(text, reading, at_most=at_most, unit="%", **published)
+
+
+_CLAIMS = (
     Claim(
         "Plans of slots shorten workflows for every α, at little or no more cost",
         "section 5, figure 5",
-        [*_trade_off()],
+        [
+            *(
+                _no_more(
+                    f"makespan at α = {alpha:g}, change to best effort", _change("tradeoff", alpha=alpha)
+                )
+                for alpha in (0, 0.5, 1)
+            ),
+            *(
+                _no_more(
+                    f"cost at α = {alpha:g}, change to best effort",
+                    _change("tradeoff", _COST, alpha=alpha),
+                    10,
+                )
+                for alpha in (0.5, 1)
+            ),
+        ],
         "The paper gives no numbers; little is taken as 10 %.",
     ),
     Claim(
@@ -112,22 +127,20 @@ CLAIMS = (
         [
             Criterion(
                 "CyberShake's makespan, 66 % load (without second submissions), change to best effort",
-                change_to_best_effort("cybershake", copy_probability=0),
+                _change("cybershake", copy_probability=0),
                 "cybershake/change_at_63",
                 within=0.25,
             ),
             Criterion(
                 "CyberShake's makespan, 94 % load, change to best effort",
-                change_to_best_effort("cybershake", copy_probability=0.46),
+                _change("cybershake", copy_probability=0.46),
                 "cybershake/change_at_94",
                 within=0.25,
             ),
-            Criterion(
+            _no_more(
                 "gain at 94 % less gain at 66 %, points of makespan",
-                _growth("cybershake", {"copy_probability": 0}, {"copy_probability": 0.46}),
+                _growth("cybershake", {"copy_probability": 0}, copy_probability=0.46),
                 published=-33,
-                at_most=0,
-                unit="%",
             ),
         ],
     ),
@@ -135,29 +148,13 @@ CLAIMS = (
         "A multi-objective genetic search is what finds such plans",
         "sections 3 and 5",
         [
-            Criterion(
+            _no_more(
                 "makespan at α = ½, the search's change to the best of 40 plans of simple rules",
-                Reading(
-                    "tradeoff",
-                    MAKESPAN,
-                    {"workload": "as published", **_PROVISIONED, "alpha": 0.5},
-                    {"workload": "rules"},
-                    "change",
-                ),
-                at_most=0,
-                unit="%",
+                _variant("tradeoff", "rules", alpha=0.5),
             ),
-            Criterion(
+            _no_more(
                 "CyberShake at 94 % load, the search's change to one plan of all divisible slots",
-                Reading(
-                    "cybershake",
-                    MAKESPAN,
-                    {"workload": "as published", **_PROVISIONED, "copy_probability": 0.46},
-                    {"workload": "open slots"},
-                    "change",
-                ),
-                at_most=0,
-                unit="%",
+                _variant("cybershake", "open slots", copy_probability=0.46),
             ),
         ],
         "The rules and the one plan let tasks use several slots and release what is not used, which matters "
@@ -167,11 +164,9 @@ CLAIMS = (
         "The gain grows with the processors that a task needs",
         "section 5, figure 6",
         [
-            Criterion(
+            _no_more(
                 f"makespan with 30 processors per task less that with 3, α = {alpha}, points",
-                _growth("tasksize", {"task_processors": 3}, {"task_processors": 30, "alpha": alpha}),
-                at_most=0,
-                unit="%",
+                _growth("tasksize", {"task_processors": 3}, task_processors=30, alpha=alpha),
             )
             for alpha in (0, 1)
         ],
@@ -180,15 +175,9 @@ CLAIMS = (
         "The gain grows with the load of the site",
         "section 5, figure 7",
         [
-            Criterion(
+            _no_more(
                 f"makespan at 88 % load less that at 66 %, {size} processors per task, points",
-                _growth(
-                    "utilisation",
-                    {"copy_probability": 0},
-                    {"copy_probability": 0.37, "task_processors": size},
-                ),
-                at_most=0,
-                unit="%",
+                _growth("utilisation", {"copy_probability": 0}, copy_probability=0.37, task_processors=size),
             )
             for size in (3, 30)
         ],
@@ -201,7 +190,7 @@ CLAIMS = (
                 f"CyberShake's makespan with a plan, requests {percent} % too long, change",
                 Reading(
                     "inflation",
-                    "workflow_makespan",
+                    _MAKESPAN,
                     {"workload": "CyberShake", **_PROVISIONED, "inflation": percent / 100},
                     {"inflation": 0},
                     "change",
@@ -216,24 +205,12 @@ CLAIMS = (
         "The search meets 1,742 feasible plans and finds 40 that no other dominates",
         "section 3, figure 1",
         [
-            Criterion(
-                "slots on offer",
-                Reading("slots", "slots", {"scheduler": "heft", "alpha": 0.4}),
-                "slots/slots",
-                within=0.05,
-            ),
-            Criterion(
-                "feasible plans evaluated",
-                Reading("slots", "feasible_plans", {"scheduler": "heft", "alpha": 0.4}),
-                "slots/feasible_plans",
-                within=0.15,
-            ),
-            Criterion(
-                "plans on the front",
-                Reading("slots", "front", {"scheduler": "heft", "alpha": 0.4}),
-                "slots/front",
-                within=0.5,
-            ),
+            Criterion(text, Reading("slots", metric, _HEFT), f"slots/{metric}", within=within)
+            for text, metric, within in (
+                ("slots on offer", "slots", 0.05),
+                ("feasible plans evaluated", "feasible_plans", 0.15),
+                ("plans on the front", "front", 0.5),
+            )
         ],
         "Many of the published plans must lie close together.",
     ),
@@ -241,18 +218,8 @@ CLAIMS = (
         "HEFT finds most plans of the merged front",
         "section 3, figure 3",
         [
-            Criterion(
-                f"hypervolume, HEFT less {_SCHEDULERS[other]}",
-                Reading(
-                    "slots",
-                    "hypervolume",
-                    {"scheduler": "heft", "alpha": 0.4},
-                    {"scheduler": other, "alpha": None},
-                    "difference",
-                ),
-                at_least=0,
-            )
-            for other in ("greedy", "min-min", "max-min")
+            _volume(f", HEFT less {name}", "slots", _HEFT, {"scheduler": other, "alpha": None})
+            for other, name in _SCHEDULERS.items()
         ],
         "The figure below counts the plans.",
     ),
@@ -260,16 +227,11 @@ CLAIMS = (
         "A larger population matters more than more iterations",
         "section 3",
         [
-            Criterion(
-                "hypervolume of 100 plans over 10 iterations less that of 10 over 100",
-                Reading(
-                    "moga",
-                    "hypervolume",
-                    {"population": 100, "iterations": 10},
-                    {"population": 10, "iterations": 100},
-                    "difference",
-                ),
-                at_least=0,
+            _volume(
+                " of 100 plans over 10 iterations less that of 10 over 100",
+                "moga",
+                {"population": 100, "iterations": 10},
+                {"population": 10, "iterations": 100},
             )
         ],
     ),
@@ -277,23 +239,14 @@ CLAIMS = (
         "Mutation helps, and two-point crossover is best",
         "section 3",
         [
-            Criterion(
-                "hypervolume with mutation less that without, two-point crossover",
-                Reading("moga", "hypervolume", _moga(2, 1), {"mutation": 0}, "difference"),
-                at_least=0,
+            _volume(
+                " with mutation less that without, two-point crossover", "moga", _MUTATED, {"mutation": 0}
             ),
-            *(
-                Criterion(
-                    f"hypervolume of two-point less {name} crossover",
-                    Reading("moga", "hypervolume", _moga(2, 1), {"crossover_points": points}, "difference"),
-                    at_least=0,
-                )
-                for points, name in ((1, "one-point"), (3, "three-point"))
-            ),
+            _volume(" of two-point less one-point crossover", "moga", _MUTATED, {"crossover_points": 1}),
+            _volume(" of two-point less three-point crossover", "moga", _MUTATED, {"crossover_points": 3}),
         ],
     ),
 )
-
 
 _CTC = "ctc-sp2-reconstructed"
 #: As many processors as the paper's site has, and about its load: 20,000 jobs take four months.
@@ -302,21 +255,22 @@ _LOGS = {
 }
 #: As published; and the plans that a search must beat: the best of 40 of simple rules, and one of open slots.
 _VARIANTS = {"workload": ["as published", "rules", "open slots"]}
+_TEN: Mapping[str, Sequence[Any]] = {"replicates.seeds": [10]}
 #: Tasks of the smallest and the largest size, of the published approach alone.
 _TWO_SIZES: Mapping[str, Sequence[Any]] = {
     "workload": ["as published"],
     "task_processors": [3, 30],
-    "replicates.seeds": [10],
+    **_TEN,
 }
 
 
 def _cybershake() -> PaperTable:
     columns = {
         "best effort, s": Reading("cybershake", "workflow_makespan", {"approach": "best_effort"}),
-        "as published, change in %": change_to_best_effort("cybershake"),
-        "rules, change in %": change_to_best_effort("cybershake", variant="rules"),
-        "open slots, change in %": change_to_best_effort("cybershake", variant="open slots"),
-        "cost as published, change in %": change_to_best_effort("cybershake", COST),
+        "as published, change in %": _change("cybershake"),
+        "rules, change in %": _change("cybershake", variant="rules"),
+        "open slots, change in %": _change("cybershake", variant="open slots"),
+        "cost as published, change in %": _change("cybershake", _COST),
     }
     published: dict[tuple[float, int], str] = {
         (0, 0): "cybershake/best_effort",
@@ -332,7 +286,7 @@ def _cybershake() -> PaperTable:
             ],
             [published.get((chance, place)) for place in range(len(columns))],
         )
-        for chance, load in LOADS.items()
+        for chance, load in _LOADS.items()
     ]
     return PaperTable("CyberShake as the site fills", "section 6, figure 9", list(columns), rows)
 
@@ -341,15 +295,12 @@ def _trade_off_table() -> PaperTable:
     columns = {
         f"{variant}: {what}, change in %": (variant, metric)
         for variant in ("as published", "rules", "open slots")
-        for what, metric in (("makespan", MAKESPAN), ("cost", COST))
+        for what, metric in (("makespan", _MAKESPAN), ("cost", _COST))
     }
     rows = [
         TableRow.of(
             f"α = {alpha:g}",
-            [
-                change_to_best_effort("tradeoff", metric, variant, alpha=alpha)
-                for variant, metric in columns.values()
-            ],
+            [_change("tradeoff", metric, variant, alpha=alpha) for variant, metric in columns.values()],
         )
         for alpha in (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
     ]
@@ -433,42 +384,23 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
                 "submission, or sets of slots."
             ),
             experiments={
-                "slots": Experiment(
-                    "search_spaces/provisioning_slots.yaml", quick={"replicates.seeds": [10]}
-                ),
-                "tradeoff": Experiment(
-                    "search_spaces/provisioning_tradeoff.yaml",
-                    settings=_VARIANTS,
-                    quick={"alpha": [0, 0.5, 1], "replicates.seeds": [10]},
-                    logs=_LOGS,
-                ),
-                "tasksize": Experiment(
-                    "search_spaces/provisioning_tasksize.yaml",
-                    settings=_VARIANTS,
-                    quick=_TWO_SIZES,
-                    logs=_LOGS,
-                ),
-                "utilisation": Experiment(
-                    "search_spaces/provisioning_utilisation.yaml",
-                    settings=_VARIANTS,
-                    quick={**_TWO_SIZES, "copy_probability": [0, 0.37]},
-                    logs=_LOGS,
-                ),
-                "cybershake": Experiment(
-                    "search_spaces/provisioning_cybershake.yaml",
-                    settings=_VARIANTS,
-                    quick={"copy_probability": [0, 0.46], "replicates.seeds": [10]},
-                    logs=_LOGS,
-                ),
-                "inflation": Experiment(
-                    "search_spaces/provisioning_inflation.yaml",
-                    settings={"workload": ["CyberShake", "100 tasks"]},
-                    quick={"workload": ["CyberShake"], "replicates.seeds": [10]},
-                    logs=_LOGS,
-                ),
-                "moga": Experiment("search_spaces/provisioning_moga.yaml", quick={"replicates.seeds": [10]}),
+                name: Experiment(f"search_spaces/provisioning_{name}.yaml", settings, quick, logs)
+                for name, settings, quick, logs in (
+                    ("slots", {}, _TEN, {}),
+                    ("tradeoff", _VARIANTS, {"alpha": [0, 0.5, 1], **_TEN}, _LOGS),
+                    ("tasksize", _VARIANTS, _TWO_SIZES, _LOGS),
+                    ("utilisation", _VARIANTS, {**_TWO_SIZES, "copy_probability": [0, 0.37]}, _LOGS),
+                    ("cybershake", _VARIANTS, {"copy_probability": [0, 0.46], **_TEN}, _LOGS),
+                    (
+                        "inflation",
+                        {"workload": ["CyberShake", "100 tasks"]},
+                        {"workload": ["CyberShake"], **_TEN},
+                        _LOGS,
+                    ),
+                    ("moga", {}, _TEN, {}),
+                )
             },
-            claims=CLAIMS,
+            claims=_CLAIMS,
             tables=[_cybershake(), _trade_off_table()],
             figures=_FIGURES,
             documents=[
