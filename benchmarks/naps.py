@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import ClassVar
 
-from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import (
+    Measure,
+    MetricInfo,
     Outcome,
     Streams,
     System,

@@ -6,6 +6,7 @@ field) and what to do about it, and the command line prints just that, without a
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ __all__ = [
     "GridtuneError",
     "GridtuneWarning",
     "MetricError",
+    "MissingExtraError",
     "PolicyError",
     "ScheduleError",
     "SimulationError",
@@ -22,9 +24,9 @@ __all__ = [
     "TraceError",
     "TrackingError",
     "WorkloadError",
+    "require_module",
     "without_secrets",
 ]
-
 
 #: What stands before the host of a URI: a user and a password, or a token alone.
 _PASSWORD = re.compile(r"(\w://[^\s/:@?#]*:)[^\s/?#]+@")
@@ -147,3 +149,30 @@ class TrackingError(GridtuneError):
 
 class GridtuneWarning(UserWarning):
     """Something works, but not as a careful reader might expect."""
+
+
+class MissingExtraError(SweepError):
+    """Something needs a package that is not installed."""
+
+
+def require_module(module: str, *, user: str, extra: str) -> None:
+    """Raise an error if a module is not installed; it is not imported.
+
+    Parameters
+    ----------
+    module
+        Its name, such as "torch".
+    user
+        What needs it, as the message begins: "policy=ppo".
+    extra
+        The extra of gridtune that brings it, such as "agents".
+
+    Raises
+    ------
+    MissingExtraError
+        If it is missing.
+    """
+    if importlib.util.find_spec(module) is None:
+        raise MissingExtraError(
+            f"{user} needs {module}, which is not installed", hint=f"pip install 'gridtune[{extra}]'"
+        )

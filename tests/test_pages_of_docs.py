@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from gridtune.core.measure import Measure
+from gridtune.core.system import Measure
 from tests.report.test_reproduction import found
 
 SITE = Path(__file__).parents[1] / "scripts" / "site"

@@ -12,8 +12,7 @@ import click
 from gridtune.cli.completion import complete_systems
 
 if TYPE_CHECKING:
-    from gridtune.core.suggestion import SuggestedSpace
-    from gridtune.core.system import System
+    from gridtune.core.system import SuggestedSpace, System
     from gridtune.workload.workload import Workload
 
 __all__ = ["init"]

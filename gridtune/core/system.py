@@ -16,17 +16,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from gridtune.arguments import require
-from gridtune.core.measure import MetricInfo
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.resources import CellResources
-from gridtune.core.suggestion import SuggestedSpace
 from gridtune.errors import SweepError
 from gridtune.registry import Registry
 from gridtune.workload.workload import Workload
@@ -36,18 +33,25 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SYSTEMS",
+    "CellResources",
+    "Direction",
     "EnvironmentSpec",
     "FinishedSweep",
+    "Measure",
+    "MetricInfo",
     "Outcome",
     "PublishedFigure",
     "RenamedMetric",
     "Streams",
+    "SuggestedSpace",
     "System",
     "SystemParameters",
     "WorkloadLoader",
     "default_system",
     "get_system",
+    "has_walltimes",
     "register_system",
+    "starter_windows",
     "system_names",
 ]
 
@@ -423,3 +427,138 @@ def default_system() -> System:
         if SYSTEMS[name].default:
             return SYSTEMS[name]
     raise SweepError("no system is the default", hint="name one; `gridtune systems` lists them")
+
+
+#: Which way is better; "none" where it is no goal.
+Direction = Literal["min", "max", "none"]
+
+
+class MetricInfo(Protocol):
+    """Anything that says this much of a measure: a `Measure`, a registered `Metric`."""
+
+    @property
+    def unit(self) -> str:
+        """Its unit; "1" for a ratio."""
+        ...
+
+    @property
+    def direction(self) -> Direction:
+        """Which way is better."""
+        ...
+
+    @property
+    def formula(self) -> str:
+        """How it is made, in plain text."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The publication that defines it, or "gridtune" where it is our own."""
+        ...
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of a system.
+
+    Attributes
+    ----------
+    unit
+        "s", "1" (a ratio), "jobs".
+    direction
+        The better one.
+    formula
+        In plain text.
+    source
+        The publication that defines it, with its equation or section; "gridtune" for our own.
+    """
+
+    unit: str
+    direction: Direction
+    formula: str
+    source: str = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class CellResources:
+    """What a cell occupies while it runs; a system says it, and a search space can say otherwise.
+
+    Attributes
+    ----------
+    cpus, gpus
+        Processors and GPUs of the process that runs it.
+    memory
+        Bytes that the cell may take beside what its process has when it starts; 0 for no limit.
+    helpers
+        Further processes of one processor each that the cell starts on Ray, such as RLlib's runners.
+    """
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory: float = 0.0
+    helpers: int = 0
+
+    @property
+    def bundles(self) -> list[dict[str, float]]:
+        """The same as the bundles of a placement group, the cell's own first."""
+        own = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(round(self.memory))}
+        return [{name: amount for name, amount in own.items() if amount}, *[{"CPU": 1.0}] * self.helpers]
+
+    @classmethod
+    def largest(cls, needs: Iterable[Self]) -> Self:
+        """Return what is enough for each of several cells, as a worker runs them one after another."""
+        every = list(needs) or [cls()]
+        return cls(
+            max(one.cpus for one in every),
+            max(one.gpus for one in every),
+            max(one.memory for one in every),
+            max(one.helpers for one in every),
+        )
+
+
+#: Jobs that a window should have at least, and the numbers of windows to choose from: six pairs are the
+#: fewest with which a sign-flip test can prove anything at 5 %, ten are as many as most questions need.
+_WINDOW_JOBS, _FEWEST, _MOST = 200, 6, 10
+
+
+@dataclass(frozen=True)
+class SuggestedSpace:
+    """What a system proposes to search first on a log.
+
+    Attributes
+    ----------
+    question
+        What the search asks, in a sentence.
+    dimensions
+        Parameter to its values; or, as a search space writes it, to `{grid: values, when: condition}`.
+    baseline
+        Parameters of the configuration to compare with.
+    objective
+        The metric to rank by.
+    fixed
+        Parameters that every cell has, beside the log: the machine's size where the log does not say it.
+    replicates
+        As a search space writes it; None for windows of the log.
+    needs_size
+        Whether it needs to know the machine's size.
+    """
+
+    question: str
+    dimensions: Mapping[str, Sequence[Any] | Mapping[str, Any]]
+    baseline: Mapping[str, Any]
+    objective: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    replicates: Mapping[str, int] | None = None
+    needs_size: bool = True
+
+
+def starter_windows(jobs: int) -> int | None:
+    """Return into how many windows a log of so many jobs should be cut; None if it is too short for that."""
+    windows = min(_MOST, jobs // _WINDOW_JOBS)
+    return windows if windows >= _FEWEST else None
+
+
+def has_walltimes(workload: Workload) -> bool:
+    """Whether any job of the log says how long it may run."""
+    requested = workload.columns.get("requested_time")
+    return requested is not None and bool((requested > 0).any())

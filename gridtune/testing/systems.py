@@ -19,9 +19,8 @@ import pyarrow as pa
 import pytest
 
 from gridtune.core.cells import CellResult, cell_id_of, finite_json, replicate_streams, validated
-from gridtune.core.measure import Direction
 from gridtune.core.reproduction import Experiment, Reading, Reproduction
-from gridtune.core.system import Outcome, System, SystemParameters, get_system
+from gridtune.core.system import Direction, Outcome, System, SystemParameters, get_system
 from gridtune.errors import SweepError
 from gridtune.report.derived import BOUND
 from gridtune.sweep.execution.cluster import ray_session

@@ -32,12 +32,17 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gridtune.core.cells import content_id, finite_json
-from gridtune.core.extras import require_module
-from gridtune.core.measure import Measure
-from gridtune.core.resources import CellResources
-from gridtune.core.system import Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import (
+    CellResources,
+    Measure,
+    Outcome,
+    Streams,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+)
 from gridtune.core.user_code import code_of
-from gridtune.errors import PolicyError
+from gridtune.errors import PolicyError, require_module
 
 __all__ = [
     "HISTORY",

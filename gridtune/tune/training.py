@@ -17,9 +17,8 @@ from ray import tune
 
 from gridtune.arguments import require_number
 from gridtune.core.cells import finite_json, replicate_streams, validated
-from gridtune.core.extras import require_module
 from gridtune.core.system import get_system
-from gridtune.errors import PolicyError, SweepError
+from gridtune.errors import PolicyError, SweepError, require_module
 from gridtune.registry import name_hint
 from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, environment, ray_session
 from gridtune.sweep.journal.journal import check_writable

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from gridtune.core.measure import MetricInfo
-from gridtune.core.system import SYSTEMS, System
+from gridtune.core.system import SYSTEMS, MetricInfo, System
 
 __all__ = ["BEGIN", "END", "fill_page", "metrics_tables"]
 

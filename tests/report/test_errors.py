@@ -16,7 +16,7 @@ from gridtune.sweep.execution.runner import error_text
 from gridtune.sweep.journal.journal import Journal
 
 PLUGIN = """\
-from gridtune.core.measure import Measure
+from gridtune.core.system import Measure
 from gridtune.core.system import Outcome, System, SystemParameters, register_system
 
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from gridtune.core.resources import CellResources
+from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep.execution import cluster
 from gridtune.sweep.execution.cluster import free_ports, local_processors, ray_session, warn_after_wait

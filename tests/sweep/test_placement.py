@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridtune.core.resources import CellResources
+from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep import plan_space
 from gridtune.sweep.execution import placement, runner

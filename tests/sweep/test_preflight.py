@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from gridtune.core.extras import MissingExtraError, require_module
 from gridtune.core.system import get_system
-from gridtune.errors import SpaceError, SweepError
+from gridtune.errors import MissingExtraError, SpaceError, SweepError, require_module
 from gridtune.sweep import run_space, space_cells
 from gridtune.sweep.journal.journal import check_room
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gridtune.core.resources import CellResources
+from gridtune.core.system import CellResources
 from gridtune.sweep import CellResult, plan_space, read_journal, run_space
 from gridtune.sweep.execution.placement import Crew
 from gridtune.sweep.execution.workers import SimulatorSettings

@@ -41,7 +41,7 @@ METRIC = """
 """
 SYSTEM = """
     import gridtune as gt
-    from gridtune.core.measure import Measure
+    from gridtune.core.system import Measure
 
     class Parameters(gt.SystemParameters):
         x: float = {default}

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from gridtune.core.measure import Measure, MetricInfo
 from gridtune.core.system import (
+    Measure,
+    MetricInfo,
     Outcome,
     RenamedMetric,
     Streams,

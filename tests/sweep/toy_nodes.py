@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from gridtune.core.compiled import kernel
-from gridtune.core.measure import Measure, MetricInfo
-from gridtune.core.resources import CellResources
 from gridtune.core.system import (
+    CellResources,
+    Measure,
+    MetricInfo,
     Outcome,
     Streams,
     System,

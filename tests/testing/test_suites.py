@@ -16,8 +16,7 @@ from pydantic import Field
 
 from gridtune.batch.metrics import METRICS, Metric
 from gridtune.batch.policies.queue_order import ORDERS, QueueOrder
-from gridtune.core.measure import Measure
-from gridtune.core.system import SYSTEMS, Outcome, RenamedMetric, System, SystemParameters
+from gridtune.core.system import SYSTEMS, Measure, Outcome, RenamedMetric, System, SystemParameters
 from gridtune.errors import WorkloadError
 from gridtune.testing import (
     FormatConformance,

@@ -14,8 +14,8 @@ from typing import get_args
 
 from gridtune.arguments import require
 from gridtune.batch.metrics.columns import JobColumns
-from gridtune.core.measure import Direction
 from gridtune.core.schedule import Schedule
+from gridtune.core.system import Direction
 from gridtune.errors import MetricError
 from gridtune.registry import Registry
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gridtune.core.resources import CellResources
+from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.placement import check_room_for, nodes_now
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gridtune.core.cells import Cell, CellResult
-from gridtune.core.resources import CellResources
-from gridtune.core.system import System
+from gridtune.core.system import CellResources, System
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import Block, BlockQueue
 from gridtune.sweep.execution.cluster import RaySession, processors_here, warn_after_wait

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gridtune.core.resources import CellResources
+from gridtune.core.system import CellResources
 from gridtune.errors import SweepError
 
 __all__ = [

@@ -21,8 +21,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from gridtune.core.cells import Cell, CellResult
-from gridtune.core.resources import CellResources
-from gridtune.core.system import System
+from gridtune.core.system import CellResources, System
 from gridtune.errors import SweepError
 from gridtune.sweep.execution.blocks import Block, BlockQueue
 from gridtune.sweep.execution.cluster import client_connection

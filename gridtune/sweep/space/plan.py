@@ -14,10 +14,8 @@ from pydantic import ValidationError
 
 from gridtune.arguments import require_path
 from gridtune.core.cells import Cell, CellResult, Replicate, configuration_id_of, id_of_identity, identity_of
-from gridtune.core.extras import MissingExtraError
-from gridtune.core.resources import CellResources
-from gridtune.core.system import System, SystemParameters
-from gridtune.errors import GridtuneError, SpaceError, TraceError, WorkloadError
+from gridtune.core.system import CellResources, System, SystemParameters
+from gridtune.errors import GridtuneError, MissingExtraError, SpaceError, TraceError, WorkloadError
 from gridtune.sweep.space.checks import check_configuration, check_space, faulty_value
 from gridtune.sweep.space.code import SweepCode
 from gridtune.sweep.space.points import active_part, agrees, space_points, strategy_points

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from gridtune.core.suggestion import SuggestedSpace, starter_windows
-from gridtune.core.system import System
+from gridtune.core.system import SuggestedSpace, System, starter_windows
 from gridtune.sweep.space.plan import short_name
 from gridtune.workload.workload import Workload
 

@@ -18,8 +18,16 @@ from gridtune.batch.replay import check_runnable, models_of, simulate
 from gridtune.core.checksums import file_checksums
 from gridtune.core.reproduction import Reproduction
 from gridtune.core.schedule import validate_schedule
-from gridtune.core.suggestion import SuggestedSpace, has_walltimes
-from gridtune.core.system import EnvironmentSpec, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import (
+    EnvironmentSpec,
+    Outcome,
+    Streams,
+    SuggestedSpace,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+    has_walltimes,
+)
 from gridtune.systems.batch.parameters import BatchParameters
 from gridtune.systems.batch.reproduction import REPRODUCTIONS
 from gridtune.tracking.checkpoints import find_policy
@@ -92,7 +100,7 @@ class BatchSystem(System):
     def preflight(self, parameters: BatchParameters, load: WorkloadLoader) -> None:
         """Refuse a machine of unknown size or too small for a job, and logs that cannot be replayed."""
         if parameters.policy == "ppo":
-            from gridtune.core.extras import require_module  # noqa: PLC0415 (for this policy alone)
+            from gridtune.errors import require_module  # noqa: PLC0415 (for this policy alone)
 
             require_module("torch", user="policy=ppo", extra="agents")
         selected, p = self._selected(parameters, load), parameters

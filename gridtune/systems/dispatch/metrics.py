@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from gridtune.core.measure import Measure
-from gridtune.core.system import RenamedMetric
+from gridtune.core.system import Measure, RenamedMetric
 from gridtune.systems.dispatch.simulator.bounds import lower_bounds
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
 from gridtune.systems.dispatch.simulator.replay import DispatchOutcome

@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from gridtune.core.checksums import file_checksums
-from gridtune.core.extras import require_module
 from gridtune.core.remarks import WALLTIMES
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.suggestion import SuggestedSpace, starter_windows
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -21,10 +19,13 @@ from gridtune.core.system import (
     PublishedFigure,
     RenamedMetric,
     Streams,
+    SuggestedSpace,
     System,
     SystemParameters,
     WorkloadLoader,
+    starter_windows,
 )
+from gridtune.errors import require_module
 from gridtune.systems.dispatch.instances import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import (
     DISPATCH_METRICS,

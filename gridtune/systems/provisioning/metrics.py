@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gridtune.batch.metrics.registry import FEITELSON_1998
-from gridtune.core.measure import Measure
-from gridtune.core.system import RenamedMetric
+from gridtune.core.system import Measure, RenamedMetric
 
 __all__ = ["HOUR", "PROVISIONING_METRICS", "RENAMED_METRICS", "change", "compare"]
 

@@ -12,19 +12,18 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from gridtune.core.checksums import file_checksums
-from gridtune.core.extras import require_module
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.suggestion import SuggestedSpace
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
     Outcome,
     Streams,
+    SuggestedSpace,
     System,
     SystemParameters,
     WorkloadLoader,
 )
-from gridtune.errors import SimulationError
+from gridtune.errors import SimulationError, require_module
 from gridtune.systems.provisioning.metrics import HOUR, PROVISIONING_METRICS, RENAMED_METRICS, compare
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.measure import Measure
-from gridtune.core.system import RenamedMetric
+from gridtune.core.system import Measure, RenamedMetric
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import SiteOutcome
 

@@ -14,9 +14,7 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from gridtune.core.checksums import file_checksums
-from gridtune.core.extras import require_module
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.suggestion import SuggestedSpace
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
@@ -24,11 +22,12 @@ from gridtune.core.system import (
     PublishedFigure,
     RenamedMetric,
     Streams,
+    SuggestedSpace,
     System,
     SystemParameters,
     WorkloadLoader,
 )
-from gridtune.errors import SimulationError
+from gridtune.errors import SimulationError, require_module
 from gridtune.systems.responsive.learners.training import load_policy, play, train
 from gridtune.systems.responsive.metrics import (
     RENAMED_METRICS,

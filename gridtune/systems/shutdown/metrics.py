@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gridtune.core.measure import Direction, Measure
-from gridtune.core.system import RenamedMetric
+from gridtune.core.system import Direction, Measure, RenamedMetric
 from gridtune.systems.shutdown.report.published import PAPER
 from gridtune.systems.shutdown.simulator.bounds import (
     least_waste_of_starts,

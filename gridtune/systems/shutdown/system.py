@@ -10,23 +10,22 @@ import numpy as np
 from cachetools import LRUCache
 
 from gridtune.core.checksums import file_checksums
-from gridtune.core.extras import require_module
-from gridtune.core.measure import MetricInfo
 from gridtune.core.remarks import WALLTIMES, kill_remarks, lost_work
 from gridtune.core.reproduction import Reproduction
-from gridtune.core.suggestion import SuggestedSpace
 from gridtune.core.system import (
     EnvironmentSpec,
     FinishedSweep,
+    MetricInfo,
     Outcome,
     PublishedFigure,
     RenamedMetric,
     Streams,
+    SuggestedSpace,
     System,
     SystemParameters,
     WorkloadLoader,
 )
-from gridtune.errors import SimulationError
+from gridtune.errors import SimulationError, require_module
 from gridtune.systems.shutdown.day_tables import day_tables
 from gridtune.systems.shutdown.metrics import RENAMED_METRICS, SHUTDOWN_METRICS, combine_days, measure_days
 from gridtune.systems.shutdown.parameters import CLUSTERS, ShutdownParameters

@@ -9,8 +9,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from gridtune.core.measure import Measure, MetricInfo
-from gridtune.core.system import FinishedSweep, Outcome, Streams, System, SystemParameters, WorkloadLoader
+from gridtune.core.system import (
+    FinishedSweep,
+    Measure,
+    MetricInfo,
+    Outcome,
+    Streams,
+    System,
+    SystemParameters,
+    WorkloadLoader,
+)
 from pydantic import Field
 
 from queue_demo.kernel import start_times

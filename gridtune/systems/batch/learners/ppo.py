@@ -12,8 +12,7 @@ from pydantic import Field, model_validator
 
 from gridtune.batch.estimates import kill_decided
 from gridtune.core.log_parameters import LogParameters, Window
-from gridtune.core.measure import Measure, MetricInfo
-from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
 from gridtune.systems.batch.parameters import Selection
 from gridtune.training.ppo_training import (
     EntropyDecay,

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gridtune.core.log_parameters import Window
-from gridtune.core.measure import Measure, MetricInfo
-from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
 from gridtune.systems.dispatch.instances import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gridtune.core.measure import Measure, MetricInfo
-from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
 from gridtune.systems.provisioning.environment.choices import ChoiceBatch
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound

@@ -11,8 +11,7 @@ from cachetools import LRUCache
 from pydantic import Field, model_validator
 
 from gridtune.core.checksums import file_checksums
-from gridtune.core.measure import Measure, MetricInfo
-from gridtune.core.system import SystemParameters, WorkloadLoader
+from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS
 from gridtune.systems.shutdown.parameters import CLUSTERS
