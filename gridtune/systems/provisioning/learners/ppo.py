@@ -14,7 +14,7 @@ from gridtune.systems.provisioning.environment.choices import ChoiceBatch
 from gridtune.systems.provisioning.parameters import ProvisioningParameters
 from gridtune.systems.provisioning.planning.bounds import cost_bound, makespan_bound
 from gridtune.systems.provisioning.planning.problem import PlanProblem
-from gridtune.systems.provisioning.search.algorithms import find_front
+from gridtune.systems.provisioning.search.memetic import Memetic
 from gridtune.systems.provisioning.search.rules import heuristic_plans
 from gridtune.systems.provisioning.submission import draw_problems
 from gridtune.training.ppo_training import (
@@ -194,7 +194,7 @@ def _reference_values(problems: Sequence[PlanProblem], alpha: float) -> dict[str
     values: dict[str, list[float]] = {"all": [], "rules": [], "memetic": []}
     for number, problem in enumerate(problems):
         costs = problem.evaluate_released(heuristic_plans(problem, RULES)).costs
-        front = find_front("memetic", problem, np.random.default_rng(number), evaluations=EVALUATIONS)
+        front = Memetic(problem, np.random.default_rng(number)).run(EVALUATIONS)
         plans = {"all": costs[:1], "rules": costs, "memetic": front.costs}
         for name, points in plans.items():
             values[name].append(_value(problem, points, alpha))
