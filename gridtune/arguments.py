@@ -29,7 +29,7 @@ def require(
     Parameters
     ----------
     value
-        What was passed.
+        The argument.
     kind
         The type that is wanted.
     name
@@ -37,7 +37,7 @@ def require(
     error
         The exception to raise.
     hint
-        What to do instead.
+        The remedy.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def require_number(
     value, name, error, hint
         As of `require`.
     whole
-        Whether it must be a whole number.
+        Require a whole number.
     least
         The smallest number allowed.
 

@@ -53,11 +53,11 @@ class GridtuneError(Exception):
     Parameters
     ----------
     message
-        What is wrong, with the value that was found.
+        The fault, with the value that was found.
     path, line, field
         Where: the file (a path or a URL), its line (1-based) and the field or key, as far as they are known.
     hint
-        What to do about it.
+        The remedy.
 
     Notes
     -----

@@ -107,7 +107,7 @@ class Definition:
 
     @property
     def ours(self) -> bool:
-        """Whether it is gridtune's own."""
+        """True if it is gridtune's own."""
         return is_ours(self.module)
 
     @property
@@ -152,7 +152,7 @@ class Registry(Mapping[str, T], Generic[T]):
     Parameters
     ----------
     kind
-        What one of them is called in messages: "system", "queue order".
+        The word for one of them in messages: "system", "queue order".
     group
         The entry points' group, such as "gridtune.systems".
     error
@@ -182,7 +182,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @cached_property
     def entry_points(self) -> dict[str, EntryPoint]:
-        """What installed packages announce, gridtune among them, by name."""
+        """The entry points of installed packages, gridtune among them, by name."""
         # Sorted: the order of what is installed differs between machines.
         points = sorted(_announced(self.group), key=lambda point: (point.name, point.value))
         return {point.name: point for point in points}
@@ -190,7 +190,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def register(self, name: str, item: T) -> None:
         """Add something under its name.
 
-        What the same file or notebook has registered under this name before is replaced.
+        An item that the same file or notebook has registered under this name is replaced.
 
         Raises
         ------
@@ -252,7 +252,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     @property
     def imported(self) -> Mapping[str, T]:
-        """What has been registered so far, without importing anything."""
+        """The items registered so far, without importing anything."""
         return self._items
 
     def names(self) -> list[str]:

@@ -43,7 +43,7 @@ class EnvironmentConformance:
     environment
         Its id, such as `gridtune/Shutdown-v0`.
     options
-        What `gymnasium.make` is given beside the id.
+        Arguments of `gymnasium.make` beside the id.
     steps, copies
         Steps that are taken, more than an episode has, and environments of the vectorised twin.
     """

@@ -53,7 +53,7 @@ class RegistryConformance:
     Attributes
     ----------
     names
-        What is tested; by default everything that is registered.
+        Names to test; by default all that are registered.
     """
 
     registry: ClassVar[Registry[Any]]

@@ -280,7 +280,7 @@ class SystemConformance:
             assert plan_space(path).space.system == self.system, path.name
 
     def test_proposes_what_it_can_search(self) -> None:
-        """What it proposes for a log, if anything, is a sound search space with that log and a baseline."""
+        """The search space that it proposes for a log, if any, is sound and has that log and a baseline."""
         count = np.arange(1500)
         columns = {"submit_time": count * 600, "run_time": count % 50 + 1, "requested_time": count % 50 + 60}
         log = Workload({**columns, "requested_processors": np.ones(1500, np.int64)}, machine_processors=8)
@@ -348,7 +348,7 @@ class SystemConformance:
         assert _bits(self.cell().outcome.metrics) == expected
 
     def test_another_instance_gives_the_same_bits(self) -> None:
-        """What an instance keeps between runs decides nothing: after another replicate it gives the same."""
+        """State that an instance keeps between runs decides nothing: a new one gives the same."""
         expected = _bits(self.first.outcome.metrics)
         instance = type(self.subject)()
         self._run(instance, _SEED + 1)

@@ -57,7 +57,7 @@ class CatalogueEntry:
     Attributes
     ----------
     name
-        What commands and search spaces call it.
+        Its name in commands and search spaces.
     title
         Machine and site.
     file_name
@@ -69,9 +69,9 @@ class CatalogueEntry:
     sha256
         Of the file as published; None where we have not had the file.
     thanks
-        Whom the archive asks to acknowledge.
+        The people that the archive asks to acknowledge.
     caveat
-        What to know before using it.
+        Limits of its use.
     """
 
     name: str

@@ -49,7 +49,7 @@ LENIENT_RULES = (
 
 
 class Jobs(NamedTuple):
-    """What a rule sees and returns.
+    """The jobs that a rule takes and returns.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class CleaningRule:
     Attributes
     ----------
     name
-        What users call it.
+        Its name for users.
     apply
         The function of jobs.
     summary
@@ -119,7 +119,7 @@ class CleaningRule:
 
 @dataclass(frozen=True)
 class CleaningReport:
-    """What cleaning did.
+    """The effect of cleaning.
 
     Attributes
     ----------

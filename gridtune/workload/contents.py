@@ -1,4 +1,4 @@
-"""What a whole log says beside the plain jobs: requests that were outlived, facts that a replay may ignore.
+"""Facts of a whole log beside its plain jobs: requests that were outlived, facts that a replay may ignore.
 
 Taken once, when a log is read, and carried by every selection of it: so all windows and partitions of a log
 agree on whether its machine killed jobs, and each result can say what it leaves out.
@@ -47,7 +47,7 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class LogContents:
-    """What a whole log says, of the jobs that started.
+    """Facts of a whole log, about the jobs that started.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class LogContents:
     outlived
         Jobs that ran longer than it by more than `GRACE`.
     equal_requests
-        Whether all requested times are the same, or there is none: they cannot order jobs.
+        True if all requested times are the same, or there is none: they cannot order jobs.
     downtime
         Seconds in which no job ran while some waited, as recorded, in stretches of an hour and more; 0 for a
         log of fewer than 1,000 jobs.
@@ -78,7 +78,7 @@ class LogContents:
 
     @property
     def kills(self) -> bool:
-        """Whether the log's machine ended jobs at their requested time, as far as the log tells."""
+        """True if the log's machine ended jobs at their requested time, as far as the log tells."""
         return self.outlived < LEAST_OUTLIVED or self.outlived <= OUTLIVED_SHARE * self.requests
 
     @property

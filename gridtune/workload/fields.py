@@ -119,9 +119,9 @@ class Fault(NamedTuple):
     field
         The field at fault.
     message
-        What is wrong, with the value found.
+        The fault, with the value found.
     hint
-        What to do about it.
+        The remedy.
     """
 
     row: int

@@ -354,7 +354,7 @@ class WorkloadReference:
         Cleaning rules by name, applied while reading; None for the reader's default: no rule for a log, the
         default rules for days.
     days
-        Whether to read days (`read_days`) instead of one log.
+        Read days (`read_days`) instead of one log.
     units
         With `days`, of Batsim files: seconds in their unit of time, and flops a processor does in one.
     """

@@ -50,7 +50,7 @@ class Workload:
     cleaning
         Cleaning rules applied since the source was read, with the number of jobs each touched.
     whole_log
-        What the log says that the jobs are from (see `contents`); by default, that these are all its jobs.
+        Facts of the log that the jobs are from (see `contents`); by default, these are all its jobs.
     """
 
     columns: Mapping[str, npt.NDArray[Any]]
@@ -133,7 +133,7 @@ class Workload:
 
     @property
     def contents(self) -> LogContents:
-        """What the whole log says that these jobs are from, also where they are a selection of it."""
+        """Facts of the whole log that these jobs are from, also where they are a selection of it."""
         assert self.whole_log is not None
         return self.whole_log
 
@@ -144,7 +144,7 @@ class Workload:
 
     @cached_property
     def is_sorted(self) -> bool:
-        """Whether jobs are sorted by submit time."""
+        """True if jobs are sorted by submit time."""
         return bool((np.diff(self.submit_time) >= 0).all())
 
     @property

@@ -44,6 +44,17 @@ CASES = [
     ("round_fractions", {"average_cpu_time": [1.5]}, {"average_cpu_time": [1.5]}, 0),
     ("drop_zero_processors", {"run_time": [3]}, {"run_time": [3]}, 0),
     ("drop_negative_submit", {"run_time": [3]}, {"run_time": [3]}, 0),
+    # At the edge of each condition.
+    ("drop_negative_submit", {"submit_time": [0, 1]}, {"submit_time": [0, 1]}, 0),
+    ("drop_wider", {"requested_processors": [0, 3], "allocated_processors": [12, 2]},
+     {"requested_processors": [3]}, 1),
+    ("unknown_negative_times", {"run_time": [-1, 3], "requested_time": [-1, 5]},
+     {"run_time": [-1, 3], "requested_time": [-1, 5]}, 0),
+    ("raise_walltime_to_run_time", {"requested_time": [7, 0], "run_time": [7, 7]},
+     {"requested_time": [7, 7]}, 1),
+    ("clip_run_time_to_walltime", {"requested_time": [7, 0], "run_time": [7, 7]}, {"run_time": [7, 0]}, 1),
+    ("use_allocated_processors", {"requested_processors": [4, 4], "allocated_processors": [0, 1]},
+     {"requested_processors": [4, 1]}, 1),
 ]  # fmt: skip
 
 # Rules for what a workload can never hold: raw columns before and after.
@@ -54,6 +65,8 @@ LENIENT = [
     ("round_fractions", {"run_time": [0.5, 1.5, 2.0]}, {"run_time": [0, 2, 2]}, 2),
     ("drop_zero_processors", {"requested_processors": [0, 0, -1, 2], "allocated_processors": [3, -1, 0, 0]},
      {"requested_processors": [0, 2]}, 2),
+    ("drop_unknown_processors", {"requested_processors": [0, -1], "allocated_processors": [0, -1]},
+     {"requested_processors": [0]}, 1),
 ]  # fmt: skip
 
 

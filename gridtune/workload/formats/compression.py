@@ -39,7 +39,7 @@ class LogStream:
     source
         Gives decompressed bytes.
     path
-        What errors call it.
+        Its name in errors.
     compression
         "gzip", "xz" or None.
     max_bytes

@@ -35,7 +35,7 @@ def _read(stream: LogStream, columns: str | None = None, timezone: str | None = 
     stream
         The file.
     columns
-        What the columns of another table than gridtune's own are: `submit=Submitted,processors=Cores`.
+        The columns of quantities in a table of other names: `submit=Submitted,processors=Cores`.
     timezone
         The zone of its times, UTC by default.
     """

@@ -155,7 +155,7 @@ class Format:
     Attributes
     ----------
     name
-        What users call it.
+        Its name for users.
     suffix
         The end of its files' names, before `.gz` or `.xz`.
     read
@@ -163,11 +163,11 @@ class Format:
     write
         Takes a workload and an open binary file; None for a format that is only read.
     summary
-        What it holds, in a line.
+        One line about its content.
     cannot_hold
         Names the fields of a workload that the format has no place for.
     recognises
-        Whether a file's first bytes are this format's: for files with a suffix of no format.
+        Returns whether a file begins like this format; for files with a suffix of no format.
     """
 
     name: str

@@ -26,7 +26,7 @@ class Records:
     lines
         The line on which each row begins, from 1; None where the format has no lines.
     notes
-        What was left out in reading, with how often.
+        Kinds of entries left out in reading, with their number.
     """
 
     path: Path

@@ -48,7 +48,7 @@ _HEADER = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class TableLayout:
-    """How the lines of a table are made.
+    """The layout of the lines of a table.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class TableLayout:
     comment
         Bytes any of which starts a comment line.
     separator
-        What stands between values; None for any blanks.
+        Bytes between values; None for any blanks.
     labels
         Fields whose values may be names instead of numbers.
     first_line
@@ -73,7 +73,7 @@ class TableLayout:
 
 @dataclass
 class Table:
-    """What a table held.
+    """The content of a table.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ def office_week(night: float, weekend: float) -> Cycle:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which batch each job and which session each batch belongs to, and who opened the session.
+    """The batch of each job, the session of each batch, and the user of each session.
 
     Attributes
     ----------
