@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from gridtune.core.cells import CellResult
 from gridtune.errors import SweepError
@@ -17,8 +16,6 @@ from gridtune.sweep.execution.blocks import Block, BlockQueue
 from gridtune.sweep.execution.placement import Crew
 
 __all__ = ["Busy", "Driver", "Sink", "SweepDriver"]
-
-Queue = TypeVar("Queue", bound=BlockQueue)
 
 #: Characters of Ray's message about a death that are kept.
 _ERROR_CHARACTERS = 400
@@ -45,7 +42,7 @@ class _Run:
     heard: float | None
 
 
-class Driver(Generic[Queue]):
+class Driver:
     """Bookkeeping of the workers of a sweep.
 
     Parameters
@@ -65,7 +62,7 @@ class Driver(Generic[Queue]):
         The error that ends the sweep; None while it goes on.
     """
 
-    def __init__(self, queue: Queue, *, sink: Sink, busy: Busy, crew: Crew) -> None:
+    def __init__(self, queue: BlockQueue, *, sink: Sink, busy: Busy, crew: Crew) -> None:
         self.queue, self.crew = queue, crew
         self.fault: Exception | None = None
         self._sink, self._say_busy = sink, busy
@@ -164,7 +161,7 @@ class Driver(Generic[Queue]):
             self._say_busy(self._busy)
 
 
-class SweepDriver(Driver[BlockQueue]):
+class SweepDriver(Driver):
     """The driver of workers that take block after block, whichever comes next."""
 
     def __init__(self, queue: BlockQueue, *, sink: Sink, busy: Busy, crew: Crew) -> None:

@@ -18,7 +18,7 @@ from gridtune.storage import FileFacts, Storage, as_local, is_url
 from gridtune.sweep.execution.status import STATUS_FILE, LockOwner, lock_owner
 from gridtune.sweep.journal.journal import sweep_folders
 from gridtune.sweep.remote.lock import read_lock
-from gridtune.sweep.remote.results import RemoteFiles, checksum_of
+from gridtune.sweep.remote.results import RemoteFiles, checksum_of, replace_file
 from gridtune.workload.catalogue import cache_folder
 
 __all__ = [
@@ -150,8 +150,8 @@ def _copy_journal(files: RemoteFiles, segments: dict[str, FileFacts], folder: Pa
         # There is no copy yet, or not a sound one.
         pass
     content += files.journal(names)
-    _replace(path, content)
-    _replace(note, json.dumps({"names": list(segments), "sum": checksum_of(content)}).encode())
+    replace_file(path, content)
+    replace_file(note, json.dumps({"names": list(segments), "sum": checksum_of(content)}).encode())
     written = max(facts.written for facts in segments.values())
     os.utime(path, ns=(written, written))
 
@@ -165,11 +165,11 @@ def _copy_status(storage: Storage, folder: Path) -> LockOwner | None:
         if facts is None:
             path.unlink(missing_ok=True)
             return None
-        _replace(path, storage.read(STATUS_FILE))
+        replace_file(path, storage.read(STATUS_FILE))
         os.utime(path, ns=(facts.written, facts.written))
         return _ended(path)
     if lock.status:
-        _replace(path, lock.status.encode())
+        replace_file(path, lock.status.encode())
         os.utime(path, (lock.written, lock.written))
     else:
         path.unlink(missing_ok=True)
@@ -183,9 +183,3 @@ def _ended(status: Path) -> LockOwner | None:
         return LockOwner(int(content["process"]), str(content["host"]), alive=False)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    draft.write_bytes(content)
-    draft.replace(path)

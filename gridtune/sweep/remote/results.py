@@ -30,6 +30,7 @@ __all__ = [
     "RemoteFiles",
     "RemoteResults",
     "checksum_of",
+    "replace_file",
     "results_at",
 ]
 
@@ -301,7 +302,7 @@ class RemoteFiles:
         def bring(name: str) -> None:
             path = folder / name
             if not path.is_file() or checksum_of(path.read_bytes()) != manifest[name]:
-                _replace(path, self._storage.read(name))
+                replace_file(path, self._storage.read(name))
 
         names = [name for name in manifest if _is_wanted(name, wanted) and _is_inside(name, folder)]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -320,7 +321,8 @@ def _is_inside(name: str, folder: Path) -> bool:
     return (folder / name).resolve().is_relative_to(folder.resolve())
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in one step, so that nobody reads half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.write_bytes(content)

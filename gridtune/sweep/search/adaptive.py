@@ -25,7 +25,6 @@ from gridtune.sweep.execution.blocks import Block, BlockQueue
 from gridtune.sweep.search.proposals import Evaluation, Proposer
 from gridtune.sweep.search.schedulers import (
     TIME,
-    Scheduler,
     SearchTrial,
     new_scheduler,
     proposals_at_once,
@@ -88,7 +87,7 @@ class LockstepSearch:
         stopping = space.strategy.stopping
         self._resource = None if stopping is None else stopping.resource
         self._times = step_times(space)
-        self._scheduler: Scheduler = new_scheduler(space, self.metrics[0], directions[0])
+        self._scheduler: Any = new_scheduler(space, self.metrics[0], directions[0])
         self._at_once = proposals_at_once(space)
         # By name, so that a search does not change with the order in which its file lists dimensions.
         dimensions = {name: part for name, part in sorted(space.dimensions.items()) if name != self._resource}

@@ -132,11 +132,13 @@ class ConfigurationTrainable(tune.Trainable):
         return report
 
 
-class _SearchDriver(Driver[AdaptiveQueue]):
+class _SearchDriver(Driver):
     """The driver of trials: which runs when, and on which worker.
 
     No more workers are used than the search has configurations at once.
     """
+
+    queue: AdaptiveQueue
 
     def __init__(self, queue: AdaptiveQueue, *, sink: Sink, busy: Busy, crew: Crew) -> None:
         super().__init__(queue, sink=sink, busy=busy, crew=crew)
