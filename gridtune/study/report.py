@@ -272,9 +272,7 @@ def print_study(study: Study, console: Console, *, limit: int | None = 30, ranki
     if study.page is not None:
         lines.append(f"the report as one page: {study.page.resolve().as_uri()}")
     if study.tracking is not None:
-        lines.append(study.tracking.message)
-        if study.tracking.complete:
-            lines.append(f"look at every run: {study.tracking.address or study.tracking.command}")
+        lines += study.tracking.lines
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 

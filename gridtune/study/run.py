@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import sys
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -118,12 +118,18 @@ def run_sweep(
         _check_folder(plan.space, folder or default_directory(plan.space))
         console = report_console() if output in {"screen", "progress"} else None
         tracker = make_tracker(tracking_uri, console) if tracking else None
+
+        def show(study: Study) -> None:
+            if console is not None and output == "screen":
+                print_study(study, console)
+
         with Progress(console) as progress:
             options: dict[str, Any] = {"address": address, "workers": workers, "executor": executor}
             options |= {"directory": folder, "retry_failed": retry_failed, "shuffle": shuffle}
-            study = _run(plan, tracker, progress, remote, **options)
+            study = _run(plan, tracker, progress, remote, show, **options)
         if console is not None and output == "screen":
-            print_study(study, console)
+            for line in () if study.tracking is None else study.tracking.lines:
+                console.print(line, markup=False, soft_wrap=True)
             if remote is not None:
                 console.print(f"stored at {remote}", markup=False, soft_wrap=True)
         else:
@@ -181,6 +187,7 @@ def _run(
     tracker: MlflowTracker | None,
     progress: Progress,
     remote: RemoteResults | None,
+    show: Callable[[Study], None],
     **options: Any,
 ) -> Study:
     writer = FactsWriter()
@@ -212,9 +219,12 @@ def _run(
             if remote is not None:
                 stage("storing the report", 0)
                 remote.publish()
+            study = replace(study, files=files, sweep=sweep)
             if tracker:
                 stage("tracking", 0)
                 tracker.store(artefacts(study, schedules))
+            # The rest is sent to the store after the tables are shown.
+            show(study)
             status = "FINISHED" if study.complete else "FAILED"
         except (KeyboardInterrupt, SystemExit):
             status = "KILLED"
@@ -222,7 +232,7 @@ def _run(
         finally:
             # Whatever happened, no run of the tracking store is left as running.
             outcome = tracker.close(status) if tracker else None
-    return replace(study, files=files, tracking=outcome, sweep=sweep)
+    return replace(study, tracking=outcome)
 
 
 def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[ScheduleFiles], list[Path]]:

@@ -141,6 +141,11 @@ class TrackedRun:
             f"nothing is lost; send them later: gridtune report {self.directory} --track"
         )
 
+    @property
+    def lines(self) -> list[str]:
+        """The message, and how to open the run where all of it is there."""
+        return [self.message, *([f"look at every run: {self.address or self.command}"] * self.complete)]
+
 
 class MlflowTracker:
     """Watches a sweep and tracks it.
