@@ -22,9 +22,7 @@ from gridtune.systems.responsive.learners.training import load_policy as load_va
 from gridtune.tracking.store import connect
 from gridtune.training.networks import load_policy, read_checkpoint
 from gridtune.training.rllib import network_of
-from gridtune.tune.training import train
-
-pytestmark = pytest.mark.integration
+from gridtune.tune.training import TrainingFolder, train
 
 TINY = {
     "trace": "orion_days",
@@ -55,6 +53,7 @@ def expect_same(one: Path, other: Path) -> None:
         assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
 
 
+@pytest.mark.integration
 def test_it_goes_on_where_it_stopped_is_tracked_and_plays(cluster, store_uri, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store_uri)
     monkeypatch.setenv("GRIDTUNE_TRAININGS", str(tmp_path / "cells"))
@@ -88,6 +87,7 @@ def test_it_goes_on_where_it_stopped_is_tracked_and_plays(cluster, store_uri, tm
     assert (again.began, len(again.curve)) == (2, 2)
 
 
+@pytest.mark.integration
 def test_values_of_a_grid_site_are_those_of_its_cells(cluster, tmp_path) -> None:
     jobs = {"trace": "egee", "first": 240}
     parameters = {**jobs, "neurons": 10, "held_out": 0, "iterations": 2}
@@ -103,6 +103,7 @@ def test_values_of_a_grid_site_are_those_of_its_cells(cluster, tmp_path) -> None
     assert np.isfinite(load_values(tmp_path / "best.npz").arrays.readout).all()
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 def test_a_killed_training_ends_as_one_that_was_not(tmp_path) -> None:
     iterations = 12
@@ -146,3 +147,37 @@ def test_faults_are_found_before_anything_starts(system, parameters, fault, tmp_
 def test_cuda_is_refused_where_there_is_none(tmp_path) -> None:
     with pytest.raises(GridtuneError, match="no GPU that torch can use"):
         train("shutdown", {**TINY, "device": "cuda"}, directory=tmp_path, tracking=False)
+
+
+def checkpoint(folder: Path, curve, identity, policy="weights") -> None:
+    """Write a checkpoint as a training leaves it."""
+    folder.mkdir(parents=True)
+    (folder / "best.pt").write_text(policy)
+    state = {"identity": identity, "iteration": len(curve), "curve": curve, "best": 1.0}
+    (folder / "training.json").write_text(json.dumps({**state, "files": {"best.pt": len(policy)}}))
+
+
+def test_a_folder_goes_on_from_the_newest_complete_checkpoint(tmp_path) -> None:
+    points = [{"iteration": number, "score": 0.5} for number in (1, 2, 3)]
+    checkpoint(tmp_path / "checkpoint", points[:1], {"seed": 1}, "old")
+    checkpoint(tmp_path / "tune" / "checkpoint_1", points[:2], {"seed": 1}, "new")
+    checkpoint(tmp_path / "tune" / "checkpoint_2", points, {"seed": 1}, "cut")
+    (tmp_path / "tune" / "checkpoint_2" / "best.pt").write_text("")
+    folder = TrainingFolder(tmp_path, tune=tmp_path / "tune", policy_file="best.pt")
+    folder.settle()
+    assert (folder.iteration, folder.policy.read_text()) == (2, "new")
+    assert not (tmp_path / "tune").exists()
+    # A point of an iteration that is there already replaces those after it.
+    for point in (points[2], {"iteration": 2, "score": 0.7}):
+        folder.add(point)
+    lines = (tmp_path / "learning_curve.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [points[0], {"iteration": 2, "score": 0.7}]
+
+
+def test_a_folder_of_another_training_is_refused(tmp_path) -> None:
+    identity = {"seed": 1, "parameters": {"learning_rate": 0.1}}
+    checkpoint(tmp_path / "checkpoint", [{"iteration": 1}], identity)
+    folder = TrainingFolder(tmp_path, tune=tmp_path / "tune", policy_file="best.pt")
+    folder.check(identity)
+    with pytest.raises(GridtuneError, match="with another seed, learning_rate, steps"):
+        folder.check({"seed": 2, "parameters": {"learning_rate": 0.2, "steps": 5}})
