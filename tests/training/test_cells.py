@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from gridtune.core.measure import Measure
-from gridtune.core.system import SystemParameters
+from gridtune.core.system import Measure, SystemParameters
 from gridtune.errors import GridtuneError
 from gridtune.sweep import run_cell
 from gridtune.training.system import TRAINING_MEASURES, TRAININGS_VARIABLE, Training, TrainingParameters
