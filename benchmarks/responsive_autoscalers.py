@@ -31,7 +31,7 @@ from gridtune.sweep import run_space
 from gridtune.systems.responsive.learners.training import play, train
 from gridtune.systems.responsive.metrics import counted_jobs, measure_site
 from gridtune.systems.responsive.parameters import ResponsiveParameters
-from gridtune.systems.responsive.simulator.replay import outcome_of, replay
+from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
     parameters_model,
@@ -120,7 +120,7 @@ class GridSite:
             parameters = ResponsiveParameters(**{**self.fixed, **values})
         model = parameters_model(parameters.cores or self.cores, parameters, self.training)
         if order == LEARNED_ORDER:
-            outcome = outcome_of(play(self.learned(), self.jobs, model))
+            outcome = SiteReplay.of(play(self.learned(), self.jobs, model))
         else:
             outcome = replay(self.jobs, model, order)  # type: ignore[arg-type]
         metrics = measure_site(self.jobs, outcome, weight=0.5)

@@ -59,7 +59,7 @@ def decision(settings: LearnerSettings) -> float:
     arrays = draw_network(settings, shared_inputs(7, False, settings.inputs), 0)
     site, learner = (
         new_site(jobs, observed_model(model, settings.inputs)),
-        new_learner_state(arrays, 7, settings.inputs),
+        new_learner_state(arrays, settings.inputs),
     )
     advance_until_decision(site)
     start_job(site, 0, 2)

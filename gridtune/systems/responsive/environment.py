@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.systems.responsive.simulator.batch import BOUND, RewardTime, SiteBatch
 from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
-from gridtune.systems.responsive.simulator.site import SiteModel, pool_sizes
+from gridtune.systems.responsive.simulator.site import SiteModel
 from gridtune.types import BoolArray, FloatArray, IntArray
 from gridtune.workload import read_workload
 from gridtune.workload.catalogue import resolve_trace
@@ -51,7 +51,7 @@ def _spaces(batch: SiteBatch) -> tuple[gym.spaces.Dict, gym.Space[Any]]:
     observations = gym.spaces.Dict({"observations": rows, "action_mask": mask})
     if not batch.model.elastic:
         return observations, gym.spaces.Discrete(batch.slots)
-    return observations, gym.spaces.MultiDiscrete([batch.slots, len(pool_sizes(batch.model)) + 1])
+    return observations, gym.spaces.MultiDiscrete([batch.slots, len(batch.model.pool_sizes) + 1])
 
 
 class ResponsiveEnv(gym.Env[Observation, Any]):

@@ -16,7 +16,7 @@ from gridtune.systems.responsive.learners.training import play
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, measure_site
 from gridtune.systems.responsive.parameters import LINEAR_WEIGHTS, ResponsiveParameters
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.replay import outcome_of
+from gridtune.systems.responsive.simulator.replay import SiteReplay
 from gridtune.systems.responsive.simulator.site import SiteModel
 from gridtune.systems.responsive.system import (
     ResponsiveSystem,
@@ -137,7 +137,7 @@ class ResponsiveESNQ(Training):
         site = play(policy_of(algorithm), held_out, model, headroom=cell.headroom or 0.0)
         metrics = measure_site(
             held_out,
-            outcome_of(site),
+            SiteReplay.of(site),
             weight=cell.weight,
             left_out=cell.left_out,
             wait_limit=cell.wait_limit or math.inf,

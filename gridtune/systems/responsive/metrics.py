@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gridtune.core.system import Measure, RenamedMetric
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.replay import SiteOutcome
+from gridtune.systems.responsive.simulator.replay import SiteReplay
 
 __all__ = [
     "PEREZ_2009",
@@ -175,7 +175,7 @@ def counted_jobs(jobs: int, left_out: int | None = None) -> slice:
 
 def measure_site(
     jobs: SiteJobs,
-    outcome: SiteOutcome,
+    outcome: SiteReplay,
     *,
     weight: float,
     left_out: int | None = None,
@@ -236,7 +236,7 @@ def measure_site(
 
 
 def block_sums(
-    jobs: SiteJobs, outcome: SiteOutcome, blocks: int, *, weight: float, left_out: int | None = None
+    jobs: SiteJobs, outcome: SiteReplay, blocks: int, *, weight: float, left_out: int | None = None
 ) -> dict[str, list[float]]:
     """Return the number of jobs that count, and Σ R_s and Σ W over them, of each block of time.
 
@@ -265,7 +265,7 @@ def _limited(reward: float, wait: float, limit: float) -> float:
     return limit / wait - 1.0 if wait > limit else reward
 
 
-def _pool_measures(jobs: SiteJobs, outcome: SiteOutcome, price: float) -> dict[str, float]:
+def _pool_measures(jobs: SiteJobs, outcome: SiteReplay, price: float) -> dict[str, float]:
     if len(jobs) == 0:
         return {"core_hours": np.nan, "pool_mean": np.nan, "cost": np.nan, "boots": 0.0}
     begin, end = int(jobs.submit[0]), int(jobs.submit[-1])

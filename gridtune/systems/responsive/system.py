@@ -48,7 +48,7 @@ from gridtune.systems.responsive.simulator.jobs import (
 )
 from gridtune.systems.responsive.simulator.pool import learn_forecast
 from gridtune.systems.responsive.simulator.relaxation import responsiveness_bound
-from gridtune.systems.responsive.simulator.replay import SiteOutcome, outcome_of, recorded_outcome, replay
+from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.cleaning import clean
@@ -168,10 +168,10 @@ class ResponsiveSystem(System):
             notes["learner"] = learner
         elif parameters.policy == "learned":
             policy = load_policy(policy_file(parameters))
-            outcome = outcome_of(play(policy, jobs, model, headroom=parameters.headroom or 0.0))
+            outcome = SiteReplay.of(play(policy, jobs, model, headroom=parameters.headroom or 0.0))
             notes["learner"] = policy.settings.to_dict()
         elif parameters.policy == "recorded":
-            outcome = recorded_outcome(jobs, last.wait_time, cores)
+            outcome = SiteReplay.recorded(jobs, last.wait_time, cores)
         else:
             outcome = replay(
                 jobs,
@@ -337,15 +337,15 @@ def _run_learner(
     model: SiteModel,
     parameters: ResponsiveParameters,
     rng: np.random.Generator,
-) -> tuple[SiteOutcome, dict[str, Any]]:
+) -> tuple[SiteReplay, dict[str, Any]]:
     """Train a policy on one part and run it on the other; return the outcome and the learner's settings."""
     settings = parameters.learner()
     policy = train(training, model, settings, weight=parameters.weight, rng=rng)
     site = play(policy, jobs, model, headroom=_papers_headroom(parameters))
-    return outcome_of(site), settings.to_dict()
+    return SiteReplay.of(site), settings.to_dict()
 
 
-def _tables(jobs: SiteJobs, outcome: SiteOutcome, counted: slice) -> dict[str, pa.Table]:
+def _tables(jobs: SiteJobs, outcome: SiteReplay, counted: slice) -> dict[str, pa.Table]:
     """Return a row for each job and for each decision; `counted` is false where metrics leave it out.
 
     On an event-driven site also the pool over time.

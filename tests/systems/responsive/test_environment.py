@@ -16,7 +16,7 @@ from gridtune.errors import SimulationError
 from gridtune.systems.responsive.metrics import measure_site
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.replay import replay
-from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel, pool_sizes
+from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel
 
 RIGID = SiteModel(cores=5, features="extended")
 ELASTIC = SiteModel(cores=5, elastic=True, floor=2, largest=12, step=3, period=60)
@@ -78,14 +78,14 @@ def test_an_episode_is_a_row_of_jobs_and_its_rewards_are_theirs(model, reward):
 def test_an_agent_that_asks_for_more_cores_waits_less():
     """With the model's largest pool at every step, and with its smallest."""
     waits = {}
-    for number in (1, len(pool_sizes(EVENTS))):
+    for number in (1, len(EVENTS.pool_sizes)):
         env = ResponsiveEnv(**options(EVENTS, episode=120))
         env.reset(options={"first": 0})
         over = False
         while not over:
             _, _, over, _, _ = env.step(np.array([0, number]))
         waits[number] = (env._batch._sites.state.start[0] - busy_jobs().submit).mean()
-    assert waits[len(pool_sizes(EVENTS))] < 0.5 * waits[1]
+    assert waits[len(EVENTS.pool_sizes)] < 0.5 * waits[1]
 
 
 def test_the_first_slot_is_a_rule_of_its_own():

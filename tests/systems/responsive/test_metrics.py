@@ -9,13 +9,13 @@ import pytest
 
 from gridtune.systems.responsive.metrics import RESPONSIVE_METRICS, block_sums, counted_jobs, measure_site
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.replay import SiteOutcome
+from gridtune.systems.responsive.simulator.replay import SiteReplay
 
 
 def small_site(**changes):
     """Four jobs, started out of order."""
     jobs = SiteJobs([0, 0, 10, 3600], [100, 300, 90, 1000], [0, 0, 1, 1], [1, 0, 1, 0], np.array([0.6, 0.4]))
-    outcome = SiteOutcome(
+    outcome = SiteReplay(
         start=np.array([0, 150, 20, 3600]),
         decision=np.array([0, 2, 1, 3]),
         time=np.array([0, 20, 150, 3600]),

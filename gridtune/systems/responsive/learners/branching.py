@@ -8,6 +8,7 @@ more about it than many runs.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,9 @@ from gridtune.systems.responsive.learners.runs import (
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
 from gridtune.systems.responsive.simulator.state import fairness_now, pool_area, total_service
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision
+from gridtune.types import IntArray
 
-__all__ = ["branch_value", "copy_learner_state", "copy_site", "run_and_branch", "run_and_weigh", "urgency"]
+__all__ = ["BranchingPlan", "branch_value", "copy_site", "run_and_branch", "run_and_weigh", "urgency"]
 
 
 @kernel()
@@ -53,10 +55,26 @@ def copy_site(source, target):
     other.wishes[:] = one.wishes
 
 
-@kernel()
-def copy_learner_state(source, target):
-    """Copy the state of one learner to another with the same networks."""
-    target.state[:] = source.state
+class BranchingPlan(NamedTuple):
+    """The decisions at which a run branches, and the trials.
+
+    Attributes
+    ----------
+    probes
+        Shape (c,), int64, ascending: the decisions.
+    branches
+        Number of candidates to try at each: the chosen one, and random others, preferably of high value.
+    horizon
+        Length of a branch, seconds.
+    weight, price
+        λ, and the price of a core-second, see `branch_value`.
+    """
+
+    probes: IntArray
+    branches: int
+    horizon: int
+    weight: float
+    price: float
 
 
 @kernel()
@@ -108,47 +126,25 @@ def branch_value(site, trial, end, weight, price):
 
 
 @kernel()
-def run_and_branch(
-    site,
-    learner,
-    trial,
-    trial_learner,
-    no_log,
-    rule,
-    epsilon,
-    probes,
-    branches,
-    horizon,
-    weight,
-    price,
-    rng,
-    out,
-):
-    """Run to the end, and try several candidates at some decisions.
+def run_and_branch(site, learner, trial, plan, epsilon, rng, out):
+    """Run to the end by value, and try several candidates at some decisions.
 
     Parameters
     ----------
     site, learner
         Before their first decision; both are changed.
-    trial, trial_learner
+    trial
         A site and a learner of the same kind, for the branches: overwritten.
-    no_log
-        A `DecisionLog` of no decisions.
-    rule, epsilon, rng
-        See `run_site`; branches follow the rule without random decisions.
-    probes
-        Shape (c,), int64, ascending: decisions at which to branch.
-    branches
-        Number of candidates to try at each: the chosen one, and random others, preferably of high value.
-    horizon
-        Length of a branch, seconds.
-    weight, price
-        See `branch_value`.
+    plan
+        The `BranchingPlan`.
+    epsilon, rng
+        See `run_site`; branches have no random decisions.
     out
         Arrays (first, phi, value): shapes (c + 1,), int64; (c · branches, m, p) and (c · branches,),
         float64. Filled in: the branches of probe i are those from first[i] up to first[i + 1].
     """
     first, phi, value = out
+    trial_site, trial_learner = trial
     memory = site.state.memory[0]
     rows, q = _room(learner, 64)
     due, filled = 0, 0
@@ -158,27 +154,21 @@ def run_and_branch(
         if count > q.size:
             rows, q = _room(learner, 2 * count)
         fill_rows(site, learner, rows, count)
-        if rule == BY_VALUE:
-            score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
-            candidate = best_of(q, count)
-        else:
-            candidate = candidate_by_rule(site, rule, 1.0, 1.0, rng)
-            q[:count] = 0.0
-        if due < probes.size and probes[due] == memory.decided:
+        score_candidates(learner.arrays, learner.state, rows[:count], learner.scratch, q)
+        candidate = best_of(q, count)
+        if due < plan.probes.size and plan.probes[due] == memory.decided:
             if count > 1:
-                drawn = _draw_branches(candidate, min(branches, count), count, q, rng)
+                drawn = _draw_branches(candidate, min(plan.branches, count), count, q, rng)
                 drawn_rows = rows[drawn]
                 describe(learner.arrays, learner.state, drawn_rows, learner.scratch, phi[filled:])
-                end = memory.now + horizon
+                end = memory.now + plan.horizon
                 for branch in range(drawn.size):
-                    copy_site(site, trial)
-                    copy_learner_state(learner, trial_learner)
-                    advance(
-                        trial_learner.arrays, trial_learner.state, drawn_rows[branch], trial_learner.scratch
-                    )
-                    start_candidate(trial, drawn[branch])
-                    run_site(trial, trial_learner, no_log, rule, 0.0, site.jobs.submit.size, end, rng)
-                    value[filled + branch] = branch_value(site, trial, end, weight, price)
+                    copy_site(site, trial_site)
+                    trial_learner.state[:] = learner.state
+                    advance(learner.arrays, trial_learner.state, drawn_rows[branch], trial_learner.scratch)
+                    start_candidate(trial_site, drawn[branch])
+                    run_site(trial_site, trial_learner, BY_VALUE, 0.0, site.jobs.submit.size, end, rng)
+                    value[filled + branch] = branch_value(site, trial_site, end, plan.weight, plan.price)
                 filled += drawn.size
             due += 1
             first[due] = filled
@@ -225,8 +215,10 @@ def run_and_weigh(site, learner, rule, branches, weight, rng, out):
     ----------
     site, learner
         Before their first decision; both are changed.
-    rule, branches, weight, rng
-        See `run_and_branch`; candidates are drawn uniformly.
+    rule, rng
+        See `run_site`.
+    branches, weight
+        Number of candidates to record, drawn uniformly, and λ.
     out
         As in `run_and_branch`, by decision instead of by probe; and `sizes`, shape (n · branches,), int64:
         the pool sizes of the candidates.

@@ -21,7 +21,6 @@ __all__ = [
     "describe",
     "describe_chosen",
     "draw_network",
-    "draw_reservoirs",
     "score_candidates",
     "solve",
     "spectral_radius",
@@ -69,55 +68,14 @@ class ReservoirArrays(NamedTuple):
         """Return the same networks with another readout, shape (m, p)."""
         return self._replace(readout=np.ascontiguousarray(readout, np.float64).reshape(self.readout.shape))
 
-    def rest(self) -> FloatArray:
-        """Return the initial state of every run, shape (m, k): zeros."""
-        return np.zeros(self.bias.shape)
-
 
 def draw_network(settings: LearnerSettings, shared: Sequence[bool] | BoolArray, seed: int) -> ReservoirArrays:
-    """Return the untrained networks of the settings.
+    """Return untrained networks with readouts of zeros.
 
-    Parameters
-    ----------
-    settings, shared
-        See `draw_reservoirs`.
-    seed
-        The seed of all weights.
-    """
-    rng = np.random.default_rng((seed, *b"network"))
-    if settings.regressor == "ffnn":
-        return _draw_feed_forward(settings, np.asarray(shared, np.bool_), rng)
-    return draw_reservoirs(settings, shared, rng)
-
-
-def _draw_feed_forward(
-    settings: LearnerSettings, common: BoolArray, rng: np.random.Generator
-) -> ReservoirArrays:
-    """Return a network of one hidden layer, its weights uniform within ±1/√inputs, its readout zeros."""
-    inputs, neurons = common.size, settings.neurons
-    bound = 1 / np.sqrt(inputs)
-    return ReservoirArrays(
-        inputs=rng.uniform(-bound, bound, (1, inputs, neurons)),
-        bias=rng.uniform(-bound, bound, (1, neurons)),
-        first=np.zeros((1, neurons + 1), np.int64),
-        source=np.zeros((1, 1), np.int64),
-        weight=np.zeros((1, 1)),
-        readout=np.zeros((1, 1 + neurons)),
-        columns=np.argsort(~common, kind="stable").astype(np.int64),
-        sizes=np.array([neurons, int(common.sum())], np.int64),
-        leak=np.array([1.0]),
-    )
-
-
-def draw_reservoirs(
-    settings: LearnerSettings, shared: Sequence[bool] | BoolArray, rng: np.random.Generator
-) -> ReservoirArrays:
-    """Return reservoirs with readouts of zeros.
-
-    Weights are uniform; exactly round(connectivity · k²) pairs of neurons are connected and exactly
-    round(readout_connectivity · k) neurons, at least one of each, are used by the readout. Recurrent weights
-    are then scaled to the spectral radius. (A sparse reservoir without cycles has the radius 0 and is not
-    scaled.)
+    Weights of reservoirs are uniform; exactly round(connectivity · k²) pairs of neurons are connected and
+    exactly round(readout_connectivity · k) neurons, at least one of each, are used by the readout. Recurrent
+    weights are then scaled to the spectral radius. (A sparse reservoir without cycles has the radius 0 and is
+    not scaled.) The weights of a feed-forward network are uniform within ±1/√inputs.
 
     Parameters
     ----------
@@ -125,36 +83,45 @@ def draw_reservoirs(
         Sizes, shares and scales.
     shared
         Whether all candidates of a decision have the same value of an input, for each input.
-    rng
-        Random numbers for all weights.
+    seed
+        The seed of all weights.
 
     Raises
     ------
     PolicyError
         If there are no inputs.
     """
-    common = np.asarray(shared, np.bool_)
-    inputs = common.size
+    rng, common = np.random.default_rng((seed, *b"network")), np.asarray(shared, np.bool_)
+    inputs, neurons = common.size, settings.neurons
     if inputs == 0:
         raise PolicyError("a network needs at least one input, but got none")
-    drawn = [_draw(settings, inputs, rng) for _ in range(settings.reservoirs)]
-    visible = max(1, round(settings.readout_connectivity * settings.neurons))
-    outputs = 1 + visible + (inputs if settings.direct else 0)
-    feeding, bias, first, source, weight = (np.stack(column) for column in zip(*drawn, strict=True))
+    if settings.regressor == "ffnn":
+        bound, leak, visible, outputs = 1 / np.sqrt(inputs), 1.0, neurons, 1 + neurons
+        feeding = rng.uniform(-bound, bound, (1, inputs, neurons))
+        bias = rng.uniform(-bound, bound, (1, neurons))
+        first, source = np.zeros((1, neurons + 1), np.int64), np.zeros((1, 1), np.int64)
+        weight = np.zeros((1, 1))
+    else:
+        leak, visible = settings.leak, max(1, round(settings.readout_connectivity * neurons))
+        outputs = 1 + visible + (inputs if settings.direct else 0)
+        drawn = [_draw_reservoir(settings, inputs, rng) for _ in range(settings.reservoirs)]
+        feeding, bias, first, source, weight = (np.stack(column) for column in zip(*drawn, strict=True))
     return ReservoirArrays(
         inputs=feeding,
         bias=bias,
         first=first,
         source=source,
         weight=weight,
-        readout=np.zeros((settings.reservoirs, outputs)),
+        readout=np.zeros((len(bias), outputs)),
         columns=np.argsort(~common, kind="stable").astype(np.int64),
         sizes=np.array([visible, int(common.sum())], np.int64),
-        leak=np.array([settings.leak]),
+        leak=np.array([leak]),
     )
 
 
-def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> tuple[npt.NDArray[Any], ...]:
+def _draw_reservoir(
+    settings: LearnerSettings, inputs: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[Any], ...]:
     """Return one reservoir's weights. Neurons are exchangeable, so the first ones are the visible ones."""
     neurons, low = settings.neurons, -1.0 if settings.signed else 0.0
     feeding = settings.input_scale * rng.uniform(low, 1.0, (inputs, neurons))
@@ -164,7 +131,9 @@ def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> t
     weight = rng.uniform(low, 1.0, connections)
     target, source = np.divmod(places, neurons)
     first = np.searchsorted(target, np.arange(neurons + 1)).astype(np.int64)
-    radius = spectral_radius(_dense(neurons, first, source, weight))
+    dense = np.zeros((neurons, neurons))
+    dense[target, source] = weight
+    radius = spectral_radius(dense)
     if radius > 0:
         weight *= settings.spectral_radius / radius
     return feeding, bias, first, source.astype(np.int64), weight
@@ -172,29 +141,15 @@ def _draw(settings: LearnerSettings, inputs: int, rng: np.random.Generator) -> t
 
 def spectral_radius(matrix: FloatArray) -> float:
     """Return the largest modulus of a square matrix's eigenvalues; exactly 0 for a matrix without cycles."""
-    if matrix.size == 0:
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 (only a training needs it)
+
+    # The computed eigenvalues of a nilpotent matrix of order k reach about ε^(1/k), so look for a cycle: a
+    # neuron that feeds itself, or a strongly connected component of several neurons.
+    components, _ = connected_components(matrix != 0, connection="strong")
+    if components == len(matrix) and not matrix.diagonal().any():
         return 0.0
     # Twelve digits: the last ones depend on the machine's linear algebra.
-    radius = float(f"{np.abs(np.linalg.eigvals(matrix)).max():.12g}")
-    # The computed eigenvalues of a nilpotent matrix of order k reach about ε^(1/k), so look for a cycle.
-    return radius if _has_cycle(matrix) else 0.0
-
-
-def _has_cycle(matrix: FloatArray) -> bool:
-    connected = matrix != 0
-    alive = np.ones(len(matrix), bool)
-    while alive.any():
-        remaining = (connected & alive).any(axis=1) & alive
-        if remaining.sum() == alive.sum():
-            return True
-        alive = remaining
-    return False
-
-
-def _dense(neurons: int, first: IntArray, source: IntArray, weight: FloatArray) -> FloatArray:
-    matrix = np.zeros((neurons, neurons))
-    matrix[np.repeat(np.arange(neurons), np.diff(first)), source] = weight
-    return matrix
+    return float(f"{np.abs(np.linalg.eigvals(matrix)).max():.12g}")
 
 
 @kernel(inline="always")

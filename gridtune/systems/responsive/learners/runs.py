@@ -39,7 +39,6 @@ __all__ = [
     "fill_rows",
     "list_candidates",
     "new_learner_state",
-    "new_log",
     "rewards_of",
     "run_on_demanded_pool",
     "run_site",
@@ -48,27 +47,6 @@ __all__ = [
 
 #: Instead of a rule's number: the candidate of the highest value.
 BY_VALUE = -1
-
-
-class LearnerState(NamedTuple):
-    """The networks of a learner, and their state during a run.
-
-    Attributes
-    ----------
-    arrays
-        The networks.
-    state
-        Shape (m, k), float64: the state of the networks.
-    scratch
-        Shape (2, k), float64.
-    relative
-        Shape (1,), int64: 1 where the inputs include the columns of `fill_relative`.
-    """
-
-    arrays: ReservoirArrays
-    state: FloatArray
-    scratch: FloatArray
-    relative: IntArray
 
 
 class DecisionLog(NamedTuple):
@@ -90,18 +68,40 @@ class DecisionLog(NamedTuple):
     phi: FloatArray
 
 
-def new_learner_state(arrays: ReservoirArrays, organisations: int, inputs: Inputs) -> LearnerState:
-    """Return the state of a learner before its first decision."""
-    scratch = np.zeros((2, arrays.bias.shape[1]))
-    relative = np.array([int(inputs == "relative")])
-    return LearnerState(arrays, arrays.rest(), scratch, relative)
+class LearnerState(NamedTuple):
+    """The networks of a learner, and their state during a run.
+
+    Attributes
+    ----------
+    arrays
+        The networks.
+    state
+        Shape (m, k), float64: the state of the networks.
+    scratch
+        Shape (2, k), float64.
+    relative
+        Shape (1,), int64: 1 where the inputs include the columns of `fill_relative`.
+    log
+        The decisions that `run_site` takes.
+    """
+
+    arrays: ReservoirArrays
+    state: FloatArray
+    scratch: FloatArray
+    relative: IntArray
+    log: DecisionLog
 
 
-def new_log(decisions: int, arrays: ReservoirArrays) -> DecisionLog:
-    """Return an empty log of this many decisions; with 0, nothing is logged."""
-    candidate, choices = np.zeros(decisions, np.int64), np.zeros(decisions, np.int64)
-    rows = np.zeros((decisions, arrays.columns.size))
-    return DecisionLog(candidate, choices, rows, np.zeros((decisions, *arrays.readout.shape)))
+def new_learner_state(arrays: ReservoirArrays, inputs: Inputs, decisions: int = 0) -> LearnerState:
+    """Return the state of a learner before its first decision, with an empty log of `decisions`."""
+    log = DecisionLog(
+        candidate=np.zeros(decisions, np.int64),
+        choices=np.zeros(decisions, np.int64),
+        rows=np.zeros((decisions, arrays.columns.size)),
+        phi=np.zeros((decisions, *arrays.readout.shape)),
+    )
+    scratch, relative = np.zeros((2, arrays.bias.shape[1])), np.array([int(inputs == "relative")])
+    return LearnerState(arrays, np.zeros(arrays.bias.shape), scratch, relative, log)
 
 
 @kernel()
@@ -148,15 +148,13 @@ def _nearest_option(site, size):
 
 
 @kernel()
-def run_site(site, learner, log, rule, epsilon, stop, until, rng):
+def run_site(site, learner, rule, epsilon, stop, until, rng):
     """Advance and decide, up to a number of decisions, an instant, or the end of the simulation.
 
     Parameters
     ----------
     site, learner
         At any instant; both are changed.
-    log
-        The `DecisionLog` to fill in.
     rule
         A rule's number, or `BY_VALUE`.
     epsilon
@@ -192,6 +190,7 @@ def run_site(site, learner, log, rule, epsilon, stop, until, rng):
         if epsilon > 0.0 and rng.random() < epsilon:
             candidate = min(int(rng.random() * count), count - 1)
         advance(learner.arrays, learner.state, rows[candidate], learner.scratch)
+        log = learner.log
         if log.candidate.size > 0:
             decision = memory.decided
             log.candidate[decision], log.choices[decision] = candidate, count

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gridtune.systems.responsive.learners.branching import run_and_branch, run_and_weigh
+from gridtune.systems.responsive.learners.branching import BranchingPlan, run_and_branch, run_and_weigh
 from gridtune.systems.responsive.learners.inputs import observed_model
 from gridtune.systems.responsive.learners.networks import ReservoirArrays
 from gridtune.systems.responsive.learners.runs import (
@@ -19,7 +19,6 @@ from gridtune.systems.responsive.learners.runs import (
     LearnerState,
     list_candidates,
     new_learner_state,
-    new_log,
     rewards_of,
     run_site,
 )
@@ -158,8 +157,7 @@ class Sampler:
         self._sweep, self._rule = sweep, EDF if sweep == 0 else BY_VALUE
         self._epsilon = 0.0 if sweep == 0 else self._settings.epsilon
         self._rng = np.random.default_rng((self._seed, sweep, self._number))
-        self._site, self._learner_state = self._new(arrays)
-        self._log = new_log(len(self._jobs), arrays)
+        self._site, self._learner_state = self._new(arrays, len(self._jobs))
         self._pending, self._completed = np.zeros(0, np.int64), 0
         self._over, self._begins = False, True
 
@@ -174,21 +172,20 @@ class Sampler:
         if self._settings.method == "fitted_q":
             self._run_until(len(self._jobs))
             return self._run_samples()
-        decided = int(self._site.state.memory[0].decided)
+        decided = int(self._site.state.memory["decided"][0])
         self._run_until(len(self._jobs) if self._sweep == 0 else decided + self._settings.relearn)
         return self._sarsa_samples()
 
-    def _new(self, arrays: ReservoirArrays) -> tuple[Site, LearnerState]:
-        learner = new_learner_state(arrays, len(self._jobs.shares), self._settings.inputs)
+    def _new(self, arrays: ReservoirArrays, logged: int = 0) -> tuple[Site, LearnerState]:
+        learner = new_learner_state(arrays, self._settings.inputs, logged)
         return new_site(self._jobs, self._model), learner
 
     def _run_until(self, stop: int) -> None:
-        more = run_site(
-            self._site, self._learner_state, self._log, self._rule, self._epsilon, stop, NEVER, self._rng
-        )
+        run = (self._site, self._learner_state, self._rule)
+        more = run_site(*run, self._epsilon, stop, NEVER, self._rng)
         # After the last decision, jobs are still running: let them complete.
-        if more and self._site.state.memory[0].decided == len(self._jobs):
-            run_site(self._site, self._learner_state, self._log, self._rule, 0.0, stop + 1, NEVER, self._rng)
+        if more and self._site.state.memory["decided"][0] == len(self._jobs):
+            run_site(*run, 0.0, stop + 1, NEVER, self._rng)
             more = False
         self._over = not more
 
@@ -199,34 +196,34 @@ class Sampler:
 
     def _sarsa_samples(self) -> SarsaSamples:
         """Return the decisions whose job has completed and which another decision follows, in their order."""
-        state, decisions = self._site.state, len(self._jobs)
-        done = int(state.memory[0].done)
+        state, log, decisions = self._site.state, self._learner_state.log, len(self._jobs)
+        done = int(state.memory["done"][0])
         waiting = np.concatenate([self._pending, state.completed[self._completed : done]])
         self._completed = done
-        followed = waiting + 1 < state.memory[0].decided
+        followed = waiting + 1 < state.memory["decided"][0]
         ready = followed | self._over
         self._pending, decided = waiting[~ready], np.sort(waiting[ready])
         last = decided == decisions - 1
         after = np.where(last, decided, decided + 1)
-        following, following_rows = self._log.phi[after], self._log.rows[after]
+        following, following_rows = log.phi[after], log.rows[after]
         following[last] = 0.0
         following_rows[last] = 0.0
         begins, self._begins = self._begins, False
         return SarsaSamples(
             begins,
-            self._log.rows[decided],
+            log.rows[decided],
             following_rows,
-            self._log.phi[decided],
+            log.phi[decided],
             following,
             last,
             self._rewards(decided),
         )
 
     def _run_samples(self) -> RunSamples:
-        decisions = np.arange(len(self._jobs))
+        log, decisions = self._learner_state.log, np.arange(len(self._jobs))
         first = np.zeros(len(decisions) + 1, np.int64)
-        own = list_candidates(*self._new(self._learner_state.arrays), self._log.candidate, first)
-        return RunSamples(self._log.rows, self._log.phi, self._rewards(decisions), first, own)
+        own = list_candidates(*self._new(self._learner_state.arrays), log.candidate, first)
+        return RunSamples(log.rows, log.phi, self._rewards(decisions), first, own)
 
     def _weigh(self) -> Branches:
         arrays, branches, jobs = self._learner_state.arrays, self._settings.branches, len(self._jobs)
@@ -249,7 +246,7 @@ class Sampler:
         once.
         """
         jobs, state, period = self._jobs, self._site.state, self._model.period
-        now = state.decisions.time[decision]
+        now = state.decisions["time"][decision]
         submits, ends = np.sort(jobs.submit), np.sort(state.start + jobs.run)
         present = np.arange(1, len(jobs) + 1) - np.searchsorted(ends, submits, side="right")
         present_now = np.searchsorted(submits, now, "right") - np.searchsorted(ends, now, "right")
@@ -275,23 +272,12 @@ class Sampler:
         decisions, price = self._look_ahead(arrays)
         number = min(settings.probes, len(decisions))
         probes = np.sort(self._rng.choice(decisions, number, replace=False)) if number else decisions
+        plan = BranchingPlan(probes, settings.branches, int(settings.horizon), self._weight, price)
         room = number * settings.branches
         first = np.zeros(number + 1, np.int64)
         out = (first, np.zeros((room, *arrays.readout.shape)), np.zeros(room))
         run_and_branch(
-            self._site,
-            self._learner_state,
-            *self._new(arrays),
-            new_log(0, arrays),
-            self._rule,
-            self._epsilon,
-            probes,
-            settings.branches,
-            int(settings.horizon),
-            self._weight,
-            price,
-            self._rng,
-            out,
+            self._site, self._learner_state, self._new(arrays), plan, self._epsilon, self._rng, out
         )
         self._over = True
         return Branches(first, out[1][: first[-1]].copy(), out[2][: first[-1]].copy())
@@ -302,10 +288,10 @@ class Sampler:
         One more core-second on an elastic site lowers U of the later decisions, the sum over n decisions by
         about n · U/core-seconds, weighted by (1 − λ).
         """
-        (site, learner), jobs = self._new(arrays), len(self._jobs)
-        log = new_log(jobs, arrays)
-        run_site(site, learner, log, self._rule, 0.0, NEVER, NEVER, self._rng)
-        decisions = np.flatnonzero(log.choices > 1)
+        jobs = len(self._jobs)
+        site, learner = self._new(arrays, jobs)
+        run_site(site, learner, self._rule, 0.0, NEVER, NEVER, self._rng)
+        decisions = np.flatnonzero(learner.log.choices > 1)
         if not self._model.elastic:
             return decisions, 0.0
         price = (1 - self._weight) * jobs * utilisation_now(site) / max(pool_area(site), 1)

@@ -16,7 +16,6 @@ from gridtune.systems.responsive.learners.networks import ReservoirArrays, draw_
 from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     new_learner_state,
-    new_log,
     run_on_demanded_pool,
     run_site,
 )
@@ -122,11 +121,11 @@ def play(policy: QPolicy, jobs: SiteJobs, model: SiteModel, *, headroom: float =
         raise PolicyError(f"the policy was learned for {kinds[0]}, but got {kinds[1]}")
     inputs = policy.settings.inputs
     site = new_site(jobs, observed_model(model, inputs))
-    learner = new_learner_state(policy.arrays, policy.organisations, inputs)
+    learner = new_learner_state(policy.arrays, inputs)
     if headroom:
         run_on_demanded_pool(site, learner, headroom)
         return site
-    run_site(site, learner, new_log(0, policy.arrays), BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
+    run_site(site, learner, BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
     return site
 
 

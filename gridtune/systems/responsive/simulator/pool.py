@@ -63,7 +63,6 @@ __all__ = [
     "next_pool_event",
     "quantile_weights",
     "request_size",
-    "reset_pool",
     "update_pool",
 ]
 
@@ -138,18 +137,6 @@ def _completed_by(site, moment):
         else:
             high = middle
     return low
-
-
-@kernel()
-def reset_pool(site):
-    """Let the first cores be up and idle; the timer's first tick is at the first submission."""
-    memory = site.state.memory[0]
-    if site.model[0].scaler == 0:
-        return
-    memory.target, memory.next_tick = memory.pool, memory.now
-    site.state.wishes[:] = 0
-    for core in range(memory.pool):
-        site.state.idle[core] = memory.now
 
 
 @kernel()

@@ -1,4 +1,4 @@
-"""A whole simulation under a simple rule, in one compiled call."""
+"""Whole simulations: under a simple rule, in one compiled call, or as the log records them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gridtune.systems.responsive.simulator.stepping import (
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Rule", "SiteOutcome", "outcome_of", "recorded_outcome", "replay", "replay_site"]
+__all__ = ["Rule", "SiteReplay", "replay", "replay_site"]
 
 
-class SiteOutcome(NamedTuple):
+class SiteReplay(NamedTuple):
     """Starts of jobs, and F, U and pool at each decision; n jobs, and so n decisions.
 
     Attributes
@@ -56,26 +56,68 @@ class SiteOutcome(NamedTuple):
     boots: int
     track: IntArray
 
-
-def outcome_of(site: Site) -> SiteOutcome:
-    """Return the outcome of a site, once `advance_until_decision` has returned False."""
-    state = site.state
-    if state.memory[0].decided != len(state.start):
-        raise SimulationError(
-            f"only {state.memory[0].decided} of {len(state.start)} jobs have started: the simulation goes on"
+    @classmethod
+    def of(cls, site: Site) -> SiteReplay:
+        """Return the decisions of a site, once `advance_until_decision` has returned False."""
+        state, memory = site.state, site.state.memory[0]
+        decided, jobs = memory["decided"], len(state.start)
+        if decided != jobs:
+            raise SimulationError(f"only {decided} of {jobs} jobs have started: the simulation goes on")
+        return cls(
+            state.start.copy(),
+            state.number.copy(),
+            state.decisions["time"].copy(),
+            state.decisions["pool"].copy(),
+            state.decisions["fairness"].copy(),
+            state.decisions["utilisation"].copy(),
+            int(site.model["cores"][0]),
+            int(memory["area_at_last"]),
+            int(memory["boots"]),
+            state.track[: memory["tracked"]].copy(),
         )
-    return SiteOutcome(
-        state.start.copy(),
-        state.number.copy(),
-        state.decisions["time"].copy(),
-        state.decisions["pool"].copy(),
-        state.decisions["fairness"].copy(),
-        state.decisions["utilisation"].copy(),
-        int(site.model[0].cores),
-        int(state.memory[0].area_at_last),
-        int(state.memory[0].boots),
-        state.track[: state.memory[0].tracked].copy(),
-    )
+
+    @classmethod
+    def recorded(cls, jobs: SiteJobs, wait: IntArray, cores: int) -> SiteReplay:
+        """Return the replay that the recorded waits describe, with F and U as of any other.
+
+        The real site may have had another number of cores, and may have left some idle, so waits are not
+        checked against `cores`.
+
+        Parameters
+        ----------
+        jobs
+            The jobs.
+        wait
+            Shape (n,), int64: recorded waits, seconds; a negative one is unknown and an error.
+        cores
+            Cores that the utilisation counts.
+        """
+        if len(wait) and wait.min() < 0:
+            raise SimulationError(
+                f"the log records no wait for {int((wait < 0).sum())} of {len(wait)} jobs", field="wait_time"
+            )
+        start = jobs.submit + wait
+        order = np.argsort(start, kind="stable")
+        decision = np.empty(len(jobs), np.int64)
+        decision[order] = np.arange(len(jobs))
+        time, end = start[order], start + jobs.run
+        fairness, utilisation = np.ones(len(jobs)), np.zeros(len(jobs))
+        begin = int(jobs.submit[0]) if len(jobs) else 0
+        finished = np.concatenate([[0], np.cumsum(jobs.run[np.argsort(end, kind="stable")])])
+        done = finished[np.searchsorted(np.sort(end), time, side="right")]
+        area = cores * (time - begin)
+        np.divide(done, area, out=utilisation, where=area > 0)
+        received = np.stack(
+            [_service(start, end, jobs.vo == vo, time) for vo in range(len(jobs.shares))], axis=1
+        ).reshape(len(jobs), len(jobs.shares))
+        total = received.sum(axis=1)
+        served = total > 0
+        deficit = jobs.shares - received[served] / total[served, None]
+        fairness[served] = 1.0 - np.maximum(deficit.max(axis=1), 0.0) / jobs.shares.max()
+        pool = np.full(len(jobs), cores, np.int64)
+        paid = cores * (int(jobs.submit[-1]) - begin) if len(jobs) else 0
+        track = np.zeros((0, 5), np.int64)
+        return cls(start, decision, time, pool, fairness, utilisation, cores, paid, 0, track)
 
 
 #: The simple rules, in the order of their numbers in `rules`.
@@ -131,7 +173,7 @@ def replay(
     patience: float = 1.0,
     headroom: float = 0.0,
     rng: np.random.Generator | None = None,
-) -> SiteOutcome:
+) -> SiteReplay:
     """Simulate all jobs under a simple rule.
 
     Parameters
@@ -166,50 +208,7 @@ def replay(
             raise SimulationError(f"must be at least 0, but got {value}", field=name)
     site = new_site(jobs, model)
     replay_site(site, rules.index(rule), patience, headroom, np.random.default_rng(0) if rng is None else rng)
-    return outcome_of(site)
-
-
-def recorded_outcome(jobs: SiteJobs, wait: IntArray, cores: int) -> SiteOutcome:
-    """Return the outcome that the recorded waits describe, with F and U as of any other.
-
-    The real site may have had another number of cores, and may have left some idle, so waits are not checked
-    against `cores`.
-
-    Parameters
-    ----------
-    jobs
-        The jobs.
-    wait
-        Shape (n,), int64: recorded waits, seconds; a negative one is unknown and an error.
-    cores
-        Cores that the utilisation counts.
-    """
-    if len(wait) and wait.min() < 0:
-        raise SimulationError(
-            f"the log records no wait for {int((wait < 0).sum())} of {len(wait)} jobs", field="wait_time"
-        )
-    start = jobs.submit + wait
-    order = np.argsort(start, kind="stable")
-    decision = np.empty(len(jobs), np.int64)
-    decision[order] = np.arange(len(jobs))
-    time, end = start[order], start + jobs.run
-    fairness, utilisation = np.ones(len(jobs)), np.zeros(len(jobs))
-    begin = int(jobs.submit[0]) if len(jobs) else 0
-    finished = np.concatenate([[0], np.cumsum(jobs.run[np.argsort(end, kind="stable")])])
-    done = finished[np.searchsorted(np.sort(end), time, side="right")]
-    area = cores * (time - begin)
-    np.divide(done, area, out=utilisation, where=area > 0)
-    received = np.stack(
-        [_service(start, end, jobs.vo == vo, time) for vo in range(len(jobs.shares))], axis=1
-    ).reshape(len(jobs), len(jobs.shares))
-    total = received.sum(axis=1)
-    served = total > 0
-    deficit = jobs.shares - received[served] / total[served, None]
-    fairness[served] = 1.0 - np.maximum(deficit.max(axis=1), 0.0) / jobs.shares.max()
-    pool = np.full(len(jobs), cores, np.int64)
-    paid = cores * (int(jobs.submit[-1]) - begin) if len(jobs) else 0
-    track = np.zeros((0, 5), np.int64)
-    return SiteOutcome(start, decision, time, pool, fairness, utilisation, cores, paid, 0, track)
+    return SiteReplay.of(site)
 
 
 def _service(start: IntArray, end: IntArray, mine: BoolArray, time: IntArray) -> IntArray:

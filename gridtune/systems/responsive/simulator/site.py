@@ -32,7 +32,6 @@ __all__ = [
     "ScalerRule",
     "SiteModel",
     "new_site",
-    "pool_sizes",
 ]
 
 
@@ -199,39 +198,41 @@ class SiteModel:
                 field="features",
             )
 
-
-def pool_sizes(model: SiteModel) -> IntArray:
-    """Return the pool sizes to choose from, ascending; none on a rigid site."""
-    if not model.elastic:
-        return np.zeros(0, np.int64)
-    return np.unique(np.append(np.arange(model.floor, model.largest, model.step), model.largest))
+    @property
+    def pool_sizes(self) -> IntArray:
+        """The pool sizes to choose from, ascending; none on a rigid site."""
+        if not self.elastic:
+            return np.zeros(0, np.int64)
+        return np.unique(np.append(np.arange(self.floor, self.largest, self.step), self.largest))
 
 
 def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
     """Return a site before its first event."""
     n, vos, classes = len(jobs), len(jobs.shares), (2, model.median_of)
-    numbers = _numbers_of(jobs, model)
-    sizes, largest = pool_sizes(model), model.largest if model.autoscaler else 0
+    span = int(jobs.submit[-1] - jobs.submit[0]) if n else 0
+    numbers = _numbers_of(jobs, model, span)
+    spacing, window = numbers["spacing"][0], numbers["window"][0]
+    sizes, largest = model.pool_sizes, model.largest if model.autoscaler else 0
     state = State(
-        memory=_records(1, MEMORY),
+        memory=np.zeros(1, MEMORY),
         waiting=np.zeros(n, np.int64),
         heap=np.zeros(n, np.int64),
         start=np.zeros(n, np.int64),
         number=np.zeros(n, np.int64),
-        vos=_records(vos, VO),
-        classes=_records((vos, 2), VO_CLASS),
+        vos=np.zeros(vos, VO),
+        classes=np.zeros((vos, 2), VO_CLASS),
         latest=np.zeros((vos, 2, KEPT), np.int64),
         recent=np.zeros(classes, np.int64),
         ordered=np.zeros(classes, np.int64),
         completed_of=np.zeros(2, np.int64),
         busy=np.zeros(n, np.int64),
         options=np.zeros(len(sizes) + 1, np.int64),
-        decisions=_records(n, DECISION),
+        decisions=np.zeros(n, DECISION),
         completed=np.zeros(n, np.int64),
         booting=np.zeros(largest, np.int64),
         idle=np.zeros(largest, np.int64),
-        wishes=np.zeros(numbers[0].window, np.int64),
-        track=np.zeros((_track_rows(jobs, numbers[0].spacing), 5), np.int64),
+        wishes=np.zeros(window, np.int64),
+        track=np.zeros((min(_TRACKED, span // spacing + 1) if spacing else 0, 5), np.int64),
     )
     # Writable copies: kernels are compiled for one type of array.
     columns = [np.array(column) for column in jobs.columns]
@@ -241,13 +242,9 @@ def new_site(jobs: SiteJobs, model: SiteModel) -> Site:
     return site
 
 
-def _records(shape: int | tuple[int, ...], kind: np.dtype[np.void]) -> Records:
-    return np.zeros(shape, kind).view(np.recarray)
-
-
-def _numbers_of(jobs: SiteJobs, model: SiteModel) -> Records:
-    """Return the parameters of a site as kernels take them."""
-    numbers, scaler = _records(1, MODEL), model.autoscaler
+def _numbers_of(jobs: SiteJobs, model: SiteModel, span: int) -> Records:
+    """Return the parameters of a site as kernels take them; `span`: seconds from first to last submission."""
+    numbers, scaler = np.zeros(1, MODEL), model.autoscaler
     values = {**vars(model), **{f"{name}_weight": value for name, value in model.weights._asdict().items()}}
     values |= {"extended": model.features == "extended", "largest_share": jobs.shares.max()}
     if scaler is not None:
@@ -257,15 +254,7 @@ def _numbers_of(jobs: SiteJobs, model: SiteModel) -> Records:
         for name in ("orders", "releases"):
             rate = getattr(scaler, name)
             values[name] = _NO_LIMIT if rate is None else max(1, rate * scaler.timer // 60)
-        values["spacing"] = max(scaler.timer, -(-_span(jobs) // (_TRACKED - 1)))
+        values["spacing"] = max(scaler.timer, -(-span // (_TRACKED - 1)))
     for name in MODEL.fields or ():
         numbers[name] = values.get(name, 0)
     return numbers
-
-
-def _span(jobs: SiteJobs) -> int:
-    return int(jobs.submit[-1] - jobs.submit[0]) if len(jobs) else 0
-
-
-def _track_rows(jobs: SiteJobs, spacing: int) -> int:
-    return min(_TRACKED, _span(jobs) // spacing + 1) if spacing else 0

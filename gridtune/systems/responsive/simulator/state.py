@@ -46,7 +46,7 @@ NEVER = np.iinfo(np.int64).max
 #: Run times of completed jobs that are kept for each VO and class.
 KEPT = 50
 
-Records = np.recarray[Any, Any]
+Records = np.ndarray[Any, np.dtype[np.void]]
 
 
 def _record(**fields: Sequence[str]) -> np.dtype[np.void]:

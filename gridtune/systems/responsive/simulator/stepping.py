@@ -17,7 +17,6 @@ from gridtune.systems.responsive.simulator.pool import (
     mark_idle,
     next_pool_event,
     request_size,
-    reset_pool,
     update_pool,
 )
 from gridtune.systems.responsive.simulator.state import (
@@ -56,7 +55,11 @@ def reset_site(site):
         memory.now = memory.booked = site.jobs.submit[0]
     # The pool may change at the first decision.
     memory.changed = memory.now - site.model[0].period
-    reset_pool(site)
+    if site.model[0].scaler != 0:
+        # The first cores are up and idle; the timer's first tick is at the first submission.
+        memory.target, memory.next_tick = memory.pool, memory.now
+        state.wishes[:] = 0
+        state.idle[: memory.pool] = memory.now
 
 
 @kernel()

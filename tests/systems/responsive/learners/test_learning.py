@@ -17,14 +17,13 @@ from gridtune.systems.responsive.learners.runs import (
     BY_VALUE,
     fill_rows,
     new_learner_state,
-    new_log,
     run_site,
 )
 from gridtune.systems.responsive.learners.sampling import Branches, Sampler
 from gridtune.systems.responsive.learners.settings import IMPROVED, PAPER
 from gridtune.systems.responsive.learners.training import Trainer, load_policy, new_learner, play, train
 from gridtune.systems.responsive.simulator.candidates import count_candidates, start_candidate
-from gridtune.systems.responsive.simulator.replay import outcome_of, replay
+from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import new_site
 from gridtune.systems.responsive.simulator.state import NEVER
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision
@@ -58,16 +57,16 @@ def sampled(settings, model=RIGID, sweep=1, jobs=None):
 
 
 def rewards_by_hand(site, jobs, elastic):
-    job = site.state.decisions.job
+    job = site.state.decisions["job"]
     wait = site.state.start[job] - jobs.submit[job]
-    other = site.state.decisions.utilisation if elastic else site.state.decisions.fairness
+    other = site.state.decisions["utilisation"] if elastic else site.state.decisions["fairness"]
     return WEIGHT * jobs.run[job] / (jobs.run[job] + wait) + (1 - WEIGHT) * other
 
 
 @pytest.mark.parametrize("model", [RIGID, ELASTIC])
 def test_every_decision_is_learned_from_once_and_knows_its_successor(model) -> None:
     sampler, _, parts = sampled(SMALL, model)
-    site, log = sampler._site, sampler._log
+    site, log = sampler._site, sampler._learner_state.log
     assert [part.begins for part in parts] == [True] + [False] * (len(parts) - 1)
     rows = np.concatenate([part.rows for part in parts])
     assert len(rows) == len(some_jobs())
@@ -95,14 +94,14 @@ def test_a_reward_is_not_learned_from_before_the_job_is_done() -> None:
     while not sampler.over:
         count += len(sampler.sample(arrays))
         state = sampler._site.state
-        done = (state.start >= 0) & (state.start + jobs.run <= state.memory[0].now)
+        done = (state.start >= 0) & (state.start + jobs.run <= state.memory["now"][0])
         assert count <= done.sum()
 
 
 def test_what_readouts_see_is_what_the_twin_computes() -> None:
     sampler, arrays, _ = sampled(replace(SMALL, reservoirs=2, leak=0.5))
-    state = arrays.rest()
-    for row, phi in zip(sampler._log.rows, sampler._log.phi, strict=True):
+    state = np.zeros(arrays.bias.shape)
+    for row, phi in zip(sampler._learner_state.log.rows, sampler._learner_state.log.phi, strict=True):
         state = twin.next_state(arrays, state, row)
         assert_allclose(phi, twin.phi_of(arrays, state, row), rtol=1e-11)
 
@@ -123,15 +122,15 @@ def test_sarsa_targets() -> None:
 def test_fitted_targets_take_the_best_of_all_candidates(model) -> None:
     settings, jobs = replace(SMALL, method="fitted_q"), some_jobs(50)
     sampler, arrays, (run,) = sampled(settings, model, jobs=jobs)
-    site, learner = new_site(jobs, model), new_learner_state(arrays, 3, "paper")
-    best, state = [], arrays.rest()
+    site, learner = new_site(jobs, model), new_learner_state(arrays, "paper")
+    best, state = [], np.zeros(arrays.bias.shape)
     for decision in range(len(jobs)):
         assert advance_until_decision(site)
         rows = np.empty((count_candidates(site), arrays.columns.size))
         fill_rows(site, learner, rows, len(rows))
         best.append(max(twin.value(arrays, state, row) for row in rows))
         state = twin.next_state(arrays, state, run.rows[decision])
-        start_candidate(site, sampler._log.candidate[decision])
+        start_candidate(site, sampler._learner_state.log.candidate[decision])
     expected = run.reward + 0.8 * np.append(best[1:], 0.0)
     assert_allclose(fitted_targets(arrays, run, 0.8), expected, atol=1e-6)
 
@@ -140,21 +139,19 @@ def test_a_copy_of_a_site_lives_on_alone() -> None:
     jobs, arrays = some_jobs(), draw_network(SMALL, shared_inputs(3, True, "paper"), 5)
     site, learner, rng = (
         new_site(jobs, ELASTIC),
-        new_learner_state(arrays, 3, "paper"),
+        new_learner_state(arrays, "paper"),
         np.random.default_rng(0),
     )
-    run_site(site, learner, new_log(0, arrays), BY_VALUE, 1.0, 30, NEVER, rng)
+    run_site(site, learner, BY_VALUE, 1.0, 30, NEVER, rng)
     copy = new_site(jobs, ELASTIC)
-    run_site(copy, new_learner_state(arrays, 3, "paper"), new_log(0, arrays), 1, 0.0, 50, NEVER, rng)
+    run_site(copy, new_learner_state(arrays, "paper"), 1, 0.0, 50, NEVER, rng)
     copy_site(site, copy)
-    head, tail = site.state.memory[0].head, site.state.memory[0].tail
+    head, tail = site.state.memory["head"][0], site.state.memory["tail"][0]
     for name, mine, theirs in zip(site.state._fields, site.state, copy.state, strict=True):
         part = slice(head, tail) if name == "waiting" else slice(None)
         assert_array_equal(mine[part], theirs[part], err_msg=name)
     before = [array.copy() for array in site.state]
-    run_site(
-        copy, new_learner_state(arrays, 3, "paper"), new_log(0, arrays), BY_VALUE, 0.0, NEVER, NEVER, rng
-    )
+    run_site(copy, new_learner_state(arrays, "paper"), BY_VALUE, 0.0, NEVER, NEVER, rng)
     for mine, then in zip(site.state, before, strict=True):
         assert_array_equal(mine, then)
 
@@ -169,13 +166,13 @@ def test_branches_come_to_what_living_them_comes_to(model) -> None:
     sizes = np.diff(branches.first)
     assert (sizes[sizes > 0] >= 2).all()
     # The branch of the candidate that is taken is the run itself: the first one of each probe.
-    site, learner, log = new_site(jobs, model), new_learner_state(arrays, 3, "paper"), new_log(48, arrays)
-    run_site(site, learner, log, BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
+    site, learner = new_site(jobs, model), new_learner_state(arrays, "paper", 48)
+    run_site(site, learner, BY_VALUE, 0.0, NEVER, NEVER, np.random.default_rng(0))
     checked = 0
     for begin, size in zip(branches.first[:-1], sizes, strict=True):
         if size == 0:
             continue
-        decision = int(np.flatnonzero((log.phi == branches.phi[begin]).all((1, 2)))[0])
+        decision = int(np.flatnonzero((learner.log.phi == branches.phi[begin]).all((1, 2)))[0])
         now = int(site.state.decisions[decision].time)
         expected = worth_by_hand(site, jobs, model, decision, now + 900, price)
         assert branches.value[begin] == pytest.approx(expected)
@@ -190,8 +187,8 @@ def worth_by_hand(site, jobs, model, decision, end, price):
     start = np.where(state.start <= end, state.start, end)
     worth = WEIGHT * jobs.run / (jobs.run + start - jobs.submit)
     if model.elastic:
-        edges = np.append(state.decisions.time, NEVER)
-        pools = np.concatenate([[model.cores], state.decisions.pool])
+        edges = np.append(state.decisions["time"], NEVER)
+        pools = np.concatenate([[model.cores], state.decisions["pool"]])
         area = 0
         for moment in range(now, end):
             area += pools[np.searchsorted(edges, moment, side="right")]
@@ -203,7 +200,7 @@ def worth_by_hand(site, jobs, model, decision, end, price):
 
 def fairness_at_stop(site, jobs, end):
     """F of jobs not yet elected is that of the first decision after `end`, where the branch stopped."""
-    later = np.flatnonzero(site.state.decisions.time > end)
+    later = np.flatnonzero(site.state.decisions["time"] > end)
     return site.state.decisions[later[0]].fairness if len(later) else 1.0
 
 
@@ -244,7 +241,7 @@ def test_a_training_that_was_killed_comes_to_the_same(settings, model, tmp_path)
     assert loaded.settings == settings
     one, other = (play(policy, some_jobs(seed=1), model) for policy in (whole, loaded))
     assert_array_equal(one.state.start, other.state.start)
-    assert_array_equal(one.state.decisions.pool, other.state.decisions.pool)
+    assert_array_equal(one.state.decisions["pool"], other.state.decisions["pool"])
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path) -> None:
@@ -269,7 +266,7 @@ def test_a_pool_may_follow_demand_while_values_choose_the_job() -> None:
             replay(jobs, ELASTIC, "fcfs", headroom=headroom),
         )
         assert_array_equal(site.state.start, ruled.start)
-        assert_array_equal(outcome_of(site).pool, ruled.pool)
+        assert_array_equal(SiteReplay.of(site).pool, ruled.pool)
     trained = train(jobs, ELASTIC, BRANCHING, weight=1.0, rng=np.random.default_rng(0))
     first, ours = (play(learned, jobs, ELASTIC, headroom=0.8) for learned in (policy, trained))
     assert (first.state.start - jobs.submit).mean() > (ours.state.start - jobs.submit).mean()
@@ -292,10 +289,10 @@ def test_shared_inputs_are_the_same_for_all_candidates() -> None:
             jobs = some_jobs()
             site, learner = (
                 new_site(jobs, observed_model(model, inputs)),
-                new_learner_state(arrays, 3, inputs),
+                new_learner_state(arrays, inputs),
             )
             rng = np.random.default_rng(0)
-            run_site(site, learner, new_log(0, arrays), BY_VALUE, 1.0, 40, NEVER, rng)
+            run_site(site, learner, BY_VALUE, 1.0, 40, NEVER, rng)
             assert advance_until_decision(site)
             rows = np.full((count_candidates(site), len(shared)), np.nan)
             fill_rows(site, learner, rows, len(rows))

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from gridtune.errors import PolicyError
 from gridtune.systems.responsive.learners import networks
 from gridtune.systems.responsive.learners.learning import NormalEquations
-from gridtune.systems.responsive.learners.networks import draw_network, draw_reservoirs
+from gridtune.systems.responsive.learners.networks import draw_network
 from gridtune.systems.responsive.learners.settings import PAPER, LearnerSettings
 from tests.systems.responsive.learners import twin
 
@@ -22,7 +22,7 @@ DIRECT = replace(
 
 
 def network_of(settings, seed=0):
-    arrays = draw_reservoirs(settings, SHARED, np.random.default_rng(seed))
+    arrays = draw_network(settings, SHARED, seed)
     readout = np.random.default_rng(seed + 1).normal(size=arrays.readout.shape)
     return arrays.with_readout(readout)
 

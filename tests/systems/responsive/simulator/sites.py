@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
-from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel, pool_sizes
+from gridtune.systems.responsive.simulator.site import LinearWeights, SiteModel
 from tests.systems.responsive.simulator.reference import ReferenceJob, ReferenceSite
 
 
@@ -63,7 +63,7 @@ def reference_site(jobs: SiteJobs, model: SiteModel) -> ReferenceSite:
         elastic=model.elastic,
         floor=model.floor,
         largest=model.largest,
-        sizes=pool_sizes(model).tolist(),
+        sizes=model.pool_sizes.tolist(),
         period=model.period,
         oracle=model.oracle,
         median_of=model.median_of,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs
 from gridtune.systems.responsive.simulator.pool import request_size
-from gridtune.systems.responsive.simulator.replay import outcome_of, replay
+from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import Autoscaler, SiteModel, new_site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 from tests.systems.responsive.simulator.reference import ReferenceJob, reference_choice
@@ -106,18 +106,18 @@ def test_an_agent_asks_at_ticks():
     jobs = jobs_of((0, 100), (0, 100), (500, 10))
     site = new_site(jobs, site_model("agent", boot=30, timer=60))
     assert advance_until_decision(site)
-    assert site.state.memory[0].tick_due == 1
+    assert site.state.memory["tick_due"][0] == 1
     request_size(site, 2)
     assert advance_until_decision(site)
     assert start_job(site, 0, 2) == 0
     assert advance_until_decision(site)
     assert start_job(site, 0, 2) == 1
     while advance_until_decision(site):
-        if site.state.memory[0].tick_due:
+        if site.state.memory["tick_due"][0]:
             request_size(site, 1)
         else:
             start_job(site, 0, 1)
-    assert outcome_of(site).start.tolist() == [0, 30, 500]
+    assert SiteReplay.of(site).start.tolist() == [0, 30, 500]
 
 
 @st.composite
@@ -197,7 +197,7 @@ def test_an_agent_sizes_the_pool_as_the_plain_one(jobs, model, sizes):
     site, reference, step = new_site(jobs, model), reference_pool(jobs, model), 0
     while reference.until_decision():
         assert advance_until_decision(site)
-        assert site.state.memory[0].tick_due == reference.tick_due
+        assert site.state.memory["tick_due"][0] == reference.tick_due
         size = sizes[step % len(sizes)]
         if reference.tick_due:
             reference.request(size)
@@ -208,7 +208,7 @@ def test_an_agent_sizes_the_pool_as_the_plain_one(jobs, model, sizes):
             start_job(site, place, size)
         step += 1
     assert not advance_until_decision(site)
-    assert_same_pool(outcome_of(site), reference)
+    assert_same_pool(SiteReplay.of(site), reference)
 
 
 def test_what_is_refused():

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from gridtune.errors import SimulationError
 from gridtune.systems.responsive.simulator.jobs import SiteJobs, build_jobs, group_vos, vo_of
-from gridtune.systems.responsive.simulator.replay import outcome_of, recorded_outcome, replay
-from gridtune.systems.responsive.simulator.site import SiteModel, new_site, pool_sizes
+from gridtune.systems.responsive.simulator.replay import SiteReplay, replay
+from gridtune.systems.responsive.simulator.site import SiteModel, new_site
 from gridtune.workload import Workload
 from gridtune.workload.generators import generate_workload
 from tests.systems.responsive.simulator.sites import rigid, site_jobs, site_models
@@ -106,7 +106,7 @@ def test_the_pool_follows_demand_and_keeps_its_size_for_a_while():
     assert outcome.start.tolist() == [0] * 4 + [1000] * 4 + [1200]
     assert outcome.pool.tolist() == [4] * 8 + [2]
     assert outcome.core_seconds == 4 * 1200
-    assert pool_sizes(SiteModel(cores=40, elastic=True, largest=65)).tolist() == [30, 40, 50, 60, 65]
+    assert SiteModel(cores=40, elastic=True, largest=65).pool_sizes.tolist() == [30, 40, 50, 60, 65]
 
 
 def test_a_queue_of_one_server_waits_as_theory_says():
@@ -136,7 +136,7 @@ def test_no_core_is_used_twice_and_none_idles_while_a_job_waits(jobs, model):
 def test_recorded_waits_give_the_same_accounts(jobs, model):
     """F and U of a replay, found again from its waits alone."""
     outcome = replay(jobs, rigid(model), "fcfs")
-    again = recorded_outcome(jobs, outcome.start - jobs.submit, model.cores)
+    again = SiteReplay.recorded(jobs, outcome.start - jobs.submit, model.cores)
     assert again.start.tolist() == outcome.start.tolist()
     assert again.decision.tolist() == outcome.decision.tolist()
     np.testing.assert_allclose(again.fairness, outcome.fairness, rtol=0, atol=1e-12)
@@ -145,7 +145,7 @@ def test_recorded_waits_give_the_same_accounts(jobs, model):
 
 def test_a_log_without_waits_records_none():
     with pytest.raises(SimulationError, match="records no wait for 1 of 4 jobs"):
-        recorded_outcome(FOUR, np.array([0, 1, -1, 2]), 1)
+        SiteReplay.recorded(FOUR, np.array([0, 1, -1, 2]), 1)
 
 
 def test_the_random_rule_takes_its_numbers_from_the_generator():
@@ -186,7 +186,7 @@ def test_what_is_refused():
     with pytest.raises(SimulationError, match="needs a generator"):
         replay(FOUR, ONE_CORE, "random")
     with pytest.raises(SimulationError, match="only 0 of 4 jobs have started"):
-        outcome_of(new_site(FOUR, ONE_CORE))
+        SiteReplay.of(new_site(FOUR, ONE_CORE))
     wide = Workload(
         {"submit_time": np.zeros(2), "run_time": np.ones(2), "requested_processors": np.array([1, 2])}
     )

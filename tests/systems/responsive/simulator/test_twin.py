@@ -16,7 +16,7 @@ from gridtune.systems.responsive.simulator.candidates import (
     fill_features,
     start_candidate,
 )
-from gridtune.systems.responsive.simulator.replay import Rule, outcome_of, replay
+from gridtune.systems.responsive.simulator.replay import Rule, SiteReplay, replay
 from gridtune.systems.responsive.simulator.site import new_site
 from gridtune.systems.responsive.simulator.stepping import advance_until_decision, start_job
 from tests.systems.responsive.simulator.reference import reference_choice
@@ -47,7 +47,7 @@ def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
         reference.begin_job(place, reference.options()[option])
         start_candidate(site, candidate)
     assert not advance_until_decision(site)
-    assert_same_outcome(outcome_of(site), reference)
+    assert_same_outcome(SiteReplay.of(site), reference)
     # Jobs that end together complete in the order of their numbers.
     completed = site.state.decisions[site.state.completed].job
     assert completed.tolist() == [job.number for job in reference.done]
@@ -64,7 +64,7 @@ def test_any_size_may_be_requested(jobs, model, requested):
         reference.begin_job(place, size)
         start_job(site, place, size)
         step += 1
-    assert_same_outcome(outcome_of(site), reference)
+    assert_same_outcome(SiteReplay.of(site), reference)
 
 
 @pytest.mark.parametrize("rule", RULES)
