@@ -1,4 +1,4 @@
-"""The curves of the papers' figures: one run of each policy, for which its cell is run again."""
+"""The figures of a sweep: trade-offs over its cells, and the papers' curves of one run of each policy."""
 
 from __future__ import annotations
 
@@ -23,17 +23,14 @@ from gridtune.systems.responsive.report.rows import (
     rows_of,
     shared_part,
     site_of,
-    span,
     wrapped,
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from gridtune.core.system import FinishedSweep
 
-__all__ = ["chosen_rows", "draw_pools", "write_curves", "write_trade_offs"]
+__all__ = ["chosen_rows", "write_curves", "write_trade_offs"]
 
 
 #: Series in one figure: more of them would share colours.
@@ -66,14 +63,6 @@ def write_trade_offs(sweep: FinishedSweep) -> list[Path]:
     return files
 
 
-def _series(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return rows by policy and estimates, each series by λ; all pool rules share a series."""
-    series: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row.weight):
-        series.setdefault(row.series, []).append(row)
-    return series
-
-
 def non_dominated(rows: Sequence[Row], cost: str, more_is_better: bool) -> list[Row]:
     """Return the rows that no other dominates in mean W and in its cost, by W."""
 
@@ -89,7 +78,7 @@ def non_dominated(rows: Sequence[Row], cost: str, more_is_better: bool) -> list[
 def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
     cost, words, more_is_better = _COST[site]
     front = non_dominated(rows, cost, more_is_better)
-    groups = _distinct_series(_series(rows), cost)
+    groups = _distinct_series(rows, cost)
     shown = _most_relevant(groups, front)
     colours = series_colours(list(shown))
     with figure(9.5, 5) as (drawing, axes):
@@ -108,7 +97,11 @@ def _front(rows: Sequence[Row], site: str, workload: str, path: Path) -> Path:
         axes.set_xlabel(words)
         axes.set_ylabel("mean W over all jobs")
         head(axes, f"Responsiveness against {words}", f"{workload}, {SITES[site]}; {_EXPLAINED_FRONT}")
-        _legend(drawing, axes)
+        handles, labels = axes.get_legend_handles_labels()
+        entries = dict(zip(labels, handles, strict=True))
+        # The series in the background comes last.
+        labels = sorted(entries, key=lambda label: label == _OTHERS)
+        drawing.legend([entries[label] for label in labels], labels, loc="outside right upper")
         return save(drawing, path)
 
 
@@ -117,10 +110,12 @@ def _points(rows: Sequence[Row], cost: str) -> FloatArray:
     return np.array([[row.mean(cost), row.mean("responsiveness_mean")] for row in rows])
 
 
-def _distinct_series(series: Mapping[str, list[Row]], cost: str) -> dict[str, list[Row]]:
-    """Return the series by name; those that coincide are one series, under a joint name."""
-    shapes = {name: _points(members, cost) for name, members in series.items()}
-    groups = groups_alike(shapes, span(shapes))
+def _distinct_series(rows: Sequence[Row], cost: str) -> dict[str, list[Row]]:
+    """Return rows by policy and estimates, each series by λ; series that coincide have a joint name."""
+    series: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.weight):
+        series.setdefault(row.series, []).append(row)
+    groups = groups_alike({name: _points(members, cost) for name, members in series.items()})
     return {wrapped(names): [row for name in names for row in series[name]] for names in groups.values()}
 
 
@@ -194,14 +189,6 @@ def _levels(ruled: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
     return {name: ruled[name] for name in names[: len(_DASHES)]}
 
 
-def _legend(drawing: Any, axes: Any) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    entries = dict(zip(labels, handles, strict=True))
-    # The series in the background comes last.
-    labels = sorted(entries, key=lambda label: label == _OTHERS)
-    drawing.legend([entries[label] for label in labels], labels, loc="outside right upper")
-
-
 #: Policies drawn in one figure: no more, so that their lines can be told apart.
 MOST = 5
 DAY = 86_400
@@ -270,8 +257,7 @@ def write_curves(sweep: FinishedSweep) -> list[Path]:
             files.append(_draw_delays(runs, drawn))
             files += _draw_fairness(runs, drawn)
             if site == "elastic":
-                pools = {name: run.track for name, run in runs.items() if run.track is not None}
-                files.append(draw_pools(pools, drawn.where, shared, drawn.path("pool")))
+                files.append(_draw_pools(runs, drawn))
             if site == "elastic-paper":
                 files.append(_draw_pool(runs, rigid, drawn))
             rigid = runs
@@ -389,10 +375,10 @@ def _draw_fairness(runs: Mapping[str, _Run], drawn: _Drawn) -> list[Path]:
         if name != native
     }
     with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
-        groups = groups_alike(fairness, span(fairness))
+        groups = groups_alike(fairness)
         for name, look in _looks(runs, groups).items():
             above.plot(runs[name].days, runs[name].fairness, label=wrapped(groups[name]), **look)
-        groups = groups_alike(apart, span(apart)) if apart else {}
+        groups = groups_alike(apart)
         for name, look in _looks(runs, groups).items():
             below.plot(reference.days, apart[name], label=wrapped(groups[name]), **look)
         head(above, f"Fairness: {drawn.where}", drawn.explained)
@@ -409,7 +395,7 @@ def _draw_pool(runs: Mapping[str, _Run], rigid: Mapping[str, _Run], drawn: _Draw
     """Draw pool and utilisation over time, as figure 9 of the first paper, next to a rigid site."""
     pools, used = _over_time(runs, "pool"), _over_time(runs, "utilisation")
     shapes = {name: np.stack([pools[name], used[name]], axis=1) for name in runs}
-    groups = groups_alike(shapes, span(shapes))
+    groups = groups_alike(shapes)
     with figure(9.5, 6.2, 2, sharex=True) as (drawing, (above, below)):
         for name, look in _looks(runs, groups).items():
             run = runs[name]
@@ -435,77 +421,44 @@ def _at(instants: FloatArray, steps: FloatArray, values: FloatArray) -> FloatArr
     return np.asarray(values[place], np.float64)
 
 
-HOUR, DAY = 3_600, 86_400
-_EXPLAINED_POOLS = "policies joined by = coincide in both sums"
-#: Instants at which sums are compared.
-_INSTANTS = 500
-
-
-class _Curves(NamedTuple):
-    """A run, at each instant at which something changes: days, cores, core-hours and job-hours so far."""
-
-    days: FloatArray
-    cores: IntArray
-    paid: FloatArray
-    waited: FloatArray
-
-
-def draw_pools(pools: Mapping[str, pa.Table], where: str, shared: str, path: Path) -> Path:
-    """Draw the pool of each run over time, and under it core-hours and waits added up.
+def _draw_pools(runs: Mapping[str, _Run], drawn: _Drawn) -> Path:
+    """Draw the event-driven pool of each run over time, and under it core-hours and waits added up.
 
     Pools and queues jump so often that the lines of several hide each other; their sums do not.
-
-    Parameters
-    ----------
-    pools
-        The table `pool` of each run, by the name of its policy.
-    where
-        The site, for the title.
-    shared
-        What all policies have in common, for the small print.
-    path
-        The file to write.
     """
-    curves = {name: _curves(table) for name, table in pools.items()}
-    groups = _pool_groups(curves)
+    tracks = {name: run.track for name, run in runs.items() if run.track is not None}
+    days, cores, sums = {}, {}, {}
+    for name, track in tracks.items():
+        time, cores[name], waiting = (track[column].to_numpy() for column in ("time", "pool", "waiting"))
+        days[name] = (time - time[0]) / DAY
+        sums[name] = [_hours_so_far(time, cores[name]), _hours_so_far(time, waiting)]
+    instants = np.linspace(0, max(moments[-1] for moments in days.values()), _INSTANTS)
+    groups = groups_alike(
+        {
+            name: np.stack([np.interp(instants, days[name], hours) for hours in both], axis=1)
+            for name, both in sums.items()
+        }
+    )
     colours = series_colours(list(groups))
     widths = np.linspace(2.2, 1.0, len(groups)) if len(groups) > 1 else [1.6]
-    with figure(10.5, 8.4, 3, sharex=True) as (drawing, (cores, paid, waited)):
+    with figure(10.5, 8.4, 3, sharex=True) as (drawing, panels):
         for (name, alike), width in zip(groups.items(), widths, strict=True):
-            mine, look = curves[name], {"color": colours[name], "linewidth": width}
-            cores.step(mine.days, mine.cores, where="post", label=wrapped(alike), alpha=0.8, **look)
-            paid.plot(mine.days, mine.paid, **look)
-            waited.plot(mine.days, mine.waited, **look)
-        head(
-            cores,
-            f"Cores paid for: {where}",
-            "; ".join(filter(None, ["booting cores included", shared, _EXPLAINED_POOLS])),
-        )
-        head(paid, "Core-hours paid for so far")
-        head(waited, "Hours that jobs have waited so far")
-        for panel, unit in zip((cores, paid, waited), ("cores", "core-hours", "job-hours"), strict=True):
+            look = {"color": colours[name], "linewidth": width}
+            panels[0].step(days[name], cores[name], where="post", label=wrapped(alike), alpha=0.8, **look)
+            for panel, hours in zip(panels[1:], sums[name], strict=True):
+                panel.plot(days[name], hours, **look)
+        explained = ["booting cores included", drawn.shared, f"{_EXPLAINED} in both sums"]
+        head(panels[0], f"Cores paid for: {drawn.where}", "; ".join(filter(None, explained)))
+        head(panels[1], "Core-hours paid for so far")
+        head(panels[2], "Hours that jobs have waited so far")
+        for panel, unit in zip(panels, ("cores", "core-hours", "job-hours"), strict=True):
             panel.set_ylabel(unit)
             group_thousands(panel.yaxis)
-        waited.set_xlabel("days since the first submission")
-        cores.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        return save(drawing, path)
-
-
-def _curves(table: pa.Table) -> _Curves:
-    time, pool, waiting = (table[name].to_numpy() for name in ("time", "pool", "waiting"))
-    return _Curves((time - time[0]) / DAY, pool, _hours_so_far(time, pool), _hours_so_far(time, waiting))
-
-
-def _pool_groups(curves: Mapping[str, _Curves]) -> dict[str, list[str]]:
-    """Return the runs whose two sums coincide, by the first of each group."""
-    instants = np.linspace(0, max(run.days[-1] for run in curves.values()), _INSTANTS)
-    shapes = {
-        name: np.stack([np.interp(instants, run.days, hours) for hours in (run.paid, run.waited)], axis=1)
-        for name, run in curves.items()
-    }
-    return groups_alike(shapes, span(shapes))
+        panels[2].set_xlabel("days since the first submission")
+        panels[0].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        return save(drawing, drawn.path("pool"))
 
 
 def _hours_so_far(time: IntArray, level: IntArray) -> FloatArray:
     """Return the integral of a step function up to each instant, in hours: shape (n,)."""
-    return np.concatenate([[0.0], np.cumsum(np.diff(time) * level[:-1])]) / HOUR
+    return np.concatenate([[0.0], np.cumsum(np.diff(time) * level[:-1])]) / 3_600

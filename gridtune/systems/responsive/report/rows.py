@@ -29,7 +29,6 @@ __all__ = [
     "rows_of",
     "shared_part",
     "site_of",
-    "span",
     "wrapped",
 ]
 
@@ -169,7 +168,9 @@ _WORDS = {
 }
 
 
-def groups_alike(shapes: Mapping[str, FloatArray], spans: FloatArray | float) -> dict[str, list[str]]:
+def groups_alike(
+    shapes: Mapping[str, FloatArray], spans: FloatArray | float | None = None
+) -> dict[str, list[str]]:
     """Return the names of series that coincide, by the first of each group.
 
     Parameters
@@ -178,8 +179,10 @@ def groups_alike(shapes: Mapping[str, FloatArray], spans: FloatArray | float) ->
         The values of each series at the same places: shape (n,) or (n, axes). Series of different shapes
         never coincide.
     spans
-        The ranges of the figure's axes: one number, or shape (axes,).
+        The ranges of the figure's axes: one number, or shape (axes,); by default that of all series together.
     """
+    if spans is None:
+        spans = np.asarray(np.ptp(np.concatenate(list(shapes.values())), axis=0) if shapes else 1.0)
     widths = np.where(np.asarray(spans) > 0, spans, 1.0)
     groups: dict[str, list[str]] = {}
     for name, shape in shapes.items():
@@ -191,11 +194,6 @@ def groups_alike(shapes: Mapping[str, FloatArray], spans: FloatArray | float) ->
         else:
             groups[name] = [name]
     return groups
-
-
-def span(shapes: Mapping[str, FloatArray]) -> FloatArray:
-    """Return the range of all series together: shape (), or (axes,)."""
-    return np.asarray(np.ptp(np.concatenate(list(shapes.values())), axis=0))
 
 
 def joined(names: Sequence[str]) -> str:

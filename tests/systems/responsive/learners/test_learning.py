@@ -173,7 +173,7 @@ def test_branches_come_to_what_living_them_comes_to(model) -> None:
         if size == 0:
             continue
         decision = int(np.flatnonzero((learner.log.phi == branches.phi[begin]).all((1, 2)))[0])
-        now = int(site.state.decisions[decision].time)
+        now = int(site.state.decisions["time"][decision])
         expected = worth_by_hand(site, jobs, model, decision, now + 900, price)
         assert branches.value[begin] == pytest.approx(expected)
         checked += 1
@@ -181,8 +181,8 @@ def test_branches_come_to_what_living_them_comes_to(model) -> None:
 
 
 def worth_by_hand(site, jobs, model, decision, end, price):
-    state, now = site.state, int(site.state.decisions[decision].time)
-    ahead = np.isin(np.arange(len(jobs)), state.decisions[:decision].job)
+    state, now = site.state, int(site.state.decisions["time"][decision])
+    ahead = np.isin(np.arange(len(jobs)), state.decisions["job"][:decision])
     mine = ~ahead & (jobs.submit <= end)
     start = np.where(state.start <= end, state.start, end)
     worth = WEIGHT * jobs.run / (jobs.run + start - jobs.submit)
@@ -320,7 +320,7 @@ def test_urgency_is_worth_by_core_second_in_hindsight() -> None:
     of_neediest = 0
     for decision in np.flatnonzero(np.diff(recorded.first)):
         # The chosen candidate is recorded first.
-        job, now = site.state.decisions[decision].job, site.state.decisions[decision].time
+        job, now = site.state.decisions["job"][decision], site.state.decisions["time"][decision]
         end = np.minimum(site.state.start + jobs.run, now)
         received = np.where(site.state.number < decision, end - site.state.start, 0)
         served = np.bincount(jobs.vo, received, 3)
@@ -338,7 +338,7 @@ def test_a_pool_is_worth_most_where_it_was_just_enough() -> None:
     sampler, _, _ = sampled(settings, ELASTIC, sweep=0, jobs=jobs)
     state = sampler._site.state
     decision, sizes = 20, np.arange(1, 60)
-    begin = int(state.decisions[decision].time)
+    begin = int(state.decisions["time"][decision])
     end = state.start + jobs.run
     most = max(
         int(((jobs.submit <= moment) & (end > moment)).sum())

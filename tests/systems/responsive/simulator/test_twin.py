@@ -49,7 +49,7 @@ def test_random_decisions_lead_to_the_same_outcome(jobs, model, random):
     assert not advance_until_decision(site)
     assert_same_outcome(SiteReplay.of(site), reference)
     # Jobs that end together complete in the order of their numbers.
-    completed = site.state.decisions[site.state.completed].job
+    completed = site.state.decisions["job"][site.state.completed]
     assert completed.tolist() == [job.number for job in reference.done]
 
 
