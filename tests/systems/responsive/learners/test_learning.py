@@ -194,14 +194,14 @@ def worth_by_hand(site, jobs, model, decision, end, price):
             area += pools[np.searchsorted(edges, moment, side="right")]
         return worth[mine].sum() - price * area
     late = fairness_at_stop(site, jobs, end)
-    fairness = np.where(state.start <= end, state.decisions[state.number].fairness, late)
+    fairness = np.where(state.start <= end, state.decisions["fairness"][state.number], late)
     return (worth + (1 - WEIGHT) * fairness)[mine].sum()
 
 
 def fairness_at_stop(site, jobs, end):
     """F of jobs not yet elected is that of the first decision after `end`, where the branch stopped."""
     later = np.flatnonzero(site.state.decisions["time"] > end)
-    return site.state.decisions[later[0]].fairness if len(later) else 1.0
+    return site.state.decisions["fairness"][later[0]] if len(later) else 1.0
 
 
 def test_centring_leaves_differences_within_a_decision() -> None:
