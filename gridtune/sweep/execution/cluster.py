@@ -272,8 +272,6 @@ def warn_after_wait(
 def _connect(address: str | None, processors: int) -> None:
     import ray  # noqa: PLC0415
 
-    from gridtune.sweep.execution.cluster import lean_start  # noqa: PLC0415
-
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     try:
         if address is None:
@@ -362,7 +360,12 @@ def free_ports(count: int, among: Sequence[int] = _PORTS) -> list[int]:
 
 @contextlib.contextmanager
 def lean_start() -> Iterator[None]:
-    """Let `ray.init` start a node with the processes that run tasks alone, and wait for a slow one."""
+    """Let `ray.init` start a node with the processes that run tasks alone, and wait for a slow one.
+
+    Ray has no option for leaving out its autoscaler, its dashboard (which starts also when it is switched
+    off) and its collector of logs. On two processors they are two seconds of starting and one of ending. With
+    a Ray whose node looks different, everything is started.
+    """
     _raylet: Any = importlib.import_module("ray._raylet")
     from ray._private import node, services  # noqa: PLC0415
 

@@ -1,7 +1,17 @@
 """Where results are written that are not in a folder here: at a URL, with a working copy in the user's cache.
 
-The journal that is appended to is the working copy's; a result counts as stored when its segment is written
-(`remote_files`). Any machine makes the journal of these. Tables, figures and the page follow at the end.
+The journal that is appended to is the working copy's. Storage such as S3 has no append, so each addition goes
+to the URL as a file of its own, a segment: numbered, named after its checksum and never changed. A result
+counts as stored when its segment is written; any machine makes the journal of these. The other files (tables,
+figures and the page) follow at the end, listed with checksums.
+
+```
+URL/journal/00000001-<checksum>.jsonl   segments of the journal
+URL/drivers/<id>.json                   the lock of the driver that writes, with its status
+URL/status.json                         how the last driver ended
+URL/files.json                          the other files, with their checksums
+URL/results.parquet, report.md, …
+```
 """
 
 from __future__ import annotations
