@@ -14,16 +14,7 @@ from gridtune.workload.cleaning import clean
 from gridtune.workload.workflows import Workflow, cybershake_workflow, generate_workflow, read_workflow
 from gridtune.workload.workload import Workload
 
-__all__ = [
-    "build_site",
-    "build_workflow",
-    "draw_instant",
-    "draw_problems",
-    "is_too_narrow",
-    "offered_slots",
-    "plan_problem",
-    "widest_site",
-]
+__all__ = ["build_site", "build_workflow", "draw_problems", "draw_slots", "plan_problem"]
 
 
 def build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
@@ -43,14 +34,10 @@ def build_site(raw: Workload, parameters: ProvisioningParameters) -> Site:
     return Site(workload, size, inflation=p.inflation)
 
 
-def widest_site(parameters: ProvisioningParameters, site: Site | None) -> int:
-    """Return the processors of the site, or of the largest one with random slots."""
-    return max(parameters.slot_sites) if site is None else site.processors
-
-
-def build_workflow(parameters: ProvisioningParameters, widest: int) -> Workflow:
-    """Return the workflow, generated or read; its tasks can be as wide as `widest`."""
+def build_workflow(parameters: ProvisioningParameters, site: Site | None) -> Workflow:
+    """Return the workflow, generated or read; its tasks can be as wide as the site, or the largest site."""
     p = parameters
+    widest = max(p.slot_sites) if site is None else site.processors
     if p.workflow == "cybershake":
         return cybershake_workflow()
     if p.workflow != "random":
@@ -71,40 +58,32 @@ def build_workflow(parameters: ProvisioningParameters, widest: int) -> Workflow:
     )
 
 
-def draw_instant(parameters: ProvisioningParameters, site: Site | None, rng: np.random.Generator) -> int:
-    """Return when the workflow is submitted, seconds."""
-    if site is None:
-        return 0
-    part = parameters.earliest + (parameters.latest - parameters.earliest) * rng.random()
-    return int(part * site.span)
-
-
-def offered_slots(
-    parameters: ProvisioningParameters, site: Site | None, now: int, rng: np.random.Generator
-) -> Slots:
-    """Return the slots that the site offers at an instant, or random ones."""
-    if site is not None:
-        return site.at(now).slots()
+def draw_slots(
+    parameters: ProvisioningParameters,
+    site: Site | None,
+    instants: np.random.Generator,
+    rng: np.random.Generator,
+) -> tuple[int, Slots]:
+    """Return the second at which a workflow is submitted, and the slots on offer then, or random ones."""
     p = parameters
-    return poisson_slots(
+    if site is not None:
+        now = int((p.earliest + (p.latest - p.earliest) * instants.random()) * site.span)
+        return now, site.at(now).slots()
+    slots = poisson_slots(
         rng, processors=p.slot_sites, length=p.slot_length, gap=p.slot_gap, until=p.slot_until
     )
-
-
-def is_too_narrow(parameters: ProvisioningParameters, workflow: Workflow, slots: Slots) -> bool:
-    """Return whether a task that a site could hold is wider than all the random slots of any site."""
-    p = parameters
-    if p.offers == "site" or workflow.widest > max(p.slot_sites):
-        return False
-    widths = most_at_once(slots, extend=p.extend, together=p.cross_slot != "never")
-    return workflow.widest > max(widths.values(), default=0)
+    return 0, slots
 
 
 def plan_problem(
     parameters: ProvisioningParameters, workflow: Workflow, slots: Slots, now: int
-) -> PlanProblem:
-    """Return the choice among the slots on offer."""
+) -> PlanProblem | None:
+    """Return the choice among the slots on offer; None if random ones are always too narrow for a task."""
     p = parameters
+    if p.offers == "poisson" and workflow.widest <= max(p.slot_sites):
+        widths = most_at_once(slots, extend=p.extend, together=p.cross_slot != "never")
+        if workflow.widest > max(widths.values(), default=0):
+            return None
     sites = len(p.slot_sites) if p.offers == "poisson" else 1
     network = Network.uniform(sites, latency=p.latency, bandwidth=p.bandwidth)
     return PlanProblem(
@@ -133,19 +112,20 @@ def draw_problems(
     """
     p, rng = parameters, np.random.default_rng(seed)
     site = None if log is None else build_site(log, p)
-    read = None if p.workflow == "random" else build_workflow(p, widest_site(p, site))
+    read = None if p.workflow == "random" else build_workflow(p, site)
     problems: list[PlanProblem] = []
     for number in range(count):
         seeded = p.model_copy(update={"workflow_seed": p.workflow_seed + number})
-        workflow = read or build_workflow(seeded, widest_site(p, site))
+        workflow = read or build_workflow(seeded, site)
         for _ in range(_DRAWS):
-            now = draw_instant(p, site, rng)
-            slots = offered_slots(p, site, now, rng)
-            if not is_too_narrow(p, workflow, slots):
-                problem = plan_problem(p, workflow, slots, now)
-                if np.isfinite(problem.evaluate(np.ones((1, len(problem)), np.bool_))).all():
-                    problems.append(problem)
-                    break
+            now, slots = draw_slots(p, site, rng, rng)
+            problem = plan_problem(p, workflow, slots, now)
+            if (
+                problem is not None
+                and np.isfinite(problem.evaluate(np.ones((1, len(problem)), np.bool_))).all()
+            ):
+                problems.append(problem)
+                break
     if not problems:
         raise SimulationError("no slots that were drawn hold the workflow", field="offers")
     return problems

@@ -34,15 +34,7 @@ from gridtune.systems.provisioning.search.fronts import Archive, front_hypervolu
 from gridtune.systems.provisioning.search.rules import pilot_problem
 from gridtune.systems.provisioning.simulator.site import Execution, Site
 from gridtune.systems.provisioning.simulator.slots import Slots
-from gridtune.systems.provisioning.submission import (
-    build_site,
-    build_workflow,
-    draw_instant,
-    is_too_narrow,
-    offered_slots,
-    plan_problem,
-    widest_site,
-)
+from gridtune.systems.provisioning.submission import build_site, build_workflow, draw_slots, plan_problem
 from gridtune.tracking.checkpoints import find_policy
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.workflows import Workflow, generate_workflow
@@ -102,7 +94,7 @@ class ProvisioningSystem(System):
         if parameters.search == "ppo":
             require_module("torch", user="search=ppo", extra="agents")
         site = None if parameters.trace is None else self._site(parameters, load)
-        self._workflow(parameters, widest_site(parameters, site))
+        self._workflow(parameters, site)
 
     def suggest_space(self, workload: Workload, processors: int | None) -> SuggestedSpace:
         """Propose provisioning against best effort, for workflows of narrow and of wide tasks."""
@@ -127,24 +119,22 @@ class ProvisioningSystem(System):
     def prepare(self, parameters: Iterable[ProvisioningParameters]) -> None:
         """Compile the site, the planners and the searches, on a few jobs and tasks."""
         workflow = generate_workflow(tasks=3, depth=2, processors=1, max_processors=2)
+        seconds = np.arange(8)
+        columns = {"submit_time": seconds, "run_time": seconds % 3 + 2}
+        columns["requested_processors"] = seconds % 2 + 1
+        jobs = Workload(columns)
         for p in {(p.offers, p.search, p.scheduler, p.approach): p for p in parameters}.values():
             rng = np.random.default_rng(0)
+            few = {"population": 4, "iterations": 2, "evaluations": None, "checkpoint": None}
             search = "all" if p.search in ("exact", "ppo") else p.search
-            few = {
-                "search": search,
-                "population": 4,
-                "iterations": 2,
-                "evaluations": None,
-                "checkpoint": None,
-            }
-            small = p.model_copy(update={**few, "slot_sites": (4, 4)})
-            site = _small_site() if p.offers == "site" else None
-            now, slots = 5 if site else 0, offered_slots(small, site, 5, rng)
+            small = p.model_copy(update={**few, "search": search, "slot_sites": (4, 4)})
+            site = Site(jobs, 3) if p.offers == "site" else None
+            now, slots = draw_slots(small, site, rng, rng)
             makespan_bound(workflow, slots, now=now)
             if site is not None:
                 site.at(now).best_effort(workflow)
-            if p.approach == "provisioned":
-                problem = plan_problem(small, workflow, slots, now)
+            problem = plan_problem(small, workflow, slots, now)
+            if p.approach == "provisioned" and problem is not None:
                 problem.plan()
                 run_search(small, problem, rng)
 
@@ -154,24 +144,23 @@ class ProvisioningSystem(System):
         """Submit the workflow in both ways and measure both."""
         traces = tuple(self.traces(parameters))
         site = self._site(parameters, load) if traces else None
-        workflow = self._workflow(parameters, widest_site(parameters, site))
-        now = draw_instant(parameters, site, streams("submission"))
-        slots = offered_slots(parameters, site, now, streams("slots"))
+        workflow = self._workflow(parameters, site)
+        now, slots = draw_slots(parameters, site, streams("submission"), streams("slots"))
         queue = None if site is None else site.at(now).best_effort(workflow)
         notes: dict[str, Any] = {"submitted": now, "workflow": workflow.name, "tasks": len(workflow)}
         if site is not None:
             notes |= {"jobs": len(site), "processors": site.processors}
-        metrics = _context(parameters, site, slots, workflow) | _bounds(parameters, workflow, slots, now)
+        metrics = _context(parameters, site, slots, workflow, now)
         if parameters.approach == "best_effort":
             if queue is None:
                 raise SimulationError("best effort needs a queue", field="approach")
             metrics |= _compared(queue.makespan, queue.allocation_cost, queue)
             return Outcome(metrics, notes, {"tasks": _task_table(workflow, queue)} if tables else {})
-        if is_too_narrow(parameters, workflow, slots):
+        problem = plan_problem(parameters, workflow, slots, now)
+        if problem is None:
             none = dict.fromkeys(("front", "evaluations", "feasible_plans", "feasible"), 0.0)
             undefined = _compared(math.nan, math.nan, queue)
             return Outcome({**metrics, **undefined, **none, "hypervolume": math.nan}, notes)
-        problem = plan_problem(parameters, workflow, slots, now)
         choice = problem
         if site is not None and parameters.search == "pilot":
             choice = pilot_problem(workflow, site.at(now), parameters.scheduler, parameters.pilot_widths)
@@ -200,13 +189,13 @@ class ProvisioningSystem(System):
         metrics |= {**_compared(makespan, cost, queue), "slots_taken": float(plan.taken.sum())}
         return Outcome(metrics, notes, _tables(workflow, plan, front, queue) if tables else {})
 
-    def _workflow(self, parameters: ProvisioningParameters, widest: int) -> Workflow:
+    def _workflow(self, parameters: ProvisioningParameters, site: Site | None) -> Workflow:
         p = parameters
         if p.workflow == "random":
-            return build_workflow(p, widest)
+            return build_workflow(p, site)
         key = (p.workflow, p.workflow_clean, self.file_checksums(p).get("workflow"))
         if key not in self._workflows:
-            self._workflows[key] = build_workflow(p, widest)
+            self._workflows[key] = build_workflow(p, site)
         return self._workflows[key]
 
     def _site(self, parameters: ProvisioningParameters, load: WorkloadLoader) -> Site:
@@ -225,36 +214,22 @@ class ProvisioningSystem(System):
         return write(sweep)
 
 
-def _small_site() -> Site:
-    seconds = np.arange(8)
-    columns = {"submit_time": seconds, "run_time": seconds % 3 + 2, "requested_processors": seconds % 2 + 1}
-    return Site(Workload(columns), 3)
-
-
 def _context(
-    parameters: ProvisioningParameters, site: Site | None, slots: Slots, workflow: Workflow
+    parameters: ProvisioningParameters, site: Site | None, slots: Slots, workflow: Workflow, now: int
 ) -> dict[str, float]:
-    """Return the metrics of what the workflow was submitted to."""
+    """Return the metrics of a submission before any plan; bounds are undefined where there can be no plan."""
     load = utilisation = math.nan
     if site is not None:
         load = site.offered_load
         begin, end = int(parameters.earliest * site.span), int(parameters.latest * site.span)
         utilisation = site.utilisation(begin, end)
+    makespan = makespan_bound(workflow, slots, extend=parameters.extend, now=now)
     return {
         "slots": float(len(slots)),
         "tasks": float(len(workflow)),
         "jobs": 0.0 if site is None else float(len(site)),
         "offered_load": load,
         "utilisation": utilisation,
-    }
-
-
-def _bounds(
-    parameters: ProvisioningParameters, workflow: Workflow, slots: Slots, now: int
-) -> dict[str, float]:
-    """Return what no plan on these slots undercuts; undefined where there can be no plan."""
-    makespan = makespan_bound(workflow, slots, extend=parameters.extend, now=now)
-    return {
         "workflow_makespan_bound": makespan if math.isfinite(makespan) else math.nan,
         "allocation_cost_bound": cost_bound(workflow, slots) / HOUR,
     }
