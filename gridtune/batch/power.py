@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from gridtune.arguments import require_number
 from gridtune.batch.policies import Backfilling
-from gridtune.batch.simulator.nodes import ROWS, Nodes, new_nodes
+from gridtune.batch.simulator.nodes import Nodes, new_nodes
 from gridtune.core.power import NodePower, NodeStates
 from gridtune.errors import SimulationError
 
@@ -176,7 +176,7 @@ def collect_states(policy: PowerPolicy | None, nodes: Nodes | None, origin: int)
     """Return what the nodes went through in a simulation whose clock began at `origin`."""
     if policy is None or nodes is None:
         return None
-    rows = int(nodes.memory[ROWS])
+    rows = int(nodes.state["rows"])
     return NodeStates(
         len(nodes.free),
         policy.cores_per_node,

@@ -11,7 +11,9 @@ Three things numba does not do by itself:
   array's data with its element type: passing and reading a NamedTuple of them costs nothing. The price: it
   keeps nothing alive and checks no bounds. So the caller of a kernel allocates the arrays and keeps them
   until it returns; and where numba checks bounds (`NUMBA_BOUNDSCHECK=1`, one leg of the tests), a bare
-  column knows its length (`checked`).
+  column knows its length. An array of shape () of a structured type is, bare, its *record*: kernels read and
+  write the fields of their state by name. A function that returns a record returns a copy of it, unless it is
+  inlined (`inline="always"`).
 - It names each compiled function by its number in the process that compiles it, so machine code of two
   processes can hold two functions of one name. Loaded together, both are the one loaded first: `np.argsort`
   of 16 numbers used the comparison of `array.sort` and returned them unsorted. Numbers are random here.
@@ -19,6 +21,7 @@ Three things numba does not do by itself:
 
 from __future__ import annotations
 
+import operator
 import os
 import secrets
 import tempfile
@@ -33,14 +36,22 @@ from numba import carray, config, njit, types
 from numba.core import cgutils
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CacheImpl, UserWideCacheLocator
-from numba.extending import intrinsic
+from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
 
-from gridtune.core.checked import CheckedColumn, checked, checked_section
 from gridtune.core.plugins import PLUGIN_PREFIX
 from gridtune.core.sources import Source, digest_of, import_closure, module_source
 from gridtune.types import IntArray
 
-__all__ = ["address", "array_at", "bare", "handles_of", "kernel", "section", "source_stamp"]
+__all__ = [
+    "address",
+    "array_at",
+    "bare",
+    "handles_of",
+    "kernel",
+    "record_at",
+    "section",
+    "source_stamp",
+]
 
 
 #: Part of every stamp: raise it when `kernel` compiles differently.
@@ -136,6 +147,86 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     return compile_with_cache
 
 
+class CheckedColumn(types.Type):
+    """A bare column that knows its length, where numba checks bounds."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"CheckedColumn({dtype})")
+
+
+@register_model(CheckedColumn)
+class _Model(models.StructModel):
+    def __init__(self, manager: Any, column: CheckedColumn) -> None:
+        super().__init__(manager, column, [("data", types.CPointer(column.dtype)), ("size", types.intp)])
+
+
+make_attribute_wrapper(CheckedColumn, "data", "data")
+make_attribute_wrapper(CheckedColumn, "size", "size")
+
+
+@overload(operator.getitem)
+def _get(column, index):
+    def get(column, index):
+        if not 0 <= index < column.size:
+            raise IndexError("index is out of bounds")
+        return column.data[index]
+
+    return get if isinstance(column, CheckedColumn) else None
+
+
+@overload(operator.setitem)
+def _set(column, index, value):
+    def set_(column, index, value):
+        if not 0 <= index < column.size:
+            raise IndexError("index is out of bounds")
+        column.data[index] = value
+
+    return set_ if isinstance(column, CheckedColumn) else None
+
+
+def _bare_type(value: Any) -> Any:
+    """Return the type of a bare value of a type."""
+    if isinstance(value, types.Array) and value.layout == "C":
+        if value.ndim == 0 and isinstance(value.dtype, types.Record):
+            return value.dtype
+        return CheckedColumn(value.dtype) if config.BOUNDSCHECK else types.CPointer(value.dtype)
+    if isinstance(value, types.BaseNamedTuple):
+        fields = [_bare_type(field) for field in value.types]
+        if fields and all(field == fields[0] for field in fields):
+            return types.NamedUniTuple(fields[0], len(fields), value.instance_class)
+        return types.NamedTuple(fields, value.instance_class)
+    return value
+
+
+@intrinsic
+def bare(typing_context: Any, value: Any) -> Any:
+    """Return a contiguous array as a bare column, or a NamedTuple with all its arrays so, at any depth.
+
+    An array of shape () of a structured type becomes its record: `state.free` reads and writes a field.
+    """
+
+    def make(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.BaseNamedTuple):
+            fields = enumerate(kind.types)
+            parts = [make(context, builder, field, builder.extract_value(value, i)) for i, field in fields]
+            return context.make_tuple(builder, _bare_type(kind), parts)
+        if _bare_type(kind) == kind:
+            context.nrt.incref(builder, kind, value)
+            return value
+        array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
+        if not isinstance(_bare_type(kind), CheckedColumn):
+            return array.data
+        column = cgutils.create_struct_proxy(_bare_type(kind))(context, builder)
+        column.data, column.size = array.data, array.nitems
+        return column._getvalue()
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return make(context, builder, value, arguments[0])
+
+    return _bare_type(value)(value), generate
+
+
 @intrinsic
 def address(typing_context: Any, array: Any) -> Any:
     """Return the pointer to the data of a contiguous array, or of a bare column."""
@@ -151,15 +242,6 @@ def address(typing_context: Any, array: Any) -> Any:
     return types.CPointer(array.dtype)(array), generate
 
 
-@kernel(inline="always")
-def _bare(array):
-    return address(array)
-
-
-#: Return a C-contiguous array's data as a bare column: `column[i]`, no reference count, no bounds.
-bare = checked if config.BOUNDSCHECK else _bare
-
-
 @intrinsic
 def _shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
     """Return the pointer moved on by a number of elements."""
@@ -167,20 +249,51 @@ def _shifted(typing_context: Any, pointer: Any, offset: Any) -> Any:
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        element = context.get_value_type(signature.args[0].dtype)
+        element = context.get_data_type(signature.args[0].dtype)
         return builder.gep(arguments[0], [arguments[1]], source_etype=element)
 
     return pointer(pointer, types.intp), generate
 
 
 @kernel(inline="always")
-def _section(array, start, length):
+def _bare_section(array, start, length):
     return _shifted(address(array), start)
 
 
+@kernel()
+def _checked_section(array, start, length):
+    if start < 0 or length < 0 or start + length > array.size:
+        raise IndexError("a section is out of bounds")
+    return bare(array[start : start + length])
+
+
+@intrinsic
+def _record(typing_context: Any, pointer: Any) -> Any:
+    """Return the record that a pointer points to: a reference, no copy."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
+
+    return pointer.dtype(pointer), generate
+
+
+@kernel(inline="always")
+def _bare_record(column, place):
+    return _record(_shifted(address(column), place))
+
+
+@kernel(inline="always")
+def _checked_record(column, place):
+    if not 0 <= place < column.size:
+        raise IndexError("index is out of bounds")
+    return _record(_shifted(column.data, place))
+
+
+#: Return the record at a place of a bare column of records.
+record_at = _checked_record if config.BOUNDSCHECK else _bare_record
 #: Return the bare column of `length` elements from `start` on: many columns can share one array, which is
 #: one argument of a kernel instead of many.
-section = checked_section if config.BOUNDSCHECK else _section
+section = _checked_section if config.BOUNDSCHECK else _bare_section
 
 
 def handles_of(arrays: Iterable[npt.NDArray[Any]]) -> IntArray:

@@ -94,6 +94,81 @@ def test_an_index_of_classes_that_are_gone_is_left_aside(package: Path) -> None:
     assert results == [["42", "0"], ["42", "1"], ["42", "0"], ["42", "1"]]
 
 
+BARE = """
+import numpy as np
+from typing import Any, NamedTuple
+
+from gridtune.core.compiled import bare, kernel, record_at, section
+
+STATE = np.dtype([("count", np.int64), ("share", np.float64)])
+
+
+class Columns(NamedTuple):
+    state: Any
+    numbers: Any
+
+
+class Run(NamedTuple):
+    columns: Columns
+    rows: Any
+    none: None = None
+
+
+def new_run():
+    columns = Columns(np.zeros((), STATE), np.arange(3, dtype=np.int32))
+    return Run(columns, np.zeros(2, STATE))
+
+
+@kernel()
+def fill(run, number, row):
+    run = bare(run)
+    run.columns.state.count += 2
+    run.columns.numbers[number] = run.columns.state.count
+    record_at(run.rows, row).share = 0.5
+
+
+@kernel()
+def element(array, start, length, place):
+    return section(array, start, length)[place]
+"""
+
+
+@pytest.mark.parametrize("checks", ["0", "1"])
+def test_bare_columns_are_their_arrays_and_know_their_bounds_where_these_are_checked(
+    package: Path, checks: str
+) -> None:
+    (package / "columns.py").write_text(BARE)
+    code = """
+from stamped.columns import *
+
+run = new_run()
+fill(run, 2, 1)
+print(run.columns.state["count"], run.columns.numbers.tolist(), run.rows["share"].tolist())
+print([element(np.arange(5), 1, 3, place) for place in range(3)])
+faults = [(fill, (run, 3, 0)), (fill, (run, -1, 0)), (fill, (run, 0, 2))]
+sections = ((1, 3, 3), (1, 3, -1), (3, 3, 0), (-1, 2, 0), (3, -1, 0))
+faults += [(element, (np.arange(5), *given)) for given in sections]
+for function, given in faults if CHECKS else ():
+    try:
+        function(*given)
+    except IndexError:
+        print("beyond")
+""".replace("CHECKS", checks)
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(package.parent / checks),
+        "NUMBA_BOUNDSCHECK": checks,
+        "PYTHONPATH": str(package.parent),
+    }
+    command = [sys.executable, "-B", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "2 [0, 1, 2] [0.0, 0.5]",
+        "[1, 2, 3]",
+        *["beyond"] * (8 if checks == "1" else 0),
+    ]
+
+
 SORTS = """
 import numpy as np
 

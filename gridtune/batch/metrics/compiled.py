@@ -22,7 +22,7 @@ running at full speed at most once: O(n log n) in all.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -192,26 +192,24 @@ def least_gap_energy(times, needed, nodes, opens, closes, power):
 
 #: The state: now; processors of the groups at full speed; the middle group's remaining time and processors
 #: (0: there is none); work left now, and its integral until now.
-NOW, FULL, LEVEL, WIDTH, LEFT, BACKLOG, STATE = range(7)
+_BACKLOG = np.dtype([(name, np.float64) for name in ("now", "full", "level", "width", "left", "backlog")])
+
+
+_COUNT = np.dtype([("count", np.int64)])
 
 
 class Groups(NamedTuple):
-    """A heap of groups of tasks, the smallest key first; `n[0]` is their number."""
+    """A heap of groups of tasks, the smallest key first; `state.count` is their number."""
 
     keys: FloatArray
     widths: FloatArray
-    n: IntArray
-
-
-@kernel()
-def _bare_groups(groups):
-    return Groups(bare(groups.keys), bare(groups.widths), bare(groups.n))
+    state: Any
 
 
 @kernel()
 def _push(groups, key, width):
-    keys, widths, place = groups.keys, groups.widths, groups.n[0]
-    groups.n[0] += 1
+    keys, widths, place = groups.keys, groups.widths, groups.state.count
+    groups.state.count += 1
     while place > 0 and keys[(place - 1) // 2] > key:
         keys[place], widths[place] = keys[(place - 1) // 2], widths[(place - 1) // 2]
         place = (place - 1) // 2
@@ -222,8 +220,8 @@ def _push(groups, key, width):
 def _pop(groups):
     """Remove the group with the smallest key; return its processors."""
     keys, widths = groups.keys, groups.widths
-    groups.n[0] -= 1
-    size, first = groups.n[0], widths[0]
+    groups.state.count -= 1
+    size, first = groups.state.count, widths[0]
     key, width = keys[size], widths[size]
     place, child = 0, 1
     while child < size:
@@ -240,18 +238,18 @@ def _pop(groups):
 @kernel()
 def _arrive(running, waiting, state, length, width, machine):
     """Add a job's tasks; groups for which no processors are left stop running at full speed."""
-    state[LEFT] += length * width
-    if state[WIDTH] > 0.0 and length < state[LEVEL]:
+    state.left += length * width
+    if state.width > 0.0 and length < state.level:
         _push(waiting, -length, width)
         return
-    _push(running, state[NOW] + length, width)
-    state[FULL] += width
-    while state[FULL] > machine:
-        if state[WIDTH] > 0.0:
-            _push(waiting, -state[LEVEL], state[WIDTH])
-        state[LEVEL] = running.keys[0] - state[NOW]
-        state[WIDTH] = _pop(running)
-        state[FULL] -= state[WIDTH]
+    _push(running, state.now + length, width)
+    state.full += width
+    while state.full > machine:
+        if state.width > 0.0:
+            _push(waiting, -state.level, state.width)
+        state.level = running.keys[0] - state.now
+        state.width = _pop(running)
+        state.full -= state.width
 
 
 @kernel()
@@ -261,13 +259,13 @@ def _next_event(running, waiting, state, rate):
     It drains to the remaining time of the groups that wait, or to nothing. Without a middle group it is the
     lowest running group that drains.
     """
-    if state[WIDTH] == 0.0:
-        return np.inf, (running.keys[0] - state[NOW] if running.n[0] > 0 else np.inf)
+    if state.width == 0.0:
+        return np.inf, (running.keys[0] - state.now if running.state.count > 0 else np.inf)
     meets = drains = np.inf
-    if running.n[0] > 0 and rate < 1.0:
-        meets = (running.keys[0] - state[NOW] - state[LEVEL]) / (1.0 - rate)
+    if running.state.count > 0 and rate < 1.0:
+        meets = (running.keys[0] - state.now - state.level) / (1.0 - rate)
     if rate > 0.0:
-        drains = (state[LEVEL] + (waiting.keys[0] if waiting.n[0] > 0 else 0.0)) / rate
+        drains = (state.level + (waiting.keys[0] if waiting.state.count > 0 else 0.0)) / rate
     return meets, drains
 
 
@@ -276,41 +274,41 @@ def _regroup(running, waiting, state, met):
     """Let groups whose remaining times are equal become one, or a group that has none left end."""
     if met:
         width = _pop(running)
-        state[WIDTH] += width
-        state[FULL] -= width
-    elif state[WIDTH] == 0.0:
-        state[FULL] -= _pop(running)
-    elif waiting.n[0] > 0:
-        state[LEVEL] = -waiting.keys[0]
-        state[WIDTH] += _pop(waiting)
+        state.width += width
+        state.full -= width
+    elif state.width == 0.0:
+        state.full -= _pop(running)
+    elif waiting.state.count > 0:
+        state.level = -waiting.keys[0]
+        state.width += _pop(waiting)
     else:
-        state[WIDTH] = 0.0
-    if running.n[0] == 0 and state[WIDTH] == 0.0:
-        state[LEFT] = state[FULL] = 0.0  # no rounding errors add up
+        state.width = 0.0
+    if running.state.count == 0 and state.width == 0.0:
+        state.left = state.full = 0.0  # no rounding errors add up
 
 
 @kernel()
 def _integrate(submit, run, processors, machine, running, waiting, state):
     jobs, arrived, origin = submit.size, 0, submit[0]
-    running, waiting, state = _bare_groups(running), _bare_groups(waiting), bare(state)
-    while arrived < jobs or running.n[0] > 0 or state[WIDTH] > 0.0:
-        rate = (machine - state[FULL]) / state[WIDTH] if state[WIDTH] > 0.0 else 0.0
+    running, waiting, state = bare(running), bare(waiting), bare(state)
+    while arrived < jobs or running.state.count > 0 or state.width > 0.0:
+        rate = (machine - state.full) / state.width if state.width > 0.0 else 0.0
         meets, drains = _next_event(running, waiting, state, rate)
-        arrives = submit[arrived] - origin - state[NOW] if arrived < jobs else np.inf
+        arrives = submit[arrived] - origin - state.now if arrived < jobs else np.inf
         step = max(0.0, min(arrives, meets, drains))
-        done = (state[FULL] + rate * state[WIDTH]) * step
-        state[BACKLOG] += (state[LEFT] - done / 2.0) * step
-        state[LEFT] -= done
-        state[LEVEL] -= rate * step
-        state[NOW] += step
+        done = (state.full + rate * state.width) * step
+        state.backlog += (state.left - done / 2.0) * step
+        state.left -= done
+        state.level -= rate * step
+        state.now += step
         if arrives <= min(meets, drains):
-            state[NOW] = submit[arrived] - origin
+            state.now = submit[arrived] - origin
             if run[arrived] > 0:
                 _arrive(running, waiting, state, run[arrived], processors[arrived], machine)
             arrived += 1
         else:
             _regroup(running, waiting, state, meets <= drains)
-    return state[BACKLOG]
+    return state.backlog
 
 
 def least_backlog(submit: IntArray, run: IntArray, processors: IntArray, machine: int) -> float:
@@ -325,6 +323,6 @@ def least_backlog(submit: IntArray, run: IntArray, processors: IntArray, machine
     """
     # Running groups by the second at which they would end; waiting groups by their remaining time, negated.
     running, waiting = (
-        Groups(np.empty(len(submit)), np.empty(len(submit)), np.zeros(1, np.int64)) for _ in range(2)
+        Groups(np.empty(len(submit)), np.empty(len(submit)), np.zeros((), _COUNT)) for _ in range(2)
     )
-    return float(_integrate(submit, run, processors, machine, running, waiting, np.zeros(STATE)))
+    return float(_integrate(submit, run, processors, machine, running, waiting, np.zeros((), _BACKLOG)))

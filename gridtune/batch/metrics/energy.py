@@ -11,13 +11,21 @@ Metrics of energy are about the window (see `gridtune.batch.metrics.columns`), a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
 from gridtune.batch.metrics.columns import JobColumns
-from gridtune.batch.metrics.registry import GOEMANS_2002, PINEDO_2016, SHUTDOWN_2022, metric
+from gridtune.batch.metrics.registry import (
+    GOEMANS_2002,
+    PINEDO_2016,
+    SHUTDOWN_2022,
+    Direction,
+    Metric,
+    metric,
+    register_metric,
+)
 from gridtune.core.power import NodeState, NodeStates
 
 __all__ = []
@@ -89,69 +97,56 @@ _WASTING = ("idle", "switching_on", "switching_off")
 _EVERY = (*_WASTING, "computing", "sleeping")
 
 
-@_energy_metric(
-    "energy_total", formula="∫ P(t) dt, over [t₀, t₁); P: power of all nodes", source=SHUTDOWN_2022
-)
-def energy_total(jobs: JobColumns) -> float:
-    """Energy of the whole machine over the window."""
-    return _spent(jobs, *_EVERY)
+#: Energy by states: metric, states, direction, formula, source, description.
+_BY_STATE = (
+    (
+        "energy_total", _EVERY, "min", "∫ P(t) dt, over [t₀, t₁); P: power of all nodes", SHUTDOWN_2022,
+        "Energy of the whole machine over the window.",
+    ),
+    (
+        "energy_waste", _WASTING, "min",
+        "P_idle·idle + P_on·switching on + P_off·switching off node-hours, over [t₀, t₁)",
+        f"{SHUTDOWN_2022}, equation 4", "Energy of nodes that are on without computing, or switch.",
+    ),
+    (
+        "energy_idle", ("idle",), "min", "P_idle·node-hours on with no busy core, over [t₀, t₁)",
+        SHUTDOWN_2022,
+        "Energy of nodes that are on without computing, also while their job waits for others to boot.",
+    ),
+    (
+        "energy_switching_on", ("switching_on",), "min", "P_on·node-hours switching on, over [t₀, t₁)",
+        SHUTDOWN_2022, "Energy of nodes that are being switched on.",
+    ),
+    (
+        "energy_switching_off", ("switching_off",), "min", "P_off·node-hours switching off, over [t₀, t₁)",
+        SHUTDOWN_2022, "Energy of nodes that are being switched off.",
+    ),
+    (
+        "energy_computing", ("computing",), "none",
+        "P_idle·node-hours computing + (P_computing − P_idle)·busy core-hours/cores per node, "
+        "over [t₀, t₁)",
+        SHUTDOWN_2022,
+        "Energy of nodes that compute; on nodes of one core every policy needs the same for the same jobs.",
+    ),
+    (
+        "energy_sleeping", ("sleeping",), "none", "P_sleeping·node-hours asleep, over [t₀, t₁)",
+        SHUTDOWN_2022,
+        "Energy of nodes that are off.",
+    ),
+)  # fmt: skip
 
 
-@_energy_metric(
-    "energy_waste",
-    formula="P_idle·idle + P_on·switching on + P_off·switching off node-hours, over [t₀, t₁)",
-    source=f"{SHUTDOWN_2022}, equation 4",
-)
-def energy_waste(jobs: JobColumns) -> float:
-    """Energy of nodes that are on without computing, or switch."""
-    return _spent(jobs, *_WASTING)
+def _register(
+    name: str, states: Sequence[str], direction: Direction, formula: str, source: str, description: str
+) -> None:
+    def function(jobs: JobColumns) -> float:
+        return _spent(jobs, *states)
+
+    register_metric(Metric(name, function, "kWh", direction, formula, source, description, FAMILY, True))
 
 
-@_energy_metric(
-    "energy_idle", formula="P_idle·node-hours on with no busy core, over [t₀, t₁)", source=SHUTDOWN_2022
-)
-def energy_idle(jobs: JobColumns) -> float:
-    """Energy of nodes that are on without computing, also while their job waits for others to boot."""
-    return _spent(jobs, "idle")
-
-
-@_energy_metric(
-    "energy_switching_on", formula="P_on·node-hours switching on, over [t₀, t₁)", source=SHUTDOWN_2022
-)
-def energy_switching_on(jobs: JobColumns) -> float:
-    """Energy of nodes that are being switched on."""
-    return _spent(jobs, "switching_on")
-
-
-@_energy_metric(
-    "energy_switching_off", formula="P_off·node-hours switching off, over [t₀, t₁)", source=SHUTDOWN_2022
-)
-def energy_switching_off(jobs: JobColumns) -> float:
-    """Energy of nodes that are being switched off."""
-    return _spent(jobs, "switching_off")
-
-
-@_energy_metric(
-    "energy_computing",
-    formula="P_idle·node-hours computing + (P_computing − P_idle)·busy core-hours/cores per node, "
-    "over [t₀, t₁)",
-    direction="none",
-    source=SHUTDOWN_2022,
-)
-def energy_computing(jobs: JobColumns) -> float:
-    """Energy of nodes that compute; on nodes of one core every policy needs the same for the same jobs."""
-    return _spent(jobs, "computing")
-
-
-@_energy_metric(
-    "energy_sleeping",
-    formula="P_sleeping·node-hours asleep, over [t₀, t₁)",
-    direction="none",
-    source=SHUTDOWN_2022,
-)
-def energy_sleeping(jobs: JobColumns) -> float:
-    """Energy of nodes that are off."""
-    return _spent(jobs, "sleeping")
+for _row in _BY_STATE:
+    _register(*_row)
 
 
 @_energy_metric(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from gridtune.types import FloatArray, IntArray
 
 __all__ = ["UserMeans", "overtaken_time", "user_means"]
 
-FAMILY = "Fairness"
+_metric = partial(metric, family="Fairness")
 
 
 @dataclass(frozen=True)
@@ -91,78 +92,60 @@ def _max(values: FloatArray | IntArray) -> float:
     return float(values.max()) if len(values) else math.nan
 
 
-@metric(
-    "users",
-    unit="users",
-    direction="none",
-    formula="k",
-    source=FEITELSON_1998,
-    family=FAMILY,
-)
+@_metric("users", unit="users", direction="none", formula="k", source=FEITELSON_1998)
 def users(jobs: JobColumns) -> float:
     """How many users have a kept job; the metrics of users are about these."""
     return float(len(jobs.once(user_means).wait))
 
 
-@metric(
+@_metric(
     "user_wait_mean",
     unit="s",
     direction="min",
     formula="Σ W_u / k; W_u = mean of wᵢ over the jobs of user u",
     source=VASUPONGAYYA_2005,
-    family=FAMILY,
 )
 def user_wait_mean(jobs: JobColumns) -> float:
     """Mean over users of their mean wait."""
     return _mean(jobs.once(user_means).wait)
 
 
-@metric(
-    "user_wait_max",
-    unit="s",
-    direction="min",
-    formula="max W_u",
-    source=VASUPONGAYYA_2005,
-    family=FAMILY,
-)
+@_metric("user_wait_max", unit="s", direction="min", formula="max W_u", source=VASUPONGAYYA_2005)
 def user_wait_max(jobs: JobColumns) -> float:
     """Mean wait of the user who waits longest. A user with a single job can set it."""
     return _max(jobs.once(user_means).wait)
 
 
-@metric(
+@_metric(
     "user_bounded_slowdown_mean",
     unit="1",
     direction="min",
     formula="Σ D_u / k; D_u = mean of the bounded slowdown over the jobs of user u",
     source=VASUPONGAYYA_2005,
-    family=FAMILY,
 )
 def user_bounded_slowdown_mean(jobs: JobColumns) -> float:
     """Mean over users of their mean bounded slowdown."""
     return _mean(jobs.once(user_means).bounded_slowdown)
 
 
-@metric(
+@_metric(
     "user_bounded_slowdown_max",
     unit="1",
     direction="min",
     formula="max D_u",
     source=VASUPONGAYYA_2005,
-    family=FAMILY,
 )
 def user_bounded_slowdown_max(jobs: JobColumns) -> float:
     """Mean bounded slowdown of the user with the largest one."""
     return _max(jobs.once(user_means).bounded_slowdown)
 
 
-@metric(
+@_metric(
     "user_bounded_slowdown_std",
     unit="1",
     direction="min",
     formula="√(Σ (D_u − mean D)² / k)",
     source=VASUPONGAYYA_2005,
-    family=FAMILY,
 )
 def user_bounded_slowdown_std(jobs: JobColumns) -> float:
     """Spread of the service over users: the standard deviation of their mean bounded slowdowns."""
@@ -170,13 +153,12 @@ def user_bounded_slowdown_std(jobs: JobColumns) -> float:
     return float(values.std()) if len(values) else math.nan
 
 
-@metric(
+@_metric(
     "user_bounded_slowdown_jain",
     unit="1",
     direction="max",
     formula="(Σ D_u)² / (k Σ D_u²)",
     source=JAIN_1984,
-    family=FAMILY,
 )
 def user_bounded_slowdown_jain(jobs: JobColumns) -> float:
     """Jain's index of the users' mean bounded slowdowns.
@@ -188,13 +170,12 @@ def user_bounded_slowdown_jain(jobs: JobColumns) -> float:
     return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if len(values) else math.nan
 
 
-@metric(
+@_metric(
     "overtaken_fraction",
     unit="1",
     direction="min",
     formula="#{i : oᵢ > 0} / n; oᵢ = max(0, sᵢ − min{sⱼ : qⱼ > qᵢ})",
     source=LARSON_1987,
-    family=FAMILY,
 )
 def overtaken_fraction(jobs: JobColumns) -> float:
     """Share of the jobs that started after a job which was submitted later.
@@ -205,26 +186,24 @@ def overtaken_fraction(jobs: JobColumns) -> float:
     return _mean((jobs.once(overtaken_time) > 0).astype(np.float64))
 
 
-@metric(
+@_metric(
     "overtaken_time_mean",
     unit="s",
     direction="min",
     formula="Σ oᵢ / n; oᵢ = max(0, sᵢ − min{sⱼ : qⱼ > qᵢ})",
     source=f"{LARSON_1987}; {SABIN_2005}",
-    family=FAMILY,
 )
 def overtaken_time_mean(jobs: JobColumns) -> float:
     """Time that a job still waited after a later job had been started, mean over all jobs."""
     return _mean(jobs.once(overtaken_time))
 
 
-@metric(
+@_metric(
     "overtaken_time_max",
     unit="s",
     direction="min",
     formula="max oᵢ; oᵢ = max(0, sᵢ − min{sⱼ : qⱼ > qᵢ})",
     source=f"{LARSON_1987}; {SABIN_2005}",
-    family=FAMILY,
 )
 def overtaken_time_max(jobs: JobColumns) -> float:
     """Longest time that any job still waited after a later job had been started: starvation."""

@@ -1,18 +1,16 @@
 """Metrics of jobs: wait, response, slowdowns and stretch, each with its mean and its tail.
 
 Means of slowdowns depend on a few short jobs. So every quantity also has its median and its tail, and there
-are area-weighted metrics as well.
-
-Means in which a job counts by the processor-seconds it uses.
-
-Splitting a job into many, or joining many into one, hardly changes these metrics. So they cannot be improved
-by favouring many small jobs over a few large ones, as plain means can.
+are means in which a job counts by the processor-seconds it uses. Splitting a job into many, or joining many
+into one, hardly changes these. So they cannot be improved by favouring many small jobs over a few large ones,
+as plain means can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -37,8 +35,8 @@ __all__ = ["QUANTITIES", "Quantity"]
 
 
 FAMILY = "Jobs"
-COUNTS = "Counts"
-KILLED = "Killed jobs"
+_count = partial(metric, family="Counts", unit="jobs", direction="none")
+_killed = partial(metric, family="Killed jobs", direction="min")
 
 
 @dataclass(frozen=True)
@@ -156,78 +154,43 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else float("nan")
 
 
-@metric("jobs", unit="jobs", direction="none", formula="n", source=FEITELSON_1998, family=COUNTS)
+@_count("jobs", formula="n", source=FEITELSON_1998)
 def jobs_kept(jobs: JobColumns) -> float:
     """How many jobs the metrics of jobs are about: those that warm-up and cool-down leave."""
     return float(len(jobs))
 
 
-@metric(
-    "jobs_without_run_time",
-    unit="jobs",
-    direction="none",
-    formula="#{i : rᵢ = 0}",
-    source=FEITELSON_1998,
-    family=COUNTS,
-)
+@_count("jobs_without_run_time", formula="#{i : rᵢ = 0}", source=FEITELSON_1998)
 def jobs_without_run_time(jobs: JobColumns) -> float:
     """How many jobs have a run time of 0 and are left out of the plain slowdowns."""
     return float(np.count_nonzero(jobs.run <= 0))
 
 
-@metric(
-    "jobs_without_walltime",
-    unit="jobs",
-    direction="none",
-    formula="#{i : uᵢ unknown or 0}",
-    source=SHUTDOWN_2022,
-    family=COUNTS,
-)
+@_count("jobs_without_walltime", formula="#{i : uᵢ unknown or 0}", source=SHUTDOWN_2022)
 def jobs_without_walltime(jobs: JobColumns) -> float:
     """How many jobs have no requested walltime and are left out of the stretch."""
     return float(np.count_nonzero(jobs.requested <= 0))
 
 
-@metric(
-    "killed_jobs",
-    unit="jobs",
-    direction="min",
-    formula="#{i : i killed}",
-    source=FEITELSON_1998,
-    family=KILLED,
-)
+@_killed("killed_jobs", unit="jobs", formula="#{i : i killed}", source=FEITELSON_1998)
 def killed_jobs(jobs: JobColumns) -> float:
     """How many jobs are killed at their walltime. They shorten the queue without having finished."""
     return float(np.count_nonzero(jobs.killed)) if len(jobs) else float("nan")
 
 
-@metric(
-    "killed_fraction",
-    unit="1",
-    direction="min",
-    formula="#{i : i killed} / n",
-    source=FEITELSON_1998,
-    family=KILLED,
-)
+@_killed("killed_fraction", unit="1", formula="#{i : i killed} / n", source=FEITELSON_1998)
 def killed_fraction(jobs: JobColumns) -> float:
     """Share of the jobs that were killed at their walltime."""
     return _share(float(np.count_nonzero(jobs.killed)), len(jobs))
 
 
-@metric(
-    "killed_work_fraction",
-    unit="1",
-    direction="min",
-    formula="Σ{aᵢ : i killed} / Σ aᵢ",
-    source=FEITELSON_1998,
-    family=KILLED,
-)
+@_killed("killed_work_fraction", unit="1", formula="Σ{aᵢ : i killed} / Σ aᵢ", source=FEITELSON_1998)
 def killed_work_fraction(jobs: JobColumns) -> float:
     """Share of the used processor-seconds that went to jobs which were killed."""
     return _share(float(jobs.area[jobs.killed].sum()), float(jobs.area.sum()))
 
 
-WEIGHTED = "Weighted by area"
+_weighted_metric = partial(metric, family="Weighted by area", direction="min")
 
 
 def _weighted(
@@ -241,39 +204,33 @@ def _weighted(
     return float(np.multiply(weights, values, dtype=np.float64).sum()) / total if total > 0 else float("nan")
 
 
-@metric(
+@_weighted_metric(
     "area_weighted_response",
     unit="s",
-    direction="min",
     formula="Σ aᵢ (wᵢ + rᵢ) / Σ aᵢ",
     source=KRALLMANN_1999,
-    family=WEIGHTED,
 )
 def area_weighted_response(jobs: JobColumns) -> float:
     """Mean response in which a job counts by its processor-seconds; NaN if none used any."""
     return _weighted(jobs, jobs.area, jobs.response)
 
 
-@metric(
+@_weighted_metric(
     "area_weighted_slowdown",
     unit="1",
-    direction="min",
     formula="Σ aᵢ (wᵢ + rᵢ) / rᵢ / Σ aᵢ = Σ pᵢ (wᵢ + rᵢ) / Σ aᵢ",
     source=STREIT_2004,
-    family=WEIGHTED,
 )
 def area_weighted_slowdown(jobs: JobColumns) -> float:
     """Mean slowdown in which a job counts by its processor-seconds; jobs without run time weigh nothing."""
     return _weighted(jobs, np.where(jobs.run > 0, jobs.processors, 0), jobs.response)
 
 
-@metric(
+@_weighted_metric(
     "area_weighted_bounded_slowdown",
     unit="1",
-    direction="min",
     formula=f"Σ aᵢ max(1, (wᵢ + rᵢ) / max(rᵢ, τ)) / Σ aᵢ, τ = {TAU} s",
     source=STREIT_2004,
-    family=WEIGHTED,
 )
 def area_weighted_bounded_slowdown(jobs: JobColumns) -> float:
     """Mean bounded slowdown in which a job counts by its processor-seconds."""

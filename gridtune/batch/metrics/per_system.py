@@ -7,6 +7,7 @@ kept or not.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from gridtune.types import IntArray
 
 __all__: list[str] = []
 
-FAMILY = "System"
+_metric = partial(metric, family="System")
 
 
 def _within(window: tuple[int, int], begin: IntArray, end: IntArray) -> IntArray:
@@ -36,14 +37,7 @@ def _busy(jobs: JobColumns, window: tuple[int, int]) -> float:
     return used / (jobs.schedule.processors * (closes - opens))
 
 
-@metric(
-    "makespan",
-    unit="s",
-    direction="min",
-    formula="max eᵢ − min qᵢ",
-    source=FEITELSON_1997,
-    family=FAMILY,
-)
+@_metric("makespan", unit="s", direction="min", formula="max eᵢ − min qᵢ", source=FEITELSON_1997)
 def makespan(jobs: JobColumns) -> float:
     """Time from the first kept submission to the last kept job's end.
 
@@ -52,13 +46,12 @@ def makespan(jobs: JobColumns) -> float:
     return float(jobs.end.max() - jobs.submit[0]) if len(jobs) else math.nan
 
 
-@metric(
+@_metric(
     "utilisation",
     unit="1",
     direction="max",
     formula="∫ used(t) dt / (m (t₁ − t₀)), over [t₀, t₁)",
     source=FEITELSON_1998,
-    family=FAMILY,
 )
 def utilisation(jobs: JobColumns) -> float:
     """Share of the machine in use over the window.
@@ -68,13 +61,12 @@ def utilisation(jobs: JobColumns) -> float:
     return _busy(jobs, jobs.window)
 
 
-@metric(
+@_metric(
     "utilisation_while_arriving",
     unit="1",
     direction="max",
     formula="∫ used(t) dt / (m (q₂ − q₁)), over [q₁, q₂), the first and last kept submission",
     source=FEITELSON_1998,
-    family=FAMILY,
 )
 def utilisation_while_arriving(jobs: JobColumns) -> float:
     """Share of the machine in use between the first and the last kept submission.
@@ -84,13 +76,12 @@ def utilisation_while_arriving(jobs: JobColumns) -> float:
     return _busy(jobs, (int(jobs.submit[0]), int(jobs.submit[-1]))) if len(jobs) else math.nan
 
 
-@metric(
+@_metric(
     "throughput",
     unit="jobs/h",
     direction="max",
     formula="3600 #{i : t₀ ≤ eᵢ ≤ t₁} / (t₁ − t₀)",
     source=FEITELSON_1998,
-    family=FAMILY,
 )
 def throughput(jobs: JobColumns) -> float:
     """Jobs that end in the window, per hour; below saturation it is the arrival rate, whatever the policy."""
@@ -101,13 +92,12 @@ def throughput(jobs: JobColumns) -> float:
     return ended * 3600.0 / (closes - opens)
 
 
-@metric(
+@_metric(
     "queue_length_mean",
     unit="jobs",
     direction="min",
     formula="∫ L(t) dt / (t₁ − t₀), over [t₀, t₁); L(t) = #{i : qᵢ ≤ t < sᵢ}",
     source=LITTLE_1961,
-    family=FAMILY,
 )
 def queue_length_mean(jobs: JobColumns) -> float:
     """How many jobs wait, averaged over the window's time."""
@@ -131,13 +121,12 @@ def _most_waiting(jobs: JobColumns) -> tuple[int, int]:
     return int(length), int(work)
 
 
-@metric(
+@_metric(
     "queue_length_max",
     unit="jobs",
     direction="min",
     formula="max L(t), over [t₀, t₁)",
     source=LITTLE_1961,
-    family=FAMILY,
 )
 def queue_length_max(jobs: JobColumns) -> float:
     """Most jobs waiting at any time of the window."""
@@ -145,13 +134,12 @@ def queue_length_max(jobs: JobColumns) -> float:
     return float(jobs.once(_most_waiting)[0]) if closes > opens else math.nan
 
 
-@metric(
+@_metric(
     "backlog_mean",
     unit="s",
     direction="min",
     formula="∫ B(t) dt / (t₁ − t₀), over [t₀, t₁); B(t) = Σ{aᵢ : qᵢ ≤ t < sᵢ} / m",
     source=FEITELSON_1998,
-    family=FAMILY,
 )
 def backlog_mean(jobs: JobColumns) -> float:
     """Work that waits, as the time the whole machine needs for it, averaged over the window's time."""
@@ -164,13 +152,12 @@ def backlog_mean(jobs: JobColumns) -> float:
     return work / (jobs.schedule.processors * (closes - opens))
 
 
-@metric(
+@_metric(
     "backlog_max",
     unit="s",
     direction="min",
     formula="max B(t), over [t₀, t₁)",
     source=FEITELSON_1998,
-    family=FAMILY,
 )
 def backlog_max(jobs: JobColumns) -> float:
     """Most work that waits at any time of the window, as the time the whole machine needs for it."""
@@ -178,13 +165,12 @@ def backlog_max(jobs: JobColumns) -> float:
     return float(jobs.once(_most_waiting)[1]) / jobs.schedule.processors if closes > opens else math.nan
 
 
-@metric(
+@_metric(
     "backlog_end",
     unit="s",
     direction="min",
     formula="B(q₂), q₂ the last kept submission",
     source=FEITELSON_1998,
-    family=FAMILY,
 )
 def backlog_end(jobs: JobColumns) -> float:
     """Work that waits at the last kept submission.

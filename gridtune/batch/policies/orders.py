@@ -28,18 +28,6 @@ def longest_job_first(job):
     return -job.walltime
 
 
-@queue_order("swf")
-def shortest_walltime_first(job):
-    """Shortest walltime first: the same as `sjf`."""
-    return job.walltime
-
-
-@queue_order("lwf")
-def longest_walltime_first(job):
-    """Longest walltime first: the same as `ljf`."""
-    return -job.walltime
-
-
 @queue_order("saf")
 def smallest_area_first(job):
     """Smallest area (processors × walltime) first."""

@@ -72,6 +72,8 @@ class QueueOrder:
         return f"{self.name}({', '.join(f'{key}={value:g}' for key, value in self.parameters.items())})"
 
 
+#: Other names of orders.
+_ALIASES = {"swf": "sjf", "lwf": "ljf"}
 #: All queue orders by name, those that come with gridtune first.
 ORDERS: Registry[QueueOrder] = Registry(
     "queue order", "gridtune.orders", PolicyError, code=lambda order: order.score
@@ -156,7 +158,7 @@ def get_queue_order(
     hint = "the name it is registered by"
     text = require(reference, str, "a queue order", error=PolicyError, hint=hint)
     name, _, rest = text.strip().partition("(")
-    name = name.strip()
+    name = _ALIASES.get(name.strip(), name.strip())
     if name not in ORDERS and looks_like_expression(text):
         return _order_of_expression(read_expression(text, tuple((coefficients or {}).items())))
     if name in ("run_time", "runtime") and name not in ORDERS:

@@ -42,13 +42,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gridtune.batch.simulator.marks import is_marked, next_marked, unmark
-from gridtune.batch.simulator.nodes import Nodes, bare_nodes, boot_wait, claim, vacate
+from gridtune.batch.simulator.nodes import Nodes, boot_wait, claim, vacate
 from gridtune.batch.simulator.reservations import (
-    HEAD,
     Movers,
     Slots,
-    bare_movers,
-    bare_slots,
     change,
     cut,
     disuse,
@@ -69,20 +66,8 @@ from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
 
 __all__ = [
-    "NEVER",
-    "SOONEST",
-    "WAITING",
     "Advance",
-    "Agenda",
-    "Plan",
-    "admit",
-    "arrivals",
-    "complete",
-    "compress_plan",
     "conservative_schedule",
-    "replan",
-    "reserve",
-    "start_due",
 ]
 
 
@@ -92,7 +77,7 @@ Agenda = list[tuple[int, int]]
 #: A time after all others.
 NEVER = int(np.iinfo(np.int64).max)
 #: The state: how many jobs wait, and the first second at which one is to start (`NEVER`: none).
-WAITING, SOONEST = range(2)
+_STATE = np.dtype([("waiting", np.int64), ("soonest", np.int64)])
 
 
 class Plan(NamedTuple):
@@ -116,7 +101,7 @@ class Plan(NamedTuple):
         The nodes and their power states, if any. Then a job has its processors from `start` on, and begins
         when its nodes are on.
     state
-        Shape (2,): see `WAITING` and `SOONEST`.
+        Who waits: see `_STATE`.
     """
 
     run: IntArray
@@ -129,7 +114,7 @@ class Plan(NamedTuple):
     compress: bool
     queue: IntArray
     nodes: Nodes | None
-    state: IntArray
+    state: Any
 
 
 @kernel()
@@ -154,8 +139,8 @@ def arrivals(first: int, ranks: IntArray, score: Any, inputs: ScoreInputs | None
 @kernel()
 def _waiting_jobs(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> IntArray:
     """Return the jobs that wait, in queue order."""
-    jobs = np.empty(plan.state[WAITING], np.int64)
-    count, slot = 0, np.int64(plan.slots.state[HEAD])
+    jobs = np.empty(plan.state.waiting, np.int64)
+    count, slot = 0, np.int64(plan.slots.state.head)
     while slot >= 0:
         job = np.int64(plan.slots.starter[slot])
         while job >= 0:
@@ -182,14 +167,14 @@ def _hold(plan: Plan, job: int, begin: int) -> None:
     slots.uses[end] += 1
     plan.last[job] = end
     change(slots, begin, end, -plan.processors[job])
-    plan.state[SOONEST] = min(plan.state[SOONEST], t)
+    plan.state.soonest = min(plan.state.soonest, t)
 
 
 @kernel()
 def _book(plan: Plan, job: int, alone: bool, now: int) -> None:
     """Reserve for a job at the earliest time; `alone` says that the bound of its shape is not kept."""
     movers, slots, shape = plan.movers, plan.slots, plan.movers.shape[job]
-    since = np.int64(slots.state[HEAD])
+    since = np.int64(slots.state.head)
     if not alone and movers.bound[shape] > now:
         since = last_slot(slots, movers.bound[shape])
     begin = earliest_slot(slots, since, plan.processors[job], plan.length[job], -1)
@@ -201,7 +186,7 @@ def _book(plan: Plan, job: int, alone: bool, now: int) -> None:
 def admit(plan: Plan, job: int, now: int) -> int:
     """Reserve for a job that arrives; return the start that it is promised."""
     alone = enter(plan.movers, job) or not plan.compress
-    plan.state[WAITING] += 1
+    plan.state.waiting += 1
     _book(plan, job, alone, now)
     start: int = plan.slots.time[plan.movers.start[job]]
     return start
@@ -210,7 +195,7 @@ def admit(plan: Plan, job: int, now: int) -> int:
 @kernel()
 def _extend(plan: Plan, job: int, now: int) -> int:
     """Extend the reservation of a job that runs on now that it ends; return its new end."""
-    slots, head = plan.slots, plan.slots.state[HEAD]
+    slots, head = plan.slots, plan.slots.state.head
     extended = plan.start[job] + 2 * (now - plan.start[job])
     end = cut(slots, head, extended)
     slots.uses[end] += 1
@@ -222,7 +207,7 @@ def _extend(plan: Plan, job: int, now: int) -> int:
 
 @kernel()
 def _lowest_free(slots: Slots, until: int) -> int:
-    slot = np.int64(slots.state[HEAD])
+    slot = np.int64(slots.state.head)
     low: int = slots.free[slot]
     while slot >= 0 and slots.time[slot] < until:
         low = min(low, slots.free[slot])
@@ -240,7 +225,7 @@ def complete(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) 
         Whether a job ended before its requested end; whether reservations are in the way of an extension
         (somewhere less than no processor is free).
     """
-    slots, noting = plan.slots, plan.compress and plan.state[WAITING] > 0
+    slots, noting = plan.slots, plan.compress and plan.state.waiting > 0
     early, overrun = False, now
     if noting:
         refresh(plan.movers)
@@ -252,7 +237,7 @@ def complete(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) 
             overrun = max(overrun, extended)
             heappush(running, (min(extended, ends), job))
             continue
-        width, head, end = plan.processors[job], slots.state[HEAD], plan.last[job]
+        width, head, end = plan.processors[job], slots.state.head, plan.last[job]
         if inputs is not None:
             charge(inputs, job, -width, now)
             note_end(inputs, job, plan.run[job])
@@ -288,7 +273,7 @@ def _move_up(plan: Plan, job: int, now: int) -> None:
     freed = cut(slots, begin if ends <= time[start] else end, ends)
     slots.uses[freed] += 1
     plan.last[job] = freed
-    plan.state[SOONEST] = min(plan.state[SOONEST], time[begin])
+    plan.state.soonest = min(plan.state.soonest, time[begin])
     if ends <= time[start]:
         change(slots, begin, freed, -width)
         freed = start
@@ -329,26 +314,26 @@ def replan(plan: Plan, score: Any, inputs: ScoreInputs | None, now: int) -> None
         disuse(slots, plan.last[job])
         movers.bound[movers.shape[job]] = now
         unmark(movers.marked, movers.position[job])
-    plan.state[SOONEST] = NEVER
+    plan.state.soonest = NEVER
     for job in jobs:
         _book(plan, job, False, now)
 
 
 @kernel()
 def _find_soonest(plan: Plan) -> None:
-    slot = np.int64(plan.slots.state[HEAD])
-    plan.state[SOONEST] = NEVER
-    if plan.state[WAITING] == 0:
+    slot = np.int64(plan.slots.state.head)
+    plan.state.soonest = NEVER
+    if plan.state.waiting == 0:
         return
     while plan.slots.starter[slot] < 0:
         slot = np.int64(plan.slots.after[slot])
-    plan.state[SOONEST] = plan.slots.time[slot]
+    plan.state.soonest = plan.slots.time[slot]
 
 
 @kernel()
 def _due(plan: Plan) -> IntArray:
     """Return the jobs whose reserved time has come, in order of submission."""
-    slots, head = plan.slots, plan.slots.state[HEAD]
+    slots, head = plan.slots, plan.slots.state.head
     count, job = 0, np.int64(slots.starter[head])
     while job >= 0:
         count, job = count + 1, np.int64(plan.movers.further[job])
@@ -363,9 +348,9 @@ def _due(plan: Plan) -> IntArray:
 @kernel()
 def start_due(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int) -> None:
     """Start the jobs whose reserved time has come."""
-    if plan.state[SOONEST] != now:
+    if plan.state.soonest != now:
         return
-    slots, head = plan.slots, plan.slots.state[HEAD]
+    slots, head = plan.slots, plan.slots.state.head
     for job in _due(plan):
         leave(plan.movers, job)
         slots.uses[head] -= 1
@@ -374,7 +359,7 @@ def start_due(plan: Plan, running: Agenda, inputs: ScoreInputs | None, now: int)
             charge(inputs, job, plan.processors[job], now)
         begin = claim(plan.nodes, job, plan.processors[job], now)
         heappush(running, (min(now + plan.length[job], begin + plan.run[job]), job))
-        plan.state[WAITING] -= 1
+        plan.state.waiting -= 1
     slots.starter[head] = -1
     _find_soonest(plan)
 
@@ -426,15 +411,6 @@ def _reserve_in_advance(plan: Plan, advance: Advance, first: int, now: int) -> i
 
 
 @kernel()
-def _bare_plan(plan: Plan) -> Plan:
-    return Plan(
-        bare(plan.run), bare(plan.length), bare(plan.processors), bare(plan.start), bare(plan.last),
-        bare_slots(plan.slots), bare_movers(plan.movers), plan.compress, bare(plan.queue),
-        bare_nodes(plan.nodes), bare(plan.state),
-    )  # fmt: skip
-
-
-@kernel()
 def _run(
     submit: IntArray,
     promise: IntArray,
@@ -445,7 +421,7 @@ def _run(
     advance: Advance | None,
 ) -> int:
     """Replay the log: fill in `columns.start` and `promise`, and return the number of replans."""
-    plan, n = _bare_plan(columns), len(submit)
+    plan, n = bare(columns), len(submit)
     running = [(NEVER, -1)]
     arrived = replans = agreements = 0
     while True:
@@ -453,16 +429,16 @@ def _run(
         if advance is not None and agreements < len(advance.made):
             agreement = advance.made[agreements]
         nodes_compute = columns.nodes is not None and running[0][1] >= 0
-        if plan.state[WAITING] == 0 and arrived == n and agreement == NEVER and not nodes_compute:
+        if plan.state.waiting == 0 and arrived == n and agreement == NEVER and not nodes_compute:
             return replans
         arrival = submit[arrived] if arrived < n else NEVER
-        now = min(plan.state[SOONEST], running[0][0], arrival, agreement)
+        now = min(plan.state.soonest, running[0][0], arrival, agreement)
         move_to(plan.slots, now)
         early, conflict = complete(plan, running, inputs, now)
         if conflict:
             replans += 1
             replan(plan, score, inputs, now)
-        elif early and plan.compress and plan.state[WAITING] > 0:
+        elif early and plan.compress and plan.state.waiting > 0:
             compress_plan(plan, score, inputs, now)
 
         first = arrived
@@ -554,7 +530,7 @@ def conservative_schedule(
     movers = new_movers(position, processors, length, len(slots.time))
     plan = Plan(
         run, length, processors, start, np.empty(n, np.int64), slots, movers, compress, queue, nodes,
-        np.array([0, NEVER]),
+        np.array((0, NEVER), _STATE),
     )  # fmt: skip
     replans = _run(submit, promise, rank.astype(np.int64), plan, score, inputs, advance)
     return start, promise, replans

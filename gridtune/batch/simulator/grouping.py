@@ -25,7 +25,7 @@ from gridtune.batch.simulator.tournament import (
     USERS,
     WAIT,
     Classes,
-    Rule,
+    Columns,
     Shapes,
     new_classes,
     new_columns,
@@ -256,13 +256,20 @@ def _finish(value: _Value, jobs: int) -> Bounds:
 _USAGES = {"user_usage": ("user", USERS), "group_usage": ("group", GROUPS)}
 
 
+class Rule(NamedTuple):
+    """What a tournament needs of an order: what the bounds of its score depend on, and their `root`."""
+
+    basis: int
+    root: float
+    columns: Columns
+
+
 class Entrants(NamedTuple):
-    """The jobs in their classes, with the rules of the queue's and of the backfilling's order."""
+    """The jobs in their classes, with the rules of the queue's order and, if it differs, of backfilling's."""
 
     classes: Classes
     shapes: Shapes
-    rule: Rule
-    fill_rule: Rule
+    rules: tuple[Rule, ...]
 
 
 class _Order(NamedTuple):
@@ -281,7 +288,7 @@ def nobody() -> Entrants:
     classes, places, shapes = new_classes([], none.astype(np.int32), none, none)
     kind, lines = np.zeros(places.leaves, np.int32), np.zeros((places.leaves, 6))
     rule = Rule(WAIT, 1.0, new_columns(kind, lines, places.top, 0))
-    return Entrants(classes, shapes, rule, rule)
+    return Entrants(classes, shapes, (rule,))
 
 
 def group_jobs(orders: Sequence[QueueOrder], inputs: ScoreInputs) -> Entrants | None:
@@ -318,7 +325,7 @@ def group_jobs(orders: Sequence[QueueOrder], inputs: ScoreInputs) -> Entrants | 
         lines = np.zeros((places.leaves, 6))
         lines[places.number] = order.bounds.lines[places.first]
         rules.append(Rule(order.basis, order.bounds.root, new_columns(kind, lines, places.top, jobs)))
-    return Entrants(classes, shapes, rules[0], rules[-1])
+    return Entrants(classes, shapes, tuple(rules))
 
 
 def _read_order(order: QueueOrder, columns: Mapping[str, npt.NDArray[Any]], jobs: int) -> _Order | None:

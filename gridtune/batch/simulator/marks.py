@@ -9,10 +9,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import kernel
 from gridtune.types import UInt64Array
 
-__all__ = ["Marks", "bare_marks", "bit", "is_marked", "lowest", "mark", "new_marks", "next_marked", "unmark"]
+__all__ = ["Marks", "bit", "is_marked", "lowest", "mark", "new_marks", "next_marked", "unmark"]
 
 
 @intrinsic
@@ -55,12 +55,6 @@ def new_marks(numbers: int) -> Marks:
         size = size // 64 + 2
         words.append(np.zeros(size, np.uint64))
     return Marks(size, *words)
-
-
-@kernel()
-def bare_marks(marks):
-    """Return the same as bare columns."""
-    return Marks(marks.words2, bare(marks.bits0), bare(marks.bits1), bare(marks.bits2))
 
 
 @kernel()

@@ -11,7 +11,7 @@ Without power states, `nodes` is None everywhere: the functions then do nothing,
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from gridtune.types import Int8Array, Int32Array, IntArray
 
 __all__ = [
     "Nodes",
-    "bare_nodes",
     "boot_wait",
     "claim",
     "longest_boot_wait",
@@ -36,11 +35,12 @@ NEVER = np.int64(2**62)
 #: the columns `following` and `preceding`; the node of which something changed last is first.
 PARTLY_USED, KEPT, IDLE, WARMING, ASLEEP, STOPPING, LISTS = range(7)
 
-#: The settings, and what changes, in one column: number of nodes; cores of each; seconds until an idle one is
-#: switched off, to switch on, to switch off; nodes that are never switched off; whether the node that has
-#: idled longest is taken first. First unused piece; jobs that wait for nodes, and the first of their starts;
-#: rows of the changes of state.
-NODES, CORES, TIMEOUT, BOOT, SHUTDOWN, RESERVE, LONGEST, UNUSED, PENDING, NEXT_START, ROWS, MEMORY = range(12)
+#: The settings, and what changes: number of nodes; cores of each; seconds until an idle one is switched off,
+#: to switch on, to switch off; nodes that are never switched off; whether the node that has idled longest is
+#: taken first. First unused piece; jobs that wait for nodes, and the first of their starts; rows of the
+#: changes of state.
+_SETTINGS = ("nodes", "cores", "timeout", "boot", "shutdown", "reserve", "longest")
+_STATE = np.dtype([(name, np.int64) for name in (*_SETTINGS, "unused", "pending", "next_start", "rows")])
 
 #: Changes of state that a job can cause, at most: its nodes begin and end to idle, to switch and to sleep.
 _ROWS_PER_JOB = 10
@@ -62,7 +62,7 @@ class Nodes(NamedTuple):
     `time`, `before`, `after` and `number` are those of `NodeStates`.
     """
 
-    memory: IntArray
+    state: Any
     free: IntArray
     busy: IntArray
     ready: IntArray
@@ -112,12 +112,10 @@ def new_nodes(
         Of idle nodes, take the one that has idled longest, not the one that was used last.
     """
     pieces = nodes * cores
-    memory = np.zeros(MEMORY, np.int64)
-    settings = (nodes, cores, NEVER if timeout is None else timeout, boot, shutdown, reserve, longest)
-    memory[: len(settings)] = settings
-    memory[NEXT_START] = NEVER
+    patience = NEVER if timeout is None else timeout
+    state = np.array((nodes, cores, patience, boot, shutdown, reserve, longest, 0, 0, NEVER, 0), _STATE)
     columns = Nodes(
-        memory=memory,
+        state=state,
         free=np.full(nodes, cores),
         busy=np.zeros(nodes, np.int64),
         ready=np.zeros(nodes, np.int64),
@@ -143,28 +141,15 @@ def new_nodes(
 
 def longest_boot_wait(nodes: Nodes) -> int:
     """Return the most seconds for which a job can hold cores before its start: nodes may be switching off."""
-    settings = nodes.memory
-    return 0 if settings[TIMEOUT] == NEVER else int(settings[BOOT] + settings[SHUTDOWN])
+    state = nodes.state
+    return 0 if state["timeout"] == NEVER else int(state["boot"] + state["shutdown"])
 
 
 @kernel()
 def _link_all(nodes):
-    for node in range(nodes.memory[NODES]):
-        _link(nodes, node, KEPT if node < nodes.memory[RESERVE] else IDLE)
-
-
-@kernel()
-def bare_nodes(nodes):
-    """Return the arrays as bare columns; None of None."""
-    if nodes is None:
-        return None
-    return Nodes(
-        bare(nodes.memory), bare(nodes.free), bare(nodes.busy), bare(nodes.ready), bare(nodes.since),
-        bare(nodes.following), bare(nodes.preceding), bare(nodes.cores_in),
-        bare(nodes.first_piece), bare(nodes.piece_node), bare(nodes.piece_cores), bare(nodes.next_piece),
-        bare(nodes.start), bare(nodes.boot_wait), bare(nodes.pending),
-        bare(nodes.time), bare(nodes.before), bare(nodes.after), bare(nodes.number),
-    )  # fmt: skip
+    nodes = bare(nodes)
+    for node in range(nodes.state.nodes):
+        _link(nodes, node, KEPT if node < nodes.state.reserve else IDLE)
 
 
 @kernel()
@@ -201,7 +186,7 @@ def start_of(nodes, width, now):
 @kernel(inline="always")
 def _link(nodes, node, line):
     """Put a node in front of a list."""
-    head = nodes.memory[NODES] + line
+    head = nodes.state.nodes + line
     second = nodes.following[head]
     nodes.following[node], nodes.preceding[node] = second, head
     nodes.following[head] = nodes.preceding[second] = node
@@ -218,35 +203,35 @@ def _unlink(nodes, node, line):
 @kernel(inline="always")
 def _last(nodes, line):
     """Return the last node of a list, or a number beyond all nodes."""
-    return nodes.preceding[nodes.memory[NODES] + line]
+    return nodes.preceding[nodes.state.nodes + line]
 
 
 @kernel()
 def _note(nodes, time, before, after):
     """Note that a node changes its state; nodes that do so together share a row."""
-    rows = nodes.memory[ROWS]
+    rows = nodes.state.rows
     for row in range(max(rows - 2, 0), rows):
         if nodes.time[row] == time and nodes.before[row] == before and nodes.after[row] == after:
             nodes.number[row] += 1
             return
     nodes.time[rows], nodes.before[rows], nodes.after[rows], nodes.number[rows] = time, before, after, 1
-    nodes.memory[ROWS] = rows + 1
+    nodes.state.rows = rows + 1
 
 
 @kernel()
 def _expire(nodes, now):
     """Switch off the nodes whose timeout has passed."""
-    memory, since = nodes.memory, nodes.since
-    timeout, shutdown = memory[TIMEOUT], memory[SHUTDOWN]
+    state, since = nodes.state, nodes.since
+    timeout, shutdown = state.timeout, state.shutdown
     node = _last(nodes, IDLE)
-    while node < memory[NODES] and since[node] + timeout < now:
+    while node < state.nodes and since[node] + timeout < now:
         _note(nodes, since[node] + timeout, _IDLE, _SWITCHING_OFF)
         _unlink(nodes, node, IDLE)
         since[node] += timeout + shutdown
         _link(nodes, node, STOPPING)
         node = _last(nodes, IDLE)
     node = _last(nodes, STOPPING)
-    while node < memory[NODES] and since[node] <= now:
+    while node < state.nodes and since[node] <= now:
         _note(nodes, since[node], _SWITCHING_OFF, _SLEEPING)
         _unlink(nodes, node, STOPPING)
         _link(nodes, node, ASLEEP)
@@ -256,10 +241,10 @@ def _expire(nodes, now):
 @kernel()
 def _settle(nodes, now):
     """Bring the nodes up to date: start jobs, end switches, switch off."""
-    memory = nodes.memory
-    while memory[NEXT_START] <= now:
+    state = nodes.state
+    while state.next_start <= now:
         _begin_next(nodes)
-    head = memory[NODES] + WARMING
+    head = state.nodes + WARMING
     node = nodes.following[head]
     while node != head:
         following = nodes.following[node]
@@ -273,9 +258,9 @@ def _settle(nodes, now):
 @kernel()
 def _begin_next(nodes):
     """Start the jobs that start next of those that wait for nodes."""
-    memory, left, following = nodes.memory, 0, NEVER
-    at = memory[NEXT_START]
-    for place in range(memory[PENDING]):
+    state, left, following = nodes.state, 0, NEVER
+    at = state.next_start
+    for place in range(state.pending):
         job = nodes.pending[place]
         if nodes.start[job] == at:
             _begin(nodes, job, at)
@@ -283,7 +268,7 @@ def _begin_next(nodes):
         nodes.pending[left] = job
         left += 1
         following = min(following, nodes.start[job])
-    memory[PENDING], memory[NEXT_START] = left, following
+    state.pending, state.next_start = left, following
 
 
 @kernel()
@@ -300,11 +285,11 @@ def _begin(nodes, job, at):
 @kernel()
 def _claim(nodes, job, width, now):
     _settle(nodes, now)
-    memory, left, start = nodes.memory, width, now
+    state, left, start = nodes.state, width, now
     for line in range(LISTS):
         while left > 0 and nodes.cores_in[line] > 0:
-            oldest = line == STOPPING or (memory[LONGEST] != 0 and line in (KEPT, IDLE))
-            node = _last(nodes, line) if oldest else nodes.following[memory[NODES] + line]
+            oldest = line == STOPPING or (state.longest != 0 and line in (KEPT, IDLE))
+            node = _last(nodes, line) if oldest else nodes.following[state.nodes + line]
             if line >= ASLEEP:
                 _wake(nodes, node, line, now)
             start = max(start, nodes.ready[node])
@@ -314,8 +299,8 @@ def _claim(nodes, job, width, now):
             nodes.free[node] -= taken
             if nodes.free[node] > 0:
                 _link(nodes, node, WARMING if nodes.ready[node] > now else PARTLY_USED)
-            piece = memory[UNUSED]
-            memory[UNUSED] = nodes.next_piece[piece]
+            piece = state.unused
+            state.unused = nodes.next_piece[piece]
             nodes.piece_node[piece], nodes.piece_cores[piece] = node, taken
             nodes.next_piece[piece] = nodes.first_piece[job]
             nodes.first_piece[job] = piece
@@ -323,9 +308,9 @@ def _claim(nodes, job, width, now):
     if start == now:
         _begin(nodes, job, now)
     else:
-        nodes.pending[memory[PENDING]] = job
-        memory[PENDING] += 1
-        memory[NEXT_START] = min(memory[NEXT_START], start)
+        nodes.pending[state.pending] = job
+        state.pending += 1
+        state.next_start = min(state.next_start, start)
     return start
 
 
@@ -335,7 +320,7 @@ def _wake(nodes, node, line, now):
     begins, before = now, _SLEEPING
     if line == STOPPING:
         begins, before = nodes.since[node], _SWITCHING_OFF
-    nodes.ready[node] = begins + nodes.memory[BOOT]
+    nodes.ready[node] = begins + nodes.state.boot
     _note(nodes, begins, before, _SWITCHING_ON)
     _note(nodes, nodes.ready[node], _SWITCHING_ON, _IDLE)
 
@@ -343,7 +328,7 @@ def _wake(nodes, node, line, now):
 @kernel()
 def _vacate(nodes, job, now):
     _settle(nodes, now)
-    memory = nodes.memory
+    state = nodes.state
     piece = nodes.first_piece[job]
     while piece >= 0:
         node, cores = nodes.piece_node[piece], nodes.piece_cores[piece]
@@ -353,25 +338,25 @@ def _vacate(nodes, job, now):
         if nodes.free[node] > 0:
             _unlink(nodes, node, PARTLY_USED)
         nodes.free[node] += cores
-        if nodes.free[node] < memory[CORES]:
+        if nodes.free[node] < state.cores:
             _link(nodes, node, PARTLY_USED)
         else:
             nodes.since[node] = now
-            _link(nodes, node, KEPT if node < memory[RESERVE] else IDLE)
+            _link(nodes, node, KEPT if node < state.reserve else IDLE)
         following = nodes.next_piece[piece]
-        nodes.next_piece[piece] = memory[UNUSED]
-        memory[UNUSED] = piece
+        nodes.next_piece[piece] = state.unused
+        state.unused = piece
         piece = following
 
 
 @kernel()
 def _start_of(nodes, width, now):
     _expire(nodes, now)
-    memory, cores_in = nodes.memory, nodes.cores_in
+    state, cores_in = nodes.state, nodes.cores_in
     left = width - cores_in[PARTLY_USED] - cores_in[KEPT] - cores_in[IDLE]
     if left <= 0:
         return now
-    start, head = now, memory[NODES] + WARMING
+    start, head = now, state.nodes + WARMING
     for ready in (True, False):  # nodes that are ready by now are taken first
         node = nodes.following[head]
         while left > 0 and node != head:
@@ -380,11 +365,11 @@ def _start_of(nodes, width, now):
                 left -= nodes.free[node]
             node = nodes.following[node]
     if left > 0 and cores_in[ASLEEP] > 0:
-        start = max(start, now + memory[BOOT])
+        start = max(start, now + state.boot)
         left -= cores_in[ASLEEP]
     node = _last(nodes, STOPPING)
     while left > 0:
-        start = nodes.since[node] + memory[BOOT]
-        left -= memory[CORES]
+        start = nodes.since[node] + state.boot
+        left -= state.cores
         node = nodes.preceding[node]
     return start

@@ -12,20 +12,19 @@ that index, not by a scan of the queue.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridtune.batch.simulator.marks import bit, lowest
 from gridtune.batch.simulator.nodes import NEVER
 from gridtune.batch.simulator.running import insert_row, remove_row, some_within
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import kernel
 from gridtune.types import Int8Array, Int32Array, IntArray, UInt64Array
 
 __all__ = [
     "Index",
     "Queue",
-    "QueueArrays",
     "any_fits",
     "enter",
     "fill_index",
@@ -34,11 +33,9 @@ __all__ = [
     "index_words",
     "insert",
     "leave",
-    "make_index",
-    "make_queue",
+    "new_queue",
     "next_candidate",
     "next_fit",
-    "queue_arrays",
     "remove",
     "size_classes",
     "something_fits",
@@ -46,7 +43,7 @@ __all__ = [
 
 
 class Index(NamedTuple):
-    """The waiting jobs, over ranks, as bare columns.
+    """The waiting jobs, over ranks.
 
     `bits0[b]` has a bit for each of 64 ranks, `bits1[b]` for each non-empty word of `bits0`, `bits2[b]`
     for each of `bits1`, which has `words2` words. `least0[b * classes + c]` is the shortest walltime of
@@ -101,31 +98,6 @@ def index_words(jobs):
     words0 = (jobs + 63) // 64
     words1 = (words0 + 63) // 64
     return words0, words1, (words1 + 63) // 64
-
-
-@kernel()
-def make_index(narrowest, jobs, sizes, bits, least, tally):
-    """Return an index over the caller's arrays: `bits` and `tally` are zeros.
-
-    `fill_index` has to be called before its use.
-    """
-    words0, words1, words2 = index_words(jobs.size)
-    classes = narrowest.size
-    return Index(
-        jobs.size,
-        classes,
-        words2,
-        bare(narrowest),
-        bare(jobs),
-        bare(sizes),
-        bare(bits[:words0]),
-        bare(bits[words0 : words0 + words1]),
-        bare(bits[words0 + words1 :]),
-        bare(least[: words0 * classes]),
-        bare(least[words0 * classes : (words0 + words1) * classes]),
-        bare(least[(words0 + words1) * classes :]),
-        bare(tally),
-    )
 
 
 @kernel()
@@ -316,87 +288,70 @@ def next_fit(index, start, free, extra, window, longest, processors, walltimes):
 #: The list has room for `MOST` jobs; of that many in the index, `FEW` are moved back.
 MOST, FEW = 48, 16
 _IN_INDEX = -1
-
-
-class QueueArrays(NamedTuple):
-    """The arrays of a queue: those of the list, and those that `make_index` takes."""
-
-    length: IntArray
-    rank: Int32Array
-    processors: IntArray
-    walltime: IntArray
-    jobs: Int32Array
-    sizes: Int8Array
-    bits: UInt64Array
-    least: IntArray
-    tally: IntArray
+_LENGTH = np.dtype([("length", np.int64), ("indexed", np.int64)])
 
 
 class Queue(NamedTuple):
-    """The waiting jobs: the first `length[0]` of the list's columns, or, if that is -1, the index.
+    """The waiting jobs: the first `state.length` of the list's columns, or, if that is -1, the index.
 
-    `length[1]` tells whether the index has ever been in use.
+    `state.indexed` tells whether the index has ever been in use.
     `rank` is a job's place in the order, ascending in the list; `many` is the index.
     """
 
-    length: IntArray
+    state: Any
     rank: Int32Array
     processors: IntArray
     walltime: IntArray
     many: Index
 
 
-def queue_arrays(rank: Int32Array, classes: int) -> QueueArrays:
-    """Return the arrays of an empty queue for jobs of these ranks, in a number of size classes."""
-    words = sum(index_words(len(rank)))
-    jobs = np.empty(len(rank), np.int32)
+def new_queue(rank: Int32Array, narrowest: IntArray) -> Queue:
+    """Return an empty queue for jobs of these ranks, in size classes with these narrowest sizes."""
+    jobs, classes = np.empty(len(rank), np.int32), len(narrowest)
     jobs[rank] = np.arange(len(rank), dtype=np.int32)
-    return QueueArrays(
-        length=np.zeros(2, np.int64),
-        rank=np.empty(MOST, np.int32),
-        processors=np.empty(MOST, np.int64),
-        walltime=np.empty(MOST, np.int64),
+    words = index_words(len(rank))
+    bits = [np.zeros(count, np.uint64) for count in words]
+    least = [np.empty(count * classes, np.int64) for count in words]
+    index = Index(
+        ranks=len(rank),
+        classes=classes,
+        words2=words[2],
+        narrowest=narrowest,
         jobs=jobs,
         sizes=np.empty(len(rank), np.int8),
-        bits=np.zeros(words, np.uint64),
-        least=np.empty(words * classes, np.int64),
+        bits0=bits[0],
+        bits1=bits[1],
+        bits2=bits[2],
+        least0=least[0],
+        least1=least[1],
+        least2=least[2],
         tally=np.zeros(classes, np.int64),
     )
-
-
-@kernel()
-def make_queue(arrays, narrowest):
-    """Return the queue over the caller's arrays."""
-    return Queue(
-        bare(arrays.length),
-        bare(arrays.rank),
-        bare(arrays.processors),
-        bare(arrays.walltime),
-        make_index(narrowest, arrays.jobs, arrays.sizes, arrays.bits, arrays.least, arrays.tally),
-    )
+    columns = np.empty(MOST, np.int32), np.empty(MOST, np.int64), np.empty(MOST, np.int64)
+    return Queue(np.zeros((), _LENGTH), *columns, index)
 
 
 @kernel()
 def _list(queue, rank, processors, walltime):
-    count = queue.length[0]
-    queue.length[0] = count + 1
+    count = queue.state.length
+    queue.state.length = count + 1
     insert_row(queue.rank, queue.processors, queue.walltime, count, rank, processors, walltime)
 
 
 @kernel()
 def _move_to_index(queue, log):
-    if queue.length[1] == 0:
-        queue.length[1] = 1
+    if queue.state.indexed == 0:
+        queue.state.indexed = 1
         fill_index(queue.many, log.processors)
-    for place in range(queue.length[0]):
+    for place in range(queue.state.length):
         insert(queue.many, queue.rank[place], log.walltime)
-    queue.length[0] = _IN_INDEX
+    queue.state.length = _IN_INDEX
 
 
 @kernel()
 def _move_to_list(queue, log, waiting):
     index = queue.many
-    queue.length[0] = 0
+    queue.state.length = 0
     for _ in range(waiting):
         rank = first(index)
         job = index.jobs[rank]
@@ -407,9 +362,9 @@ def _move_to_list(queue, log, waiting):
 @kernel(forceinline=True)
 def enter(queue, rank, job, log):
     """Let a job wait."""
-    if queue.length[0] == MOST:
+    if queue.state.length == MOST:
         _move_to_index(queue, log)
-    if queue.length[0] == _IN_INDEX:
+    if queue.state.length == _IN_INDEX:
         insert(queue.many, rank, log.walltime)
     else:
         _list(queue, rank, log.processors[job], log.walltime[job])
@@ -418,7 +373,7 @@ def enter(queue, rank, job, log):
 @kernel(forceinline=True)
 def leave(queue, rank, log, waiting):
     """Let a job wait no more; `waiting` jobs are left."""
-    if queue.length[0] == _IN_INDEX:
+    if queue.state.length == _IN_INDEX:
         remove(queue.many, rank, log.walltime)
         if waiting == FEW:
             _move_to_list(queue, log, waiting)
@@ -426,30 +381,30 @@ def leave(queue, rank, log, waiting):
     place = 0
     while queue.rank[place] != rank:
         place += 1
-    remove_row(queue.rank, queue.processors, queue.walltime, queue.length[0], place)
-    queue.length[0] -= 1
+    remove_row(queue.rank, queue.processors, queue.walltime, queue.state.length, place)
+    queue.state.length -= 1
 
 
 @kernel(forceinline=True)
 def foremost(queue):
     """Return the lowest waiting rank; something must wait."""
-    return queue.rank[0] if queue.length[0] != _IN_INDEX else np.int32(first(queue.many))
+    return queue.rank[0] if queue.state.length != _IN_INDEX else np.int32(first(queue.many))
 
 
 @kernel(forceinline=True)
 def any_fits(queue, free):
     """Tell whether a job may wait that needs no more than `free` processors; False is sure."""
-    if queue.length[0] == _IN_INDEX:
+    if queue.state.length == _IN_INDEX:
         return something_fits(queue.many, free)
-    return some_within(queue.processors, queue.length[0], free)
+    return some_within(queue.processors, queue.state.length, free)
 
 
 @kernel(forceinline=True)
 def next_candidate(queue, start, free, extra, window, longest, log):
     """Return the first waiting rank >= start that may be backfilled, or -1: see `next_fit`."""
-    if queue.length[0] == _IN_INDEX:
+    if queue.state.length == _IN_INDEX:
         return next_fit(queue.many, start, free, extra, window, longest, log.processors, log.walltime)
-    for place in range(queue.length[0]):
+    for place in range(queue.state.length):
         width = queue.processors[place]
         if (
             width <= free

@@ -22,21 +22,18 @@ hole for it begins earlier. Jobs that may move are marked; all others cannot.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.batch.simulator.marks import Marks, bare_marks, mark, new_marks, next_marked, unmark
+from gridtune.batch.simulator.marks import Marks, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.tournament import number_rows
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import kernel
 from gridtune.types import Int32Array, IntArray
 
 __all__ = [
-    "HEAD",
     "Movers",
     "Slots",
-    "bare_movers",
-    "bare_slots",
     "change",
     "cut",
     "disuse",
@@ -61,7 +58,9 @@ _PRESENT = 1 << 30
 _ENDLESS = np.int64(2**31 - 1)
 #: The state: the first slot; the first of the slots and stretches that can be used again (-1: none), and how
 #: many of each have ever been in use.
-HEAD, _SPARE_SLOT, _SLOTS, _SPARE_STRETCH, _STRETCHES = range(5)
+_STATE = np.dtype(
+    [(name, np.int64) for name in ("head", "spare_slot", "slots", "spare_stretch", "stretches")]
+)
 
 
 class Slots(NamedTuple):
@@ -79,7 +78,7 @@ class Slots(NamedTuple):
     first, size, highest, following, preceding
         Of each stretch: its first slot, its number of slots, a bound of their `free`, the stretches around.
     state
-        Shape (5,): see `HEAD`.
+        The first slot, and what can be used again: see `_STATE`.
     """
 
     time: IntArray
@@ -94,43 +93,32 @@ class Slots(NamedTuple):
     highest: Int32Array
     following: Int32Array
     preceding: Int32Array
-    state: IntArray
+    state: Any
 
 
 def new_slots(reservations: int, machine: int, now: int) -> Slots:
     """Return the slots of a machine that is free from `now` on, with room for so many reservations."""
     room = 2 * reservations + 4
     columns = [np.empty(room, np.int32) for _ in range(11)]
-    slots = Slots._make([np.empty(room, np.int64), *columns, np.zeros(5, np.int64)])
+    slots = Slots._make([np.empty(room, np.int64), *columns, np.array((0, -1, 1, -1, 1), _STATE)])
     slots.time[0], slots.free[0], slots.uses[0] = now, machine, _PRESENT
     slots.first[0], slots.size[0], slots.highest[0] = 0, 1, machine
     slots.stretch[0] = 0
     for ends in (slots.before, slots.after, slots.starter, slots.following, slots.preceding):
         ends[0] = -1
-    slots.state[:] = 0, -1, 1, -1, 1
     return slots
-
-
-@kernel()
-def bare_slots(slots):
-    """Return the same as bare columns."""
-    return Slots(
-        bare(slots.time), bare(slots.free), bare(slots.before), bare(slots.after), bare(slots.uses),
-        bare(slots.starter), bare(slots.stretch), bare(slots.first), bare(slots.size), bare(slots.highest),
-        bare(slots.following), bare(slots.preceding), bare(slots.state),
-    )  # fmt: skip
 
 
 @kernel()
 def _split(slots, stretch):
     """Make two of a stretch that is too long."""
     state, first, size, highest = slots.state, slots.first, slots.size, slots.highest
-    new = state[_SPARE_STRETCH]
+    new = state.spare_stretch
     if new >= 0:
-        state[_SPARE_STRETCH] = slots.following[new]
+        state.spare_stretch = slots.following[new]
     else:
-        new = state[_STRETCHES]
-        state[_STRETCHES] += 1
+        new = state.stretches
+        state.stretches += 1
     following = slots.following[stretch]
     slots.following[new], slots.preceding[new], slots.following[stretch] = following, stretch, new
     if following >= 0:
@@ -156,12 +144,12 @@ def cut(slots, near, t):
         slot = after[slot]
     if time[slot] == t:
         return slot
-    new = state[_SPARE_SLOT]
+    new = state.spare_slot
     if new >= 0:
-        state[_SPARE_SLOT] = after[new]
+        state.spare_slot = after[new]
     else:
-        new = state[_SLOTS]
-        state[_SLOTS] += 1
+        new = state.slots
+        state.slots += 1
     time[new], slots.free[new], slots.starter[new], slots.uses[new] = t, slots.free[slot], -1, 0
     following, stretch = after[slot], slots.stretch[slot]
     slots.before[new], after[new], after[slot] = slot, following, new
@@ -186,16 +174,16 @@ def _drop(slots, slot):
             slots.following[preceding] = following
         if following >= 0:
             slots.preceding[following] = preceding
-        slots.following[stretch] = state[_SPARE_STRETCH]
-        state[_SPARE_STRETCH] = stretch
+        slots.following[stretch] = state.spare_stretch
+        state.spare_stretch = stretch
     elif slots.first[stretch] == slot:
         slots.first[stretch] = after
     if before >= 0:
         slots.after[before] = after
     if after >= 0:
         slots.before[after] = before
-    slots.after[slot] = state[_SPARE_SLOT]
-    state[_SPARE_SLOT] = slot
+    slots.after[slot] = state.spare_slot
+    state.spare_slot = slot
 
 
 @kernel()
@@ -209,12 +197,12 @@ def disuse(slots, slot):
 @kernel()
 def move_to(slots, now):
     """Forget what is before `now`, and let the first slot begin there."""
-    head = slots.state[HEAD]
+    head = slots.state.head
     while slots.after[head] >= 0 and slots.time[slots.after[head]] <= now:
         past, head = head, np.int64(slots.after[head])
         slots.uses[head] += _PRESENT
         _drop(slots, past)
-    slots.state[HEAD] = head
+    slots.state.head = head
     slots.time[head] = now
 
 
@@ -232,7 +220,7 @@ def change(slots, begin, end, width):
 @kernel()
 def last_slot(slots, t):
     """Return the last slot that begins at t or before; t is not in the past."""
-    stretch = slots.stretch[slots.state[HEAD]]
+    stretch = slots.stretch[slots.state.head]
     following = slots.following[stretch]
     while following >= 0 and slots.time[slots.first[following]] <= t:
         stretch = following
@@ -293,7 +281,7 @@ def _next_room(slots, slot, width, limit):
 
 _NEVER = np.int64(2**63 - 1)
 #: The state: the number of widths that wait, whether they have changed, and the shortest length that waits.
-_WIDTHS, _CHANGED, _SHORTEST = range(3)
+_WIDTHS = np.dtype([("widths", np.int64), ("changed", np.int64), ("shortest", np.int64)])
 
 
 class Movers(NamedTuple):
@@ -319,7 +307,7 @@ class Movers(NamedTuple):
     level, since
         The stack of the sweep: rectangles that are open, by free processors and begin.
     state
-        Shape (3,): see the module's constants.
+        The widths that wait: see `_WIDTHS`.
     """
 
     position: IntArray
@@ -343,7 +331,7 @@ class Movers(NamedTuple):
     longest: int
     level: IntArray
     since: IntArray
-    state: IntArray
+    state: Any
 
 
 def new_movers(position: IntArray, processors: IntArray, length: IntArray, room: int) -> Movers:
@@ -364,20 +352,7 @@ def new_movers(position: IntArray, processors: IntArray, length: IntArray, room:
         np.full(len(order), -1, np.int32), links[3], links[4], width, longs, wider,
         np.zeros(len(order), np.int64), new_marks(len(order)),
         listed[0], listed[1], listed[2], int(longs.max(initial=0)),
-        np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(3, np.int64),
-    )  # fmt: skip
-
-
-@kernel()
-def bare_movers(movers):
-    """Return the same as bare columns."""
-    return Movers(
-        bare(movers.position), bare_marks(movers.marked), bare(movers.width), bare(movers.shape),
-        bare(movers.start), bare(movers.nearer), bare(movers.further), bare(movers.member),
-        bare(movers.older), bare(movers.newer), bare(movers.processors), bare(movers.length),
-        bare(movers.wider), bare(movers.bound), bare_marks(movers.waiting), bare(movers.widths),
-        bare(movers.shortest), bare(movers.narrow), movers.longest, bare(movers.level), bare(movers.since),
-        bare(movers.state),
+        np.empty(room, np.int64), np.empty(room, np.int64), np.zeros((), _WIDTHS),
     )  # fmt: skip
 
 
@@ -414,7 +389,7 @@ def enter(movers, job):
         movers.newer[older] = job
         return False
     mark(movers.waiting, shape)
-    movers.state[_CHANGED] = 1
+    movers.state.changed = 1
     return True
 
 
@@ -430,7 +405,7 @@ def leave(movers, job):
         movers.member[shape] = older
         if older < 0:
             unmark(movers.waiting, shape)
-            movers.state[_CHANGED] = 1
+            movers.state.changed = 1
     unmark(movers.marked, movers.position[job])
 
 
@@ -438,7 +413,7 @@ def leave(movers, job):
 def refresh(movers):
     """List the widths that wait, if others do than before; to be called before `note_growth`."""
     state = movers.state
-    if not state[_CHANGED]:
+    if not state.changed:
         return
     count, shortest = 0, _NEVER
     shape = next_marked(movers.waiting, 0)
@@ -448,7 +423,7 @@ def refresh(movers):
         shortest = min(shortest, movers.length[shape])
         count += 1
         shape = next_marked(movers.waiting, movers.wider[shape])
-    state[_WIDTHS], state[_CHANGED], state[_SHORTEST] = count, 0, shortest
+    state.widths, state.changed, state.shortest = count, 0, shortest
 
 
 @kernel()
@@ -466,7 +441,7 @@ def note_growth(movers, slots, begin, end, width):
                 mark(movers.marked, movers.position[job])
             job = np.int64(movers.further[job])
     floor = max(least - width, 0)
-    widths = state[_WIDTHS]
+    widths = state.widths
     if widths > 0 and most >= movers.widths[0] and floor < movers.widths[widths - 1]:
         _sweep(movers, slots, begin, end, floor)
 
@@ -475,7 +450,7 @@ def note_growth(movers, slots, begin, end, width):
 def _sweep(movers, slots, begin, end, floor):
     """Look for holes among the maximal runs with more than `floor` free that have slots before `end`."""
     time, free, before, after = slots.time, slots.free, slots.before, slots.after
-    level, since, shortest = movers.level, movers.since, movers.state[_SHORTEST]
+    level, since, shortest = movers.level, movers.since, movers.state.shortest
     starts, ends = time[begin], time[end]
     slot, too_far = np.int64(begin), starts - movers.longest
     while before[slot] >= 0 and free[before[slot]] > floor and time[slot] > too_far:
@@ -504,7 +479,7 @@ def _sweep(movers, slots, begin, end, floor):
 @kernel()
 def _offer(movers, slots, below, height, opens, closes):
     """Offer a hole to the shapes with more than `below` processors, up to `height`."""
-    low, high = 0, movers.state[_WIDTHS]
+    low, high = 0, movers.state.widths
     while low < high:
         middle = (low + high) >> 1
         if movers.widths[middle] <= below:
@@ -512,7 +487,7 @@ def _offer(movers, slots, below, height, opens, closes):
         else:
             high = middle
     length = closes - opens
-    while low < movers.state[_WIDTHS] and movers.widths[low] <= height:
+    while low < movers.state.widths and movers.widths[low] <= height:
         if movers.shortest[low] <= length:
             _offer_width(movers, slots, movers.narrow[low], opens, length)
         low += 1

@@ -6,17 +6,17 @@ fast where few are.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import kernel
 from gridtune.types import Int32Array, IntArray
 
 __all__ = [
+    "RUNNING",
     "Running",
     "add_running",
-    "bare_running",
     "drop_request",
     "empty_running",
     "insert_row",
@@ -60,22 +60,24 @@ def some_within(values, count, limit):
     return within
 
 
+#: The jobs in the heap and in the list, and those that have left the list since it was read.
+RUNNING = np.dtype([("count", np.int64), ("listed", np.int64), ("left", np.int64)])
 UNLISTED = -1
 #: So many places of the list are looked through faster one by one.
 _FEW = 16
 
 
 class Running(NamedTuple):
-    """The running jobs: a heap of `n[0]` by (end, turn), and a sorted list of `n[1]` by requested end.
+    """The running jobs: `state.count` in a heap by (end, turn), `state.listed` in a list by requested end.
 
-    `n[2]` counts the jobs that have left the list since it was read.
+    `state.left` counts the jobs that have left the list since it was read.
 
     `end`, `turn` and `job` are the heap. `turn` numbers the starts, so that of jobs that end together the one
-    started first comes first. `requested_end`, `listed_job` and `listed_width` are the list. Where `n[1]` is
-    `UNLISTED`, there is none, for as long as it is not needed: `read_requests` makes it.
+    started first comes first. `requested_end`, `listed_job` and `listed_width` are the list. Where
+    `state.listed` is `UNLISTED`, there is none, for as long as it is not needed: `read_requests` makes it.
     """
 
-    n: IntArray
+    state: Any
     end: IntArray
     turn: IntArray
     job: Int32Array
@@ -87,27 +89,13 @@ class Running(NamedTuple):
 def empty_running(room: int) -> Running:
     """Return arrays for at most `room` running jobs, none of them running."""
     return Running(
-        n=np.zeros(3, np.int64),
+        state=np.zeros((), RUNNING),
         end=np.empty(room, np.int64),
         turn=np.empty(room, np.int64),
         job=np.empty(room, np.int32),
         requested_end=np.empty(room, np.int64),
         listed_job=np.empty(room, np.int32),
         listed_width=np.empty(room, np.int32),
-    )
-
-
-@kernel()
-def bare_running(running):
-    """Return the arrays as bare columns."""
-    return Running(
-        bare(running.n),
-        bare(running.end),
-        bare(running.turn),
-        bare(running.job),
-        bare(running.requested_end),
-        bare(running.listed_job),
-        bare(running.listed_width),
     )
 
 
@@ -127,8 +115,8 @@ def _move(running, source, target):
 @kernel()
 def add_running(running, end, turn, requested_end, job, width):
     """Add a job that has just started; `turn` must grow from call to call."""
-    hole = running.n[0]
-    running.n[0] = hole + 1
+    hole = running.state.count
+    running.state.count = hole + 1
     while hole > 0:
         parent = (hole - 1) >> 1
         if running.end[parent] <= end:  # of equals the older, which has the lower turn, stays above
@@ -137,9 +125,9 @@ def add_running(running, end, turn, requested_end, job, width):
         hole = parent
     running.end[hole], running.turn[hole], running.job[hole] = end, turn, job
 
-    count = running.n[1]
+    count = running.state.listed
     if count != UNLISTED:
-        running.n[1] = count + 1
+        running.state.listed = count + 1
         ends, jobs, widths = running.requested_end, running.listed_job, running.listed_width
         insert_row(ends, jobs, widths, count, requested_end, job, width)
 
@@ -147,8 +135,8 @@ def add_running(running, end, turn, requested_end, job, width):
 @kernel()
 def _list_requests(running, start, walltime, processors):
     """Make the list of the jobs in the heap from their starts, walltimes and processors (by job)."""
-    count = running.n[0]
-    running.n[1] = count
+    count = running.state.count
+    running.state.listed = count
     gap = count
     for place in range(count):
         job = running.job[place]
@@ -172,8 +160,8 @@ def _list_requests(running, start, walltime, processors):
 def pop_ended(running):
     """Remove the job that ends first from the heap and return it."""
     first = running.job[0]
-    last = running.n[0] - 1
-    running.n[0] = last
+    last = running.state.count - 1
+    running.state.count = last
     hole = 0
     while True:
         child = 2 * hole + 1
@@ -192,10 +180,10 @@ def pop_ended(running):
 @kernel()
 def drop_request(running, requested_end, job):
     """Remove a job from the list by requested end, if there is one."""
-    if running.n[1] == UNLISTED:
+    if running.state.listed == UNLISTED:
         return
-    count = running.n[1] - 1
-    running.n[1] = count
+    count = running.state.listed - 1
+    running.state.listed = count
     low, high = 0, count + 1
     while high - low > _FEW:
         middle = (low + high) >> 1
@@ -215,9 +203,9 @@ def release_request(running, requested_end, job, keep):
     To keep it up to date for nothing takes longer than to make it again.
     """
     drop_request(running, requested_end, job)
-    running.n[2] += 1
-    if running.n[2] > running.n[1] and not keep:
-        running.n[1] = UNLISTED
+    running.state.left += 1
+    if running.state.left > running.state.listed and not keep:
+        running.state.listed = UNLISTED
 
 
 @kernel(forceinline=True)
@@ -226,8 +214,8 @@ def read_requests(running, jobs, start):
 
     `jobs` has the walltimes and processors of all jobs, `start` the starts of those that have started.
     """
-    running.n[2] = 0
-    if running.n[1] == UNLISTED:
+    running.state.left = 0
+    if running.state.listed == UNLISTED:
         _list_requests(running, start, jobs.walltime, jobs.processors)
 
 
@@ -238,7 +226,7 @@ def reservation(running, now, free, needed):
     A running job past its requested end is expected to end now.
     """
     shadow, available, place = now, free, 0
-    while available < needed or (place < running.n[1] and running.requested_end[place] <= shadow):
+    while available < needed or (place < running.state.listed and running.requested_end[place] <= shadow):
         shadow = max(shadow, running.requested_end[place])
         available += running.listed_width[place]
         place += 1
@@ -249,4 +237,4 @@ def reservation(running, now, free, needed):
 def overstayed(running, jobs, start, now):
     """Tell whether some job runs past its requested end; `jobs` and `start` as for `read_requests`."""
     read_requests(running, jobs, start)
-    return running.n[1] > 0 and running.requested_end[0] < now
+    return running.state.listed > 0 and running.requested_end[0] < now

@@ -8,18 +8,17 @@ keeps the result of a comparison for as long as it is sure to hold (`scored_queu
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.simulator.grouping import group_jobs, nobody
-from gridtune.batch.simulator.nodes import NEVER, Nodes, bare_nodes, claim, start_of, vacate
-from gridtune.batch.simulator.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, STRICT
+from gridtune.batch.simulator.nodes import NEVER, Nodes, claim, start_of, vacate
+from gridtune.batch.simulator.ranked import BACKFILL, EXTRA, FROZEN, PASS_PER_EVENT, RANKED_STATE, STRICT
 from gridtune.batch.simulator.running import (
     Running,
     add_running,
-    bare_running,
     empty_running,
     overstayed,
     pop_ended,
@@ -30,7 +29,6 @@ from gridtune.batch.simulator.running import (
 from gridtune.batch.simulator.scored_queue import (
     ScoredQueue,
     any_fits,
-    bare_queue,
     begin_filling,
     begin_pass,
     best_candidate,
@@ -52,17 +50,18 @@ from gridtune.batch.simulator.scores import (
     note_end,
     score_inputs,
 )
+from gridtune.batch.simulator.tournament import Tournament
 from gridtune.core.compiled import bare, kernel
 from gridtune.types import IntArray
 
 __all__ = ["scored_schedule"]
 
-#: As in `ranked`, but `HEAD` is a job, not a rank; and whether a score has been out of its bounds.
-FREE, WAITING, HEAD, SHADOW, SPARE, RELEASED, TURN, ARRIVED, ASTRAY, MEMORY = range(10)
+#: As in `ranked`, but `head` is a job, not a rank; and whether a score has been out of its bounds.
+_STATE = np.dtype([*RANKED_STATE.descr, ("astray", np.int64)])
 
 
 class Replay(NamedTuple):
-    """The data of a run, as bare columns."""
+    """The data of a run."""
 
     jobs: int
     flags: int
@@ -71,7 +70,7 @@ class Replay(NamedTuple):
     start: IntArray
     queue: ScoredQueue
     running: Running
-    memory: IntArray
+    state: Any
     nodes: Nodes | None
 
 
@@ -83,20 +82,20 @@ def _charge(replay, job, width, now):
 
 @kernel(forceinline=True)
 def _enqueue(replay, job, now):
-    replay.memory[WAITING] += 1
+    replay.state.waiting += 1
     enter(replay.queue, job, now)
 
 
 @kernel(forceinline=True)
 def _launch(replay, job, now):
     """Start a job, which waits no more."""
-    memory, width = replay.memory, replay.inputs.processors[job]
+    state, width = replay.state, replay.inputs.processors[job]
     start = claim(replay.nodes, job, width, now)
     replay.start[job] = start
-    memory[FREE] -= width
-    memory[TURN] += 1
+    state.free -= width
+    state.turn += 1
     requested_end = start + replay.inputs.walltime[job]
-    add_running(replay.running, start + replay.run[job], memory[TURN], requested_end, job, width)
+    add_running(replay.running, start + replay.run[job], state.turn, requested_end, job, width)
     _charge(replay, job, width, now)
 
 
@@ -104,8 +103,8 @@ def _launch(replay, job, now):
 def _start(replay, job, now):
     """Start a job that the queue has returned."""
     if not surely_best(replay.queue, job, now):
-        replay.memory[ASTRAY] = 1
-    replay.memory[WAITING] -= 1
+        replay.state.astray = 1
+    replay.state.waiting -= 1
     leave(replay.queue, job, now)
     _launch(replay, job, now)
 
@@ -117,34 +116,34 @@ def _pass(replay, newest, now):
     If nothing but the arrival of a job has happened since the last pass, `newest` is that job, else -1: while
     the head's reservation holds, no other job can be backfilled.
     """
-    memory, flags, inputs = replay.memory, replay.flags, replay.inputs
+    state, flags, inputs = replay.state, replay.flags, replay.inputs
     frozen, width = flags & FROZEN != 0, inputs.processors
-    if memory[WAITING] == 0 or (not frozen and not any_fits(replay.queue, memory[FREE])):
+    if state.waiting == 0 or (not frozen and not any_fits(replay.queue, state.free)):
         return
-    begin_pass(replay.queue, memory[WAITING], now)
+    begin_pass(replay.queue, state.waiting, now)
     head = head_of(replay.queue)
-    while head >= 0 and width[head] <= memory[FREE]:
+    while head >= 0 and width[head] <= state.free:
         _start(replay, head, now)
         newest = -1
         if not frozen:  # the job just started may use processors that the reservation counts on
-            memory[HEAD] = -1
+            state.head = -1
         head = head_of(replay.queue)
     if head < 0 or not flags & BACKFILL:
         return
-    if not frozen and not any_fits(replay.queue, memory[FREE]):
+    if not frozen and not any_fits(replay.queue, state.free):
         return
-    if head != memory[HEAD] or (not frozen and overstayed(replay.running, inputs, replay.start, now)):
+    if head != state.head or (not frozen and overstayed(replay.running, inputs, replay.start, now)):
         newest = -1
         read_requests(replay.running, inputs, replay.start)
-        shadow, spare = reservation(replay.running, now, memory[FREE], width[head])
-        memory[HEAD], memory[SHADOW] = head, shadow
-        memory[SPARE] = spare if flags & EXTRA else 0
+        shadow, spare = reservation(replay.running, now, state.free, width[head])
+        state.head, state.shadow = head, shadow
+        state.spare = spare if flags & EXTRA else 0
     _backfill(replay, newest, now)
 
 
 @kernel(forceinline=True)
 def _window(replay, now):
-    return replay.memory[SHADOW] - now - (1 if replay.flags & STRICT else 0)
+    return replay.state.shadow - now - (1 if replay.flags & STRICT else 0)
 
 
 @kernel(forceinline=True)
@@ -157,22 +156,22 @@ def _in_time(replay, job, now):
 @kernel(forceinline=True)
 def _backfill(replay, newest, now):
     """Start what may be backfilled, or only the newest job if one is given."""
-    memory, width, window, queue = replay.memory, replay.inputs.processors, _window(replay, now), replay.queue
-    if newest < 0 and may_fill(queue, memory[FREE], memory[SPARE], window):
+    state, width, window, queue = replay.state, replay.inputs.processors, _window(replay, now), replay.queue
+    if newest < 0 and may_fill(queue, state.free, state.spare, window):
         begin_filling(queue, now)
     elif newest < 0:
         return
     while True:
         job = newest
         if newest < 0:
-            job = best_candidate(queue, now, memory[FREE], memory[SPARE], window, replay.nodes)
-        elif width[job] > memory[FREE]:
+            job = best_candidate(queue, now, state.free, state.spare, window, replay.nodes)
+        elif width[job] > state.free:
             return
         in_time = job >= 0 and _in_time(replay, job, now)
-        if job < 0 or not (in_time or width[job] <= memory[SPARE]):
+        if job < 0 or not (in_time or width[job] <= state.spare):
             return
         if not in_time:
-            memory[SPARE] -= width[job]
+            state.spare -= width[job]
         _start(replay, job, now)
         if newest >= 0:
             return
@@ -183,7 +182,7 @@ def _release(replay, job, now):
     keep = replay.flags & PASS_PER_EVENT != 0  # as in `ranked`
     release_request(replay.running, replay.start[job] + replay.inputs.walltime[job], job, keep)
     width = replay.inputs.processors[job]
-    replay.memory[FREE] += width
+    replay.state.free += width
     _charge(replay, job, -width, now)
     note_end(replay.inputs, job, replay.run[job])
     vacate(replay.nodes, job, now)
@@ -192,11 +191,11 @@ def _release(replay, job, now):
 @kernel(forceinline=True)
 def _release_expected(replay, now):
     """Let the jobs that end now, exactly when requested, release their processors, as in `ranked`."""
-    running, memory = replay.running, replay.memory
-    if memory[RELEASED] == now or running.n[0] == 0 or running.end[0] != now:
+    running, state = replay.running, replay.state
+    if state.released == now or running.state.count == 0 or running.end[0] != now:
         return
-    memory[RELEASED], memory[HEAD] = now, -1
-    for place in range(running.n[0]):
+    state.released, state.head = now, -1
+    for place in range(running.state.count):
         job = running.job[place]
         if running.end[place] == now and replay.run[job] == replay.inputs.walltime[job]:
             _release(replay, job, now)
@@ -207,9 +206,9 @@ def _complete(replay, now):
     """Take the completions of an instant, as `ranked._complete` does."""
     running = replay.running
     if not replay.flags & FROZEN:
-        replay.memory[HEAD] = -1
+        replay.state.head = -1
     if not replay.flags & PASS_PER_EVENT:
-        while running.n[0] > 0 and running.end[0] == now:
+        while running.state.count > 0 and running.end[0] == now:
             _release(replay, pop_ended(running), now)
         return
     if replay.flags & FROZEN:
@@ -227,16 +226,16 @@ def _advance(replay):
 
     It has not where too many wait for the list, and tournaments have to be prepared.
     """
-    submit, running, memory = replay.inputs.submit, replay.running, replay.memory
+    submit, running, state = replay.inputs.submit, replay.running, replay.state
     per_event = replay.flags & PASS_PER_EVENT != 0
     submits_first = per_event and replay.flags & FROZEN == 0
-    while memory[ARRIVED] < replay.jobs or running.n[0] > 0:
+    while state.arrived < replay.jobs or running.state.count > 0:
         if too_many(replay.queue):
             return False
-        following = memory[ARRIVED]
+        following = state.arrived
         arrival = submit[following] if following < replay.jobs else NEVER
         newest = -1
-        if running.n[0] > 0 and running.end[0] <= arrival - submits_first:
+        if running.state.count > 0 and running.end[0] <= arrival - submits_first:
             now = running.end[0]
             _complete(replay, now)
             alone = per_event or arrival != now
@@ -246,28 +245,23 @@ def _advance(replay):
                 _release_expected(replay, now)
             alone = per_event or following + 1 == replay.jobs or submit[following + 1] != now
             if alone:
-                memory[ARRIVED] += 1
+                state.arrived += 1
                 newest = following
-                if memory[WAITING] == 0 and replay.inputs.processors[newest] <= memory[FREE]:
+                if state.waiting == 0 and replay.inputs.processors[newest] <= state.free:
                     _launch(replay, newest, now)
                 else:
                     _enqueue(replay, newest, now)
-        while not alone and memory[ARRIVED] < replay.jobs and submit[memory[ARRIVED]] == now:
-            _enqueue(replay, memory[ARRIVED], now)
-            memory[ARRIVED] += 1
+        while not alone and state.arrived < replay.jobs and submit[state.arrived] == now:
+            _enqueue(replay, state.arrived, now)
+            state.arrived += 1
         _pass(replay, newest, now)
     return True
 
 
 @kernel()
-def _run(flags, run, start, inputs, parts, slots, memory, nodes):
-    """Wrap the caller's arrays into bare columns and replay the log as far as it goes."""
-    queue = bare_queue(inputs, *parts)
-    replay = Replay(
-        inputs.submit.size, flags, bare(run), queue.inputs, bare(start), queue, bare_running(slots),
-        bare(memory), bare_nodes(nodes),
-    )  # fmt: skip
-    return _advance(replay)
+def _run(replay):
+    """Replay the log as far as it goes, by the bare columns of the caller's arrays."""
+    return _advance(bare(replay))
 
 
 def scored_schedule(
@@ -300,20 +294,35 @@ def scored_schedule(
     """
     orders = [order] if fill_order is None else [order, fill_order]
     scores = [compile_score(one) for one in orders]
-    start = np.empty(len(submit), np.int64)
+    start, shared = np.empty(len(submit), np.int64), len(orders) == 1
     for bounded in (True, False):
-        memory = np.zeros(MEMORY, np.int64)
-        memory[[FREE, HEAD, RELEASED]] = machine, -1, -1
+        state = np.array((machine, 0, -1, 0, 0, -1, 0, 0, 0), _STATE)
         inputs = score_inputs(submit, walltime, processors, facts, half_life)
         listed, entrants = empty_list(len(submit), bounded), nobody()
-        slots, states = empty_running(min(machine, len(submit)) + 1), deepcopy(nodes)
-        parts = machine, len(orders) == 1, (scores[0], scores[-1]), listed
-        while not _run(flags, run, start, inputs, (*parts, entrants), slots, memory, states):
+        running, states = empty_running(min(machine, len(submit)) + 1), deepcopy(nodes)
+        while True:
+            classes, shapes, rules = entrants
+            first, fill = (
+                Tournament(
+                    len(rule.columns.kind),
+                    machine,
+                    rule.basis,
+                    rule.root,
+                    score,
+                    inputs,
+                    classes,
+                    rule.columns,
+                )
+                for rule, score in zip((rules[0], rules[-1]), (scores[0], scores[-1]), strict=True)
+            )
+            queue = ScoredQueue(shared, inputs, listed, classes, shapes, first, fill)
+            if _run(Replay(len(submit), flags, run, inputs, start, queue, running, state, states)):
+                break
             entrants = group_jobs(orders, inputs) or entrants
             prepare(listed, entrants is not nobody())
-        if not memory[ASTRAY]:
+        if not state["astray"]:
             break
     if nodes is not None and states is not None:
-        for name in Nodes._fields:
-            getattr(nodes, name)[:] = getattr(states, name)
+        for field, column in zip(nodes, states, strict=True):
+            field[...] = column
     return start

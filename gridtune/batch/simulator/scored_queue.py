@@ -7,39 +7,35 @@ so many come or go that moving costs little.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridtune.batch.simulator.nodes import start_of
 from gridtune.batch.simulator.running import insert_row, remove_row, some_within
-from gridtune.batch.simulator.scores import ScoreInputs, bare_inputs, score_jobs
+from gridtune.batch.simulator.scores import ScoreInputs, score_jobs
 from gridtune.batch.simulator.tournament import (
     Classes,
     Shapes,
     Tournament,
     add_shape,
-    bare_classes,
-    bare_shapes,
     best_fit,
     can_start,
     drop_shape,
     foremost,
-    make_tournament,
     refresh,
     replay_account,
     replay_class,
     something_fits,
     within_bounds,
 )
-from gridtune.core.compiled import bare, kernel
+from gridtune.core.compiled import kernel
 from gridtune.types import FloatArray, Int32Array, IntArray
 
 __all__ = [
     "Listed",
     "ScoredQueue",
     "any_fits",
-    "bare_queue",
     "begin_filling",
     "begin_pass",
     "best_candidate",
@@ -57,17 +53,17 @@ __all__ = [
 #: The longest list that is scanned if there are tournaments; of a third of that in these, all move back.
 MOST = 128
 _IN_TREES = -1
-_UNPREPARED, _PREPARED = 0, 1
+_LENGTH = np.dtype([("length", np.int64), ("most", np.int64), ("prepared", np.int64)])
 
 
 class Listed(NamedTuple):
-    """The list: its first `size[0]` rows, in order of submission; if that is -1, tournaments have the jobs.
+    """The list: its first `state.length` rows, by submission; if that is -1, tournaments have the jobs.
 
-    `size[1]` is the most that it should have, `size[2]` whether the tournaments are prepared. The scores are
-    those of the last pass.
+    `state.most` is the most that it should have, `state.prepared` whether the tournaments are prepared. The
+    scores are those of the last pass.
     """
 
-    size: IntArray
+    state: Any
     job: Int32Array
     processors: IntArray
     walltime: IntArray
@@ -92,34 +88,22 @@ class ScoredQueue(NamedTuple):
 
 def empty_list(jobs: int, short: bool) -> Listed:
     """Return the columns of an empty list with room for `jobs`; `short` tells whether to keep it short."""
-    size = np.array([0, MOST if short else jobs, _UNPREPARED])
+    state = np.array((0, MOST if short else jobs, 0), _LENGTH)
     widths, lengths = np.empty(jobs, np.int64), np.empty(jobs, np.int64)
-    return Listed(size, np.empty(jobs, np.int32), widths, lengths, np.empty(jobs), np.empty(jobs))
+    return Listed(state, np.empty(jobs, np.int32), widths, lengths, np.empty(jobs), np.empty(jobs))
 
 
 def prepare(listed: Listed, possible: bool) -> None:
     """Note that there are tournaments now, or that there will be none, so that the list may be long."""
-    listed.size[1:] = (MOST, _PREPARED) if possible else (len(listed.job), _UNPREPARED)
-
-
-@kernel()
-def bare_queue(inputs, machine, shared, scores, listed, entrants):
-    """Return the queue over the caller's arrays, as bare columns."""
-    read, classes = bare_inputs(inputs), bare_classes(entrants.classes)
-    columns = Listed(
-        bare(listed.size), bare(listed.job), bare(listed.processors), bare(listed.walltime),
-        bare(listed.score), bare(listed.fill_score),
-    )  # fmt: skip
-    first = make_tournament(machine, entrants.rule, scores[0], read, classes)
-    fill = make_tournament(machine, entrants.fill_rule, scores[1], read, classes)
-    return ScoredQueue(shared, read, columns, classes, bare_shapes(entrants.shapes), first, fill)
+    listed.state["most"] = MOST if possible else len(listed.job)
+    listed.state["prepared"] = possible
 
 
 @kernel(inline="always")
 def too_many(queue):
     """Tell whether more wait than the list should have, and tournaments have to be prepared."""
-    size = queue.listed.size
-    return size[0] > size[1] and size[2] == _UNPREPARED
+    state = queue.listed.state
+    return state.length > state.most and not state.prepared
 
 
 @kernel()
@@ -155,23 +139,23 @@ def _leave_trees(queue, job, now):
 @kernel(forceinline=True)
 def _list(queue, job):
     listed = queue.listed
-    count = listed.size[0]
-    listed.size[0] = count + 1
+    count = listed.state.length
+    listed.state.length = count + 1
     width, walltime = queue.inputs.processors[job], queue.inputs.walltime[job]
     insert_row(listed.job, listed.processors, listed.walltime, count, job, width, walltime)
 
 
 @kernel()
 def _move_to_trees(queue, now):
-    count = queue.listed.size[0]
-    queue.listed.size[0] = _IN_TREES
+    count = queue.listed.state.length
+    queue.listed.state.length = _IN_TREES
     for place in range(count):
         _enter_trees(queue, queue.listed.job[place], now)
 
 
 @kernel()
 def _move_to_list(queue, now):
-    queue.listed.size[0] = 0
+    queue.listed.state.length = 0
     job = foremost(queue.first)
     while job >= 0:
         _leave_trees(queue, job, now)
@@ -182,7 +166,7 @@ def _move_to_list(queue, now):
 @kernel(forceinline=True)
 def enter(queue, job, now):
     """Let a job wait."""
-    if queue.listed.size[0] == _IN_TREES:
+    if queue.listed.state.length == _IN_TREES:
         _enter_trees(queue, job, now)
     else:
         _list(queue, job)
@@ -192,7 +176,7 @@ def enter(queue, job, now):
 def leave(queue, job, now):
     """Let a job that `head_of` or `best_candidate` has returned wait no more."""
     listed = queue.listed
-    count = listed.size[0]
+    count = listed.state.length
     if count == _IN_TREES:
         _leave_trees(queue, job, now)
         return
@@ -203,7 +187,7 @@ def leave(queue, job, now):
             place = middle
         else:
             beyond = middle
-    listed.size[0] = count - 1
+    listed.state.length = count - 1
     remove_row(listed.job, listed.processors, listed.walltime, count, place)
     for later in range(place, count - 1):
         listed.score[later] = listed.score[later + 1]
@@ -213,7 +197,7 @@ def leave(queue, job, now):
 @kernel(forceinline=True)
 def charged(queue, job, now):
     """Take note that the use by a job's accounts grows at another rate from now on."""
-    if queue.listed.size[0] == _IN_TREES:
+    if queue.listed.state.length == _IN_TREES:
         replay_account(queue.first, job, now)
         if not queue.shared:
             replay_account(queue.fill, job, now)
@@ -223,36 +207,36 @@ def charged(queue, job, now):
 def any_fits(queue, free):
     """Tell whether a job waits that needs no more than `free` processors."""
     listed = queue.listed
-    if listed.size[0] == _IN_TREES:
+    if listed.state.length == _IN_TREES:
         return something_fits(queue.shapes, free)
-    return some_within(listed.processors, listed.size[0], free)
+    return some_within(listed.processors, listed.state.length, free)
 
 
 @kernel(forceinline=True)
 def begin_pass(queue, waiting, now):
     """Bring the order up to date for a pass; `waiting` jobs wait."""
-    if queue.listed.size[0] == _IN_TREES:
-        if 3 * waiting <= queue.listed.size[1]:
+    if queue.listed.state.length == _IN_TREES:
+        if 3 * waiting <= queue.listed.state.most:
             _move_to_list(queue, now)
-    elif queue.listed.size[2] == _PREPARED and queue.listed.size[0] > queue.listed.size[1]:
+    elif queue.listed.state.prepared and queue.listed.state.length > queue.listed.state.most:
         _move_to_trees(queue, now)
-    if queue.listed.size[0] == _IN_TREES:
+    if queue.listed.state.length == _IN_TREES:
         refresh(queue.first, now)
     else:
         listed = queue.listed
-        score_jobs(queue.first.score, queue.inputs, listed.job, listed.size[0], now, listed.score)
+        score_jobs(queue.first.score, queue.inputs, listed.job, listed.state.length, now, listed.score)
 
 
 @kernel(forceinline=True)
 def head_of(queue):
     """Return the first job, -1 if nobody waits."""
     listed = queue.listed
-    if listed.size[0] == _IN_TREES:
+    if listed.state.length == _IN_TREES:
         return foremost(queue.first)
-    if listed.size[0] == 0:
+    if listed.state.length == 0:
         return -1
     best = 0
-    for place in range(1, listed.size[0]):
+    for place in range(1, listed.state.length):
         if listed.score[place] < listed.score[best]:
             best = place
     return np.int64(listed.job[best])
@@ -263,21 +247,21 @@ def begin_filling(queue, now):
     """Bring the backfilling order up to date, in a pass that has begun."""
     if queue.shared:
         return
-    if queue.listed.size[0] == _IN_TREES:
+    if queue.listed.state.length == _IN_TREES:
         refresh(queue.fill, now)
     else:
         listed = queue.listed
-        score_jobs(queue.fill.score, queue.inputs, listed.job, listed.size[0], now, listed.fill_score)
+        score_jobs(queue.fill.score, queue.inputs, listed.job, listed.state.length, now, listed.fill_score)
 
 
 @kernel(forceinline=True)
 def may_fill(queue, free, extra, window):
     """Tell whether a job waits that might be backfilled: see `best_candidate`."""
     listed = queue.listed
-    if listed.size[0] == _IN_TREES:
+    if listed.state.length == _IN_TREES:
         return can_start(queue.shapes, free, extra, window)
     possible = False
-    for place in range(listed.size[0]):
+    for place in range(listed.state.length):
         width = listed.processors[place]
         possible |= (width <= free) & ((width <= extra) | (listed.walltime[place] <= window))
     return possible
@@ -291,11 +275,11 @@ def best_candidate(queue, now, free, extra, window, nodes):
     power states of nodes, from the time when its own are on.
     """
     listed = queue.listed
-    if listed.size[0] == _IN_TREES:
+    if listed.state.length == _IN_TREES:
         return best_fit(queue.fill, now, free, extra, window, nodes)
     scores = listed.score if queue.shared else listed.fill_score
     best = -1
-    for place in range(listed.size[0]):
+    for place in range(listed.state.length):
         width = listed.processors[place]
         if width > free or (best >= 0 and scores[place] >= scores[best]):
             continue
@@ -307,6 +291,6 @@ def best_candidate(queue, now, free, extra, window, nodes):
 @kernel(forceinline=True)
 def surely_best(queue, job, now):
     """Tell whether a job has been chosen by scores, or by bounds that these are within."""
-    if queue.listed.size[0] != _IN_TREES:
+    if queue.listed.state.length != _IN_TREES:
         return True
     return within_bounds(queue.first, job, now) and within_bounds(queue.fill, job, now)

@@ -18,7 +18,7 @@ from numba.core.errors import NumbaError
 
 from gridtune.batch.policies import QueueOrder
 from gridtune.batch.policies.expression import BLOCK, OPERATIONS, Expression, JobView
-from gridtune.core.compiled import _pointer, address, array_at, bare, handles_of, kernel
+from gridtune.core.compiled import _pointer, address, array_at, handles_of, kernel
 from gridtune.errors import PolicyError
 from gridtune.types import FloatArray, Int32Array, IntArray
 
@@ -28,7 +28,6 @@ __all__ = [
     "Score",
     "ScoreInputs",
     "Usage",
-    "bare_inputs",
     "charge",
     "compile_score",
     "inputs_at",
@@ -134,30 +133,6 @@ def inputs_at(handles):
     last, fading = array_at(handles, 16, np.int64), array_at(handles, 17, np.float64)
     scratch = handles, users.account, fading  # not used
     return ScoreInputs(submit, walltime, processors, facts, users, groups, last, fading, *scratch)
-
-
-@kernel()
-def _bare_usage(usage):
-    return Usage(bare(usage.account), bare(usage.used), bare(usage.since), bare(usage.rate))
-
-
-@kernel()
-def bare_inputs(inputs):
-    """Return the same as bare columns; the caller must keep the arrays alive."""
-    facts = inputs.facts
-    return ScoreInputs(
-        bare(inputs.submit),
-        bare(inputs.walltime),
-        bare(inputs.processors),
-        Facts(bare(facts.user), bare(facts.group), bare(facts.queue), bare(facts.partition), bare(facts.lot)),
-        _bare_usage(inputs.users),
-        _bare_usage(inputs.groups),
-        bare(inputs.last),
-        bare(inputs.half_life),
-        bare(inputs.handles),
-        bare(inputs.job),
-        bare(inputs.score),
-    )
 
 
 @kernel()

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.batch.simulator.marks import Marks, bare_marks, mark, new_marks, next_marked, unmark
+from gridtune.batch.simulator.marks import Marks, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.nodes import NEVER, start_of
 from gridtune.batch.simulator.scores import ScoreInputs, score_job, used
-from gridtune.core.compiled import bare, kernel
-from gridtune.types import FloatArray, Int32Array, IntArray
+from gridtune.core.compiled import kernel, record_at
+from gridtune.types import AnyArray, FloatArray, Int32Array, IntArray
 
 __all__ = [
     "GROUPS",
@@ -36,17 +36,13 @@ __all__ = [
     "Classes",
     "Columns",
     "Places",
-    "Rule",
     "Shapes",
     "Tournament",
     "add_shape",
-    "bare_classes",
-    "bare_shapes",
     "best_fit",
     "can_start",
     "drop_shape",
     "foremost",
-    "make_tournament",
     "new_classes",
     "new_columns",
     "new_shapes",
@@ -74,15 +70,6 @@ def new_shapes(processors: IntArray, walltime: IntArray) -> Shapes:
     wider = np.searchsorted(processors, processors, side="right").astype(np.int32)
     shapes = len(wider)
     return Shapes(processors, walltime, wider, np.zeros(shapes, np.int32), new_marks(shapes))
-
-
-@kernel()
-def bare_shapes(shapes):
-    """Return the same as bare columns."""
-    return Shapes(
-        bare(shapes.processors), bare(shapes.walltime), bare(shapes.wider), bare(shapes.waiting),
-        bare_marks(shapes.marked),
-    )  # fmt: skip
 
 
 @kernel()
@@ -133,15 +120,6 @@ class Classes(NamedTuple):
     processors: IntArray
     walltime: IntArray
     shape: Int32Array
-
-
-@kernel()
-def bare_classes(classes):
-    """Return the same as bare columns."""
-    return Classes(
-        bare(classes.of), bare(classes.behind), bare(classes.front), bare(classes.last),
-        bare(classes.processors), bare(classes.walltime), bare(classes.shape),
-    )  # fmt: skip
 
 
 @kernel()
@@ -235,9 +213,10 @@ def _places(first: Int32Array, account: Int32Array) -> Places:
 
 #: What the bounds of a score depend on: the wait; also the use by the user, by the group.
 WAIT, USERS, GROUPS = range(3)
-#: What a node has: its job, the job that this was compared with (-1: none), until when the comparison holds,
-#: until when all below do, and the shortest walltime and fewest processors below. A row is a cache line.
-_BEST, _OTHER, _UNTIL, _SOONEST, _SHORTEST, _NARROWEST, _ROW = 0, 1, 2, 3, 4, 5, 8
+#: A node: its job, the job that this was compared with (-1: none), until when the comparison holds, until
+#: when all below do, and the shortest walltime and fewest processors below. It fills a cache line.
+_FIELDS = ("best", "other", "until", "soonest", "shortest", "narrowest")
+_NODE = np.dtype({"names": _FIELDS, "formats": [np.int64] * len(_FIELDS), "itemsize": 64})
 
 #: The rounding error of a use that fades, for each second of its half-life and processor in use.
 _NOISE = 1e-14
@@ -254,22 +233,17 @@ class Columns(NamedTuple):
     kind: Int32Array
     lines: FloatArray
     top: IntArray
-    nodes: IntArray
+    nodes: AnyArray
     key: FloatArray
     keyed: IntArray
     stack: IntArray
 
 
-class Rule(NamedTuple):
-    """What a tournament needs of an order: what the bounds of its score depend on, and their `root`."""
-
-    basis: int
-    root: float
-    columns: Columns
-
-
 class Tournament(NamedTuple):
-    """A tournament over `leaves` classes, a power of two."""
+    """A tournament over `leaves` classes, a power of two, under an order.
+
+    The bounds of the order's score depend on `basis`, and are those of its `root`-th power.
+    """
 
     leaves: int
     machine: int
@@ -284,20 +258,11 @@ class Tournament(NamedTuple):
 def new_columns(kind: Int32Array, lines: FloatArray, top: IntArray, jobs: int) -> Columns:
     """Return the arrays of a tournament in which nobody waits; `lines` has six columns."""
     leaves = len(kind)
-    nodes = np.full((2 * leaves, _ROW), NEVER)
-    nodes[:, [_BEST, _OTHER]] = -1
+    nodes = np.zeros(2 * leaves, _NODE)
+    nodes[:] = (-1, -1, NEVER, NEVER, NEVER, NEVER)
     keyed = np.full(jobs, -1, np.int64)
     stack = np.empty(2 * leaves.bit_length() + 2, np.int64)
-    return Columns(kind, lines.ravel(), top, nodes.ravel(), np.empty(jobs), keyed, stack)
-
-
-@kernel()
-def make_tournament(machine, rule, score, inputs, classes):
-    """Return a tournament over the caller's arrays, as bare columns."""
-    kind, lines, top, nodes, key, keyed, stack = rule.columns
-    fields = Columns(bare(kind), bare(lines), bare(top), bare(nodes), bare(key), bare(keyed), bare(stack))
-    leaves = nodes.size // (2 * _ROW)
-    return Tournament(leaves, machine, rule.basis, rule.root, score, inputs, classes, fields)
+    return Columns(kind, lines.ravel(), top, nodes, np.empty(jobs), keyed, stack)
 
 
 @kernel(inline="always")
@@ -399,49 +364,44 @@ def _compare(tree, one, other, now):
 
 
 @kernel()
-def _replay_node(tree, node, now, again):
+def _replay_node(tree, place, now, again):
     """Compare a node's children where that does not stand any more; return whether the node changed."""
     nodes = tree.columns.nodes
-    row, left, right = _ROW * node, 2 * _ROW * node, 2 * _ROW * node + _ROW
-    best, one, other = nodes[row + _BEST], nodes[left + _BEST], nodes[right + _BEST]
-    loser = nodes[row + _OTHER]
+    node, left, right = record_at(nodes, place), record_at(nodes, 2 * place), record_at(nodes, 2 * place + 1)
+    best, one, other = node.best, left.best, right.best
+    loser = node.other
     changed = False
     if one < 0 or other < 0:
         first = max(one, other)
         changed = first != best
-        nodes[row + _BEST], nodes[row + _OTHER], nodes[row + _UNTIL] = first, -1, NEVER
+        node.best, node.other, node.until = first, -1, NEVER
     elif (
         again
-        or nodes[row + _UNTIL] < now
+        or node.until < now
         or not ((best == one and loser == other) or (best == other and loser == one))
     ):
         first, until = _compare(tree, one, other, now)
         changed = first != best
-        nodes[row + _BEST], nodes[row + _OTHER], nodes[row + _UNTIL] = first, one + other - first, until
-    soonest = min(nodes[row + _UNTIL], nodes[left + _SOONEST], nodes[right + _SOONEST])
-    shortest = min(nodes[left + _SHORTEST], nodes[right + _SHORTEST])
-    narrowest = min(nodes[left + _NARROWEST], nodes[right + _NARROWEST])
-    changed |= (
-        soonest != nodes[row + _SOONEST]
-        or shortest != nodes[row + _SHORTEST]
-        or narrowest != nodes[row + _NARROWEST]
-    )
-    nodes[row + _SOONEST], nodes[row + _SHORTEST], nodes[row + _NARROWEST] = soonest, shortest, narrowest
+        node.best, node.other, node.until = first, one + other - first, until
+    soonest = min(node.until, left.soonest, right.soonest)
+    shortest = min(left.shortest, right.shortest)
+    narrowest = min(left.narrowest, right.narrowest)
+    changed |= soonest != node.soonest or shortest != node.shortest or narrowest != node.narrowest
+    node.soonest, node.shortest, node.narrowest = soonest, shortest, narrowest
     return changed
 
 
 @kernel()
 def replay_class(tree, place, now):
     """Take note that a class has another front job."""
-    classes, nodes = tree.classes, tree.columns.nodes
-    node = tree.leaves + place
-    row, front = _ROW * node, classes.front[place]
-    nodes[row + _BEST] = front
-    nodes[row + _SHORTEST] = classes.walltime[place] if front >= 0 else NEVER
-    nodes[row + _NARROWEST] = classes.processors[place] if front >= 0 else NEVER
-    node >>= 1
-    while node > 0 and _replay_node(tree, node, now, False):
-        node >>= 1
+    classes, leaf = tree.classes, record_at(tree.columns.nodes, tree.leaves + place)
+    front = classes.front[place]
+    leaf.best = front
+    leaf.shortest = classes.walltime[place] if front >= 0 else NEVER
+    leaf.narrowest = classes.processors[place] if front >= 0 else NEVER
+    place = (tree.leaves + place) >> 1
+    while place > 0 and _replay_node(tree, place, now, False):
+        place >>= 1
 
 
 @kernel()
@@ -450,32 +410,33 @@ def replay_account(tree, job, now):
     if tree.basis < USERS:
         return
     nodes, top = tree.columns.nodes, tree.columns.top[_usage(tree).account[job]]
-    best, node = nodes[_ROW * top + _BEST], top >> 1
-    while node > 0 and best >= 0:
-        compared = nodes[_ROW * node + _BEST] == best or nodes[_ROW * node + _OTHER] == best
-        if not (_replay_node(tree, node, now, compared) or compared):
+    best, place = record_at(nodes, top).best, top >> 1
+    while place > 0 and best >= 0:
+        node = record_at(nodes, place)
+        compared = best in (node.best, node.other)
+        if not (_replay_node(tree, place, now, compared) or compared):
             break
-        node >>= 1
+        place >>= 1
 
 
 @kernel()
 def refresh(tree, now):
     """Begin a pass: repeat the comparisons that may have changed."""
-    nodes, node = tree.columns.nodes, 1
-    while nodes[_ROW + _SOONEST] < now:
-        if nodes[2 * _ROW * node + _SOONEST] < now:
-            node = 2 * node
-        elif nodes[2 * _ROW * node + _ROW + _SOONEST] < now:
-            node = 2 * node + 1
+    nodes, place = tree.columns.nodes, 1
+    while record_at(nodes, 1).soonest < now:
+        if record_at(nodes, 2 * place).soonest < now:
+            place = 2 * place
+        elif record_at(nodes, 2 * place + 1).soonest < now:
+            place = 2 * place + 1
         else:
-            _replay_node(tree, node, now, False)
-            node = max(1, node >> 1)
+            _replay_node(tree, place, now, False)
+            place = max(1, place >> 1)
 
 
 @kernel(inline="always")
 def foremost(tree):
     """Return the head of the queue, -1 if nobody waits."""
-    return tree.columns.nodes[_ROW + _BEST]
+    return record_at(tree.columns.nodes, 1).best
 
 
 @kernel()
@@ -490,10 +451,10 @@ def best_fit(tree, now, free, extra, window, states):
     stack[0] = 1
     while size > 0:
         size -= 1
-        node = stack[size]
-        row = _ROW * node
-        job, narrowest = nodes[row + _BEST], nodes[row + _NARROWEST]
-        if narrowest > free or (narrowest > extra and nodes[row + _SHORTEST] > window):
+        number = stack[size]
+        node = record_at(nodes, number)
+        job, narrowest = node.best, node.narrowest
+        if narrowest > free or (narrowest > extra and node.shortest > window):
             continue
         if best >= 0 and not _before(tree, job, best, now):
             continue
@@ -503,9 +464,9 @@ def best_fit(tree, now, free, extra, window, states):
             width <= extra or classes.walltime[place] <= window - (start_of(states, width, now) - now)
         ):
             best = job
-        elif node < tree.leaves:
-            better = 2 * node if nodes[2 * row + _BEST] == job else 2 * node + 1
-            stack[size], stack[size + 1] = 4 * node + 1 - better, better
+        elif number < tree.leaves:
+            better = 2 * number if record_at(nodes, 2 * number).best == job else 2 * number + 1
+            stack[size], stack[size + 1] = 4 * number + 1 - better, better
             size += 2
     return best
 

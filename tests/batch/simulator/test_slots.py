@@ -7,7 +7,6 @@ import pytest
 
 from gridtune.batch.simulator.marks import is_marked, mark, new_marks, next_marked, unmark
 from gridtune.batch.simulator.reservations import (
-    HEAD,
     change,
     cut,
     disuse,
@@ -20,6 +19,12 @@ from gridtune.batch.simulator.reservations import (
 HORIZON, MACHINE = 600, 12
 
 
+def _slots(*given):
+    """Return slots as kernels take them: their state is a record."""
+    slots = new_slots(*given)
+    return slots._replace(state=slots.state[()])
+
+
 def dense_fit(free, width, length, since):
     """Everything beyond the horizon is free."""
     padded = np.append(free, np.full(length + 1, MACHINE))
@@ -29,11 +34,11 @@ def dense_fit(free, width, length, since):
 @pytest.mark.parametrize("seed", range(4))
 def test_slots_equal_a_dense_array(seed):
     rng = np.random.default_rng(seed)
-    slots, free, now = new_slots(500, MACHINE, 0), np.full(HORIZON, MACHINE), 0
+    slots, free, now = _slots(500, MACHINE, 0), np.full(HORIZON, MACHINE), 0
     reservations = []
     for _ in range(500):
         width, length = int(rng.integers(1, MACHINE + 1)), int(rng.integers(1, 40))
-        begin = earliest_slot(slots, slots.state[HEAD], width, length, -1)
+        begin = earliest_slot(slots, slots.state["head"], width, length, -1)
         t = int(slots.time[begin])
         assert t == dense_fit(free, width, length, now)
         if t + length < HORIZON and rng.random() < 0.6:
@@ -58,16 +63,16 @@ def test_slots_equal_a_dense_array(seed):
 
 
 def test_reservations_given_back_leave_one_slot():
-    slots = new_slots(100, MACHINE, 0)
+    slots = _slots(100, MACHINE, 0)
     ends = []
     for turn in range(100):
-        begin = cut(slots, slots.state[HEAD], 17 * turn % 1000)
+        begin = cut(slots, slots.state["head"], 17 * turn % 1000)
         end = cut(slots, begin, 17 * turn % 1000 + 50)
         slots.uses[[begin, end]] += 1
         ends += [begin, end]
     for slot in ends:
         disuse(slots, slot)
-    head = slots.state[HEAD]
+    head = slots.state["head"]
     assert (slots.after[head], slots.free[head], slots.following[slots.stretch[head]]) == (-1, MACHINE, -1)
 
 

@@ -17,28 +17,21 @@ from gridtune.batch.policies import QueueOrder, get_queue_order
 from gridtune.batch.replay import check_runnable, schedule_notes
 from gridtune.batch.simulator.decisions.machine import (
     BACKFILL_MODE,
-    BASE,
     BY_SUBMISSION,
     EASY,
     LONGEST,
-    MEMORY,
-    PAID,
     PROTECT,
     ROW,
-    SCALE,
-    SETTLED,
     STATE,
-    SUMS,
     Arena,
     Costs,
     Jobs,
     Settings,
     advance,
-    bare_costs,
-    bare_jobs,
     choose,
     cost_so_far,
     machine_at,
+    new_arena,
     observe,
     on_log_scale,
     reset,
@@ -46,7 +39,7 @@ from gridtune.batch.simulator.decisions.machine import (
     whole_length,
 )
 from gridtune.batch.simulator.scores import Facts, static_ranks
-from gridtune.core.compiled import kernel
+from gridtune.core.compiled import bare, kernel
 from gridtune.core.schedule import JobState, Schedule
 from gridtune.errors import SimulationError
 from gridtune.types import BoolArray, Float32Array, FloatArray, Int8Array, Int32Array, IntArray
@@ -111,7 +104,7 @@ Pay = Literal["step", "end"]
 @kernel()
 def _begin_windows(batch, which, first, over, relative):
     """Begin the window `first[i]` on each machine i that is in `which`."""
-    jobs, costs = bare_jobs(batch.jobs), bare_costs(batch.costs)
+    jobs, costs = bare(batch.jobs), bare(batch.costs)
     for index in range(which.size):
         if not which[index]:
             continue
@@ -119,10 +112,10 @@ def _begin_windows(batch, which, first, over, relative):
         reset(machine, jobs, costs, first[index])
         if relative:
             run_first_choices(machine, jobs, costs)
-            base = machine.sums[SETTLED]
+            base = machine.state.settled
             reset(machine, jobs, costs, first[index])
-            machine.sums[BASE] = base
-            machine.sums[SCALE] = 1.0 / base if base > 0.0 else 1.0
+            machine.state.base = base
+            machine.state.scale = 1.0 / base if base > 0.0 else 1.0
         over[index] = not advance(machine, jobs, costs)
         batch.rewards[index] = 0.0
         observe(machine, jobs, batch.observed[index], batch.mask[index])
@@ -131,20 +124,20 @@ def _begin_windows(batch, which, first, over, relative):
 @kernel()
 def _step_machines(batch, actions, which, over, at_end):
     """Carry out `actions[i]` on each machine i that is in `which`, and advance to its next decision."""
-    jobs, costs = bare_jobs(batch.jobs), bare_costs(batch.costs)
+    jobs, costs = bare(batch.jobs), bare(batch.costs)
     for index in range(which.size):
         if not which[index]:
             continue
         machine = machine_at(batch.settings, batch.arena, index)
         choose(machine, jobs, costs, actions[index])
         over[index] = not advance(machine, jobs, costs)
-        sums, reward = machine.sums, 0.0
+        state, reward = machine.state, 0.0
         if over[index] or not at_end:
             cost = cost_so_far(machine, jobs, costs)
-            reward = (sums[PAID] - cost) * sums[SCALE]
-            sums[PAID] = cost
+            reward = (state.paid - cost) * state.scale
+            state.paid = cost
         if over[index]:
-            reward += sums[BASE] * sums[SCALE]
+            reward += state.base * state.scale
         batch.rewards[index] = reward
         observe(machine, jobs, batch.observed[index], batch.mask[index])
 
@@ -152,7 +145,7 @@ def _step_machines(batch, actions, which, over, at_end):
 @kernel()
 def _run_window(batch, index, first):
     """Run a window on a machine with the first candidate at every decision."""
-    jobs, costs = bare_jobs(batch.jobs), bare_costs(batch.costs)
+    jobs, costs = bare(batch.jobs), bare(batch.costs)
     machine = machine_at(batch.settings, batch.arena, index)
     reset(machine, jobs, costs, first)
     run_first_choices(machine, jobs, costs)
@@ -241,7 +234,6 @@ class DecisionBatch:
         flags = _flags(mode, backfill, protect) | (BY_SUBMISSION if self._order.name == "fcfs" else 0)
         room = min(size, self.jobs) + 1
         self._settings = settings = Settings(size, flags, self.jobs, candidates, room)
-        whole = count * int(whole_length(settings))
         self._batch = Batch(
             settings,
             Jobs(
@@ -253,7 +245,7 @@ class DecisionBatch:
                 on_log_scale(self._walltime * width, size * LONGEST),
             ),
             job_costs(reward if self._stepwise else None, self._run, workload.requested_time, width),
-            Arena(np.zeros(whole, np.int64), np.zeros(count * SUMS)),
+            new_arena(settings, count),
             np.zeros((count, STATE + self.actions * ROW), np.float32),
             np.zeros((count, self.actions), np.int8),
             np.zeros(count),
@@ -316,7 +308,7 @@ class DecisionBatch:
 
     def _column(self, index: int, number: int) -> IntArray:
         """Return a machine's starts (0) or ranks (1), by job of the window."""
-        begin = index * int(whole_length(self._settings)) + MEMORY + number * self.jobs
+        begin = index * int(whole_length(self._settings)) + number * self.jobs
         return self._batch.arena.whole[begin : begin + self.jobs]
 
     def _ranks(self, first: int) -> Int32Array:
