@@ -131,7 +131,8 @@ def test_options_on_the_pages_exist(repository: Path) -> None:
             for call in re.findall(r"(?:^|\s|--\s)gridtune\s+([a-z][^|;&>]*)", line):
                 words = call.split()
                 command = command_of(words)
-                own = ((*parameter.opts, *parameter.secondary_opts) for parameter in command.params)
+                parameters = command.get_params(click.Context(command))
+                own = ((*parameter.opts, *parameter.secondary_opts) for parameter in parameters)
                 accepted = {"--help", *(option for names in own for option in names)}
                 options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
                 faults += [

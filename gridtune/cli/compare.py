@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument(
     "folders",
     nargs=-1,

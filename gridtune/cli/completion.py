@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     """Print the script that completes gridtune's commands in SHELL.

@@ -15,7 +15,7 @@ __all__ = ["doctor"]
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.option("--full", is_flag=True, help="Also start Ray and run a task on it.")
 @click.option("--tracking-uri", help="The MLflow store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

@@ -18,7 +18,7 @@ __all__ = ["export"]
 _FORMS: Mapping[str, Literal["json", "optuna"]] = {".json": "json", ".db": "optuna"}
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("folder", type=read_place, shell_complete=complete_sweeps)
 @click.option(
     "--format",

@@ -51,7 +51,7 @@ def glossary() -> list[Entry]:
     return entries
 
 
-@click.command("help", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("help")
 @click.argument("topic", nargs=-1)
 @click.pass_context
 def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["init"]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("log")
 @click.option(
     "--processors", type=click.IntRange(min=1), help="The machine's size, if the log does not say it."

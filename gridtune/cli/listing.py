@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
     from gridtune.core.system import System
 
-__all__ = ["BETTER", "list_command", "list_systems", "metric_facts", "systems"]
+__all__ = ["list_command", "systems"]
 
 Kind = Literal["systems", "orders", "metrics", "spaces", "traces"]
 
 
-@click.command("list", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("list")
 @click.argument("kind", type=click.Choice(["systems", "orders", "metrics", "spaces", "traces"]))
 @click.option(
     "--system",
@@ -38,7 +39,7 @@ def list_command(kind: Kind, name: str | None, as_json: bool) -> None:
     \b
     KIND is one of
       systems   what can be swept; `gridtune systems NAME` shows one
-      orders    queue orders, for `gridtune simulate` and the system batch
+      orders    queue orders, for `gridtune simulate` and `order=`
       metrics   what can be an objective: unit, better direction, formula
       spaces    search spaces: those of installed systems, and those in search_spaces/, here or gridtune's own
       traces    bundled logs, public logs, generators and formats (as `gridtune traces list`)
@@ -51,25 +52,20 @@ def list_command(kind: Kind, name: str | None, as_json: bool) -> None:
     """
     if name is not None and kind not in {"metrics", "spaces"}:
         raise click.UsageError(f"--system goes with metrics and spaces, not with {kind}.")
+    context = click.get_current_context()
     if kind == "systems":
-        list_systems(as_json)
+        context.invoke(systems, as_json=as_json)
     elif kind == "traces":
-        from gridtune.cli.traces import print_traces
+        from gridtune.cli.traces import list_traces
 
-        print_traces(as_json)
+        context.invoke(list_traces, as_json=as_json)
     else:
-        collect, table_of = _KINDS[kind]
-        rows = collect(_systems(name)) if kind != "orders" else collect([])
-        if as_json:
-            click.echo(json.dumps(rows, ensure_ascii=False))
-            return
-        if not rows:
+        rows, table = _KINDS[kind](name)
+        if rows or as_json:
+            _print(rows, [table], as_json)
+        else:
             # Metrics and orders there are always.
             click.echo("no search spaces: there are none in search_spaces/, and no system has brought any")
-            return
-        from gridtune.cli.tables import print_tables
-
-        print_tables([table_of(rows)])
 
 
 def _systems(name: str | None) -> list[System]:
@@ -78,28 +74,27 @@ def _systems(name: str | None) -> list[System]:
     return [get_system(name)] if name is not None else [system for _, system in sorted(SYSTEMS.items())]
 
 
-def _metrics(systems: Iterable[System]) -> list[dict[str, Any]]:
-    return [
-        {"system": system.name, "name": name, **facts}
-        for system in systems
-        for name, facts in metric_facts(system).items()
-    ]
-
-
-def _metrics_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+def _metrics(name: str | None) -> tuple[list[dict[str, Any]], Table]:
     from gridtune.cli.tables import new_table
 
-    table = new_table("Metrics: `objective` of a search space", "system", "name", "unit", "better", "formula")
-    for row in rows:
-        table.add_row(row["system"], row["name"], row["unit"], BETTER[row["direction"]], row["formula"])
-    return table
+    rows = [
+        {"system": system.name, "name": name, **facts}
+        for system in _systems(name)
+        for name, facts in _metric_facts(system).items()
+    ]
+    title = "Metrics: `objective` of a search space"
+    cells = (
+        (row["system"], row["name"], row["unit"], _BETTER[row["direction"]], row["formula"]) for row in rows
+    )
+    return rows, new_table(title, "system", "name", "unit", "better", "formula", rows=cells)
 
 
-def _orders(systems: Iterable[System]) -> list[dict[str, Any]]:
+def _orders(_: str | None) -> tuple[list[dict[str, Any]], Table]:
     from gridtune.batch.policies import get_queue_order, queue_order_names
+    from gridtune.cli.tables import new_table
 
-    orders = map(get_queue_order, queue_order_names())
-    return [
+    orders = [get_queue_order(name) for name in queue_order_names()]
+    rows = [
         {
             "name": order.name,
             "description": order.description,
@@ -108,27 +103,26 @@ def _orders(systems: Iterable[System]) -> list[dict[str, Any]]:
         }
         for order in orders
     ]
+    texts = [", ".join(f"{name}={value:g}" for name, value in order.parameters.items()) for order in orders]
+    cells = ((order.name, text, order.description) for order, text in zip(orders, texts, strict=True))
+    title = "Queue orders: order=NAME or order=NAME(PARAMETER=VALUE)"
+    return rows, new_table(title, "name", "parameters", "what", rows=cells)
 
 
-def _orders_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+def _spaces(name: str | None) -> tuple[list[dict[str, Any]], Table]:
     from gridtune.cli.tables import new_table
-
-    table = new_table("Queue orders: order=NAME or order=NAME(PARAMETER=VALUE)", "name", "parameters", "what")
-    for row in rows:
-        parameters = ", ".join(f"{name}={value:g}" for name, value in row["parameters"].items())
-        table.add_row(row["name"], parameters, row["description"])
-    return table
-
-
-def _spaces(systems: Iterable[System]) -> list[dict[str, Any]]:
     from gridtune.sweep.space.schema import bundled_spaces, find_space, spaces_here
 
-    systems = list(systems)
+    systems = _systems(name)
     named = {f"{system.name}/{path.stem}": path for system in systems for path in bundled_spaces(system)}
     here = {str(path): find_space(path) for path in spaces_here()}
-    names = {system.name for system in systems}
-    rows = (_space(name, path) for name, path in {**named, **here}.items())
-    return [row for row in rows if row["system"] in names or row["system"] is None]
+    wanted = {None, *(system.name for system in systems)}
+    rows = [
+        row for name, path in {**named, **here}.items() if (row := _space(name, path))["system"] in wanted
+    ]
+    cells = ([row[key] or "" for key in ("name", "system", "strategy", "description")] for row in rows)
+    title = "Search spaces: gridtune sweep NAME"
+    return rows, new_table(title, "name", "system", "strategy", "question", rows=cells)
 
 
 def _space(name: str, path: Path) -> dict[str, Any]:
@@ -148,20 +142,11 @@ def _space(name: str, path: Path) -> dict[str, Any]:
     }
 
 
-def _spaces_table(rows: Iterable[Mapping[str, Any]]) -> Table:
-    from gridtune.cli.tables import new_table
-
-    table = new_table("Search spaces: gridtune sweep NAME", "name", "system", "strategy", "question")
-    for row in rows:
-        table.add_row(row["name"], row["system"] or "", row["strategy"] or "", row["description"])
-    return table
-
-
-#: What collects the rows of a kind, and what lays them out.
-_KINDS: dict[str, tuple[Callable[..., list[dict[str, Any]]], Callable[..., Table]]] = {
-    "metrics": (_metrics, _metrics_table),
-    "orders": (_orders, _orders_table),
-    "spaces": (_spaces, _spaces_table),
+#: Return the rows of a kind for JSON, and as a table.
+_KINDS: dict[str, Callable[[str | None], tuple[list[dict[str, Any]], Table]]] = {
+    "metrics": _metrics,
+    "orders": _orders,
+    "spaces": _spaces,
 }
 
 
@@ -180,24 +165,14 @@ def systems(name: str | None, as_json: bool) -> None:
       gridtune systems shutdown
       gridtune systems shutdown --json
     """
-    from gridtune.core.system import get_system
-
+    descriptions = {system.name: _describe(system) for system in _systems(name)}
     if name is None:
-        list_systems(as_json)
-        return
-    description = _describe(get_system(name))
-    _print(description, _tables_of_one(description), as_json)
+        _print(descriptions, [_table_of_all(descriptions)], as_json)
+    else:
+        _print(descriptions[name], _tables_of_one(descriptions[name]), as_json)
 
 
-def list_systems(as_json: bool) -> None:
-    """Print a line for each installed system, or all that is known of them as JSON."""
-    from gridtune.core.system import SYSTEMS
-
-    descriptions = {name: _describe(system) for name, system in sorted(SYSTEMS.items())}
-    _print(descriptions, [_table_of_all(descriptions)], as_json)
-
-
-def _print(content: dict[str, Any], tables: Iterable[Table], as_json: bool) -> None:
+def _print(content: Any, tables: Iterable[Table], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(content, ensure_ascii=False))
         return
@@ -215,67 +190,57 @@ def _describe(system: System) -> dict[str, Any]:
         "version": system.version,
         "package": type(system).__module__.partition(".")[0],
         "description": (inspect.getdoc(system) or "").partition("\n\n")[0].replace("\n", " "),
-        "metrics": metric_facts(system),
+        "metrics": _metric_facts(system),
         "renamed_metrics": {old: new.name for old, new in system.renamed_metrics.items()},
         "environments": [f"gridtune/{name}" for name in system.environments],
         "search_spaces": [f"{system.name}/{path.stem}" for path in bundled_spaces(system)],
-        "published": {
-            name: {
-                "source": figure.source,
-                "quantity": figure.quantity,
-                "value": figure.value,
-                "unit": figure.unit,
-            }
-            for name, figure in system.published.items()
-        },
+        "published": {name: asdict(figure) for name, figure in system.published.items()},
     }
 
 
 def _table_of_all(descriptions: dict[str, Any]) -> Table:
     from gridtune.cli.tables import new_table
 
-    counts = ("metrics", "search_spaces", "published")
-    table = new_table(
-        "Systems: gridtune systems NAME",
-        *("name", "version", "package", "metrics", "search spaces", "published figures", "what"),
-        right=("metrics", "search spaces", "published figures"),
-    )
-    for name, system in descriptions.items():
-        numbers = [str(len(system[kind])) for kind in counts]
-        table.add_row(name, system["version"], system["package"], *numbers, system["description"])
-    return table
+    counts = {"metrics": "metrics", "search_spaces": "search spaces", "published": "published figures"}
+    rows = [
+        (
+            *(name, system["version"], system["package"]),
+            *(str(len(system[kind])) for kind in counts),
+            system["description"],
+        )
+        for name, system in descriptions.items()
+    ]
+    columns = ("name", "version", "package", *counts.values(), "what")
+    return new_table("Systems: gridtune systems NAME", *columns, right=counts.values(), rows=rows)
 
 
 def _tables_of_one(system: dict[str, Any]) -> Iterable[Table]:
     from gridtune.cli.tables import new_table
     from gridtune.report.labels import number_text
 
-    title = f"{system['name']}, version {system['version']}, of {system['package']}"
-    metrics = new_table(f"{title}: metrics", "name", "unit", "better", "formula", "source")
-    for name, metric in system["metrics"].items():
-        row = (metric["unit"], BETTER[metric["direction"]], metric["formula"], metric["source"])
-        metrics.add_row(name, *row)
-    yield metrics
+    title = f"{system['name']}, version {system['version']}, of {system['package']}: metrics"
+    metrics = (
+        (name, metric["unit"], _BETTER[metric["direction"]], metric["formula"], metric["source"])
+        for name, metric in system["metrics"].items()
+    )
+    yield new_table(title, "name", "unit", "better", "formula", "source", rows=metrics)
     if system["search_spaces"]:
-        spaces = new_table("Search spaces: gridtune sweep NAME", "name")
-        for name in system["search_spaces"]:
-            spaces.add_row(name)
-        yield spaces
+        rows = [[name] for name in system["search_spaces"]]
+        yield new_table("Search spaces: gridtune sweep NAME", "name", rows=rows)
     if system["published"]:
-        published = new_table(
-            "Published figures", "name", "quantity", "value", "unit", "source", right=("value",)
+        figures = (
+            (name, figure["quantity"], number_text(figure["value"]), figure["unit"], figure["source"])
+            for name, figure in system["published"].items()
         )
-        for name, figure in system["published"].items():
-            value = number_text(figure["value"])
-            published.add_row(name, figure["quantity"], value, figure["unit"], figure["source"])
-        yield published
+        columns = ("name", "quantity", "value", "unit", "source")
+        yield new_table("Published figures", *columns, right=("value",), rows=figures)
 
 
 #: How a table says which direction of a metric is better.
-BETTER = {"min": "less", "max": "more", "none": ""}
+_BETTER = {"min": "less", "max": "more", "none": ""}
 
 
-def metric_facts(system: System) -> dict[str, dict[str, str]]:
+def _metric_facts(system: System) -> dict[str, dict[str, str]]:
     """Return what a system says of each of its metrics, by name."""
     fields = ("unit", "direction", "formula", "source")
     return {

@@ -110,8 +110,8 @@ def cli() -> None:
       gridtune init my_log.swf.gz                     the same question of your own log
       gridtune ui                                     every run, in the browser
 
-    Wherever a log is asked for, give a file (.swf, .gwf, .json, .parquet, .csv, also .gz and .xz) or a
-    name that `gridtune traces list` shows. Each command has its own --help with examples;
+    Wherever a log is asked for, give a name or a file in one of the formats that `gridtune traces list`
+    shows, also compressed (.gz, .xz). Each command has its own --help with examples;
     `gridtune help WORD` says what a word means.
 
     Exit codes: 0 all well, 1 some cells failed or something differs, 2 bad input, 130 interrupted.

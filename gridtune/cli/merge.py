@@ -14,7 +14,7 @@ from gridtune.cli.parameters import read_place
 __all__ = ["merge"]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("folders", nargs=-1, required=True, type=read_place, metavar="FOLDER…")
 @click.option(
     "--out",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,7 +16,7 @@ from gridtune.cli.parameters import read_parameters, read_place
 __all__ = ["report"]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("results", type=read_place, shell_complete=complete_sweeps)
 @click.option("--objective", metavar="METRIC", help="Rank by another metric than the sweep's own.")
 @click.option(
@@ -72,7 +73,7 @@ def report(
     """
     from gridtune.report.sample_size import EFFECTS, print_power
     from gridtune.study import print_study, report_study
-    from gridtune.study.report import print_errors, study_power, write_power
+    from gridtune.study.report import print_errors, write_power
 
     if effects and not power:
         raise click.UsageError("--effect goes with --power")
@@ -84,10 +85,9 @@ def report(
         tracking=track or tracking_uri is not None,
         tracking_uri=tracking_uri,
     )
-    tables = {}
+    tables: dict[str, Any] = {}
     if power:
-        tables = study_power(study, effects=tuple(effect / 100 for effect in effects) or EFFECTS)
-        study = write_power(study, tables)
+        study, tables = write_power(study, tuple(effect / 100 for effect in effects) or EFFECTS)
     if as_json:
         content = study.as_dict()
         if power:

@@ -24,7 +24,7 @@ def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(name) for name in reproduction_names() if name.startswith(incomplete)]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("paper", metavar="PAPER", shell_complete=_complete_names)
 @click.option(
     "--quick/--full",

@@ -23,7 +23,7 @@ __all__ = ["rerun"]
 _SHOWN = 20
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("cell")
 @click.argument("folder", required=False, type=read_place, shell_complete=complete_sweeps)
 @click.option(

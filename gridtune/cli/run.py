@@ -25,7 +25,7 @@ __all__ = ["check_out", "parse_parameters", "run", "write_tables"]
 _SHOWN = 5
 
 
-@click.command(cls=SystemCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=SystemCommand)
 @click.argument("system", shell_complete=complete_systems)
 @click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...", shell_complete=complete_parameters)
 @click.option(

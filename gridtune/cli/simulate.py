@@ -61,7 +61,7 @@ def _file(name: str, *, help: str) -> Callable[[_Command], _Command]:
     return click.option(name, type=click.Path(dir_okay=False, path_type=Path), help=help)
 
 
-@click.command(cls=DefaultSystemCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=DefaultSystemCommand)
 @click.argument("log")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The run's seed.")
 @click.option(

@@ -25,7 +25,7 @@ __all__ = ["status"]
 _WATCH_SECONDS = 2.0
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("sweep", required=False, metavar="[FOLDER|URL|SPACE]", shell_complete=complete_sweeps)
 @click.option("--watch", is_flag=True, help="Look again every few seconds until nothing runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")

@@ -30,7 +30,7 @@ __all__ = ["print_plan", "sweep"]
 RETRIED = frozenset({"failed", "timed_out", "lost"})
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument(
     "space", type=click.Path(path_type=Path), metavar="SPACE.yaml", shell_complete=complete_spaces
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -26,24 +26,28 @@ def print_tables(tables: Iterable[Table]) -> None:
         console.print()
 
 
-def new_table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
-    """Return a table with these columns; those of `right` are aligned to the right."""
+def new_table(
+    title: str, *columns: str, right: Iterable[str] = (), rows: Iterable[Sequence[str]] = ()
+) -> Table:
+    """Return a table with these columns and rows; the columns of `right` are aligned to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _facts_table(title: str, facts: Mapping[str, str]) -> Table:
+    """Return a table without a head that has a name and a text in each row."""
+    table = new_table(title, "", "", rows=facts.items())
+    table.show_header = False
     return table
 
 
 def catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
     """Return tables of the bundled traces, the public logs, the generators and the formats."""
-    bundled = new_table("Bundled traces", "name", "file")
-    for name, path in listing["bundled"].items():
-        bundled.add_row(name, path)
-    logs = new_table(
-        "Public logs: gridtune traces fetch NAME",
-        *("name", "jobs", "processors", "here", "what"),
-        right=("jobs", "processors"),
-    )
+    logs = []
     for log in listing["logs"]:
         if log["path"]:
             here = "yes"
@@ -52,14 +56,23 @@ def catalogue_tables(listing: Mapping[str, Any]) -> list[Table]:
         else:
             here = "no" if log["sha256"] else "no: unverified"
         what = f"{log['title']}\n[dim]{log['caveat']}[/dim]"
-        logs.add_row(log["name"], f"{log['jobs']:,}", f"{log['processors']:,}", here, what)
-    generators = new_table("Generators: gridtune traces generate NAME --show", "name", "what")
-    for name, summary in listing["generators"].items():
-        generators.add_row(name, summary)
-    formats = new_table("Formats", "name", "suffix", "holds")
-    for name, values in listing["formats"].items():
-        formats.add_row(name, values["suffix"], values["summary"])
-    return [bundled, logs, generators, formats]
+        logs.append((log["name"], f"{log['jobs']:,}", f"{log['processors']:,}", here, what))
+    formats = [(name, values["suffix"], values["summary"]) for name, values in listing["formats"].items()]
+    return [
+        new_table("Bundled traces", "name", "file", rows=listing["bundled"].items()),
+        new_table(
+            "Public logs: gridtune traces fetch NAME",
+            *("name", "jobs", "processors", "here", "what"),
+            right=("jobs", "processors"),
+            rows=logs,
+        ),
+        new_table(
+            "Generators: gridtune traces generate NAME --show",
+            *("name", "what"),
+            rows=listing["generators"].items(),
+        ),
+        new_table("Formats", "name", "suffix", "holds", rows=formats),
+    ]
 
 
 def statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
@@ -68,8 +81,6 @@ def statistics_tables(statistics: WorkloadStatistics) -> list[Table]:
 
 
 def _figures(statistics: WorkloadStatistics) -> Table:
-    table = new_table(f"{statistics.name}", "", "")
-    table.show_header = False
     machine = "unknown" if statistics.processors is None else f"{statistics.processors:,} processors"
     rows = {
         "jobs": f"{statistics.jobs:,}",
@@ -94,9 +105,7 @@ def _figures(statistics: WorkloadStatistics) -> Table:
         or "nothing",
         "content": statistics.checksum,
     }
-    for name, text in rows.items():
-        table.add_row(name, text)
-    return table
+    return _facts_table(statistics.name, rows)
 
 
 def _spreads(statistics: WorkloadStatistics) -> Table:
@@ -134,8 +143,6 @@ def _hours(statistics: WorkloadStatistics) -> Table:
 def workflow_tables(description: Mapping[str, Any]) -> list[Table]:
     """Return tables of a workflow's figures and of its kinds of tasks."""
     levels = ", ".join(f"{tasks:,}" for tasks in description["levels"])
-    table = new_table(description["name"], "", "")
-    table.show_header = False
     rows = {
         "tasks, edges": f"{description['tasks']:,}, {description['edges']:,}",
         "levels": f"{len(description['levels'])}: {levels} tasks",
@@ -146,14 +153,12 @@ def workflow_tables(description: Mapping[str, Any]) -> list[Table]:
         "to be cleaned": ", ".join(f"{count:,} by {rule}" for rule, count in description["cleaning"].items()),
         "content": description["content"],
     }
-    for name, text in rows.items():
-        table.add_row(name, text)
     columns = ("tasks", "processors", "mean, s", "least, s", "most, s")
     kinds = new_table("Kinds of tasks", "kind", *columns, right=columns)
     for kind in description["kinds"]:
         times = [_number(kind["run_time"][name], 1) for name in ("mean", "least", "most")]
         kinds.add_row(kind["kind"], f"{kind['tasks']:,}", f"{kind['processors']:,}", *times)
-    return [table, kinds]
+    return [_facts_table(description["name"], rows), kinds]
 
 
 def _count(count: int) -> str:

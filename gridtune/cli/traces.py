@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from gridtune.workload.slurm import Unit
     from gridtune.workload.workload import Workload
 
-__all__ = ["import_trace", "print_traces", "traces"]
+__all__ = ["import_trace", "list_traces", "traces"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def traces() -> None:
     """List, describe, import, convert, generate and download workloads.
 
@@ -45,11 +45,6 @@ def list_traces(as_json: bool) -> None:
     The column "here" says whether a public log is on this machine: in the cache, or in the folder that
     GRIDTUNE_TRACE_DIR names.
     """
-    print_traces(as_json)
-
-
-def print_traces(as_json: bool) -> None:
-    """Print bundled traces, public logs, generators and formats."""
     from gridtune.workload.catalogue import CATALOGUE, bundled_traces
     from gridtune.workload.formats import FORMATS
     from gridtune.workload.generators import GENERATORS, generator_names
@@ -131,9 +126,8 @@ def describe(
 def convert(source: str, target: Path, format_name: str | None, force: bool) -> None:
     """Write the SOURCE trace to TARGET in the format of its suffix.
 
-    Formats: .swf (Standard Workload Format), .gwf (Grid Workload Format), .json (Batsim), .parquet and
-    .csv, each also .gz or .xz; gridtune traces list shows those of installed packages, too. The jobs stay
-    as they are; fields that the format does not have are lost.
+    `gridtune traces list` shows the formats and their suffixes; .gz or .xz may follow. The jobs stay as they
+    are; fields that the format does not have are lost.
 
     \b
     Examples:

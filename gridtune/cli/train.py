@@ -44,7 +44,7 @@ class TrainCommand(SystemCommand):
             formatter.write_dl(rows)
 
 
-@click.command(cls=TrainCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=TrainCommand)
 @click.argument("system", shell_complete=complete_systems)
 @click.argument("parameters", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--algorithm", metavar="NAME", help="Which of the system's trainings; by default its first.")

@@ -31,7 +31,7 @@ _SETTINGS = {
 }
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("experiment", required=False, metavar="[SPACE]")
 @click.option("--tracking-uri", help="The store. [default: MLFLOW_TRACKING_URI, else mlflow.db here]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")

@@ -52,8 +52,7 @@ class LogParameters(SystemParameters):
     """
 
     trace: str = Field(
-        description="the log: a file (.swf, .gwf, .json, .parquet, .csv, each also .gz or .xz) or a name "
-        "that `gridtune traces list` shows",
+        description="the log: a name or a file in one of the formats that `gridtune traces list` shows",
         examples=["kth-sp2", "my_log.swf.gz"],
     )
     clean: CleanRules = Field(

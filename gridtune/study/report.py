@@ -17,7 +17,7 @@ from gridtune.report.derived import add_derived
 from gridtune.report.facts import FACTS_FILE, SweepFacts
 from gridtune.report.material import ReportMaterial
 from gridtune.report.page import PAGE_FILE, PageMaterial, trial_order, write_page
-from gridtune.report.sample_size import EFFECTS, SIZES, power_table
+from gridtune.report.sample_size import EFFECTS, power_table
 from gridtune.report.schedules import INDEX_FILE, ScheduleFiles, read_schedules
 from gridtune.report.summary import Summary, summarise, write_report
 from gridtune.report.tables import print_ranking
@@ -44,8 +44,6 @@ __all__ = [
     "print_study",
     "report_study",
     "schedule_paths",
-    "study_power",
-    "with_page",
     "write_power",
     "write_study",
 ]
@@ -106,12 +104,11 @@ def report_study(
         summary = summarise(table, facts, cells)
         files = write_report(summary, folder / other)
         study = Study(folder, facts, cells, table, summary, files, report=folder / other)
-        study = with_page(replace(study, **found), ())
+        study = _with_page(replace(study, **found), ())
         add_derived(folder, study.files)
         return study
-    study = write_study(folder, summarise(table, facts, cells), cells, table)
     schedules = read_schedules(folder / SCHEDULES)
-    study = with_page(replace(study, **found), schedules)
+    study = write_study(folder, summarise(table, facts, cells), cells, table, schedules, **found)
     add_derived(folder, [*study.files, *schedule_paths(schedules, folder)])
     if not tracking:
         return study
@@ -128,13 +125,34 @@ def report_study(
     return replace(study, tracking=outcome)
 
 
-def write_study(folder: Path, summary: Summary, results: Sequence[CellResult], table: pa.Table) -> Study:
-    """Write the tables and figures of a sweep and of its system into the sweep's folder."""
+def write_study(
+    folder: Path,
+    summary: Summary,
+    results: Sequence[CellResult],
+    table: pa.Table,
+    schedules: Sequence[ScheduleFiles],
+    **found: Any,
+) -> Study:
+    """Write the tables and figures of a sweep and of its system, and its page, into the sweep's folder.
+
+    Parameters
+    ----------
+    folder
+        The sweep's folder.
+    summary, results, table
+        The rankings, and the cells they are made of.
+    schedules
+        The files of schedules that the page shows.
+    found
+        Attributes of the study: `earlier`, `renaming`, `other_code`.
+    """
     csv_path = folder / "results.csv"
     pa_csv.write_csv(table, csv_path)
     files = [csv_path, *write_report(summary, folder)]
     system_files, error = _system_report(ReportMaterial(summary, table, results, folder))
-    return Study(folder, summary.facts, results, table, summary, [*files, *system_files], report_error=error)
+    files += system_files
+    study = Study(folder, summary.facts, results, table, summary, files, report_error=error, **found)
+    return _with_page(study, schedules)
 
 
 def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
@@ -148,7 +166,7 @@ def _system_report(material: ReportMaterial) -> tuple[list[Path], str | None]:
         return [], f"the report of the system {system!r} failed: {error_text(fault)}"
 
 
-def with_page(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
+def _with_page(study: Study, schedules: Sequence[ScheduleFiles]) -> Study:
     """Write the study's page into its report's folder; return the study with it."""
     order: list[str] = []
     if _is_adaptive(study.facts):
@@ -208,35 +226,28 @@ def make_tracker(uri: str | None, console: Console | None) -> MlflowTracker:
     return MlflowTracker(uri, on_trouble=warn)
 
 
-def study_power(
-    study: Study, *, effects: Sequence[float] = EFFECTS, sizes: Sequence[int] = SIZES
-) -> dict[str, pa.Table]:
-    """Return objective to the replicates that each of its comparisons needs.
+def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study, dict[str, pa.Table]]:
+    """Write tables of the replicates that comparisons need beside the study's rankings.
 
     Parameters
     ----------
     study
         The study.
-    effects, sizes
-        As in `gridtune.report.sample_size.power_table`, which says what the columns are.
+    effects
+        As in `gridtune.report.power.power_table`, which describes the columns.
+
+    Returns
+    -------
+    tuple
+        The study with these files, and the tables by objective.
     """
-    rankings = study.summary.rankings
-    return {
-        name: power_table(study.table, ranking, effects=effects, sizes=sizes)
-        for name, ranking in rankings.items()
-    }
-
-
-def write_power(study: Study, tables: Mapping[str, pa.Table]) -> Study:
-    """Write tables of replicates needed beside the study's rankings; return it with their files."""
-    files = [_write_table(study.report_folder / f"power-{name}.csv", table) for name, table in tables.items()]
+    tables, files = {}, []
+    for name, ranking in study.summary.rankings.items():
+        tables[name] = power_table(study.table, ranking, effects=effects)
+        files.append(study.report_folder / f"power-{name}.csv")
+        pa_csv.write_csv(tables[name], files[-1])
     add_derived(study.directory, files)
-    return replace(study, files=[*study.files, *files])
-
-
-def _write_table(path: Path, table: pa.Table) -> Path:
-    pa_csv.write_csv(table, path)
-    return path
+    return replace(study, files=[*study.files, *files]), tables
 
 
 def print_study(study: Study, console: Console, *, limit: int | None = 30, rankings: bool = True) -> None:

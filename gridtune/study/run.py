@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from gridtune.study.report import (
     print_errors,
     print_study,
     schedule_paths,
-    with_page,
     write_study,
 )
 from gridtune.study.study import Study
@@ -51,10 +50,12 @@ if TYPE_CHECKING:
     from gridtune.sweep.space.schema import SearchSpace
     from gridtune.tracking.tracker import MlflowTracker
 
-__all__ = ["FactsWriter", "Merged", "merge_shards", "run_shard", "run_sweep", "warn"]
+__all__ = ["Merged", "merge_shards", "run_shard", "run_sweep"]
 
 #: What a study prints.
 Output = Literal["screen", "progress", "quiet", "json"]
+#: Says what is waited for.
+_warn = partial(warnings.warn, category=GridtuneWarning, stacklevel=2)
 
 
 def run_sweep(
@@ -108,7 +109,7 @@ def run_sweep(
     if output not in get_args(Output):
         raise SweepError(f"output must be one of {', '.join(get_args(Output))}, but got {output!r}")
     with contextlib.ExitStack() as stack:
-        folder, remote = stack.enter_context(results_at(directory, warn))
+        folder, remote = stack.enter_context(results_at(directory, _warn))
         if isinstance(space, Mapping):
             objects = SpaceObjects(folder or Path("results") / str(space.get("name")))
             plan = plan_space(objects.replaced(space))
@@ -134,11 +135,11 @@ def run_sweep(
                 console.print(f"stored at {remote}", markup=False, soft_wrap=True)
         else:
             print_errors(study)
-        when_there_is_room(partial(remember_answer, study, plan), study.directory, warn)
+        when_there_is_room(partial(remember_answer, study, plan), study.directory, _warn)
     return study
 
 
-class FactsWriter:
+class _FactsWriter:
     """Writes what the sweep is about into its folder before the first cell runs."""
 
     facts: SweepFacts | None = None
@@ -177,9 +178,25 @@ def _check_folder(space: SearchSpace, folder: Path) -> None:
         )
 
 
-def warn(message: str) -> None:
-    """Say what is waited for, as a warning."""
-    warnings.warn(message, GridtuneWarning, stacklevel=3)
+@contextlib.contextmanager
+def _observed(
+    progress: Progress, remote: RemoteResults | None, *observers: SweepObserver
+) -> Iterator[dict[str, Any]]:
+    """Yield options of `run_space` with which observers, the status file and the remote folder follow it.
+
+    Another driver may begin in the folder when this context ends, not before.
+    """
+    status = StatusFile()
+
+    def stage(what: str, busy: int) -> None:
+        status.stage(what, busy)
+        progress.stage(what, busy)
+
+    with contextlib.ExitStack() as until, status.ending():
+        options: dict[str, Any] = {"stage": stage, "until": until}
+        options["observers"] = [*observers, status, progress, *([remote] if remote else [])]
+        options["mirror"] = remote.append if remote else None
+        yield options
 
 
 def _run(
@@ -190,22 +207,12 @@ def _run(
     show: Callable[[Study], None],
     **options: Any,
 ) -> Study:
-    writer = FactsWriter()
-    said = StatusFile()
-    observers: list[SweepObserver] = [writer, said, *([tracker] if tracker else []), progress]
-    if remote is not None:
-        observers.append(remote)
-        options["mirror"] = remote.append
-
-    def stage(what: str, busy: int) -> None:
-        said.stage(what, busy)
-        progress.stage(what, busy)
-
+    writer = _FactsWriter()
     status = "FAILED"
-    # Another driver may begin when the report is written and tracked, not before.
-    with contextlib.ExitStack() as until, said.ending():
+    with _observed(progress, remote, writer, *([tracker] if tracker else [])) as observed:
+        stage = observed["stage"]
         try:
-            sweep = run_space(plan, observers=observers, stage=stage, until=until, **options)
+            sweep = run_space(plan, **observed, **options)
             if writer.facts is None:
                 raise SweepError("the sweep has not said what it is about")
             stage("writing the report", 0)
@@ -214,7 +221,7 @@ def _run(
                 # The runs are sent while the figures are drawn.
                 tracker.publish(summary, sweep.table, seconds=sweep.seconds)
             study, schedules, files = when_there_is_room(
-                partial(_write_report, sweep, summary), sweep.path.parent, warn
+                partial(_write_report, sweep, summary), sweep.path.parent, _warn
             )
             if remote is not None:
                 stage("storing the report", 0)
@@ -237,13 +244,13 @@ def _run(
 
 def _write_report(sweep: SweepResult, summary: Summary) -> tuple[Study, list[ScheduleFiles], list[Path]]:
     """Write the tables and figures of a sweep; return the study, its schedules and all files."""
-    study = write_study(sweep.path.parent, summary, sweep.results, sweep.table)
-    schedules = write_schedules(study.summary, study.results, study.directory / SCHEDULES)
-    study = replace(study, earlier=sweep.earlier, renaming=sweep.renaming, other_code=sweep.other_code)
-    study = with_page(study, schedules)
-    files = [*study.files, *schedule_paths(schedules, study.directory)]
+    folder = sweep.path.parent
+    schedules = write_schedules(summary, sweep.results, folder / SCHEDULES)
+    found = {name: getattr(sweep, name) for name in ("earlier", "renaming", "other_code")}
+    study = write_study(folder, summary, sweep.results, sweep.table, schedules, **found)
+    files = [*study.files, *schedule_paths(schedules, folder)]
     # What an earlier space of the same name left would pass for this one's.
-    replace_derived(study.directory, files)
+    replace_derived(folder, files)
     return study, schedules, files
 
 
@@ -273,32 +280,17 @@ def run_shard(
     retry_failed, options
         As in `gridtune.sweep.run_space`.
     """
-    said = StatusFile()
     console = report_console() if output == "screen" else None
     with (
-        results_at(directory, warn) as (folder, remote),
+        results_at(directory, _warn) as (folder, remote),
         Progress(console) as progress,
-        contextlib.ExitStack() as until,
-        said.ending(),
+        _observed(progress, remote, _FactsWriter()) as observed,
     ):
-
-        def stage(what: str, busy: int) -> None:
-            said.stage(what, busy)
-            progress.stage(what, busy)
-
         result = run_space(
-            plan,
-            shard=shard,
-            directory=folder,
-            observers=[FactsWriter(), said, progress, *([remote] if remote else [])],
-            stage=stage,
-            retry_failed=retry_failed,
-            mirror=remote.append if remote else None,
-            until=until,
-            **options,
+            plan, shard=shard, directory=folder, retry_failed=retry_failed, **observed, **options
         )
         if remote is not None:
-            stage("storing results", 0)
+            observed["stage"]("storing results", 0)
             remote.publish()
         return result
 
@@ -366,7 +358,7 @@ def merge_shards(places: Sequence[Place], out: Place, **options: Any) -> Merged:
         plan = plan_space(parse_space(facts[0].space, path=source))
         shards = missing_shards(views)
         ids = {cell.cell_id for cell in space_cells(plan)}
-        with results_at(out, warn) as (folder, remote):
+        with results_at(out, _warn) as (folder, remote):
             assert folder is not None
             merge_journals(views, folder, mirror=remote.append if remote else None)
             missing = len(ids - read_journal(folder / JOURNAL_NAME).keys())

@@ -20,7 +20,7 @@ from gridtune.report.ranking import rank
 from gridtune.report.sample_size import power_head, power_table, print_power
 from gridtune.statistics.sample_size import detectable_effect, paired_spread, replicates_needed
 from gridtune.study import report_study
-from gridtune.study.report import study_power
+from gridtune.study.report import write_power
 from tests.tracking.synthetic import cell_results, study_folder, sweep_facts
 
 from .synthetic import sweep_table
@@ -106,9 +106,9 @@ def test_the_command_prints_and_writes_it(tmp_path: Path) -> None:
 def test_a_study_has_the_same_table(tmp_path: Path) -> None:
     study_folder(tmp_path, cell_results(), sweep_facts())
     study = report_study(tmp_path)
-    frame = study.power("wait_mean", effects=[0.02], sizes=[20])
-    assert frame.equals(study_power(study, effects=[0.02], sizes=[20])["wait_mean"].to_pandas())
-    assert {"needed_observed", "needed_0.02", "detectable_20"} <= set(frame.columns)
+    frame = study.power("wait_mean", effects=[0.02])
+    assert frame.equals(write_power(study, [0.02])[1]["wait_mean"].to_pandas())
+    assert {"needed_observed", "needed_0.02", "detectable_40"} <= set(frame.columns)
 
 
 def test_an_effect_without_power_is_refused(tmp_path: Path) -> None:

@@ -102,11 +102,11 @@ def test_another_driver_begins_when_the_report_is_written(
 ) -> None:
     refusals: list[str] = []
 
-    def write(folder: Path, *rest: object) -> gt.Study:
+    def write(folder: Path, *rest: object, **found: object) -> gt.Study:
         with pytest.raises(SweepError, match="is writing this sweep's journal") as caught:
             Journal(folder / "journal.jsonl")
         refusals.append(str(caught.value))
-        return write_study(folder, *rest)  # type: ignore[arg-type]
+        return write_study(folder, *rest, **found)  # type: ignore[arg-type]
 
     monkeypatch.setattr("gridtune.study.run.write_study", write)
     space = quickstart(dimensions={"order": ["fcfs"]}, replicates={"windows": 2})
