@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import graphlib
 import json
 import re
@@ -62,6 +63,26 @@ def test_only_systems_name_systems(repository: Path) -> None:
         if "systems" not in file.relative_to(repository).parts
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
         if names.search(line)
+    ]
+    assert not places
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["workload", "statistics", "core", "training", "sweep", "report", "tracking", "study", "testing"],
+)
+def test_nothing_below_the_systems_names_one(folder: str, repository: Path) -> None:
+    """Not as a default value either: a stranger's system is as good as one that comes along."""
+    names = {file.parent.name for file in (repository / "gridtune" / "systems").glob("*/system.py")}
+    assert len(names) >= 5
+    places = [
+        f"{file.relative_to(repository)}:{node.lineno}"
+        for file in sorted((repository / "gridtune" / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and str(node.value).partition("/")[0] in names
+        # One of the populations of a generator is called so.
+        and file.name != "lublin.py"
     ]
     assert not places
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
-from gridtune.sweep import Journal, SearchSpace, load_space, read_journal, run_space, space_cells
+from gridtune.sweep import Journal, load_space, read_journal, run_space, space_cells
 from gridtune.sweep.journal.results import estimate_seconds
 from tests.cli.folders import finished_sweep
 from tests.sweep.spaces import toy_space
@@ -120,8 +120,8 @@ def test_the_states_to_retry_and_the_objective_reach_the_sweep(
     class Stopped(Exception):  # noqa: N818
         pass
 
-    def run_sweep(checked: SearchSpace, **given: Any) -> None:
-        seen.update(given, space=checked)
+    def run_sweep(plan: PlannedSpace, **given: Any) -> None:
+        seen.update(given, space=plan.space)
         raise Stopped
 
     monkeypatch.setattr("gridtune.study.run_sweep", run_sweep)

@@ -10,7 +10,7 @@ from typing import Any
 
 from gridtune.core.refusals import metric_hint
 from gridtune.core.reproduction import Experiment
-from gridtune.core.system import get_system
+from gridtune.core.system import default_system, get_system
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.space.documents import LinedYaml
@@ -259,7 +259,7 @@ class SpaceObjects:
         GridtuneError
             If the system takes no function for a parameter, or the function cannot be registered.
         """
-        system = space.get("system", "batch")
+        system = space.get("system") or default_system().name
         return {
             key: self._replaced(value, "", system) if key in _KEYS else value for key, value in space.items()
         }

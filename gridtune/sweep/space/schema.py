@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from gridtune.core.system import SYSTEMS, System
+from gridtune.core.system import SYSTEMS, System, default_system
 from gridtune.errors import SpaceError
 from gridtune.registry import name_hint
 from gridtune.sweep.space.documents import LinedYaml, read_yaml, space_error
@@ -228,7 +228,7 @@ class SearchSpace(SpacePart):
     description
         What it asks, in a sentence.
     system
-        The registered system whose parameters are searched.
+        The registered system whose parameters are searched; by default the one that is the default.
     fixed
         Parameters that every cell has.
     workloads
@@ -254,7 +254,7 @@ class SearchSpace(SpacePart):
 
     name: str
     description: str = ""
-    system: str = "batch"
+    system: str = Field(default_factory=lambda: default_system().name)
     fixed: dict[str, Any] = Field(default_factory=dict)
     workloads: tuple[dict[str, Any], ...] = ()
     dimensions: dict[str, Dimension] = Field(default_factory=dict)
