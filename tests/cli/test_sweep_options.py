@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gridtune.cli.main import main
-from gridtune.sweep import Journal, load_space, read_journal, run_space, space_cells
+from gridtune.sweep import Journal, PlannedSpace, load_space, read_journal, run_space, space_cells
 from gridtune.sweep.journal.results import estimate_seconds
 from tests.cli.folders import finished_sweep
 from tests.sweep.spaces import toy_space

@@ -228,7 +228,7 @@ class SearchSpace(SpacePart):
     description
         What it asks, in a sentence.
     system
-        The registered system whose parameters are searched; by default the one that is the default.
+        The registered system whose parameters are searched.
     fixed
         Parameters that every cell has.
     workloads
