@@ -223,9 +223,9 @@ class Registry(Mapping[str, T], Generic[T]):
         self._items[name] = item
         Registry.changes += 1
 
-    def forget(self, belongs: Callable[[Definition], bool]) -> dict[str, T]:
-        """Remove what is defined in certain places, and return it."""
-        names = [name for name in self._items if belongs(self.definition(name))]
+    def forget(self, package: str) -> dict[str, T]:
+        """Remove what a package defines, and return it."""
+        names = [name for name in self._items if self.definition(name).module.partition(".")[0] == package]
         if names:
             self._refresh()
             Registry.changes += 1

@@ -30,7 +30,7 @@ from typing import Any
 
 from gridtune.core.sources import Source, digest_of, import_closure, spec_source
 from gridtune.errors import GridtuneError, PolicyError
-from gridtune.registry import Definition, all_registries, is_ours
+from gridtune.registry import all_registries, is_ours
 
 __all__ = [
     "PLUGIN_PREFIX",
@@ -192,7 +192,7 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
                 _unload(old)
             continue
         kept = (
-            [] if old is None else [(registry, registry.forget(_is_of(old))) for registry in all_registries()]
+            [] if old is None else [(registry, registry.forget(old.package)) for registry in all_registries()]
         )
         _LOADED[plugin.path] = plugin
         try:
@@ -211,13 +211,6 @@ def load_plugins(plugins: Iterable[Plugin | str | Path]) -> None:
             _unload(old)
 
 
-def _is_of(plugin: Plugin) -> Any:
-    def belongs(definition: Definition) -> bool:
-        return definition.module.partition(".")[0] == plugin.package
-
-    return belongs
-
-
 def _same_code(plugin: Plugin) -> Plugin | None:
     """Return the plug-in of the same content that this process has loaded, from this file or a copy of it."""
     for other in _LOADED.values():
@@ -228,7 +221,7 @@ def _same_code(plugin: Plugin) -> Plugin | None:
 
 def _unload(plugin: Plugin) -> None:
     for registry in all_registries():
-        registry.forget(_is_of(plugin))
+        registry.forget(plugin.package)
     for name in [name for name in sys.modules if name.partition(".")[0] == plugin.package]:
         del sys.modules[name]
 

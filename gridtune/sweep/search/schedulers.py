@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gridtune.core.cells import Cell, content_id
-from gridtune.registry import name_hint
 from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, environment
 from gridtune.sweep.space.points import Point
 from gridtune.sweep.space.schema import Dimension, SearchSpace
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "TIME",
     "SearchTrial",
-    "check_stopping",
     "new_scheduler",
     "proposals_at_once",
     "step_times",
@@ -370,41 +368,3 @@ def proposals_at_once(space: SearchSpace) -> int:
         for bracket in range(brackets)
         if int(longest * eta ** (-bracket)) > 0
     )
-
-
-def check_stopping(space: SearchSpace) -> None:
-    """Refuse early stopping without steps: a resource that is no ascending list, or a single replicate.
-
-    Raises
-    ------
-    SpaceError
-        Naming the key at fault.
-    """
-    options = space.strategy.stopping
-    if options is None:
-        return
-    kind = space.strategy.kind
-    if options.resource is not None:
-        _check_resource(space, options.resource, kind)
-    elif space.replicates.count < 2:
-        message = f"{kind} stops configurations between replicates, but there is only one"
-        hint = "ask for more under `replicates`, or name a `resource`"
-        raise space.fault(message, "strategy", kind, hint=hint)
-
-
-def _check_resource(space: SearchSpace, resource: str, kind: str) -> None:
-    place = ("strategy", kind, "resource")
-    dimension = space.dimensions.get(resource)
-    if dimension is None:
-        hint = name_hint(resource, space.dimensions)
-        raise space.fault(f"no dimension is named {resource!r}", *place, hint=hint)
-    rungs = list(dimension.grid or ())
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in rungs)
-    if len(rungs) < 2 or not numbers or rungs != sorted(rungs):
-        message = f"the values of {resource!r} must be a list of two or more ascending numbers"
-        raise space.fault(message, *place, hint=f"such as {resource}: [1000, 3000, 9000]")
-    conditional = next((name for name, other in space.dimensions.items() if resource in other.when), None)
-    if dimension.when or conditional:
-        name = resource if dimension.when else str(conditional)
-        message = f"{name!r} has a condition, but every configuration needs each value of {resource!r}"
-        raise space.fault(message, "dimensions", name, "when", hint="leave the condition out")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from gridtune.core.plugins import load_plugins
-from gridtune.core.refusals import metric_hint, parameter_hint, refusal_hint, refusal_text
+from gridtune.core.refusals import refusal_hint, refusal_text
 from gridtune.core.system import SYSTEMS, System, SystemParameters, get_system
 from gridtune.core.user_code import refresh_checksums
 from gridtune.errors import GridtuneError, SpaceError, SweepError
 from gridtune.registry import name_hint
 from gridtune.sweep.search.proposals import check_sampler
-from gridtune.sweep.search.schedulers import check_stopping
 from gridtune.sweep.space.points import in_order
 from gridtune.sweep.space.schema import SearchSpace
 from gridtune.training.system import Training
@@ -45,18 +44,31 @@ def check_space(space: SearchSpace) -> System:
     _check_names(space, system)
     _check_conditions(space)
     _check_values(space, system)
-    check_stopping(space)
+    _check_stopping(space)
     check_sampler(space)
     for index, objective in enumerate(space.objective):
         if objective.metric not in system.metrics:
             message = f"{system.name} has no metric {objective.metric!r}"
-            hint = metric_hint(system, objective.metric)
-            raise space.fault(message, "objective", index, "metric", hint=hint)
+            renamed = {old: now.name for old, now in system.renamed_metrics.items()}
+            place = ("objective", index, "metric")
+            raise _unknown(space, message, place, objective.metric, system.metrics, renamed)
         if objective.direction is None and system.metrics[objective.metric].direction == "none":
             message = f"{objective.metric!r} has no direction that is better"
             hint = f"say which: {{metric: {objective.metric}, direction: min}}"
             raise space.fault(message, "objective", index, hint=hint)
     return system
+
+
+def _unknown(
+    space: SearchSpace,
+    message: str,
+    place: Sequence[str | int],
+    name: str,
+    names: Iterable[str],
+    renamed: Mapping[str, str] | None = None,
+) -> SpaceError:
+    """Return the error for a name at a place that is none of those there are."""
+    return space.fault(message, *place, hint=name_hint(name, names, renamed))
 
 
 def _check_training(space: SearchSpace, system: System) -> None:
@@ -87,9 +99,11 @@ def _load_plugins(space: SearchSpace) -> None:
     for index, path in enumerate(space.plugins):
         file = folder / path
         if not file.is_file():
-            near = [other.name for other in file.parent.glob("*.py")] if file.parent.is_dir() else []
-            hint = name_hint(file.name, sorted(near)) if near else "paths are relative to the space's file"
-            raise space.fault(f"there is no plug-in file {file}", "plugins", index, hint=hint)
+            near = sorted(other.name for other in file.parent.glob("*.py")) if file.parent.is_dir() else []
+            message = f"there is no plug-in file {file}"
+            if near:
+                raise _unknown(space, message, ("plugins", index), file.name, near)
+            raise space.fault(message, "plugins", index, hint="paths are relative to the space's file")
     try:
         load_plugins(folder / path for path in space.plugins)
     except GridtuneError as fault:
@@ -118,18 +132,18 @@ def _check_names(space: SearchSpace, system: System) -> None:
     for place in _parameter_places(space):
         name = str(place[-1])
         if name not in fields:
-            message = f"{system.name} has no parameter {name!r}"
-            raise space.fault(
-                message, *place, hint=_other_system(space, name) or parameter_hint(system, name)
-            )
+            message, hint = f"{system.name} has no parameter {name!r}", _other_system(space, name)
+            if hint is not None:
+                raise space.fault(message, *place, hint=hint)
+            raise _unknown(space, message, place, name, fields, system.Parameters.renamed_parameters)
         other = places.setdefault(name, place)
         if other[0] != place[0]:
             raise space.fault(f"the parameter is set in `{other[0]}` already", *place)
     for name in space.baseline:
         if name not in places or places[name][0] == "workloads":
             message = f"the baseline names {name!r}, which is no dimension"
-            hint = name_hint(name, space.dimensions, system.Parameters.renamed_parameters)
-            raise space.fault(message, "baseline", name, hint=hint)
+            renamed = system.Parameters.renamed_parameters
+            raise _unknown(space, message, ("baseline", name), name, space.dimensions, renamed)
     for kind, name in (("windows", system.Parameters.window_parameter), ("shakes", "shake")):
         if getattr(space.replicates, kind) is None:
             continue
@@ -152,12 +166,11 @@ def _check_conditions(space: SearchSpace) -> None:
             place = ("dimensions", name, "when", other)
             if other not in space.dimensions or other == name:
                 others = [dimension for dimension in space.dimensions if dimension != name]
-                raise space.fault(f"{other!r} is no other dimension", *place, hint=name_hint(other, others))
+                raise _unknown(space, f"{other!r} is no other dimension", place, other, others)
             values = space.dimensions[other].values
             for value in wanted if isinstance(wanted, list | tuple) else [wanted]:
                 if values is not None and value not in values:
-                    hint = name_hint(str(value), map(str, values))
-                    raise space.fault(f"{other} never is {value!r}", *place, hint=hint)
+                    raise _unknown(space, f"{other} never is {value!r}", place, str(value), map(str, values))
     try:
         in_order(space.dimensions)
     except SpaceError as fault:
@@ -202,6 +215,37 @@ def _place_of_value(space: SearchSpace, name: str, index: int) -> tuple[str | in
     written = content.get("dimensions", {}).get(name) if isinstance(content, Mapping) else None
     kind = () if isinstance(written, list | tuple) else (space.dimensions[name].kind,)
     return ("dimensions", name, *kind, index)
+
+
+def _check_stopping(space: SearchSpace) -> None:
+    """Refuse early stopping without steps: a resource that is no ascending list, or a single replicate."""
+    options = space.strategy.stopping
+    if options is None:
+        return
+    kind = space.strategy.kind
+    if options.resource is not None:
+        _check_resource(space, options.resource, kind)
+    elif space.replicates.count < 2:
+        message = f"{kind} stops configurations between replicates, but there is only one"
+        hint = "ask for more under `replicates`, or name a `resource`"
+        raise space.fault(message, "strategy", kind, hint=hint)
+
+
+def _check_resource(space: SearchSpace, resource: str, kind: str) -> None:
+    place = ("strategy", kind, "resource")
+    dimension = space.dimensions.get(resource)
+    if dimension is None:
+        raise _unknown(space, f"no dimension is named {resource!r}", place, resource, space.dimensions)
+    rungs = list(dimension.grid or ())
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in rungs)
+    if len(rungs) < 2 or not numbers or rungs != sorted(rungs):
+        message = f"the values of {resource!r} must be a list of two or more ascending numbers"
+        raise space.fault(message, *place, hint=f"such as {resource}: [1000, 3000, 9000]")
+    conditional = next((name for name, other in space.dimensions.items() if resource in other.when), None)
+    if dimension.when or conditional:
+        name = resource if dimension.when else str(conditional)
+        message = f"{name!r} has a condition, but every configuration needs each value of {resource!r}"
+        raise space.fault(message, "dimensions", name, "when", hint="leave the condition out")
 
 
 def check_configuration(

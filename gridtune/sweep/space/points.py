@@ -345,7 +345,7 @@ def _check_listed(space: SearchSpace, point: Mapping[str, Any]) -> None:
     """Refuse a baseline's value that no configuration has: an adaptive strategy cannot take it."""
     for name, value in point.items():
         listed = space.dimensions[name].grid or space.dimensions[name].choice
-        if listed and position(listed, value) is None:
+        if listed and value not in listed:
             hint = f"it is one of {', '.join(map(str, listed))}"
             raise space.fault(f"{name} never is {value!r}", "baseline", name, hint=hint)
 
