@@ -407,7 +407,9 @@ def get_system(name: str) -> System:
     SweepError
         If there is none; the hint guesses which was meant.
     """
-    return SYSTEMS.find(require(name, str, "a system", error=SweepError, hint="its name, such as 'batch'"))
+    return SYSTEMS.find(
+        require(name, str, "a system", error=SweepError, hint="`gridtune systems` lists them")
+    )
 
 
 def system_names() -> list[str]:
