@@ -1,4 +1,4 @@
-"""`gridtune doctor`: whether everything that a sweep needs is there."""
+"""`gridtune doctor`: check the installation and this machine."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Entry:
     title
         The word, or several words separated by commas.
     text
-        What it means.
+        Its meaning.
     """
 
     section: str

@@ -129,7 +129,7 @@ def system_help(system: System, usage: str, *, everything: bool) -> str:
     system
         The system, or a training of one.
     usage
-        How it is called.
+        The usage line.
     everything
         Explain all parameters and metrics; otherwise the first group, and of the others their names.
     """
@@ -216,7 +216,7 @@ def read_parameters(arguments: Iterable[str], option: str) -> dict[str, Any]:
     arguments
         Each a NAME=VALUE.
     option
-        What they were given to, for messages.
+        The option that they were given to, for messages.
 
     Raises
     ------

@@ -157,7 +157,7 @@ def parse_parameters(system: System, arguments: tuple[str, ...], given: Mapping[
 
 
 def check_out(out: Path) -> None:
-    """Refuse, before the cell is run, what no table can be written to."""
+    """Refuse, before the cell is run, a place that no table can be written to."""
     from gridtune.errors import SweepError
     from gridtune.sweep.journal.journal import check_writable
 

@@ -1,4 +1,4 @@
-"""`gridtune status`: what sweeps are doing, from any shell that sees their folders."""
+"""`gridtune status`: the state of sweeps, from any shell that sees their folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WATCH_SECONDS = 2.0
 @click.option("--watch", is_flag=True, help="Look again every few seconds until nothing runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 def status(sweep: str | None, watch: bool, as_json: bool) -> None:
-    """See what a sweep is doing: cells done, failed and left, whether its driver lives, the best so far.
+    """Show the state of a sweep: cells done, failed and left, its driver, the best configuration so far.
 
     Give its folder, its URL, its search space or its name; without any, all sweeps in results/ are listed,
     and with a folder or URL that sweeps are in, those. Nothing is disturbed by looking, and it is true after

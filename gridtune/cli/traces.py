@@ -276,7 +276,7 @@ def _print_json(value: object) -> None:
 @click.option("--anonymise", is_flag=True, help="Take out who was who.")
 @click.option("--force", is_flag=True, help="Replace TARGET if it exists.")
 def import_trace(source: str, target: Path, format_name: str | None, **options: Any) -> None:
-    """Read what a resource manager recorded and write TARGET, which every command reads.
+    """Read the records of a resource manager and write TARGET, which every command reads.
 
     SOURCE is the output of Slurm's "sacct --allusers --parsable2 --format=ALL" (or fewer columns), an
     accounting log of PBS or Torque, a CSV or Parquet table with a job a row, or a log in any other format.
@@ -352,7 +352,7 @@ def _with_accounts(workload: Workload, path: Path | None) -> Workload:
 
 
 def _print_report(workload: Workload, target: Path, troubles: list[str]) -> None:
-    """Say what was read, what was left out, and what the log does not say."""
+    """Print the jobs and fields that were read, and notes on all that is missing."""
     size = workload.machine_processors
     machine = f"{size:,} processors" if size else "unknown; --processors or --slurm-conf gives it"
     click.echo(f"{target}: {len(workload):,} jobs, content {workload.checksum[:16]}")

@@ -1,4 +1,4 @@
-"""Checks of an installation and its surroundings: what a sweep needs, looked at one by one."""
+"""Checks of an installation and its surroundings, one for each thing that a sweep needs."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _ANSWER_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """The finding of one check.
 
     Attributes
     ----------
     check
-        What was looked at.
+        The thing that was checked.
     level
         "ok"; "warn": it works, but something is missing or tight; "fail": something will not work.
     message
-        What was found.
+        The state it is in.
     hint
-        What to do about it; "" if nothing.
+        Advice; "" if there is none.
     """
 
     check: str
@@ -134,7 +134,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _missing(requirement: object) -> tuple[str, str, str] | None:
-    """Return a requirement's name, what there is instead and what is supported; None if it is fulfilled."""
+    """Return a requirement's name, the version found and those supported; None if it is fulfilled."""
     name, wanted = requirement.name, requirement.specifier  # type: ignore[attr-defined]
     try:
         version = metadata.version(name)

@@ -40,14 +40,14 @@ _SCHEMA = 1
 
 @dataclass(frozen=True)
 class FinishedAnswer:
-    """What a finished sweep has to say.
+    """The output of a finished sweep.
 
     Attributes
     ----------
     screen
-        What it printed.
+        The text that it printed.
     content
-        What `--json` prints, but for how long it took.
+        The content of `--json`, without the seconds.
     """
 
     screen: str
@@ -144,7 +144,7 @@ def _checksums(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
 
 
 def _is_tracked(stored: list[str] | None, wanted: str | None) -> bool:
-    """Whether the sweep's run is in the store that is wanted, as far as a look into its database tells."""
+    """Return whether the database of the wanted store has the sweep's run."""
     if wanted is None:
         return True
     database = database_path(wanted)

@@ -48,7 +48,7 @@ class Reproducing:
     Attributes
     ----------
     reproduced
-        What it found.
+        Its numbers and verdicts.
     page, verdicts
         The page and the file of verdicts.
     """

@@ -297,7 +297,7 @@ def run_shard(
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of some folders of one sweep.
+    """The result of merging folders of one sweep.
 
     Attributes
     ----------

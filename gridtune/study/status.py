@@ -1,4 +1,4 @@
-"""`sweep_status`: what a sweep is doing, seen from another process, also after its driver has died."""
+"""`sweep_status`: the state of a sweep, seen from another process, also after its driver has died."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SURE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """What a sweep is doing.
+    """The state of a sweep.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class SweepStatus:
     process, host
         Of the driver that lives or was the last; None if there was none.
     stage
-        What the driver is, or was, busy with.
+        The stage that the driver is, or was, at.
     busy
         Workers that run cells.
     began
@@ -64,7 +64,7 @@ class SweepStatus:
     best
         A line for each workload: the leading configuration of those that can be compared.
     error
-        What the driver ended with.
+        The error that the driver ended with.
     at_most
         Whether `total` is the most there can be, as the strategy may stop configurations.
     silent
@@ -106,7 +106,7 @@ class SweepStatus:
 
 
 def sweep_status(place: Place, *, best: bool = True) -> SweepStatus:
-    """Return what a sweep is doing, from its journal, its lock and what its driver says.
+    """Return the state of a sweep, from its journal, its lock and the status that its driver writes.
 
     Parameters
     ----------

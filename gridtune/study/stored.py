@@ -44,7 +44,7 @@ class StoredSweep:
     place
         Where it lies: the folder in full, or the URL.
     facts
-        What the sweep is about.
+        The facts of the sweep.
     system
         The system; None where it is no longer installed.
     table
@@ -168,9 +168,9 @@ class CellAgain:
     before
         Its stored result.
     metrics
-        What was measured now; empty if it failed.
+        Its metrics now; empty if it failed.
     error
-        What went wrong now, or None.
+        Its error now, or None.
     seconds
         Wall-clock seconds it took now.
     changed

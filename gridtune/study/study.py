@@ -47,7 +47,7 @@ class Study:
     directory
         Its folder.
     facts
-        What it is about.
+        Its facts: name, system, objectives, workloads.
     results
         Every cell's result.
     table
@@ -57,7 +57,7 @@ class Study:
     files
         Tables and figures that were written.
     tracking
-        How tracking ended; None if it was off.
+        The outcome of tracking; None if it was off.
     sweep
         The result of the sweep; None if it was only reported.
     report
@@ -67,11 +67,11 @@ class Study:
     earlier
         Cells in the journal that the space no longer has.
     renaming
-        Which names in the journal are no longer used; None if there are none.
+        A remark on old names in the journal; None if there are none.
     other_code
-        What the journal has of the same cells by other code; None if it has nothing.
+        Results of the same cells by other code in the journal; None if there are none.
     report_error
-        What went wrong with the system's own tables and figures; None if nothing did.
+        The error of the system's own tables and figures; None if there is none.
     """
 
     directory: Path
@@ -241,7 +241,7 @@ class Study:
 
     @property
     def notes(self) -> list[str]:
-        """What else a reader must know: names and code that changed, cells of an earlier space."""
+        """Notes for readers: names and code that changed, cells of an earlier space."""
         notes = [] if self.renaming is None else [self.renaming]
         if self.other_code is not None:
             notes.append(self.other_code.message)
@@ -265,7 +265,7 @@ class Study:
 
     @property
     def errors(self) -> list[str]:
-        """What went wrong, a text each: cells without a result, and the system's own report."""
+        """The errors, a text each: of cells without a result, and of the system's own report."""
         errors = []
         failed = [result for result in self.results if result.state != "done"]
         if failed:

@@ -1,4 +1,4 @@
-"""What two papers on learned batch scheduling claim, beside rules that learn nothing."""
+"""The claims of two papers on learned batch scheduling, beside rules that learn nothing."""
 
 from __future__ import annotations
 

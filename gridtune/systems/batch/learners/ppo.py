@@ -84,7 +84,7 @@ class BatchPPOParameters(PPOParameters, LogParameters):
 
     @property
     def decisions(self) -> dict[str, Any]:
-        """What the policy decides: options of `DecisionBatch`."""
+        """The options of `DecisionBatch` that say what the policy decides."""
         names = ("candidates", "mode", "backfill", "order", "protect")
         return {name: getattr(self, name) for name in names}
 
