@@ -100,3 +100,10 @@ def test_jobs_as_dictionaries():
     assert list(make_workload(submit_time=[4], run_time=[5])) == [
         {"submit_time": 4, "run_time": 5, "requested_processors": 1}
     ]
+
+
+def test_the_largest_time_is_still_a_time():
+    workload = make_workload(submit_time=[2**53], run_time=[2**53], requested_time=[2**53])
+    assert workload.run_time.tolist() == [2**53]
+    with pytest.raises(WorkloadError, match="beyond the largest time"):
+        make_workload(run_time=[2**53 + 1])
