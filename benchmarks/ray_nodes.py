@@ -24,6 +24,9 @@ from pathlib import Path
 
 from gridtune.sweep.execution.cluster import RAY_ENVIRONMENT, free_ports
 
+#: The beginnings of the titles of processes that run cells: of sweeps and races, and of adaptive searches.
+WORKERS = ("ray::Simulator", "ray::ResourceTrainable")
+
 HERE = "127.0.0.1"
 #: Longest wait for anything: only a failure takes it.
 PATIENCE_S = 600
@@ -120,7 +123,7 @@ class Node:
     def workers(self) -> list[int]:
         """The numbers of the processes that run its cells."""
         commands = processes_of(self.folder).items()
-        return [number for number, command in commands if command.startswith("ray::ResourceTrainable")]
+        return [number for number, command in commands if command.startswith(WORKERS)]
 
 
 @dataclass

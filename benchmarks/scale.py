@@ -76,7 +76,7 @@ def worker_megabytes() -> float:
     for process in descendants(os.getpid()):
         entry = Path("/proc", str(process))
         with contextlib.suppress(OSError):
-            if (entry / "cmdline").read_bytes().startswith(b"ray::ResourceTrainable"):
+            if (entry / "cmdline").read_bytes().startswith(b"ray::Simulator"):
                 lines = (entry / "smaps_rollup").read_text().splitlines()
                 private.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private_")))
     return median(private) / 1024 if private else math.nan

@@ -68,7 +68,7 @@ def test_a_trainings_learner_and_runners_share_three_nodes(tmp_path: Path, strat
         assert result.state == "done", result.error
         actors = actors_of(nodes)
     runners = [node for name, node in actors if name == "RolloutRunner"]
-    learners = [node for name, node in actors if "ResourceTrainable" in name]
+    learners = [node for name, node in actors if "Simulator" in name or "ResourceTrainable" in name]
     assert len(runners) == RUNNERS, actors
     assert len(learners) == 1, actors
     assert len({*runners, *learners}) == 1 + RUNNERS
