@@ -75,17 +75,15 @@ def ui(experiment: str | None, tracking_uri: str | None, host: str, port: int, n
 def _address(uri: str, server: str, experiment: str | None) -> str:
     """Return the page to open: a ranking, or the list of experiments where there is none."""
     from gridtune.tracking.store import connect
-    from gridtune.tracking.views import experiments_address, latest_experiment, runs_address
+    from gridtune.tracking.views import first_address
 
-    found = latest_experiment(connect(uri), experiment)
-    if found is not None:
-        return runs_address(server, found)
-    if experiment is not None:
+    address = first_address(connect(uri), f"{server}/", experiment)
+    if address is None:
         raise TrackingError(
             f"the store has no ranking of a search space {experiment!r}",
             hint="give the name in the space's file, or leave it out for the latest sweep",
         )
-    return experiments_address(server)
+    return address
 
 
 def _has_display() -> bool:

@@ -22,7 +22,7 @@ from gridtune.errors import TrackingError, without_secrets
 from gridtune.network import network_reason
 from gridtune.tracking.runs import RunTree
 
-__all__ = ["Outbox", "Send", "StoreProcess", "is_passing", "serve", "store_outbox"]
+__all__ = ["Outbox", "Send", "is_passing", "serve", "store_outbox"]
 
 #: Seconds before the first and at most before any further attempt.
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 15.0
@@ -207,7 +207,7 @@ class Outbox:
             return not self._closed
 
 
-class StoreProcess:
+class _StoreProcess:
     """A `RunTree` in a process of its own: its methods are called there; results and errors come back.
 
     The process ends when this one does, however that ends; Ctrl-C does not reach it.
@@ -262,7 +262,7 @@ class StoreProcess:
 
 
 def serve() -> None:
-    """Answer the calls of a `StoreProcess`, one after the other, until it is gone."""
+    """Answer the calls of a `_StoreProcess`, one after the other, until it is gone."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # MLflow's prints must not come between the answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -299,5 +299,5 @@ def store_outbox(uri: str, warn: Callable[[str], None] | None, busy: str) -> Out
             shown, reason = without_secrets(uri), network_reason(fault)
             warn(f"the tracking store {shown} cannot be reached, the {busy} goes on: {reason}")
 
-    process = StoreProcess(uri)
+    process = _StoreProcess(uri)
     return Outbox(process.connect, on_trouble, process.close)

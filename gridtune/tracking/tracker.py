@@ -19,6 +19,7 @@ from gridtune.core.cells import CellResult
 from gridtune.errors import without_secrets
 from gridtune.network import network_reason
 from gridtune.report.facts import SweepFacts
+from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
 from gridtune.sweep.execution.observing import SweepPlan, SweepResult
 from gridtune.tracking.checkpoints import CHECKPOINTS
@@ -35,12 +36,10 @@ from gridtune.tracking.outbox import store_outbox
 from gridtune.tracking.runs import RootRun, RunContent, RunTree
 from gridtune.tracking.store import tracking_uri
 from gridtune.tracking.views import (
-    cells_text,
     description,
+    ranking_address,
     ranking_view_tags,
-    runs_address,
     runs_text,
-    sweep_parameters,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class TrackedRun:
         """The page of the ranking, where the store is a server."""
         if not self.uri.startswith(("http://", "https://")) or not self.experiment_id:
             return None
-        return runs_address(self.shown_uri.rstrip("/"), self.experiment_id)
+        return ranking_address(self.experiment_id, f"{self.shown_uri.rstrip('/')}/")
 
     def checkpoint(self, name: str) -> str:
         """Return the URI of a training's checkpoint, as systems take it (`checkpoint=runs:/…`)."""
@@ -212,6 +211,7 @@ class MlflowTracker:
     def begin(self, facts: SweepFacts, directory: Path) -> None:
         """Open the run of a sweep."""
         self._facts, self._directory = facts, directory
+        baseline = ", ".join(f"{name}={value_text(value)}" for name, value in facts.baseline.items())
         root = RootRun(
             facts.name,
             "sweep",
@@ -222,7 +222,14 @@ class MlflowTracker:
                 "gridtune.directory": str(directory.resolve()),
                 "mlflow.note.content": facts.description,
             },
-            parameters=sweep_parameters(facts),
+            parameters={
+                "space": facts.name,
+                "system": facts.system,
+                "searched": ", ".join(facts.dimensions) or "nothing",
+                "objective": ", ".join(f"{one.metric} ({one.direction})" for one in facts.objectives),
+                "baseline": baseline or "none",
+                "replicates": str(facts.replicates),
+            },
             traces=dict(facts.workloads),
         )
 
@@ -370,7 +377,9 @@ class MlflowTracker:
 
     def _cells(self) -> str:
         states = [result.state for results in self._results.values() for result in results.values()]
-        return cells_text(states, self._opened.cells)
+        done, planned = states.count("done"), max(self._opened.cells, len(states))
+        failed = f", {len(states) - done:,} failed" if len(states) > done else ""
+        return f"{done:,} of {planned:,} done{failed}"
 
 
 def _call(method: str, arguments: Sequence[Any], runs: RunTree, **named: Any) -> None:

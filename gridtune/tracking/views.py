@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridtune.report.facts import SweepFacts
-from gridtune.report.labels import value_text
 from gridtune.report.summary import Summary
 from gridtune.report.tables import ranking_markdown
 from gridtune.tracking.content import DIFFERENCE, REPLICATES, naming_parameters
@@ -22,15 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RANKING_VIEW",
-    "cells_text",
     "description",
-    "experiments_address",
-    "latest_experiment",
-    "ranking_link",
+    "first_address",
+    "ranking_address",
     "ranking_view_tags",
-    "runs_address",
     "runs_text",
-    "sweep_parameters",
 ]
 
 #: The key of the view that shows the ranking of an experiment's latest sweep.
@@ -45,27 +40,17 @@ _LETTER, _AROUND, _WIDEST = 8, 50, 320
 _WORKFLOW = "workflowType=machine_learning"
 
 
-def runs_address(server: str, experiment_id: str) -> str:
-    """Return the address of an experiment's ranking.
+def ranking_address(experiment_id: str, server: str = "") -> str:
+    """Return the address of an experiment's ranking; without a server, as a link within the UI.
 
     Parameters
     ----------
-    server
-        The UI's address, without a slash at the end.
     experiment_id
         The experiment.
+    server
+        The UI's address with a slash at the end.
     """
-    return f"{server}/{ranking_link(experiment_id)}"
-
-
-def ranking_link(experiment_id: str) -> str:
-    """Return the same for a link within the UI."""
-    return f"#/experiments/{experiment_id}/runs?{_WORKFLOW}&viewStateShareKey={RANKING_VIEW}"
-
-
-def experiments_address(server: str) -> str:
-    """Return the address of the list of experiments, in the UI for machine learning."""
-    return f"{server}/#/experiments?{_WORKFLOW}"
+    return f"{server}#/experiments/{experiment_id}/runs?{_WORKFLOW}&viewStateShareKey={RANKING_VIEW}"
 
 
 def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: int) -> dict[str, str]:
@@ -112,8 +97,18 @@ def ranking_view_tags(facts: SweepFacts, parent_id: str, *, workloads: int, at: 
     return {f"{_VIEW_TAG}{RANKING_VIEW}": json.dumps(view)}
 
 
-def latest_experiment(client: MlflowClient, name: str | None = None) -> str | None:
-    """Return the id of the experiment whose ranking is the latest, or of that name if it has a ranking."""
+def first_address(client: MlflowClient, server: str, name: str | None = None) -> str | None:
+    """Return the address to open the UI on: the latest ranking, or the list of experiments if there is none.
+
+    Parameters
+    ----------
+    client
+        Of the store.
+    server
+        The UI's address with a slash at the end.
+    name
+        The experiment whose ranking is wanted; None is returned if it has no ranking.
+    """
     tag = f"{_VIEW_TAG}{RANKING_VIEW}"
     made: dict[str, int] = {}
     token = None
@@ -126,7 +121,10 @@ def latest_experiment(client: MlflowClient, name: str | None = None) -> str | No
         }
         token = page.token
         if not token:
-            return max(made, key=made.__getitem__) if made else None
+            break
+    if made:
+        return ranking_address(max(made, key=made.__getitem__), server)
+    return f"{server}#/experiments?{_WORKFLOW}" if name is None else None
 
 
 def _width(column: str) -> int:
@@ -193,30 +191,8 @@ _NOTE_ROWS, _NOTE_LENGTH = 10, 4800
 _REMARKS = 8
 
 
-def sweep_parameters(facts: SweepFacts) -> dict[str, str]:
-    """Return the parameters of a sweep's run."""
-    return {
-        "space": facts.name,
-        "system": facts.system,
-        "searched": ", ".join(facts.dimensions) or "nothing",
-        "objective": ", ".join(
-            f"{objective.metric} ({objective.direction})" for objective in facts.objectives
-        ),
-        "baseline": ", ".join(f"{name}={value_text(value)}" for name, value in facts.baseline.items())
-        or "none",
-        "replicates": str(facts.replicates),
-    }
-
-
-def cells_text(states: Sequence[str], planned: int) -> str:
-    """Return how far a sweep is."""
-    done = sum(state == "done" for state in states)
-    failed = f", {len(states) - done:,} failed" if len(states) > done else ""
-    return f"{done:,} of {max(planned, len(states)):,} done{failed}"
-
-
 def runs_text(runs: int, configurations: int, tables: Sequence[str]) -> str:
-    """Return what stands where for a sweep that has more configurations than runs; else ""."""
+    """Return where all configurations are, for a sweep that has more of them than runs; else ""."""
     if runs >= configurations:
         return ""
     files = " and ".join(f"{name}.html" for name in tables)
@@ -234,13 +210,13 @@ def description(summary: Summary, runs: str = "", *, experiment: str | None = No
     summary
         The rankings.
     runs
-        What `runs_text` says.
+        The text of `runs_text`.
     experiment
         For an experiment's description its id: a link to the view of the ranking is added.
     """
     parts = [summary.facts.description.strip()] if summary.facts.description else []
     if experiment is not None:
-        parts.append(f"\n[Ranking of the latest sweep]({ranking_link(experiment)})\n")
+        parts.append(f"\n[Ranking of the latest sweep]({ranking_address(experiment)})\n")
     if summary.remarks:
         parts.append("\n" + "\n".join(f"- {remark}" for remark in summary.remarks[:_REMARKS]) + "\n")
     if runs:

@@ -39,11 +39,8 @@ from gridtune.training.system import (
 )
 
 __all__ = [
-    "FollowTrials",
     "Trained",
     "TrainingFolder",
-    "TrainingTask",
-    "TrainingTrial",
     "Watcher",
     "train",
     "training_of",
@@ -219,7 +216,7 @@ def train(
         if tracking
         else {}
     )
-    task = TrainingTask(
+    task = _TrainingTask(
         code=_code(training, parameters, plugins),
         parameters=dict(parameters),
         iterations=most,
@@ -296,7 +293,7 @@ def _ended(trackers: Mapping[int, TrainingTracker]) -> Iterator[dict[int, Tracke
 
 
 def _fit(
-    task: TrainingTask,
+    task: _TrainingTask,
     config: Any,
     seeds: Sequence[int],
     folders: Mapping[int, TrainingFolder],
@@ -330,7 +327,7 @@ def _fit(
         environment(RAY_ENVIRONMENT),
         ray_session(address, workers=len(seeds), cpus=max(1.0, cpus), gpus=gpus),
     ):
-        trainable = tune.with_resources(tune.with_parameters(TrainingTrial, task=task), resources)
+        trainable = tune.with_resources(tune.with_parameters(_TrainingTrial, task=task), resources)
         tuner = tune.Tuner(
             trainable,
             param_space={SEED: tune.grid_search(list(seeds))},
@@ -340,7 +337,7 @@ def _fit(
             run_config=tune.RunConfig(
                 name=_TUNE,
                 storage_path=str(root.resolve()),
-                callbacks=[FollowTrials(on_point, on_checkpoint)],
+                callbacks=[_FollowTrials(on_point, on_checkpoint)],
                 checkpoint_config=tune.CheckpointConfig(
                     checkpoint_frequency=every, checkpoint_at_end=True, num_to_keep=2
                 ),
@@ -467,7 +464,7 @@ SEED, POINT = "seed", "point"
 
 
 @dataclass(frozen=True)
-class TrainingTask:
+class _TrainingTask:
     """What a trial of Tune is to do.
 
     Attributes
@@ -497,10 +494,10 @@ class TrainingTask:
     checkpoints: Mapping[int, Path]
 
 
-class TrainingTrial(tune.Trainable):
+class _TrainingTrial(tune.Trainable):
     """Trains; a step is an iteration of RLlib's algorithm."""
 
-    def setup(self, config: dict[str, Any], task: TrainingTask | None = None) -> None:
+    def setup(self, config: dict[str, Any], task: _TrainingTask | None = None) -> None:
         """Make the algorithm, and go on from a checkpoint where there is one."""
         assert task is not None
         training = task.code.load()
@@ -535,7 +532,7 @@ class TrainingTrial(tune.Trainable):
         self._run.close()
 
 
-class FollowTrials(tune.Callback):
+class _FollowTrials(tune.Callback):
     """Passes on what trials report and save.
 
     Parameters
