@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -181,15 +181,14 @@ def _crossed(
     combinations = [
         dict(zip(crossed, values, strict=True)) for values in itertools.product(*crossed.values())
     ]
+    samples = (
+        {name: _at(dimensions[name], float(u)) for name, u in zip(drawn, row, strict=True)} for row in rows
+    )
     return _once(
-        active_part(dimensions, {**_values(dimensions, drawn, row), **combination})
-        for row in rows
+        active_part(dimensions, {**sampled, **combination})
+        for sampled in samples
         for combination in combinations
     )
-
-
-def _values(dimensions: Mapping[str, Dimension], drawn: Sequence[str], row: Iterable[float]) -> Point:
-    return {name: _at(dimensions[name], float(u)) for name, u in zip(drawn, row, strict=True)}
 
 
 def _at(dimension: Dimension, u: float) -> Any:
@@ -212,16 +211,7 @@ def _at(dimension: Dimension, u: float) -> Any:
 
 def _once(points: Iterable[Point]) -> list[Point]:
     """Return each point once: leaving out what does not apply makes some of them equal."""
-    return list(_distinct(points))
-
-
-def _distinct(points: Iterable[Point]) -> Iterator[Point]:
-    keys: set[str] = set()
-    for point in points:
-        key = repr(sorted(point.items()))
-        if key not in keys:
-            keys.add(key)
-            yield point
+    return list({repr(sorted(point.items())): point for point in points}.values())
 
 
 def baseline_indices(configurations: Sequence[Mapping[str, Any]], wanted: Mapping[str, Any]) -> list[int]:
