@@ -19,8 +19,7 @@ from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
 from gridtune.systems.dispatch.dispatchers.learners import make_learner
 from gridtune.systems.dispatch.environment import DispatchVectorEnv
 from gridtune.systems.dispatch.parameters import TABLE_1
-from gridtune.systems.dispatch.simulator.generating import BatchPlan, JobStreams, draw_jobs
-from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.model import BatchPlan, DispatchJobs, JobStreams, Machines, draw_jobs
 from gridtune.systems.dispatch.simulator.replay import dispatch
 
 FACTORS = np.array(TABLE_1[:8])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gridtune.systems.dispatch.simulator import attributes
+from gridtune.systems.dispatch.simulator import predicting
 from gridtune.systems.provisioning.environment import choices as of_provisioning
 from gridtune.systems.responsive.simulator import candidates as of_responsive
 from gridtune.systems.shutdown.simulator import effects, observing
@@ -31,7 +31,7 @@ def _batch() -> str:
 
 
 def _dispatch() -> str:
-    shown = [name for name in attributes.ATTRIBUTES if name != attributes.ATTRIBUTES[attributes.MACHINE]]
+    shown = [name for name in predicting.ATTRIBUTES if name != predicting.ATTRIBUTES[predicting.MACHINE]]
     rows = ((str(number), name) for number, name in enumerate(shown))
     return f"For each machine in turn:\n\n{_table(('column', 'the arriving job there'), rows)}"
 

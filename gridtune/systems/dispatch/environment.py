@@ -13,8 +13,7 @@ from gridtune.core.cells import environment_parameters
 from gridtune.core.system import get_system
 from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.instances import make_jobs, make_machines
-from gridtune.systems.dispatch.parameters import DispatchParameters
+from gridtune.systems.dispatch.parameters import DispatchParameters, make_jobs, make_machines
 from gridtune.systems.dispatch.simulator.batch import FEATURES, BrokerBatch
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import ORDERS
@@ -92,7 +91,7 @@ class DispatchEnv(gym.Env[Float32Array, Any]):
     """A broker that sends each arriving job to one of several machines with queues of their own.
 
     Float32Array: for each machine in turn the attributes of the arriving job there
-    (`gridtune.systems.dispatch.simulator.attributes`, without the machine's number), which any broker can
+    (`gridtune.systems.dispatch.simulator.predicting`, without the machine's number), which any broker can
     observe or has learned, as sign(x)·log(1 + |x|) and seconds in thousands: shape (machines · 8,).
     Action: the machine. Reward: minus the seconds that jobs were late since the last decision, over jobs ×
     mean length: an episode's rewards add up to minus its mean tardiness over its mean length. The episode is

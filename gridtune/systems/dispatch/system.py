@@ -26,16 +26,20 @@ from gridtune.core.system import (
     starter_windows,
 )
 from gridtune.errors import require_module
-from gridtune.systems.dispatch.instances import log_part, make_jobs, make_machines
 from gridtune.systems.dispatch.metrics import (
     DISPATCH_METRICS,
     RENAMED_METRICS,
     dispatch_notes,
     measure_dispatch,
 )
-from gridtune.systems.dispatch.parameters import SIMPLE, DispatchParameters
-from gridtune.systems.dispatch.published import PUBLISHED
-from gridtune.systems.dispatch.reproduction import REPRODUCTIONS
+from gridtune.systems.dispatch.parameters import (
+    SIMPLE,
+    DispatchParameters,
+    log_part,
+    make_jobs,
+    make_machines,
+)
+from gridtune.systems.dispatch.reproduction import PUBLISHED, REPRODUCTIONS
 from gridtune.systems.dispatch.simulator.model import DispatchJobs
 from gridtune.systems.dispatch.simulator.replay import Assistance, DispatchOutcome, dispatch
 from gridtune.tracking.checkpoints import find_policy
@@ -158,7 +162,7 @@ def _run(p: DispatchParameters, jobs: DispatchJobs, streams: list[np.random.Gene
     failing, selecting, learning = streams
     machines = make_machines(p, jobs, failing)
     if p.checkpoint is not None:
-        from gridtune.systems.dispatch.learners.playing import play_file  # noqa: PLC0415 (torch)
+        from gridtune.systems.dispatch.learners.ppo import play_file  # noqa: PLC0415 (PPO)
 
         return play_file(find_policy(p.checkpoint), jobs, machines)
     common: dict[str, Any] = {"repair_every": p.repairs, "repair_steps": p.repair_steps, "forget": p.forget}

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from gridtune.core.cells import CellResult
-from gridtune.systems.dispatch.published import PUBLISHED, TABLE_2, TABLE_3, TABLE_5, TABLE_6
 from gridtune.systems.dispatch.report import figures, write
-from gridtune.systems.dispatch.report.rows import gather
+from gridtune.systems.dispatch.report.tables import gather
+from gridtune.systems.dispatch.reproduction import PUBLISHED, TABLE_2, TABLE_3, TABLE_5, TABLE_6
 
 
 def cell(

@@ -13,7 +13,7 @@ from gridtune.errors import GridtuneError, SimulationError, SweepError
 from gridtune.sweep import run_cell
 from gridtune.systems.dispatch.metrics import DISPATCH_METRICS
 from gridtune.systems.dispatch.parameters import DispatchParameters
-from gridtune.systems.dispatch.simulator.generating import (
+from gridtune.systems.dispatch.simulator.model import (
     BatchPlan,
     JobStreams,
     batch_starts,

@@ -12,12 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.dispatchers.kernels import LEARNING_JOBS, Buffers, next_decision, next_repair
-from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner
-from gridtune.systems.dispatch.dispatchers.selection import Selection
+from gridtune.systems.dispatch.dispatchers.decisions import LEARNING_JOBS, Buffers, next_decision, next_repair
+from gridtune.systems.dispatch.dispatchers.learners import Examples, Learner, Selection
 from gridtune.systems.dispatch.simulator import predicting
-from gridtune.systems.dispatch.simulator.attributes import attribute_count
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.predicting import attribute_count
 from gridtune.systems.dispatch.simulator.replay import (
     ORDERS,
     PROBABLE,
@@ -30,7 +29,7 @@ from gridtune.systems.dispatch.simulator.replay import (
     Speeds,
     outcome_of,
 )
-from gridtune.systems.dispatch.simulator.state import ARRIVED, FINISHED, NOBODY, new_site
+from gridtune.systems.dispatch.simulator.site import ARRIVED, FINISHED, NOBODY, new_site
 from gridtune.types import BoolArray, FloatArray
 
 __all__ = ["Broker", "Refreshing"]

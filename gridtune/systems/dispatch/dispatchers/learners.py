@@ -1,33 +1,43 @@
-"""The learners of a dispatcher, by name: from ended jobs they learn the chance of ending in time.
+"""The learners of a dispatcher, by name, and the selection of their settings.
 
-A learner is refreshed from examples (rows of attributes, and the jobs' outcomes) and then predicts for all
-machines of one decision at once. It predicts from plain arrays: scikit-learn fits, it does not predict.
+A learner learns the chance of ending in time from ended jobs. It is refreshed from examples (rows of
+attributes, and the jobs' outcomes) and then predicts for all machines of one decision at once. It predicts
+from plain arrays: scikit-learn fits, it does not predict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.isotonic import IsotonicRegression
+from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.classifiers.bayes import MixedNaiveBayes
 from gridtune.systems.dispatch.classifiers.c45 import GrownTree, leaf_shares, predicted_shares
-from gridtune.systems.dispatch.classifiers.flat import flat_boosting
-from gridtune.systems.dispatch.classifiers.kernels import mixed_bayes
-from gridtune.systems.dispatch.classifiers.lwl import LocallyWeightedClassifier
-from gridtune.systems.dispatch.dispatchers.selection import Selection, class_weights, select
-from gridtune.systems.dispatch.simulator.attributes import LEFT, MACHINE, PREDICTED, AttributeSet
+from gridtune.systems.dispatch.classifiers.fitted import MixedNaiveBayes, flat_boosting, mixed_bayes
+from gridtune.systems.dispatch.classifiers.neighbours import LocallyWeightedClassifier
+from gridtune.systems.dispatch.metrics import area_under_roc
+from gridtune.systems.dispatch.simulator.predicting import LEFT, MACHINE, PREDICTED, AttributeSet
 from gridtune.systems.dispatch.simulator.replay import PROBABLE
 from gridtune.types import FloatArray, IntArray
 
-__all__ = ["LEARNERS", "Examples", "Learner", "LearnerName", "make_learner"]
-
+__all__ = [
+    "LEARNERS",
+    "WEIGHTS",
+    "Examples",
+    "Learner",
+    "LearnerName",
+    "Scorer",
+    "Selection",
+    "class_weights",
+    "make_learner",
+    "select",
+]
 
 LearnerName = Literal["j48", "naive_bayes", "lwl", "boosting", "boosted_time"]
 LEARNERS: tuple[LearnerName, ...] = get_args(LearnerName)
@@ -292,3 +302,103 @@ def make_learner(name: str, machines: int, *, limit: int | None = 1000) -> Learn
     if name == "boosted_time":
         return BoostedTime()
     raise SimulationError(f"no learner is named {name!r}", hint=f"one of {', '.join(LEARNERS)}")
+
+
+#: Weights of a positive example that are tried.
+WEIGHTS = (1, 2, 5, 10)
+FOLDS = 4
+
+#: Fits on a table, labels and weights, and yields the chance of class 1 of another table's rows: for every
+#: setting of the learner in turn, so that the work that settings share is done once.
+Scorer = Callable[[FloatArray, IntArray, FloatArray, FloatArray], Iterator[FloatArray]]
+
+
+class Selection(NamedTuple):
+    """The selected weight and setting, and their area under the ROC curve."""
+
+    weight: int
+    setting: Any
+    aroc: float
+
+
+def class_weights(labels: IntArray, weight: float) -> FloatArray:
+    """Return each example's weight: `weight` for the positive ones, 1 for the others."""
+    return np.where(labels == 1, float(weight), 1.0)
+
+
+def select(
+    table: FloatArray,
+    labels: IntArray,
+    settings: Sequence[Any],
+    scorer: Scorer,
+    *,
+    weights: Sequence[int] = WEIGHTS,
+    limit: int | None = None,
+    rng: np.random.Generator,
+) -> Selection:
+    """Return the weight and setting with the largest area under the ROC curve; the first of several.
+
+    Parameters
+    ----------
+    table, labels
+        Examples, shape (n, d), and whether they are positive, 0 or 1, shape (n,).
+    settings
+        The learner's own parameter; `scorer` yields scores for these, in this order.
+    scorer
+        See `Scorer`.
+    weights
+        Weights of positive examples to try.
+    limit
+        Judge on a random part of this many examples; None for all. A class with fewer of them than folds,
+        although the whole table has enough, is filled up to the number of folds.
+    rng
+        Draws that part and the four folds.
+
+    Returns
+    -------
+    Selection
+        With an AROC of NaN and the first of everything where a class has fewer examples in the whole table
+        than there are folds.
+
+    Notes
+    -----
+    Algorithm 1 of Vladušič; the area is that of all left-out predictions of a fold, averaged over folds.
+
+    The examples that fill up a rare class are its next ones in the same random order, so that nothing else is
+    drawn. In fitting, the class is weighted down to its share of the whole table, so that a weight of
+    positive examples means the same as there. Areas do not depend on how frequent a class is.
+    """
+    order = rng.permutation(len(labels))
+    if min(np.bincount(labels, minlength=2)) < FOLDS:
+        return Selection(weights[0], settings[0], float("nan"))
+    part, counts = _judged(labels, order, limit or len(labels))
+    table, labels = table[part], labels[part]
+    folds = list(
+        StratifiedKFold(FOLDS, shuffle=True, random_state=int(rng.integers(2**32))).split(table, labels)
+    )
+    areas = np.zeros((len(weights), len(settings)))
+    for row, weight in enumerate(weights):
+        for train, test in folds:
+            own = class_weights(labels[train], weight) * counts[labels[train]]
+            scores = scorer(table[train], labels[train], own, table[test])
+            for column, score in enumerate(scores):
+                areas[row, column] += area_under_roc(score, labels[test] == 1) / FOLDS
+    row, column = divmod(int(np.argmax(areas)), len(settings))
+    return Selection(weights[row], settings[column], float(areas[row, column]))
+
+
+def _judged(labels: IntArray, order: IntArray, limit: int) -> tuple[Any, FloatArray]:
+    """Return the examples to judge on, and how much one of either class counts in fitting, shape (2,).
+
+    The first `limit` in `order`, and the next of a class that has fewer than `FOLDS` among them.
+    """
+    part = order[:limit]
+    drawn = np.bincount(labels[part], minlength=2)
+    lacking = np.maximum(0, FOLDS - drawn)
+    if not lacking.any():
+        return part, np.ones(2)
+    rest = order[limit:]
+    more = [rest[labels[rest] == label][: lacking[label]] for label in (0, 1)]
+    shares = np.bincount(labels, minlength=2) / (drawn + lacking)
+    # The larger class counts 1, so that its leaves and neighbourhoods keep their usual weight.
+    return np.concatenate([part, *more]), shares / shares.max()

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from gridtune.core.log_parameters import Window
 from gridtune.core.system import Measure, MetricInfo, SystemParameters, WorkloadLoader
-from gridtune.systems.dispatch.instances import log_part, make_jobs, make_machines
+from gridtune.errors import PolicyError
 from gridtune.systems.dispatch.metrics import tardiness
-from gridtune.systems.dispatch.parameters import DispatchParameters, InstanceParameters
+from gridtune.systems.dispatch.parameters import (
+    DispatchParameters,
+    InstanceParameters,
+    log_part,
+    make_jobs,
+    make_machines,
+)
+from gridtune.systems.dispatch.simulator.batch import BrokerBatch
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.replay import INSERTING, Order, dispatch
+from gridtune.systems.dispatch.simulator.replay import INSERTING, ORDERS, DispatchOutcome, Order, dispatch
 from gridtune.training.ppo_training import (
     EntropyDecay,
     GradientNorm,
@@ -30,7 +38,10 @@ from gridtune.training.ppo_training import (
 from gridtune.training.system import TRAINING_MEASURES, Count
 from gridtune.workload.workload import Workload
 
-__all__ = ["DispatchPPO", "DispatchPPOParameters"]
+if TYPE_CHECKING:
+    from gridtune.training.networks import ActorCritic
+
+__all__ = ["BROKER", "DispatchPPO", "DispatchPPOParameters", "play", "play_file"]
 
 #: Episodes that the agent is evaluated on, and the seed of the first; others follow one by one.
 _EPISODES, _HELD_OUT_SEED = 20, 100_000
@@ -135,7 +146,6 @@ class DispatchPPO(PPOTraining):
         load: WorkloadLoader,
     ) -> Mapping[str, float]:
         """Return the tardiness of held-out jobs with the likeliest actions, and under rules."""
-        from gridtune.systems.dispatch.learners.playing import play  # noqa: PLC0415 (torch)
         from gridtune.training.rllib import network_of  # noqa: PLC0415 (RLlib)
 
         p = parameters
@@ -155,8 +165,6 @@ class DispatchPPO(PPOTraining):
 
     def policy_notes(self, parameters: DispatchPPOParameters) -> Mapping[str, Any]:
         """Return the order of the queues, and how much a job counts for the learned speeds."""
-        from gridtune.systems.dispatch.learners.playing import BROKER  # noqa: PLC0415 (torch)
-
         return {BROKER: {"order": parameters.order, "forget": parameters.forget}}
 
     def _held_out(
@@ -191,3 +199,59 @@ def _make_env(episode: DispatchParameters, log: Workload | None, reward: Any, co
 
     given = episode.model_dump(exclude={"mode", "learner"}, exclude_unset=True)
     return DispatchVectorEnv(count, log=log, reward=reward, copy=False, **given)
+
+
+#: The note of a checkpoint with the order of the queues, and how much a job counts for the learned speeds.
+BROKER = "broker"
+
+
+def play(
+    network: ActorCritic, episodes: Sequence[DispatchJobs], machines: Machines, *, order: str, forget: float
+) -> list[DispatchOutcome]:
+    """Play episodes of as many jobs each, all of them side by side.
+
+    Parameters
+    ----------
+    network
+        The agent.
+    episodes
+        Their jobs.
+    machines
+        They neither change nor fail.
+    order, forget
+        See `gridtune.systems.dispatch.simulator.replay.dispatch`.
+    """
+    import torch  # noqa: PLC0415
+
+    count = len(episodes)
+    brokers = BrokerBatch(episodes[0], machines, order=ORDERS[order], count=count, forget=forget)
+    for index, jobs in enumerate(episodes):
+        brokers.begin(index, jobs)
+    begins = np.ones(count, np.bool_)
+    brokers.step(np.zeros(count, np.int64), begins)
+    state = network.initial_state(count)
+    # There is one decision for each job, so all episodes end with the same step.
+    while not brokers.observed.over[0]:
+        seen = torch.from_numpy(brokers.observed.features)[None]
+        with torch.no_grad():
+            logits, _, state = network(seen, torch.from_numpy(begins)[None], state)
+        brokers.step(logits[0].argmax(-1).numpy())
+        begins = np.zeros(count, np.bool_)
+    return [brokers.outcome(index) for index in range(count)]
+
+
+def play_file(file: Path, jobs: DispatchJobs, machines: Machines) -> DispatchOutcome:
+    """Return the results of jobs under the policy in a file.
+
+    Raises
+    ------
+    PolicyError
+        If the file holds a policy of another system, or one for another number of machines.
+    """
+    from gridtune.training.networks import load_policy, read_checkpoint  # noqa: PLC0415 (torch)
+
+    settings: dict[str, Any] | None = read_checkpoint(file).notes.get(BROKER)
+    if settings is None:
+        raise PolicyError("is not a policy of the dispatch system", path=file)
+    (outcome,) = play(load_policy(file).resized(len(machines)), [jobs], machines, **settings)
+    return outcome

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from gridtune.core.system import FinishedSweep
 from gridtune.systems.dispatch.report.figures import write_figures
-from gridtune.systems.dispatch.report.rows import gather
-from gridtune.systems.dispatch.report.tables import write_comparison
+from gridtune.systems.dispatch.report.tables import gather, write_comparison
 
 __all__ = ["write"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridtune.core.style import BASELINE, MARKERS, PALETTE, figure, head, save
 from gridtune.core.system import FinishedSweep
-from gridtune.systems.dispatch.report.rows import Method, medians
+from gridtune.systems.dispatch.report.tables import Method, medians
 
 __all__ = ["write_figures"]
 

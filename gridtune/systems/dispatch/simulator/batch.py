@@ -10,19 +10,19 @@ import numpy.typing as npt
 
 from gridtune.core.compiled import kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.simulator.attributes import ATTRIBUTES, MACHINE, describe
-from gridtune.systems.dispatch.simulator.events import advance, place
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.ordering import follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
+    ATTRIBUTES,
     LEARNED,
+    MACHINE,
     BrokerState,
     bare_broker_state,
+    describe,
     learn,
     new_broker_state,
 )
 from gridtune.systems.dispatch.simulator.replay import DispatchOutcome, outcome_of
-from gridtune.systems.dispatch.simulator.state import (
+from gridtune.systems.dispatch.simulator.site import (
     DECIDING,
     FINISHED,
     MACHINES,
@@ -30,8 +30,11 @@ from gridtune.systems.dispatch.simulator.state import (
     NOW,
     SLOTS,
     Site,
+    advance,
     bare_site,
+    follower_of,
     new_site,
+    place,
 )
 from gridtune.types import BoolArray, Float32Array, FloatArray
 

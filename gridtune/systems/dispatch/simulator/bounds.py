@@ -12,7 +12,7 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.state import FAILURE, SPEED
+from gridtune.systems.dispatch.simulator.site import FAILURE, SPEED
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["EXACT", "Bounds", "lower_bounds"]

@@ -10,10 +10,9 @@ import numpy as np
 
 from gridtune.core.compiled import bare, kernel
 from gridtune.errors import SimulationError
-from gridtune.systems.dispatch.simulator import ordering, predicting, selecting
-from gridtune.systems.dispatch.simulator.events import advance, place
+from gridtune.systems.dispatch.simulator import predicting, rules
+from gridtune.systems.dispatch.simulator import site as queues
 from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
-from gridtune.systems.dispatch.simulator.ordering import follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
     bare_broker_state,
     chance_in_time,
@@ -22,14 +21,14 @@ from gridtune.systems.dispatch.simulator.predicting import (
     new_broker_state,
     predicted_finish,
 )
-from gridtune.systems.dispatch.simulator.selecting import (
+from gridtune.systems.dispatch.simulator.rules import (
     EDD,
     SHARED_QUEUE,
     insertion,
     select_simply,
     tabu_search,
 )
-from gridtune.systems.dispatch.simulator.state import (
+from gridtune.systems.dispatch.simulator.site import (
     ARRIVED,
     MACHINES,
     MOVES,
@@ -37,8 +36,11 @@ from gridtune.systems.dispatch.simulator.state import (
     NOW,
     RESTARTS,
     Site,
+    advance,
     bare_site,
+    follower_of,
     new_site,
+    place,
 )
 from gridtune.types import BoolArray, FloatArray, IntArray
 
@@ -67,22 +69,22 @@ Speeds = Literal["known", "learned", "nominal"]
 Assistance = Literal["none", "assist", "set_aside"]
 
 RULES: dict[str, int] = {
-    "random": selecting.RANDOM,
-    "round_robin": selecting.ROUND_ROBIN,
-    "first_available": selecting.FIRST_AVAILABLE,
-    "edd": selecting.EDD,
-    "erd": selecting.ERD,
-    "spt": selecting.SPT,
-    "atc": selecting.APPARENT_COST,
-    "shared_queue": selecting.SHARED_QUEUE,
+    "random": rules.RANDOM,
+    "round_robin": rules.ROUND_ROBIN,
+    "first_available": rules.FIRST_AVAILABLE,
+    "edd": rules.EDD,
+    "erd": rules.ERD,
+    "spt": rules.SPT,
+    "atc": rules.APPARENT_COST,
+    "shared_queue": rules.SHARED_QUEUE,
 }
 #: The rule that inserts into queues of each order.
 INSERTING: dict[str, Rule] = {"fifo": "erd", "due_date": "edd", "shortest": "spt", "atc": "atc"}
 ORDERS: dict[str, int] = {
-    "fifo": ordering.RELEASE,
-    "due_date": ordering.DUE_DATE,
-    "shortest": ordering.SHORTEST,
-    "atc": ordering.ATC,
+    "fifo": queues.RELEASE,
+    "due_date": queues.DUE_DATE,
+    "shortest": queues.SHORTEST,
+    "atc": queues.ATC,
 }
 #: How a learner assists: not; by Algorithm 2; besides, it sets aside jobs that will be late everywhere.
 ALONE, ASSIST, SET_ASIDE = range(3)

@@ -14,12 +14,10 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
-from gridtune.systems.dispatch.classifiers.bayes import MixedNaiveBayes
-from gridtune.systems.dispatch.classifiers.c45 import C45Classifier, GrownTree
-from gridtune.systems.dispatch.classifiers.flat import flat_boosting
-from gridtune.systems.dispatch.classifiers.lwl import LocallyWeightedClassifier
-from gridtune.systems.dispatch.classifiers.pruning import Bound, added_errors
-from gridtune.systems.dispatch.dispatchers.selection import class_weights, select
+from gridtune.systems.dispatch.classifiers.c45 import Bound, C45Classifier, GrownTree, added_errors
+from gridtune.systems.dispatch.classifiers.fitted import MixedNaiveBayes, flat_boosting
+from gridtune.systems.dispatch.classifiers.neighbours import LocallyWeightedClassifier
+from gridtune.systems.dispatch.dispatchers.learners import class_weights, select
 
 
 def accuracy(model: object, data: tuple[np.ndarray, np.ndarray]) -> float:

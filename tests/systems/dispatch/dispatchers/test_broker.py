@@ -10,9 +10,8 @@ import pytest
 from gridtune.errors import SimulationError
 from gridtune.systems.dispatch.dispatchers.broker import Broker, Refreshing
 from gridtune.systems.dispatch.dispatchers.learners import LEARNERS, Examples, make_learner
-from gridtune.systems.dispatch.simulator.attributes import LEFT, MACHINE, PREDICTED
-from gridtune.systems.dispatch.simulator.generating import BatchPlan, JobStreams, draw_jobs
-from gridtune.systems.dispatch.simulator.model import DispatchJobs, Machines
+from gridtune.systems.dispatch.simulator.model import BatchPlan, DispatchJobs, JobStreams, Machines, draw_jobs
+from gridtune.systems.dispatch.simulator.predicting import LEFT, MACHINE, PREDICTED
 from gridtune.systems.dispatch.simulator.replay import dispatch
 
 FACTORS = np.array([1.32, 0.8, 1.07, 0.9103])

@@ -14,8 +14,7 @@ import torch
 
 from gridtune.errors import GridtuneError
 from gridtune.sweep import run_cell
-from gridtune.systems.dispatch.learners.playing import BROKER, play
-from gridtune.systems.dispatch.learners.ppo import DispatchPPO, DispatchPPOParameters
+from gridtune.systems.dispatch.learners.ppo import BROKER, DispatchPPO, DispatchPPOParameters, play
 from gridtune.systems.dispatch.metrics import tardiness
 from gridtune.systems.dispatch.simulator.batch import FEATURES
 from gridtune.systems.dispatch.simulator.model import Machines

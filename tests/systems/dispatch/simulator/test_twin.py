@@ -20,7 +20,7 @@ from gridtune.systems.dispatch.simulator.model import (
     speed_changes,
 )
 from gridtune.systems.dispatch.simulator.replay import ASSISTANCE, ORDERS, RULES, SPEEDS, dispatch
-from gridtune.systems.dispatch.simulator.state import FAILURE, REPAIR
+from gridtune.systems.dispatch.simulator.site import FAILURE, REPAIR
 from tests.systems.dispatch.simulator.twin import (
     ReferenceBroker,
     ReferenceJob,

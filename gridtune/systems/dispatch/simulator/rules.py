@@ -10,15 +10,24 @@ from __future__ import annotations
 import numpy as np
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.dispatch.simulator.events import place, take_out
-from gridtune.systems.dispatch.simulator.ordering import ATC, DUE_DATE, RELEASE, SHORTEST, follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
     any_up,
     most_tardy_job,
     predicted_finish,
     queue_tardiness,
 )
-from gridtune.systems.dispatch.simulator.state import MACHINES, NEVER, NOBODY
+from gridtune.systems.dispatch.simulator.site import (
+    ATC,
+    DUE_DATE,
+    MACHINES,
+    NEVER,
+    NOBODY,
+    RELEASE,
+    SHORTEST,
+    follower_of,
+    place,
+    take_out,
+)
 
 __all__ = ["insertion", "select_simply", "tabu_search"]
 

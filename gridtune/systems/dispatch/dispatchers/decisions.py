@@ -5,18 +5,29 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gridtune.core.compiled import bare, kernel
-from gridtune.systems.dispatch.simulator.attributes import MACHINE, describe, describe_waiting
-from gridtune.systems.dispatch.simulator.events import advance, place, take_out
-from gridtune.systems.dispatch.simulator.ordering import follower_of
 from gridtune.systems.dispatch.simulator.predicting import (
+    MACHINE,
     bare_broker_state,
     correct_estimate,
+    describe,
+    describe_waiting,
     learn,
     most_tardy_job,
     queue_tardiness,
 )
-from gridtune.systems.dispatch.simulator.selecting import EDD, ORDERS, insertion, select_simply, tabu_search
-from gridtune.systems.dispatch.simulator.state import ARRIVED, MACHINES, NOBODY, NOW, SLOTS, bare_site
+from gridtune.systems.dispatch.simulator.rules import EDD, ORDERS, insertion, select_simply, tabu_search
+from gridtune.systems.dispatch.simulator.site import (
+    ARRIVED,
+    MACHINES,
+    NOBODY,
+    NOW,
+    SLOTS,
+    advance,
+    bare_site,
+    follower_of,
+    place,
+    take_out,
+)
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["Buffers", "next_decision", "next_repair"]

@@ -1,77 +1,102 @@
-"""Compiled parts of the classifiers: predicting with many trees, naive Bayes, locally weighted stumps."""
+"""Locally weighted learning: a decision stump for every query, on the examples near it.
+
+scikit-learn weights neighbours too, but takes their votes; it fits no model to them.
+
+Sources: Atkeson, Moore and Schaal, "Locally weighted learning", Artificial Intelligence Review 11, 1997;
+Frank, Hall and Pfahringer, "Locally weighted naive Bayes", UAI 2003 (kernel and scaling).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gridtune.core.compiled import kernel
+from gridtune.types import FloatArray
 
-__all__ = ["locally_weighted", "mixed_bayes", "tree_sum"]
+__all__ = ["LocallyWeightedClassifier"]
+
+
+class LocallyWeightedClassifier(ClassifierMixin, BaseEstimator):
+    """Locally weighted learning with decision stumps, as WEKA's LWL does by default.
+
+    For each query the examples are weighted by their distance (a linear kernel that falls to 0 at the
+    farthest neighbour), a stump is fitted to them by entropy, and its leaf's class shares are the prediction.
+    Quantities are scaled to [0, 1] by the examples' range; two categories are 0 or 1 apart.
+
+    Parameters
+    ----------
+    neighbours
+        How many of the nearest examples count; None for all.
+    categorical
+        Categorical columns.
+
+    Notes
+    -----
+    Sources: Atkeson, Moore and Schaal, "Locally weighted learning", Artificial Intelligence Review 11, 1997;
+    Frank, Hall and Pfahringer, "Locally weighted naive Bayes", UAI 2003 (kernel and scaling).
+    """
+
+    def __init__(self, neighbours: int | None = None, categorical: Sequence[int] = ()) -> None:
+        self.neighbours = neighbours
+        self.categorical = categorical
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Store examples, shape (n, d), and their classes, shape (n,)."""
+        if self.neighbours is not None and self.neighbours < 1:
+            raise ValueError(f"neighbours must be at least 1, but got {self.neighbours}")
+        table, classes = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(classes)
+        self.weights_ = _check_sample_weight(sample_weight, table, dtype=np.float64)
+        self.classes_, labels = np.unique(classes, return_inverse=True)
+        self.labels_ = labels.astype(np.int64)
+        self.categorical_ = np.zeros(table.shape[1], np.bool_)
+        self.categorical_[list(self.categorical)] = True
+        self.lowest_ = np.where(self.categorical_, 0.0, table.min(axis=0))
+        span = table.max(axis=0) - self.lowest_
+        self.span_ = np.where(self.categorical_ | (span == 0), 1.0, span)
+        self.table_ = self._scaled(table)
+        self.orders_ = np.ascontiguousarray(np.argsort(self.table_, axis=0, kind="stable").T)
+        return self
+
+    def _scaled(self, table: FloatArray) -> FloatArray:
+        return np.ascontiguousarray((table - self.lowest_) / self.span_)
+
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+        """Return class probabilities, shape (n, classes)."""
+        check_is_fitted(self)
+        return self.shares(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def shares(self, rows: FloatArray) -> FloatArray:
+        """Return class probabilities of rows without checking them."""
+        out = np.empty((len(rows), len(self.classes_)))
+        locally_weighted(
+            self.table_,
+            self.labels_,
+            self.weights_,
+            self.orders_,
+            self.categorical_,
+            self._scaled(rows),
+            self.neighbours or 0,
+            len(self.classes_),
+            out,
+        )
+        return out
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """Return the likeliest class of each row."""
+        check_is_fitted(self)
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
 
 #: Makes the farthest of the neighbours count a little.
 _FARTHEST = 1.0001
-
-
-@kernel()
-def tree_sum(first, left, right, feature, threshold, value, rows, out):
-    """Add up, for each row, the values of its leaves, one in every tree.
-
-    Parameters
-    ----------
-    first
-        Shape (trees,), int64: root of each tree among the nodes.
-    left, right, feature, threshold, value
-        Shape (nodes,): children (-1 for a leaf), column, largest value that goes left, value of a leaf.
-    rows
-        Shape (n, d).
-    out
-        Shape (n,), float64: filled in.
-    """
-    for row in range(rows.shape[0]):
-        total = 0.0
-        for root in first:
-            node = root
-            while left[node] >= 0:
-                node = left[node] if rows[row, feature[node]] <= threshold[node] else right[node]
-            total += value[node]
-        out[row] = total
-
-
-@kernel()
-def mixed_bayes(prior, mean, variance, frequencies, rows, quantities, categorical, out):
-    """Return each row's probability of class 1 under naive Bayes with normal and categorical columns.
-
-    Parameters
-    ----------
-    prior
-        Shape (2,): log prior of the classes.
-    mean, variance
-        Shape (2, quantities).
-    frequencies
-        Shape (2, categorical columns, most categories): log probability of each category.
-    rows
-        Shape (n, d).
-    quantities, categorical
-        Which columns are quantities and which hold numbers of categories.
-    out
-        Shape (n,), float64: filled in.
-    """
-    for row in range(rows.shape[0]):
-        first = second = 0.0
-        for label in range(2):
-            log_joint = prior[label]
-            for place in range(quantities.size):
-                spread = variance[label, place]
-                apart = rows[row, quantities[place]] - mean[label, place]
-                log_joint -= 0.5 * (np.log(2.0 * np.pi * spread) + apart * apart / spread)
-            for place in range(categorical.size):
-                log_joint += frequencies[label, place, int(rows[row, categorical[place]])]
-            if label == 0:
-                first = log_joint
-            else:
-                second = log_joint
-        apart = min(max(first - second, -700.0), 700.0)
-        out[row] = 1.0 / (1.0 + np.exp(apart))
 
 
 @kernel()

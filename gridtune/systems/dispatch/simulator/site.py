@@ -1,0 +1,482 @@
+"""The compiled dispatch simulator: the state of jobs, machines and queues, and its events.
+
+A queue is a doubly linked list through the jobs' columns, so that a broker can put a job before any other
+and take it out again at no cost that grows with the queue. Each machine has one; behind theirs stands the
+shared queue, from which machines pull where the broker binds late.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridtune.core.compiled import bare, kernel
+from gridtune.types import FloatArray, IntArray
+
+__all__ = [
+    "ATC",
+    "DUE_DATE",
+    "RELEASE",
+    "SHORTEST",
+    "Site",
+    "advance",
+    "bare_site",
+    "enqueue",
+    "follower_of",
+    "new_site",
+    "next_waiting",
+    "place",
+    "take_out",
+]
+
+#: An instant that never comes, and the number of no job.
+NEVER = np.iinfo(np.int64).max
+NOBODY = -1
+
+#: Places in `Site.memory`. Its size: jobs, machines, processors of all machines, changes.
+#: Then the current second; jobs that have arrived, that have ended; changes made; the job that waits for a
+#: decision (or NOBODY); jobs restarted after a failure; moves of jobs to other machines' queues; whether
+#: machines pull from the shared queue.
+(
+    JOBS,
+    MACHINES,
+    SLOTS,
+    CHANGES,
+    NOW,
+    ARRIVED,
+    FINISHED,
+    CHANGED,
+    DECIDING,
+    RESTARTS,
+    MOVES,
+    SHARED,
+    MEMORY,
+) = range(13)
+
+#: Kinds of changes: a new speed factor, a failure, a repair.
+SPEED, FAILURE, REPAIR = range(3)
+
+
+class Site(NamedTuple):
+    """Machines with their queues, and jobs with their progress.
+
+    Every field is a column; `n` jobs in order of submission, `m` machines, `p` processors of all machines.
+    Times in whole seconds; what has not happened is -1.
+
+    Attributes
+    ----------
+    submit, length, estimate, deadline
+        Shape (n,), int64: when the job arrives; seconds it needs on a machine of factor 1; the broker's
+        estimate of that; when it is due.
+    factor
+        Shape (m,), float64: a job of length L runs for L × factor seconds.
+    believed
+        Shape (m,), float64: the speed factor that the broker believes in.
+    lookahead
+        Shape (1,), float64: k of the apparent tardiness cost, by which the next job is taken; 0 to take the
+        first of the queue.
+    cpus, down, running
+        Shape (m,), int64: processors; failures not yet repaired; jobs that run.
+    waiting, backlog
+        Shape (m + 1,), int64: jobs that wait, and the sum of their estimates; the last entry is the shared
+        queue's.
+    head, tail
+        Shape (m + 1,), int64: first and last job of the queue.
+    first_slot
+        Shape (m + 1,), int64: where in `slot` the machine's processors begin.
+    slot
+        Shape (p,), int64: the job a processor runs.
+    after, before
+        Shape (n,), int64: neighbours of a waiting job in its queue.
+    machine, placed, start, finish
+        Shape (n,), int64: where a job was sent (m: to the shared queue), when that was decided last, when it
+        started last and ended.
+    end
+        Shape (n,), int64: when a running job will end; no broker may look at it.
+    ended
+        Shape (n,), int64: jobs in the order in which they ended.
+    change_time, change_machine, change_kind
+        Shape (changes,), int64, by time.
+    change_value
+        Shape (changes,), float64: the new factor of a `SPEED` change.
+    memory
+        Shape (13,), int64: single numbers, see the constants above.
+    """
+
+    submit: IntArray
+    length: IntArray
+    estimate: IntArray
+    deadline: IntArray
+    factor: FloatArray
+    believed: FloatArray
+    lookahead: FloatArray
+    cpus: IntArray
+    down: IntArray
+    running: IntArray
+    waiting: IntArray
+    backlog: IntArray
+    head: IntArray
+    tail: IntArray
+    first_slot: IntArray
+    slot: IntArray
+    after: IntArray
+    before: IntArray
+    machine: IntArray
+    placed: IntArray
+    start: IntArray
+    finish: IntArray
+    end: IntArray
+    ended: IntArray
+    change_time: IntArray
+    change_machine: IntArray
+    change_kind: IntArray
+    change_value: FloatArray
+    memory: IntArray
+
+
+def new_site(jobs: Any, machines: Any, *, shared: bool = False, lookahead: float = 0.0) -> Site:
+    """Return a site before its first job.
+
+    Parameters
+    ----------
+    jobs, machines
+        The `DispatchJobs` and `Machines` of the model.
+    shared
+        Whether machines pull from the shared queue.
+    lookahead
+        See `Site.lookahead`.
+    """
+    n, m, changes = len(jobs.submit), len(machines.factor), machines.changes
+    nothing = np.full((8, n), -1, np.int64)
+    none = np.zeros((2, m), np.int64)
+    queued, empty = np.zeros((2, m + 1), np.int64), np.full((2, m + 1), -1, np.int64)
+    first_slot = np.concatenate([[0], np.cumsum(machines.cpus)]).astype(np.int64)
+    slots = int(first_slot[-1])
+    memory = np.zeros(MEMORY, np.int64)
+    memory[[JOBS, MACHINES, SLOTS, CHANGES, DECIDING]] = n, m, slots, len(changes.time), NOBODY
+    memory[SHARED] = shared
+    columns: tuple[Any, ...] = (
+        *(np.array(column, np.int64) for column in (jobs.submit, jobs.length, jobs.estimate, jobs.deadline)),
+        np.array(machines.factor, np.float64),
+        np.ones(m),
+        np.array([lookahead], np.float64),
+        np.array(machines.cpus, np.int64),
+        *none,
+        *queued,
+        *empty,
+        first_slot,
+        np.full(slots, NOBODY, np.int64),
+        *nothing,
+        np.array(changes.time, np.int64),
+        np.array(changes.machine, np.int64),
+        np.array(changes.kind, np.int64),
+        np.array(changes.value, np.float64),
+        memory,
+    )
+    return Site(*columns)
+
+
+@kernel()
+def bare_site(site):
+    """Return the same site with bare columns; whoever calls holds the arrays meanwhile."""
+    return Site(
+        bare(site.submit),
+        bare(site.length),
+        bare(site.estimate),
+        bare(site.deadline),
+        bare(site.factor),
+        bare(site.believed),
+        bare(site.lookahead),
+        bare(site.cpus),
+        bare(site.down),
+        bare(site.running),
+        bare(site.waiting),
+        bare(site.backlog),
+        bare(site.head),
+        bare(site.tail),
+        bare(site.first_slot),
+        bare(site.slot),
+        bare(site.after),
+        bare(site.before),
+        bare(site.machine),
+        bare(site.placed),
+        bare(site.start),
+        bare(site.finish),
+        bare(site.end),
+        bare(site.ended),
+        bare(site.change_time),
+        bare(site.change_machine),
+        bare(site.change_kind),
+        bare(site.change_value),
+        bare(site.memory),
+    )
+
+
+#: Orders of a queue into which a job is put: last; before later due dates; before longer estimates; before
+#: jobs of a smaller apparent tardiness cost.
+RELEASE, DUE_DATE, SHORTEST, ATC = range(4)
+
+
+@kernel()
+def follower_of(site, job, queue, order):
+    """Return the waiting job before which a job belongs in a queue of that order; NOBODY for the end."""
+    if order == ATC:
+        return _less_urgent(site, job, queue)
+    if order == RELEASE:
+        # Later arrivals stand behind; only a job that is moved has any.
+        own, keys = site.submit[job], site.submit
+    elif order == DUE_DATE:
+        own, keys = site.deadline[job], site.deadline
+    else:
+        own, keys = site.estimate[job], site.estimate
+    waiting = site.head[queue]
+    while waiting != NOBODY and (waiting == job or keys[waiting] <= own):
+        waiting = site.after[waiting]
+    return waiting
+
+
+@kernel()
+def next_waiting(site, queue, machine):
+    """Return the job of a queue that a machine takes next; the queue is not empty.
+
+    The first; or, with a look-ahead, the one of the largest apparent tardiness cost, of several the first.
+    """
+    best = site.head[queue]
+    if site.lookahead[0] <= 0.0 or site.after[best] == NOBODY:
+        return best
+    mean = site.backlog[queue] / site.waiting[queue] * site.believed[machine]
+    highest, waiting = -np.inf, best
+    while waiting != NOBODY:
+        urgency = _urgency(site, waiting, machine, mean)
+        if urgency > highest:
+            best, highest = waiting, urgency
+        waiting = site.after[waiting]
+    return best
+
+
+@kernel()
+def _less_urgent(site, job, queue):
+    """Return the first waiting job of a smaller apparent tardiness cost than this one has now.
+
+    Costs change with time, so that this place only says what to predict; `next_waiting` takes by the cost at
+    that time. In the shared queue, of which nothing is predicted, a job goes to the end.
+    """
+    if queue == site.memory[MACHINES]:
+        return NOBODY
+    total = site.backlog[queue] + site.estimate[job]
+    mean = total / (site.waiting[queue] + 1) * site.believed[queue]
+    own, waiting = _urgency(site, job, queue, mean), site.head[queue]
+    while waiting != NOBODY and (waiting == job or _urgency(site, waiting, queue, mean) >= own):
+        waiting = site.after[waiting]
+    return waiting
+
+
+@kernel()
+def _urgency(site, job, machine, mean):
+    """Return the logarithm of the apparent tardiness cost, log(exp(−max(0, d − p − t)/(k·p̄))/p).
+
+    p is the job's run time on that machine by its estimate, p̄ the mean of the waiting jobs, d its deadline.
+    Source: Vepsalainen and Morton, "Priority rules for job shops with weighted tardiness costs", Management
+    Science 33, 1987.
+    """
+    seconds = site.estimate[job] * site.believed[machine]
+    slack = max(0.0, site.deadline[job] - seconds - site.memory[NOW])
+    return -slack / (site.lookahead[0] * mean) - np.log(seconds)
+
+
+@kernel()
+def advance(site):
+    """Advance to the next arrival; return the job's number, or NOBODY once every job has ended.
+
+    Within one second jobs end first (the lower number first), then machines change, then queues move up, then
+    jobs arrive. Each arrival is decided on before the next one is seen.
+    """
+    memory = site.memory
+    while memory[DECIDING] == NOBODY and memory[FINISHED] < memory[JOBS]:
+        slot, ending = _next_end(site)
+        changing = site.change_time[memory[CHANGED]] if memory[CHANGED] < memory[CHANGES] else NEVER
+        coming = site.submit[memory[ARRIVED]] if memory[ARRIVED] < memory[JOBS] else NEVER
+        memory[NOW] = min(ending, changing, coming)
+        moved = False
+        while ending == memory[NOW]:
+            _end(site, slot)
+            slot, ending = _next_end(site)
+            moved = True
+        while memory[CHANGED] < memory[CHANGES] and site.change_time[memory[CHANGED]] == memory[NOW]:
+            _change(site, memory[CHANGED])
+            memory[CHANGED] += 1
+            moved = True
+        if moved and memory[SHARED]:
+            _pull(site)
+        elif moved:
+            for machine in range(memory[MACHINES]):
+                _start_waiting(site, machine)
+        if coming == memory[NOW]:
+            memory[DECIDING] = memory[ARRIVED]
+            memory[ARRIVED] += 1
+    return memory[DECIDING]
+
+
+@kernel()
+def _next_end(site):
+    """Return the processor whose job ends next, and when: of several the lowest job."""
+    best, ending = NOBODY, NEVER
+    for slot in range(site.memory[SLOTS]):
+        job = site.slot[slot]
+        if job != NOBODY and (site.end[job] < ending or (site.end[job] == ending and job < site.slot[best])):
+            best, ending = slot, site.end[job]
+    return best, ending
+
+
+@kernel()
+def _end(site, slot):
+    memory, job = site.memory, site.slot[slot]
+    site.slot[slot] = NOBODY
+    site.finish[job] = memory[NOW]
+    site.running[site.machine[job]] -= 1
+    site.ended[memory[FINISHED]] = job
+    memory[FINISHED] += 1
+
+
+@kernel()
+def _change(site, change):
+    """Change a speed: what is left of a running job scales with it. Or let a machine fail or recover."""
+    memory, machine = site.memory, site.change_machine[change]
+    kind, value = site.change_kind[change], site.change_value[change]
+    if kind == SPEED:
+        for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
+            job = site.slot[slot]
+            if job != NOBODY:
+                left = (site.end[job] - memory[NOW]) * (value / site.factor[machine])
+                site.end[job] = memory[NOW] + max(1, int(np.rint(left)))
+        site.factor[machine] = value
+    elif kind == FAILURE:
+        site.down[machine] += 1
+        _throw_back(site, machine)
+    else:
+        site.down[machine] -= 1
+
+
+@kernel()
+def _throw_back(site, machine):
+    """Put the running jobs of a machine back to the front of the queue, the lowest number first."""
+    queue = site.memory[MACHINES] if site.memory[SHARED] else machine
+    while site.running[machine] > 0:
+        last = NOBODY
+        for slot in range(site.first_slot[machine], site.first_slot[machine + 1]):
+            if site.slot[slot] != NOBODY and (last == NOBODY or site.slot[slot] > site.slot[last]):
+                last = slot
+        job = site.slot[last]
+        site.slot[last] = NOBODY
+        site.running[machine] -= 1
+        site.start[job] = -1
+        site.memory[RESTARTS] += 1
+        enqueue(site, job, queue, site.head[queue])
+
+
+@kernel()
+def _start_waiting(site, machine):
+    """Start jobs from a machine's queue while it has free processors."""
+    if site.down[machine] > 0:
+        return
+    while site.running[machine] < site.cpus[machine] and site.head[machine] != NOBODY:
+        _start(site, next_waiting(site, machine, machine), machine)
+
+
+@kernel()
+def _pull(site):
+    """Start jobs from the shared queue while processors are free.
+
+    Of several machines with a free processor the one pulls first that the broker believes to be fastest, of
+    those as fast the first.
+    """
+    shared = site.memory[MACHINES]
+    while site.head[shared] != NOBODY:
+        machine = _fastest_idle(site)
+        if machine == NOBODY:
+            return
+        job = next_waiting(site, shared, machine)
+        _start(site, job, machine)
+        site.placed[job] = site.memory[NOW]
+
+
+@kernel()
+def _fastest_idle(site):
+    best = NOBODY
+    for machine in range(site.memory[MACHINES]):
+        if site.down[machine] > 0 or site.running[machine] == site.cpus[machine]:
+            continue
+        if best == NOBODY or site.believed[machine] < site.believed[best]:
+            best = machine
+    return best
+
+
+@kernel()
+def _start(site, job, machine):
+    """Start a waiting job on a free processor of a machine."""
+    now = site.memory[NOW]
+    take_out(site, job)
+    slot = site.first_slot[machine]
+    while site.slot[slot] != NOBODY:
+        slot += 1
+    site.slot[slot] = job
+    site.machine[job] = machine
+    site.running[machine] += 1
+    site.start[job] = now
+    site.end[job] = now + max(1, int(np.rint(site.length[job] * site.factor[machine])))
+
+
+@kernel()
+def enqueue(site, job, queue, follower):
+    """Put a job into a queue before another one, or at its end where that is NOBODY."""
+    leader = site.tail[queue] if follower == NOBODY else site.before[follower]
+    site.before[job], site.after[job] = leader, follower
+    if leader == NOBODY:
+        site.head[queue] = job
+    else:
+        site.after[leader] = job
+    if follower == NOBODY:
+        site.tail[queue] = job
+    else:
+        site.before[follower] = job
+    site.machine[job] = queue
+    site.waiting[queue] += 1
+    site.backlog[queue] += site.estimate[job]
+
+
+@kernel()
+def take_out(site, job):
+    """Take a waiting job out of its queue; `machine` keeps where it was."""
+    queue, leader, follower = site.machine[job], site.before[job], site.after[job]
+    if leader == NOBODY:
+        site.head[queue] = follower
+    else:
+        site.after[leader] = follower
+    if follower == NOBODY:
+        site.tail[queue] = leader
+    else:
+        site.before[follower] = leader
+    site.before[job] = site.after[job] = NOBODY
+    site.waiting[queue] -= 1
+    site.backlog[queue] -= site.estimate[job]
+
+
+@kernel()
+def place(site, job, machine, follower):
+    """Send a job that is in no queue to a machine, before a waiting job or (NOBODY) at the queue's end.
+
+    Where machines pull, all jobs go to the shared queue, whose number is the number of machines. A job starts
+    at once if it stands first and a processor is free. A job that comes is decided by this; one
+    that was taken out counts as moved if it goes to another machine.
+    """
+    if site.memory[DECIDING] == job:
+        site.memory[DECIDING] = NOBODY
+    elif site.machine[job] != machine:
+        site.memory[MOVES] += 1
+    site.placed[job] = site.memory[NOW]
+    enqueue(site, job, machine, follower)
+    if site.memory[SHARED]:
+        _pull(site)
+    else:
+        _start_waiting(site, machine)
