@@ -27,11 +27,10 @@ from gridtune.systems.shutdown.learners.playing import play_days
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.lookahead import lookahead_reservation
-from gridtune.systems.shutdown.simulator.model import build_model
 from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.rule_parameters import LookaheadRule
-from gridtune.systems.shutdown.simulator.state import NOW, cluster_at, jobs_of
+from gridtune.systems.shutdown.simulator.rules import LookaheadRule
+from gridtune.systems.shutdown.simulator.state import NOW, build_model, cluster_at, jobs_of
 from gridtune.systems.shutdown.simulator.stepping import act, is_over, pass_minute, reset_cluster
 from gridtune.training.networks import make_network, write_checkpoint
 

@@ -19,8 +19,8 @@ from gridtune.environments import ShutdownEnv, ShutdownVectorEnv
 from gridtune.systems.shutdown.environment import read_training_days
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.reference import ReferenceCluster, ReferenceJob
 from gridtune.systems.shutdown.simulator.replay import replay
+from tests.systems.shutdown.simulator.reference import ReferenceCluster, ReferenceJob
 
 AUTHORS = 2800
 STEPS, RESERVATIONS = 1_000_000, 15

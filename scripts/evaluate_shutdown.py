@@ -65,8 +65,8 @@ def main() -> None:
     platform, network = Platform(*CLUSTERS[options.cluster]), load_policy(find_policy(options.checkpoint))
 
     def measured(**rule: Any) -> dict[str, Any]:
-        outcome, _ = replay(days, platform, tau=options.tau, **rule)
-        return measure_days(days, outcome, platform, tau=options.tau)
+        results, _ = replay(days, platform, tau=options.tau, **rule)
+        return measure_days(days, results, platform, tau=options.tau)
 
     def played(rng: np.random.Generator | None) -> dict[str, Any]:
         return measured(rule=play_days(network, days, platform, rng=rng, tau=options.tau))

@@ -10,7 +10,7 @@ from pathlib import Path
 from gridtune.systems.dispatch.simulator import predicting
 from gridtune.systems.provisioning.environment import choices as of_provisioning
 from gridtune.systems.responsive.simulator import candidates as of_responsive
-from gridtune.systems.shutdown.simulator import effects, observing
+from gridtune.systems.shutdown.simulator import observing as of_shutdown
 
 __all__ = ["observation_of"]
 
@@ -47,11 +47,10 @@ def _responsive() -> str:
 
 
 def _shutdown() -> str:
-    paper, other = (inspect.getdoc(module) or "" for module in (observing, effects))
-    sizes = {"GLOBALS": effects.GLOBALS, "PER_JOB": effects.PER_JOB, "PER_ACTION": effects.PER_ACTION}
-    for name, size in {**sizes, "FEATURES": observing.FEATURES}.items():
-        paper, other = (text.replace(f"`{name}`", str(size)) for text in (paper, other))
-    return f"{paper}\n\n{other}"
+    text = inspect.getdoc(of_shutdown) or ""
+    for name in ("FEATURES", "GLOBALS", "PER_JOB", "PER_ACTION"):
+        text = text.replace(f"`{name}`", str(getattr(of_shutdown, name)))
+    return text
 
 
 def _without_rst_tables(text: str) -> str:

@@ -8,7 +8,7 @@ import torch
 from gridtune.batch.simulator.decisions.machine import ROW, STATE
 from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.learners.effect_network import EffectNetwork
-from gridtune.systems.shutdown.simulator.effects import PER_ACTION
+from gridtune.systems.shutdown.simulator.observing import PER_ACTION
 from gridtune.training.networks import FRAMES, NETWORKS, make_network
 
 FEATURES, ACTIONS, STEPS, EPISODES = 5, 3, 60, 4

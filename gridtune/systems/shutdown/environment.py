@@ -14,9 +14,9 @@ from gridtune.core.vector_environment import CompiledVectorEnv
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days, build_days
-from gridtune.systems.shutdown.simulator.model import Variant, View
 from gridtune.systems.shutdown.simulator.observing import observation_bounds
 from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.state import Variant, View
 from gridtune.types import BoolArray, Float32Array, FloatArray
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.cleaning import DEFAULT_RULES
@@ -116,7 +116,7 @@ class ShutdownEnv(gym.Env[Float32Array, np.int64]):
         Observations returned at once: 1 for an agent with a memory, 20 in the paper.
     view
         `paper`: the authors' 48 numbers. `effects`: the effect of each reservation, and more of the past, see
-        `gridtune.systems.shutdown.simulator.effects`.
+        `gridtune.systems.shutdown.simulator.observing`.
     decisions
         With `view="effects"`: a step lasts until reservations differ in their effects.
         The info `minutes` says how many minutes it took.

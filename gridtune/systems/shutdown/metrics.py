@@ -1,8 +1,8 @@
-"""Metrics of clusters whose nodes are switched off: energy by node state, switches, waits of jobs.
+"""Metrics of clusters whose nodes are switched off, and the tables of days, jobs, queue lengths and nodes.
 
 Energy is in watt minutes, a node counted once whatever its cores (the paper writes J). It is summed from
-whole node-minutes, so it is exact. Only the metrics named `reported` repeat what the paper's own monitor
-reports, which takes some idle nodes for computing ones (see `docs/shutdown.md`).
+whole node-minutes, so it is exact. Only the metrics named `reported` repeat the values of the paper's own
+monitor, which takes some idle nodes for computing ones (see `docs/shutdown.md`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,29 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from gridtune.core.system import Direction, Measure, RenamedMetric
-from gridtune.systems.shutdown.report.published import PAPER
+from gridtune.systems.shutdown.reproduction import PAPER
 from gridtune.systems.shutdown.simulator.bounds import (
     least_waste_of_starts,
     least_waste_reachable,
     least_waste_within,
 )
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.outcome import Outcome
 from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.replay import DayRecord, DayResults
 from gridtune.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["RENAMED_METRICS", "SHUTDOWN_METRICS", "ShutdownMeasure", "combine_days", "measure_days"]
+__all__ = [
+    "RENAMED_METRICS",
+    "SHUTDOWN_METRICS",
+    "ShutdownMeasure",
+    "combine_days",
+    "day_tables",
+    "measure_days",
+]
 
 Columns = dict[str, FloatArray | IntArray]
 
@@ -244,12 +253,12 @@ RENAMED_METRICS: Mapping[str, RenamedMetric] = MappingProxyType(
 )
 
 
-def measure_days(days: Days, outcome: Outcome, platform: Platform, *, tau: float = 0.5) -> Columns:
+def measure_days(days: Days, results: DayResults, platform: Platform, *, tau: float = 0.5) -> Columns:
     """Return each day's measures: name to an array of shape (days,), times in minutes.
 
     Parameters
     ----------
-    days, outcome
+    days, results
         The days, and the result of simulating them (`gridtune.systems.shutdown.simulator.replay.replay`).
     platform
         The cluster.
@@ -257,14 +266,14 @@ def measure_days(days: Days, outcome: Outcome, platform: Platform, *, tau: float
         Share of its walltime from which on a wait counts as a violation.
     """
     return {
-        **_energies(outcome, platform),
-        "waste_bound_starts": least_waste_of_starts(days, outcome, platform),
-        "waste_bound_within_tau": least_waste_within(days, outcome, platform, tau),
-        "energy_waste_per_day_bound": least_waste_reachable(days, outcome, platform, tau),
-        **_switches(outcome, platform),
-        **_waits(days, outcome, platform, tau),
-        "utilisation": outcome.totals[:, 6] / (platform.cores * np.maximum(outcome.minutes, 1)),
-        "score": outcome.score,
+        **_energies(results, platform),
+        "waste_bound_starts": least_waste_of_starts(days, results, platform),
+        "waste_bound_within_tau": least_waste_within(days, results, platform, tau),
+        "energy_waste_per_day_bound": least_waste_reachable(days, results, platform, tau),
+        **_switches(results, platform),
+        **_waits(days, results, platform, tau),
+        "utilisation": results.totals[:, 6] / (platform.cores * np.maximum(results.minutes, 1)),
+        "score": results.score,
         "days": np.ones(len(days), np.int64),
     }
 
@@ -282,9 +291,9 @@ def combine_days(measures: Columns) -> dict[str, float]:
     return metrics
 
 
-def _energies(outcome: Outcome, platform: Platform) -> Columns:
+def _energies(results: DayResults, platform: Platform) -> Columns:
     power = platform.power
-    idle, switching_on, sleeping, switching_off, computing, reported_idle, busy = outcome.totals.T[:7]
+    idle, switching_on, sleeping, switching_off, computing, reported_idle, busy = results.totals.T[:7]
     share = busy / platform.cores_per_node
     energy = power.energy(idle, switching_on, switching_off, sleeping, computing, share)
     switching = energy["switching_on"] + energy["switching_off"]
@@ -299,26 +308,26 @@ def _energies(outcome: Outcome, platform: Platform) -> Columns:
     }
 
 
-def _switches(outcome: Outcome, platform: Platform) -> Columns:
-    by_node = outcome.switched_on + outcome.switched_off
+def _switches(results: DayResults, platform: Platform) -> Columns:
+    by_node = results.switched_on + results.switched_off
     return {
-        "switches": outcome.totals[:, 7] + outcome.totals[:, 8],
-        "switches_on": outcome.totals[:, 7],
-        "switches_off": outcome.totals[:, 8],
+        "switches": results.totals[:, 7] + results.totals[:, 8],
+        "switches_on": results.totals[:, 7],
+        "switches_off": results.totals[:, 8],
         "node_wear_max": by_node.max(axis=1),
         "node_wear_mean": by_node.sum(axis=1) / platform.nodes,
     }
 
 
-def _waits(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Columns:
+def _waits(days: Days, results: DayResults, platform: Platform, tau: float) -> Columns:
     day, count = days.day_of_job, len(days)
-    horizon = outcome.minutes[day]
+    horizon = results.minutes[day]
     submitted = days.submit <= horizon
     fits = days.cores <= platform.cores
     run = np.minimum(days.run, days.walltime)
-    started = outcome.start >= 0
-    finished = started & (outcome.start + run <= horizon)
-    wait = np.where(started, outcome.start, horizon) - days.submit
+    started = results.start >= 0
+    finished = started & (results.start + run <= horizon)
+    wait = np.where(started, results.start, horizon) - days.submit
     stretch = wait / days.walltime
     # A job submitted with the day's last event never takes part.
     waiting = ~started & fits & (days.submit < horizon)
@@ -350,3 +359,92 @@ def _waits(days: Days, outcome: Outcome, platform: Platform, tau: float) -> Colu
         "jobs_finished": counted(finished),
         "jobs_rejected": counted(submitted & ~fits),
     }
+
+
+#: The day whose nodes are in the table has more jobs than this share of the days.
+_BUSY_DAY = 0.8
+_RESERVED, _WAITING = 1, 7
+
+
+def day_tables(
+    days: Days, measures: Mapping[str, npt.NDArray[Any]], results: DayResults, record: DayRecord
+) -> dict[str, pa.Table]:
+    """Return tables by name; times in minutes.
+
+    Returns
+    -------
+    dict
+        `days`: the measures of each day. `jobs`: of each job its day, submission, start (null: never), time
+        since the previous submission of that day, cores, walltime and run time. With a record also `queue`:
+        for each queue length, how many minutes had it and how many nodes were reserved then; and `nodes`: the
+        states of each node on a busy day, in order.
+    """
+    columns = {name: column for name, column in measures.items() if name != "days"}
+    tables = {
+        "days": pa.table({"day": list(days.names), "group": days.group, **columns}),
+        "jobs": _jobs(days, results),
+    }
+    if len(record.minutes) > 0:
+        tables |= {"queue": _queue(record), "nodes": _nodes(days, record)}
+    return tables
+
+
+def _jobs(days: Days, results: DayResults) -> pa.Table:
+    day = days.day_of_job
+    gap = np.diff(days.submit, prepend=0)
+    opens = np.zeros(len(day), bool)
+    opens[days.first[:-1][np.diff(days.first) > 0]] = True
+    return pa.table(
+        {
+            "day": day,
+            "job_id": days.job_id,
+            "submit": days.submit,
+            "start": pa.array(results.start, mask=results.start < 0),
+            "gap": pa.array(gap, mask=opens),
+            "cores": days.cores,
+            "walltime": days.walltime,
+            "run": np.minimum(days.run, days.walltime),
+        }
+    )
+
+
+def _queue(record: DayRecord) -> pa.Table:
+    """Return reservations by the queue length at the beginning of the minute."""
+    reserved = record.minutes[:, 1:, _RESERVED].ravel()
+    waiting = record.minutes[:, :-1, _WAITING].ravel()
+    minutes = np.bincount(waiting)
+    lengths = np.flatnonzero(minutes)
+    sums = np.bincount(waiting, reserved)[lengths]
+    squares = np.bincount(waiting, reserved.astype(np.float64) ** 2)[lengths]
+    mean = sums / minutes[lengths]
+    deviation = np.sqrt(np.maximum(squares / minutes[lengths] - mean**2, 0))
+    return pa.table(
+        {
+            "waiting": lengths,
+            "minutes": minutes[lengths],
+            "reserved_mean": mean,
+            "reserved_deviation": deviation,
+        }
+    )
+
+
+def _nodes(days: Days, record: DayRecord) -> pa.Table:
+    """Return the states of each node on a day that is busier than most."""
+    order = np.argsort(np.diff(days.first), kind="stable")
+    day = int(order[int(_BUSY_DAY * (len(order) - 1))])
+    states = record.states[day, : days.minutes[day]]
+    changes = np.ones_like(states, dtype=bool)
+    changes[1:] = states[1:] != states[:-1]
+    node, start = np.nonzero(changes.T)
+    last = np.append(node[1:] != node[:-1], True)
+    end = np.where(last, len(states), np.append(start[1:], 0))
+    return pa.table(
+        {
+            "day": np.full(len(node), day),
+            "name": [days.names[day]] * len(node),
+            "node": node,
+            "state": states[start, node].astype(np.int64),
+            "start": start,
+            "end": end,
+        }
+    )

@@ -26,16 +26,20 @@ from gridtune.core.system import (
     WorkloadLoader,
 )
 from gridtune.errors import SimulationError, require_module
-from gridtune.systems.shutdown.day_tables import day_tables
-from gridtune.systems.shutdown.metrics import RENAMED_METRICS, SHUTDOWN_METRICS, combine_days, measure_days
+from gridtune.systems.shutdown.metrics import (
+    RENAMED_METRICS,
+    SHUTDOWN_METRICS,
+    combine_days,
+    day_tables,
+    measure_days,
+)
 from gridtune.systems.shutdown.parameters import CLUSTERS, ShutdownParameters
-from gridtune.systems.shutdown.report.published import published_figures
-from gridtune.systems.shutdown.reproduction import REPRODUCTIONS
+from gridtune.systems.shutdown.reproduction import REPRODUCTIONS, published_figures
 from gridtune.systems.shutdown.simulator.bounds import least_waste_of_starts
 from gridtune.systems.shutdown.simulator.days import Days, build_days
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule, LookaheadRule
+from gridtune.systems.shutdown.simulator.rules import AdaptiveRule, LookaheadRule
 from gridtune.systems.shutdown.trained import find_policy
 from gridtune.workload.catalogue import resolve_trace
 from gridtune.workload.files import is_joined, joined_parts
@@ -101,8 +105,8 @@ class ShutdownSystem(System):
         no_jobs = np.zeros(0, np.int64)
         first, minutes = np.zeros(2, np.int64), np.ones(1, np.int64)
         days, platform = Days(("none",), first, minutes, *[no_jobs] * 6), Platform()
-        outcome, _ = replay(days, platform)
-        least_waste_of_starts(days, outcome, platform)
+        results, _ = replay(days, platform)
+        least_waste_of_starts(days, results, platform)
 
     def preflight(self, parameters: ShutdownParameters, load: WorkloadLoader) -> None:
         """Refuse a log without days to simulate, and a learned policy where torch is missing."""
@@ -137,7 +141,7 @@ class ShutdownSystem(System):
         platform = parameters.cluster_model()
         days, log = self._days(parameters, load), load(*self.traces(parameters))
         whole = parameters.cut == "whole"
-        outcome, record = replay(
+        results, record = replay(
             days,
             platform,
             rule=_rule(parameters, days, platform, streams),
@@ -148,7 +152,7 @@ class ShutdownSystem(System):
             until_done=whole,
             record=tables and not whole,
         )
-        measures = measure_days(days, outcome, platform, tau=parameters.tau)
+        measures = measure_days(days, results, platform, tau=parameters.tau)
         metrics = combine_days(measures)
         if parameters.variant != "paper":
             metrics = {name: value for name, value in metrics.items() if name not in _REPORTED}
@@ -159,7 +163,7 @@ class ShutdownSystem(System):
             **kill_remarks(log.contents, killing=True),
             **lost_work(days.run, np.minimum(days.run, days.walltime), days.cores),
         }
-        return Outcome(metrics, notes, day_tables(days, measures, outcome, record) if tables else {})
+        return Outcome(metrics, notes, day_tables(days, measures, results, record) if tables else {})
 
     def _days(self, parameters: ShutdownParameters, load: WorkloadLoader) -> Days:
         """Return the selected days; the last few selections are cached, since a sweep's cells share them."""
@@ -172,7 +176,7 @@ class ShutdownSystem(System):
 
     def report(self, sweep: FinishedSweep) -> list[Path]:
         """Write the paper's tables and figures, with the published numbers beside ours."""
-        from gridtune.systems.shutdown.report.files import write_report  # noqa: PLC0415 (matplotlib)
+        from gridtune.systems.shutdown.report import write_report  # noqa: PLC0415 (matplotlib)
 
         return write_report(sweep)
 

@@ -37,8 +37,8 @@ def test_switching_off_at_once_is_the_shutdown_systems(jobs):
     rows = [(int(t), width, run + 5, run, 0) for t, (_, width, run) in zip(submits, jobs, strict=True)]
     power = NodePower()
     days = make_days([rows], 1440)
-    outcome, _ = replay(days, Platform(NODES, 1, power), rule="timeout", timeout=0, until_done=True)
-    idle, switching_on, sleeping, switching_off, computing = outcome.totals[0, :5]
+    results, _ = replay(days, Platform(NODES, 1, power), rule="timeout", timeout=0, until_done=True)
+    idle, switching_on, sleeping, switching_off, computing = results.totals[0, :5]
 
     seconds = [(60 * t, 60 * run, 60 * wall, width) for t, width, wall, run, _ in rows]
     log = make_log([(-3600, 60, 60, 1), *seconds], machine=NODES, origin=10_000)
@@ -47,7 +47,7 @@ def test_switching_off_at_once_is_the_shutdown_systems(jobs):
         power=NodePower(switch_on_time=60 * power.switch_on_time, switch_off_time=60 * power.switch_off_time),
     )
     schedule = gt.simulate(log, power=policy)
-    np.testing.assert_array_equal(schedule.start_time[1:] - 10_000, 60 * outcome.start)
+    np.testing.assert_array_equal(schedule.start_time[1:] - 10_000, 60 * results.start)
     opens, closes = int(log.submit_time[1]), int(schedule.end_time.max())
     expected = {
         NodeState.IDLE: idle,

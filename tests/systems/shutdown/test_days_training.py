@@ -54,9 +54,9 @@ def test_playing_decides_as_training_does(days, kind) -> None:
     actions = play_days(network, days.take(lived), CLUSTER, rng=Given())
     np.testing.assert_array_equal(actions, rollout.actions.T.numpy())
     assert len(np.unique(actions)) == 5
-    outcome, record = replay(days.take(lived), CLUSTER, rule=actions, record=True)
+    results, record = replay(days.take(lived), CLUSTER, rule=actions, record=True)
     np.testing.assert_allclose(record.rewards, rollout.rewards.T.numpy(), rtol=1e-6)
-    assert rollout.mean_return == pytest.approx(outcome.score.mean())
+    assert rollout.mean_return == pytest.approx(results.score.mean())
 
 
 def test_a_greedy_policy_takes_the_likeliest(days) -> None:
@@ -66,8 +66,8 @@ def test_a_greedy_policy_takes_the_likeliest(days) -> None:
     actions = play_days(network, days, CLUSTER)
     assert (actions == 3).all()
     scores = score_days(network, days, CLUSTER)
-    outcome, _ = replay(days, CLUSTER, rule=np.full((12, MINUTES), 3))
-    assert scores["score_per_day"] == pytest.approx(outcome.score.mean())
+    results, _ = replay(days, CLUSTER, rule=np.full((12, MINUTES), 3))
+    assert scores["score_per_day"] == pytest.approx(results.score.mean())
 
 
 def test_a_policy_of_another_cluster_is_refused(days) -> None:

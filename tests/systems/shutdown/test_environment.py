@@ -64,23 +64,23 @@ def test_an_episode_is_a_day():
         ends.append(over)
         assert not cut
     assert ends == [False] * (MINUTES - 1) + [True]
-    outcome = env.unwrapped.cluster.outcome()
-    assert outcome.score[0] == sum(rewards)
-    assert outcome.minutes[0] == MINUTES
+    results = env.unwrapped.cluster.results()
+    assert results.score[0] == sum(rewards)
+    assert results.minutes[0] == MINUTES
     assert 0 <= told["day"] < 6
 
 
 def test_it_is_the_simulator_that_rules_are_replayed_on():
     days = short_days()
     actions = np.random.default_rng(2).integers(0, 4, (len(days), MINUTES))
-    outcome, _ = replay(days, SMALL, rule=actions)
+    results, _ = replay(days, SMALL, rule=actions)
     env = ShutdownEnv(days, SMALL)
     for day in range(len(days)):
         env.reset(options={"day": day})
         score = 0.0
         for action in actions[day]:
             score += env.step(action)[1]
-        assert score == outcome.score[day]
+        assert score == results.score[day]
 
 
 @pytest.mark.parametrize("frames", [1, 4])

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 from gridtune.core.power import NodePower
-from gridtune.systems.shutdown.day_tables import day_tables
-from gridtune.systems.shutdown.metrics import RENAMED_METRICS, SHUTDOWN_METRICS, combine_days, measure_days
-from gridtune.systems.shutdown.simulator.outcome import DayRecord, Outcome
+from gridtune.systems.shutdown.metrics import (
+    RENAMED_METRICS,
+    SHUTDOWN_METRICS,
+    combine_days,
+    day_tables,
+    measure_days,
+)
 from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.replay import DayRecord, DayResults
 from tests.systems.shutdown.simulator.twins import make_days
 
 PLATFORM = Platform(2, 2, NodePower(idle=10, computing=30, off=1, switching_off=20, switching_on=40))
@@ -24,7 +29,7 @@ DAYS = make_days(
     ],
     50,
 )
-OUTCOME = Outcome(
+RESULTS = DayResults(
     # Idle, on, asleep, off, computing, idle as reported, core-minutes, switched on, switched off.
     totals=np.array([[5, 2, 60, 3, 30, 4, 48, 3, 2], [7, 1, 70, 6, 16, 7, 30, 1, 2]]),
     score=np.array([-1.5, -2.5]),
@@ -37,7 +42,7 @@ OUTCOME = Outcome(
 
 @pytest.fixture(scope="module")
 def metrics() -> dict[str, float]:
-    return combine_days(measure_days(DAYS, OUTCOME, PLATFORM, tau=0.5))
+    return combine_days(measure_days(DAYS, RESULTS, PLATFORM, tau=0.5))
 
 
 def test_energy(metrics):
@@ -83,8 +88,8 @@ def test_counts(metrics):
 
 def test_a_job_submitted_with_the_end_of_the_day_counts_as_submitted_only():
     days = make_days([[(50, 1, 10, 5, 0), (51, 1, 10, 5, 0)]], 50)
-    outcome = Outcome(*(column[:1] for column in OUTCOME[:-1]), start=np.array([-1, -1]))
-    metrics = combine_days(measure_days(days, outcome, PLATFORM, tau=0.0))
+    results = DayResults(*(column[:1] for column in RESULTS[:-1]), start=np.array([-1, -1]))
+    metrics = combine_days(measure_days(days, results, PLATFORM, tau=0.0))
     assert (metrics["jobs"], metrics["qos_violations_all"]) == (1, 0)
     assert math.isnan(metrics["wait_mean"])
     assert math.isnan(metrics["stretch_max"])
@@ -103,8 +108,8 @@ def test_the_queue_table_by_hand():
     minutes[0, :, 7] = [0, 0, 1, 0, 7]
     record = DayRecord(minutes, np.zeros((1, 5)), np.full((1, 5, 2), 2, np.int8))
     days = make_days([[(0, 1, 10, 8, 0), (3, 1, 10, 8, 0)]], 5)
-    outcome = Outcome(*OUTCOME[:-1], start=np.array([1, -1]))
-    tables = day_tables(days, {"score": np.array([0.0])}, outcome, record)
+    results = DayResults(*RESULTS[:-1], start=np.array([1, -1]))
+    tables = day_tables(days, {"score": np.array([0.0])}, results, record)
     queue = tables["queue"].to_pydict()
     assert queue["waiting"] == [0, 1]
     assert queue["minutes"] == [3, 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridtune.core.system import get_system
-from gridtune.systems.shutdown.report.published import DAYS, OVERALL, PAPER, TRACES
+from gridtune.systems.shutdown.reproduction import DAYS, OVERALL, PAPER, TRACES
 
 #: Table 1: cluster, cores, jobs, sequential submissions and utilisation in per cent.
 TABLE_1 = """

@@ -16,9 +16,15 @@ from gridtune.report.summary import summarise
 from gridtune.sweep import run_cell, space_cells
 from gridtune.sweep.journal.results import results_table
 from gridtune.sweep.space.schema import parse_space
-from gridtune.systems.shutdown.report import nodes, waste
-from gridtune.systems.shutdown.report.comparison import write_comparison
-from gridtune.systems.shutdown.report.policy_runs import GROUPS, PolicyRun, policy_runs, shown_runs
+from gridtune.systems.shutdown.report import (
+    GROUPS,
+    PolicyRun,
+    plot_cumulative,
+    plot_nodes,
+    policy_runs,
+    shown_runs,
+    write_comparison,
+)
 
 SPACE = {
     "name": "few_rules",
@@ -95,10 +101,12 @@ def test_tables_and_figures_are_written(material):
     assert "| the paper's agent | (72.3) | (6,285) | (28.1) | (0.54) |" in told
 
 
-def saved(monkeypatch, module):
-    """Catch a module's figures instead of saving them."""
+def saved(monkeypatch):
+    """Catch figures instead of saving them."""
     caught = []
-    monkeypatch.setattr(module, "save", lambda drawing, path: caught.append(drawing) or path)
+    monkeypatch.setattr(
+        "gridtune.systems.shutdown.report.save", lambda drawing, path: caught.append(drawing) or path
+    )
     return caught
 
 
@@ -111,9 +119,9 @@ def with_groups(run, groups):
 
 def test_cumulative_waste_fits_a_page_and_leaves_single_days_out(material, monkeypatch):
     (runs,) = policy_runs(material).values()
-    caught = saved(monkeypatch, waste)
+    caught = saved(monkeypatch)
     groups = [1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 5]
-    waste.plot_cumulative([with_groups(run, groups) for run in runs], "orion", Path("x.png"))
+    plot_cumulative([with_groups(run, groups) for run in runs], "orion", Path("x.png"))
     panels = [panel for panel in caught[0].axes if panel.get_visible()]
     assert [panel.get_title(loc="left") for panel in panels] == [f"group {n}" for n in (1, 2, 3, 4)]
     assert len({round(panel.get_subplotspec().rowspan.start) for panel in panels}) == 2
@@ -121,14 +129,14 @@ def test_cumulative_waste_fits_a_page_and_leaves_single_days_out(material, monke
     assert width < 9
     assert width < 1.5 * height
     alone = [with_groups(run, [1, 2, 3, 4, 5, *[5] * 7]) for run in runs]
-    assert waste.plot_cumulative(alone, "orion", Path("x.png")) == [Path("x.png")]
+    assert plot_cumulative(alone, "orion", Path("x.png")) == [Path("x.png")]
     assert [panel.get_title(loc="left") for panel in caught[1].axes] == ["group 5"]
 
 
 def test_a_days_nodes_are_titled_by_the_day(material, monkeypatch):
     (runs,) = policy_runs(material).values()
-    caught = saved(monkeypatch, nodes)
-    nodes.plot_nodes(runs, "orion, all days", Path("x.png"))
+    caught = saved(monkeypatch)
+    plot_nodes(runs, "orion, all days", Path("x.png"))
     day = int(runs[0].column("nodes", "day")[0])
     jobs = runs[0].tables["jobs"].to_pylist()
     count = sum(job["day"] == day and job["part"] == 0 for job in jobs)

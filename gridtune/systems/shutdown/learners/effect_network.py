@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gridtune.errors import PolicyError
-from gridtune.systems.shutdown.simulator.effects import GLOBALS, PER_ACTION, PER_JOB
+from gridtune.systems.shutdown.simulator.observing import GLOBALS, PER_ACTION, PER_JOB
 from gridtune.systems.shutdown.simulator.state import MAX_CANDIDATES
 from gridtune.training.networks import DENSE_UNITS, ActorCritic, NetworkOutput, dense_layer, make_network
 

@@ -11,10 +11,10 @@ from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import combine_days, measure_days
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.model import View
 from gridtune.systems.shutdown.simulator.observing import features_of
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
+from gridtune.systems.shutdown.simulator.state import View
 from gridtune.training.networks import ActorCritic
 from gridtune.training.ppo import draw
 from gridtune.types import Float32Array, IntArray
@@ -103,5 +103,5 @@ def score_days(
     """Return the shutdown system's metrics of a policy on days; see `play_days`."""
     cluster = platform or Platform()
     actions = play_days(network, days, cluster, rng=rng, tau=tau)
-    outcome, _ = replay(days, cluster, rule=actions, tau=tau, variant=variant)
-    return combine_days(measure_days(days, outcome, cluster, tau=tau))
+    results, _ = replay(days, cluster, rule=actions, tau=tau, variant=variant)
+    return combine_days(measure_days(days, results, cluster, tau=tau))

@@ -16,8 +16,8 @@ from gridtune.errors import PolicyError
 from gridtune.systems.shutdown.metrics import SHUTDOWN_METRICS
 from gridtune.systems.shutdown.parameters import CLUSTERS
 from gridtune.systems.shutdown.simulator.days import Days, build_days
-from gridtune.systems.shutdown.simulator.model import Variant, View
 from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.state import Variant, View
 from gridtune.systems.shutdown.trained import find_policy
 from gridtune.training.ppo_training import (
     EntropyWeight,

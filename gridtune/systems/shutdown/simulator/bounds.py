@@ -24,29 +24,29 @@ import numpy as np
 
 from gridtune.core.compiled import kernel
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.outcome import Outcome
 from gridtune.systems.shutdown.simulator.platform import Platform
+from gridtune.systems.shutdown.simulator.replay import DayResults
 from gridtune.types import FloatArray, IntArray
 
 __all__ = ["least_waste", "least_waste_of_starts", "least_waste_reachable", "least_waste_within"]
 
 
-def least_waste_of_starts(days: Days, outcome: Outcome, platform: Platform) -> FloatArray:
-    """Return the least waste of each day with the starts of an outcome: shape (days,), W·min."""
-    return least_waste(days, outcome.start, outcome.start, outcome.minutes, platform)
+def least_waste_of_starts(days: Days, results: DayResults, platform: Platform) -> FloatArray:
+    """Return the least waste of each day with the starts of an results: shape (days,), W·min."""
+    return least_waste(days, results.start, results.start, results.minutes, platform)
 
 
-def least_waste_within(days: Days, outcome: Outcome, platform: Platform, tau: float) -> FloatArray:
+def least_waste_within(days: Days, results: DayResults, platform: Platform, tau: float) -> FloatArray:
     """Return the least waste of each day with all starts before `tau` of the walltime: shape (days,), W·min.
 
-    A job that starts later in the outcome, or never, has to start no later than it does there.
+    A job that starts later in the results, or never, has to start no later than it does there.
     """
-    latest = _latest_starts(days, outcome, tau)
+    latest = _latest_starts(days, results, tau)
     fits = days.cores <= platform.cores
-    return least_waste(days, np.where(fits, days.submit, -1), latest, outcome.minutes, platform)
+    return least_waste(days, np.where(fits, days.submit, -1), latest, results.minutes, platform)
 
 
-def least_waste_reachable(days: Days, outcome: Outcome, platform: Platform, tau: float) -> FloatArray:
+def least_waste_reachable(days: Days, results: DayResults, platform: Platform, tau: float) -> FloatArray:
     """Return the same for schedules that reservations can bring about: shape (days,), W·min.
 
     While no job holds cores, the oldest waiting one is allocated its own at once, whatever is reserved. So
@@ -54,7 +54,7 @@ def least_waste_reachable(days: Days, outcome: Outcome, platform: Platform, tau:
     """
     fits = days.cores <= platform.cores
     earliest = np.where(fits, days.submit, -1)
-    latest = _latest_starts(days, outcome, tau)
+    latest = _latest_starts(days, results, tau)
     run = np.minimum(days.run, days.walltime)
     power = platform.power
     # Allocated nodes may have to finish switching off; the jobs of minute 0 are considered in minute 1.
@@ -62,14 +62,14 @@ def least_waste_reachable(days: Days, outcome: Outcome, platform: Platform, tau:
     for first, end in pairwise(days.first.tolist()):
         jobs = np.flatnonzero(fits[first:end]) + first
         _close_windows(earliest[jobs], latest, jobs, run[jobs], slack)
-    return least_waste(days, earliest, latest, outcome.minutes, platform)
+    return least_waste(days, earliest, latest, results.minutes, platform)
 
 
-def _latest_starts(days: Days, outcome: Outcome, tau: float) -> IntArray:
+def _latest_starts(days: Days, results: DayResults, tau: float) -> IntArray:
     """Return each job's last start before `tau` of its walltime, or its start if that was later."""
     punctual = days.submit + np.maximum(np.ceil(tau * days.walltime).astype(np.int64) - 1, 0)
-    horizon = outcome.minutes[days.day_of_job]
-    return np.maximum(punctual, np.where(outcome.start >= 0, outcome.start, horizon))
+    horizon = results.minutes[days.day_of_job]
+    return np.maximum(punctual, np.where(results.start >= 0, results.start, horizon))
 
 
 def least_waste(

@@ -1,4 +1,4 @@
-"""`ClusterBatch`: many clusters, stepped together minute by minute."""
+"""`ClusterBatch`: many clusters, stepped together minute by minute in one compiled call."""
 
 from __future__ import annotations
 
@@ -7,15 +7,42 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridtune.core.compiled import handles_of
+from gridtune.core.compiled import array_at, bare, handles_of, kernel, section
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.days import Days
-from gridtune.systems.shutdown.simulator.kernels import step_batch
-from gridtune.systems.shutdown.simulator.model import Variant, View, build_model
-from gridtune.systems.shutdown.simulator.observing import features_of
-from gridtune.systems.shutdown.simulator.outcome import Outcome
+from gridtune.systems.shutdown.simulator.observing import (
+    Scales,
+    features_of,
+    has_choice,
+    observe,
+    observe_effects,
+    scales,
+)
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.state import NOW, cluster_columns
+from gridtune.systems.shutdown.simulator.replay import DayResults
+from gridtune.systems.shutdown.simulator.state import (
+    DAY,
+    DECISIONS,
+    EFFECTS,
+    FLAGS,
+    NOW,
+    Arena,
+    Settings,
+    Table,
+    Variant,
+    View,
+    build_model,
+    cluster_at,
+    cluster_columns,
+    jobs_of,
+)
+from gridtune.systems.shutdown.simulator.stepping import (
+    add_minutes,
+    is_over,
+    quiet_until,
+    reset_cluster,
+    step_cluster,
+)
 from gridtune.types import BoolArray, Float32Array, IntArray
 
 __all__ = ["ClusterBatch"]
@@ -23,6 +50,66 @@ __all__ = ["ClusterBatch"]
 
 #: Frames that are written before the latest ones are moved to the front again.
 _SPARE_FRAMES = 64
+
+
+@kernel()
+def step_batch(handles):
+    """Step each cluster by a minute, or to its next decision, or begin another day on it.
+
+    Parameters
+    ----------
+    handles
+        Of the arrays (`handles_of`) of the settings, the table, the scales and the arena; of `actions`, nodes
+        to keep reserved, int64; `restart`, whether to begin another day instead, bool; `days`, which, int64;
+        `observations`, float32, and `where`, int64: the where[2] features of cluster i are written from
+        where[0] + i · where[1] on; `rewards`, float64, and `over`, bool: filled in, 0 and False for
+        clusters that begin a day.
+    """
+    settings = Settings(
+        array_at(handles, 0, np.int64), array_at(handles, 1, np.float64), array_at(handles, 2, np.int64)
+    )
+    table = Table(
+        array_at(handles, 3, np.int64), array_at(handles, 4, np.int64), array_at(handles, 5, np.int64)
+    )
+    scale = Scales(
+        bare(array_at(handles, 6, np.float32)),
+        bare(array_at(handles, 7, np.float32)),
+        bare(array_at(handles, 8, np.float32)),
+    )
+    arena = Arena(array_at(handles, 9, np.int64), array_at(handles, 10, np.float64))
+    actions, restart = array_at(handles, 11, np.int64), array_at(handles, 12, np.bool_)
+    days, observations = array_at(handles, 13, np.int64), array_at(handles, 14, np.float32)
+    where, rewards = array_at(handles, 15, np.int64), array_at(handles, 16, np.float64)
+    over = array_at(handles, 17, np.bool_)
+    for index in range(actions.size):
+        cluster = cluster_at(settings, arena, index)
+        day = days[index] if restart[index] else cluster.memory[DAY]
+        jobs, horizon = jobs_of(table, day), table.minutes[day]
+        if restart[index]:
+            reset_cluster(cluster, jobs, day)
+            rewards[index], over[index] = 0.0, False
+        else:
+            rewards[index] = step_cluster(cluster, jobs, horizon, actions[index])
+            if settings.whole[FLAGS] & DECISIONS:
+                rewards[index] += _pass_time(cluster, jobs, horizon)
+            over[index] = is_over(cluster, jobs, horizon)
+        row = section(observations, where[0] + index * where[1], where[2])
+        if settings.whole[FLAGS] & EFFECTS:
+            observe_effects(cluster, jobs, row)
+        else:
+            observe(cluster, jobs, scale, row)
+
+
+@kernel()
+def _pass_time(cluster, jobs, horizon):
+    """Let minutes pass in which every reservation does the same; return the sum of their rewards."""
+    memory, rewards = cluster.memory, 0.0
+    while not is_over(cluster, jobs, horizon) and not has_choice(cluster, jobs):
+        until = quiet_until(cluster, jobs, horizon)
+        if until > memory[NOW]:
+            add_minutes(cluster, until - memory[NOW])
+        rewards += step_cluster(cluster, jobs, horizon, cluster.nodes)
+    return rewards
 
 
 class ClusterBatch:
@@ -90,6 +177,7 @@ class ClusterBatch:
         model = build_model(
             days, self.platform, tau, variant, until_done=False, view=view, decisions=decisions
         )
+        tables = scales(int(days.walltime.max(initial=0)))
         self._arena = arena = model.arena(count)
         self._columns = cluster_columns(arena, model.settings, count)
         self.actions = np.zeros(count, np.int64)
@@ -105,7 +193,7 @@ class ClusterBatch:
         self._where = np.array([0, self._length * features, features], np.int64)
         # The kernel gets addresses, so these arrays must not be replaced.
         self._arrays = (
-            *(*model.settings, *model.table, *model.scales, *arena),
+            *(*model.settings, *model.table, *tables, *arena),
             *(self.actions, self._restart, self._days, self._history.reshape(-1)),
             *(self._where, self.rewards, self.over),
         )
@@ -176,12 +264,12 @@ class ClusterBatch:
         if begins:
             self._history[self._restart, self._place - past : self._place] = 0
 
-    def outcome(self) -> Outcome:
+    def results(self) -> DayResults:
         """Return the results of the clusters' days so far; the days are `days.take(batch.day)`."""
         columns = self._columns
         sizes = np.diff(self.days.first)[self.day]
         start = [columns["start"][index, :size] for index, size in enumerate(sizes.tolist())]
-        return Outcome(
+        return DayResults(
             columns["totals"].copy(),
             columns["score"].copy(),
             columns["memory"][:, NOW].copy(),

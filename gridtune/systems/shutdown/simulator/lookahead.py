@@ -20,19 +20,17 @@ of the day: a plan to hold others against, which nobody could follow.
 from __future__ import annotations
 
 from gridtune.core.compiled import kernel
-from gridtune.systems.shutdown.simulator.adaptive import (
-    adaptive_reservation,
-    best_reservation,
-    kept_on,
-    pressing_jobs,
-)
-from gridtune.systems.shutdown.simulator.effects import most_reserved
-from gridtune.systems.shutdown.simulator.rule_parameters import (
+from gridtune.systems.shutdown.simulator.observing import most_reserved
+from gridtune.systems.shutdown.simulator.rules import (
     FIRST_GUESS,
     GROWTH,
     HINDSIGHT,
     LATE_COST,
     MARGIN,
+    adaptive_reservation,
+    best_reservation,
+    kept_on,
+    pressing_jobs,
 )
 from gridtune.systems.shutdown.simulator.scheduling import candidate_index, select_jobs
 from gridtune.systems.shutdown.simulator.state import (

@@ -1,29 +1,292 @@
-"""Reservation rules, compiled: how many nodes to reserve in the coming minute."""
+"""Reservation rules, compiled: the number of nodes to reserve in the coming minute.
+
+`ALWAYS_ON` reserves nothing, `TIMEOUT` nodes that have idled long enough. `ORACLE` is the paper's OR*: a
+timeout of 0 that keeps no cores free for jobs that can wait for running ones to end; it reads actual run
+times.
+
+`ADAPTIVE` lets jobs wait for nodes that are on, and reads no run times. A job that finds no free cores on
+nodes that are on costs a boot and, later, a shutdown. While it waits, a running job may end and free its
+cores. So each minute the rule tries every reservation in a dry pass of the scheduler and takes the one that,
+in this order,
+
+1. starts the most cores of jobs that may not wait any longer,
+2. has the largest `eagerness` · cores started − cores of nodes that have to be switched on for them,
+3. starts the most cores,
+4. reserves the most nodes.
+
+Unlike the oracle it never keeps a node on for a job that the scheduler would not start, and never switches
+one off that a waiting job could use. `LOOKAHEAD` builds on it: see `lookahead`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
+import numpy as np
+
 from gridtune.core.compiled import kernel
-from gridtune.systems.shutdown.simulator.adaptive import adaptive_reservation
-from gridtune.systems.shutdown.simulator.rule_parameters import (
-    ADAPTIVE,
-    ALWAYS_ON,
-    MAX_STRETCH,
-    ORACLE,
-    TIMEOUT_MINUTES,
-)
-from gridtune.systems.shutdown.simulator.scheduling import insert_release
+from gridtune.errors import SimulationError
+from gridtune.systems.shutdown.simulator.scheduling import candidate_index, insert_release, select_jobs
 from gridtune.systems.shutdown.simulator.state import (
+    ARRIVED,
     CANDIDATES,
     FREE,
+    HEAD,
     NOW,
     ON,
     PROMISE,
     RUNNING,
+    SELECTED,
     SLEEPING,
     SWITCHING_OFF,
+    SWITCHING_ON,
+    WAITING,
 )
+from gridtune.types import FloatArray
 
-__all__ = ["decide"]
+__all__ = [
+    "ADAPTIVE",
+    "ALWAYS_ON",
+    "EAGERNESS",
+    "FIRST_GUESS",
+    "GROWTH",
+    "HINDSIGHT",
+    "LATE_COST",
+    "LOOKAHEAD",
+    "MARGIN",
+    "MAX_QUEUE",
+    "MAX_STRETCH",
+    "MAX_WAIT",
+    "NUMBERS",
+    "ORACLE",
+    "POOL",
+    "POOL_FROM",
+    "POOL_UNTIL",
+    "RECORDED_ACTIONS",
+    "RUSH_JOBS",
+    "RUSH_MINUTES",
+    "RUSH_TIMEOUT",
+    "TIMEOUT",
+    "TIMEOUT_MINUTES",
+    "AdaptiveRule",
+    "LookaheadRule",
+    "adaptive_reservation",
+    "best_reservation",
+    "decide",
+    "kept_on",
+    "pressing_jobs",
+    "simple_numbers",
+]
+
+#: Rules: reserve nothing; a timeout; the oracle OR*; an array of actions; the adaptive rule.
+ALWAYS_ON, TIMEOUT, ORACLE, RECORDED_ACTIONS, ADAPTIVE, LOOKAHEAD = range(6)
+
+#: Indices of the parameters. A timeout takes the first, the oracle the second, the adaptive rule all.
+(
+    TIMEOUT_MINUTES,
+    MAX_STRETCH,
+    MAX_WAIT,
+    EAGERNESS,
+    MAX_QUEUE,
+    RUSH_TIMEOUT,
+    RUSH_JOBS,
+    RUSH_MINUTES,
+    POOL,
+    POOL_FROM,
+    POOL_UNTIL,
+    FIRST_GUESS,
+    GROWTH,
+    MARGIN,
+    LATE_COST,
+    HINDSIGHT,
+    NUMBERS,
+) = range(17)
+
+
+def simple_numbers(timeout: float, max_stretch: float) -> FloatArray:
+    """Return the parameters of a timeout or of the oracle: shape (`NUMBERS`,)."""
+    numbers = np.zeros(NUMBERS)
+    numbers[[TIMEOUT_MINUTES, MAX_STRETCH]] = timeout, max_stretch
+    return numbers
+
+
+@dataclass(frozen=True)
+class AdaptiveRule:
+    """Parameters of the adaptive rule: which jobs wait for running ones, and which idle nodes stay on.
+
+    The rule knows requested walltimes and the past, but not how long jobs will run.
+
+    Attributes
+    ----------
+    timeout
+        Idle minutes after which a node may be switched off.
+    max_stretch
+        Longest wait of a job as a share of its walltime, boot included. With 0 no job waits, and the rule is
+        a timeout.
+    max_wait
+        Longest wait of any job in minutes, boot included.
+    eagerness
+        A job that could wait starts anyway if at most this share of its cores has to be switched on: with 0
+        jobs start only on nodes that are on, with 1 always.
+    max_queue
+        With more jobs than this in the queue, no job has to wait.
+    rush_timeout, rush_jobs, rush_minutes
+        Another timeout, if longer, while at least `rush_jobs` were submitted in the last `rush_minutes`.
+    pool, pool_from, pool_until
+        Idle nodes that stay on from one hour of the day until another (0 to 24).
+    """
+
+    timeout: float = 0
+    max_stretch: float = 0.5
+    max_wait: float = 60
+    eagerness: float = 0.6
+    max_queue: float = np.inf
+    rush_timeout: float = 0
+    rush_jobs: float = np.inf
+    rush_minutes: float = 10
+    pool: float = 0
+    pool_from: float = 0
+    pool_until: float = 24
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value >= 0:
+                raise SimulationError(f"must be at least 0, but got {value}", field=field.name)
+        if self.eagerness > 1:
+            raise SimulationError(f"must be at most 1, but got {self.eagerness}", field="eagerness")
+
+    def numbers(self) -> FloatArray:
+        """Return the array that the kernels take: shape (`NUMBERS`,)."""
+        numbers = np.zeros(NUMBERS)
+        numbers[: len(fields(self))] = [float(getattr(self, field.name)) for field in fields(self)]
+        return numbers
+
+
+@dataclass(frozen=True)
+class LookaheadRule(AdaptiveRule):
+    """Parameters of the rule that plays each choice forward: those of the adaptive rule, and of its guesses.
+
+    Attributes
+    ----------
+    first_guess
+        Share of its walltime that a job is guessed to take if its user has no previous job.
+    growth
+        Multiple of its age that a job is guessed to take once it has run for longer than guessed.
+    margin
+        Energy that another choice than the adaptive rule's has to save, as a share of a boot and a shutdown.
+    late_cost
+        Cost of a job that starts late, in boots and shutdowns.
+    hindsight
+        Whether the actual run times and all submissions are known, instead of guesses.
+    """
+
+    max_wait: float = np.inf
+    first_guess: float = 0.1
+    growth: float = 2.0
+    margin: float = 0.5
+    late_cost: float = 2.0
+    hindsight: bool = False
+
+
+MINUTES_AN_HOUR, HOURS_A_DAY = 60, 24
+
+
+@kernel()
+def adaptive_reservation(cluster, jobs, numbers):
+    """Return how many nodes to reserve in the coming minute."""
+    vacant = cluster.vacant
+    unallocated = vacant[ON] + vacant[SWITCHING_ON] + vacant[SLEEPING] + vacant[SWITCHING_OFF]
+    reserved = unallocated
+    if cluster.memory[CANDIDATES] > 0:
+        reserved = best_reservation(cluster, jobs, numbers, unallocated)
+    return min(reserved, unallocated - kept_on(cluster, jobs, numbers))
+
+
+@kernel()
+def best_reservation(cluster, jobs, numbers, unallocated):
+    """Return the best reservation while jobs wait, without regard to nodes that are kept on."""
+    memory, size = cluster.memory, cluster.cores
+    awake, pressing = _free_awake(cluster), pressing_jobs(cluster, jobs, numbers)
+    most = unallocated
+    if memory[PROMISE] == 0:
+        # Nodes promised to the oldest job cannot be reserved.
+        most = min(most, cluster.nodes - (jobs.cores[memory[HEAD]] + size - 1) // size)
+    best, best_urgent, best_value, best_started = 0, -1, 0.0, 0
+    for reserved in range(most, -1, -1):
+        select_jobs(cluster, jobs, reserved)
+        started, urgent = 0, 0
+        for place in range(memory[SELECTED]):
+            job = cluster.selected[place]
+            started += jobs.cores[job]
+            if pressing >> candidate_index(cluster, job) & 1:
+                urgent += jobs.cores[job]
+        woken = (max(started - awake, 0) + size - 1) // size
+        value = numbers[EAGERNESS] * started - woken * size
+        better = urgent > best_urgent
+        if urgent == best_urgent:
+            better = value > best_value or (value == best_value and started > best_started)
+        if better:
+            best, best_urgent, best_value, best_started = reserved, urgent, value, started
+        if memory[SELECTED] == memory[CANDIDATES]:
+            # Every candidate starts: smaller reservations are no better.
+            break
+    return best
+
+
+@kernel()
+def _free_awake(cluster):
+    """Return the free cores of nodes that are on or about to be."""
+    cores = 0
+    for node in range(cluster.nodes):
+        if cluster.state[node] in (ON, SWITCHING_ON):
+            cores += cluster.free[node]
+    return cores
+
+
+@kernel()
+def pressing_jobs(cluster, jobs, numbers):
+    """Return as bits which candidates would reach their limit if they waited another minute and a boot."""
+    memory, marks = cluster.memory, 0
+    crowded = memory[WAITING] > numbers[MAX_QUEUE]
+    for place in range(memory[CANDIDATES]):
+        job = cluster.candidates[place]
+        limit = min(numbers[MAX_STRETCH] * jobs.walltime[job], numbers[MAX_WAIT])
+        if crowded or memory[NOW] - jobs.submit[job] + 1 + cluster.on_minutes >= limit:
+            marks |= 1 << place
+    return marks
+
+
+@kernel()
+def kept_on(cluster, jobs, numbers):
+    """Return how many idle nodes to keep on: those that have not reached the timeout, and the pool."""
+    memory = cluster.memory
+    timeout = numbers[TIMEOUT_MINUTES]
+    longer = numbers[RUSH_TIMEOUT]
+    if longer > timeout and _recent(cluster, jobs, numbers[RUSH_MINUTES]) >= numbers[RUSH_JOBS]:
+        timeout = longer
+    idle, kept = 0, 0
+    for node in range(cluster.nodes):
+        if cluster.state[node] == ON and cluster.free[node] == cluster.cores:
+            idle += 1
+            cluster.idle_minutes[node] += 1
+            kept += cluster.idle_minutes[node] < timeout
+        else:
+            cluster.idle_minutes[node] = -1
+    hour = memory[NOW] // MINUTES_AN_HOUR % HOURS_A_DAY
+    if numbers[POOL_FROM] <= hour < numbers[POOL_UNTIL]:
+        kept = max(kept, min(int(numbers[POOL]), idle))
+    return kept
+
+
+@kernel()
+def _recent(cluster, jobs, minutes):
+    """Return how many jobs were submitted in the last minutes."""
+    count, job = 0, cluster.memory[ARRIVED] - 1
+    while job >= 0 and jobs.submit[job] > cluster.memory[NOW] - minutes:
+        count += 1
+        job -= 1
+    return count
 
 
 @kernel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 
-from gridtune.systems.shutdown.simulator.reference import (
+from tests.systems.shutdown.simulator.reference import (
     IDLE,
     SLEEPING,
     SWITCHING_OFF,

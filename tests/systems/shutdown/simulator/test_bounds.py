@@ -19,7 +19,7 @@ from gridtune.systems.shutdown.simulator.bounds import (
 )
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule
+from gridtune.systems.shutdown.simulator.rules import AdaptiveRule
 from tests.systems.shutdown.simulator.test_twin import MINUTES, cases
 from tests.systems.shutdown.simulator.twins import make_days
 
@@ -27,8 +27,8 @@ POWER = NodePower(switch_off_time=2, switch_on_time=1)
 LENGTH = 9
 
 
-def wasted(days, outcome, platform):
-    return measure_days(days, outcome, platform)["energy_waste"]
+def wasted(days, results, platform):
+    return measure_days(days, results, platform)["energy_waste"]
 
 
 @given(cases(), st.integers(0, 2**32 - 1))
@@ -37,11 +37,11 @@ def test_no_reservations_waste_less(case, seed):
     platform, days, tau, _ = case
     actions = np.random.default_rng(seed).integers(0, platform.nodes + 1, (len(days), MINUTES))
     for rule in (actions, "oracle", AdaptiveRule(max_stretch=tau, eagerness=0.5)):
-        outcome, _ = replay(days, platform, rule=rule, tau=tau)
-        waste = wasted(days, outcome, platform) + 1e-6
-        assert (least_waste_of_starts(days, outcome, platform) <= waste).all()
-        within = least_waste_within(days, outcome, platform, tau)
-        reachable = least_waste_reachable(days, outcome, platform, tau)
+        results, _ = replay(days, platform, rule=rule, tau=tau)
+        waste = wasted(days, results, platform) + 1e-6
+        assert (least_waste_of_starts(days, results, platform) <= waste).all()
+        within = least_waste_within(days, results, platform, tau)
+        reachable = least_waste_reachable(days, results, platform, tau)
         assert (within <= reachable).all()
         assert (reachable <= waste).all()
 
@@ -50,8 +50,8 @@ def every_policy(jobs, platform):
     """Live one day under every sequence of reservations there is."""
     actions = np.array([*itertools.product(range(platform.nodes + 1), repeat=LENGTH)], np.int64)
     days = make_days([jobs] * len(actions), LENGTH)
-    outcome, _ = replay(days, platform, rule=actions)
-    return days, outcome, outcome.start.reshape(len(actions), -1)
+    results, _ = replay(days, platform, rule=actions)
+    return days, results, results.start.reshape(len(actions), -1)
 
 
 def small_day(seed: int, platform: Platform) -> list[tuple[int, int, int, int, int]]:
@@ -74,10 +74,10 @@ def small_day(seed: int, platform: Platform) -> list[tuple[int, int, int, int, i
 def test_against_every_policy(seed, size):
     """No sequence of reservations with the same starts, or with starts as early, beats the bound."""
     platform = Platform(2, size, POWER)
-    days, outcome, starts = every_policy(small_day(seed, platform), platform)
-    waste = wasted(days, outcome, platform)
-    bound = least_waste_of_starts(days, outcome, platform)
-    within = least_waste_reachable(days, outcome, platform, 0.5)
+    days, results, starts = every_policy(small_day(seed, platform), platform)
+    waste = wasted(days, results, platform)
+    bound = least_waste_of_starts(days, results, platform)
+    within = least_waste_reachable(days, results, platform, 0.5)
     _, alike = np.unique(starts, axis=0, return_inverse=True)
     for group in range(alike.max() + 1):
         assert bound[alike == group].max() <= waste[alike == group].min() + 1e-9
@@ -94,9 +94,9 @@ def test_it_is_reached_where_nodes_are_asked_for_whole():
     reached = 0
     platform = Platform(2, 1, POWER)
     for seed in range(6):
-        days, outcome, starts = every_policy(small_day(seed, platform), platform)
-        waste = wasted(days, outcome, platform)
-        bound = least_waste_of_starts(days, outcome, platform)
+        days, results, starts = every_policy(small_day(seed, platform), platform)
+        waste = wasted(days, results, platform)
+        bound = least_waste_of_starts(days, results, platform)
         started = np.flatnonzero((starts >= 0).all(axis=1))
         if len(started) > 0:
             best = started[waste[started].argmin()]
@@ -124,11 +124,11 @@ def test_a_lone_job_cannot_wait_for_the_next():
     """The second could wait until the third is submitted, but not while no other job holds cores."""
     platform = Platform(1, 1)
     days = make_days([[(1, 1, 60, 9, 0), (25, 1, 60, 9, 0), (55, 1, 60, 9, 0)]], 120)
-    outcome, _ = replay(days, platform, timeout=0)
+    results, _ = replay(days, platform, timeout=0)
     cycle = 125 + 303
-    assert least_waste_within(days, outcome, platform, 0.5) == [cycle]
-    assert least_waste_reachable(days, outcome, platform, 0.5) == [wasted(days, outcome, platform)[0]]
-    assert wasted(days, outcome, platform)[0] == 3 * cycle
+    assert least_waste_within(days, results, platform, 0.5) == [cycle]
+    assert least_waste_reachable(days, results, platform, 0.5) == [wasted(days, results, platform)[0]]
+    assert wasted(days, results, platform)[0] == 3 * cycle
 
 
 def test_a_job_spread_over_nodes_keeps_them_on():

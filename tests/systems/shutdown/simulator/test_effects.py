@@ -10,7 +10,7 @@ import pytest
 
 from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
-from gridtune.systems.shutdown.simulator.effects import GLOBALS, LARGEST, PER_ACTION, PER_JOB
+from gridtune.systems.shutdown.simulator.observing import GLOBALS, LARGEST, PER_ACTION, PER_JOB
 from gridtune.systems.shutdown.simulator.platform import Platform
 from gridtune.systems.shutdown.simulator.state import MAX_CANDIDATES, RESERVED
 from tests.systems.shutdown.simulator.twins import make_days
@@ -126,7 +126,7 @@ def test_from_decision_to_decision_is_minute_by_minute_without_the_rest() -> Non
         before = some.over.copy()
         some.step(actions[:, steps])
         ended = some.over & ~before
-        np.testing.assert_allclose((lived + some.rewards)[ended], every.outcome().score[ended])
+        np.testing.assert_allclose((lived + some.rewards)[ended], every.results().score[ended])
         steps += 1
     assert steps > 10
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from gridtune.systems.shutdown.simulator.days import Days, build_days
-from gridtune.systems.shutdown.simulator.reference import reference_day
 from gridtune.systems.shutdown.simulator.replay import replay
 from gridtune.workload import read_workloads
 from gridtune.workload.files import join_workloads
+from tests.systems.shutdown.simulator.reference import reference_day
 from tests.systems.shutdown.simulator.twins import POLICIES, TAURUS, totals_of, twin_of
 
 pytestmark = pytest.mark.real_traces
@@ -86,8 +86,8 @@ def time_of(text: str) -> int:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_kernel_equals_the_authors(golden, policy):
-    outcome, record = replay(golden.days, TAURUS, record=True, **POLICIES[policy][0])
-    totals = outcome.totals
+    results, record = replay(golden.days, TAURUS, record=True, **POLICIES[policy][0])
+    totals = results.totals
     watts = np.array([95, 125, 0, 101, 0])
     assert len(golden.names) == 25
     for day, name in enumerate(golden.names):
@@ -95,18 +95,18 @@ def test_kernel_equals_the_authors(golden, policy):
         told = golden.results[key]
         jobs = slice(golden.days.first[day], golden.days.first[day + 1])
         switching = totals[day, :5] @ watts - 95 * totals[day, 0]
-        assert outcome.score[day] == float(told["score"])
+        assert results.score[day] == float(told["score"])
         assert totals[day, 7:].tolist() == [int(told["n_switch_on"]), int(told["n_switch_off"])]
         assert 95 * totals[day, 5] + switching == float(told["energy_waste"])
         assert totals[day, 5] == int(told["node_min_idle"])
         assert totals[day, 6] == float(told["core_min_computing"])
         assert totals[day, 0] + totals[day, 4] - totals[day, 5] == int(told["node_min_computing"])
-        assert (outcome.start[jobs] >= 0).sum() == int(told["n_started"])
+        assert (results.start[jobs] >= 0).sum() == int(told["n_started"])
         if key in golden.true:
             assert totals[day, :5] @ watts == float(golden.true[key]["waste_true"])
             assert totals[day, 0] == int(golden.true[key]["idle_node_min_true"])
         if key in golden.schedules:
-            expect_schedule(golden, day, outcome.start[jobs], golden.schedules[key])
+            expect_schedule(golden, day, results.start[jobs], golden.schedules[key])
             expect_minutes(record.minutes[day], record.rewards[day], golden.steps[key])
 
 

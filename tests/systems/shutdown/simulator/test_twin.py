@@ -15,9 +15,9 @@ from gridtune.errors import SimulationError
 from gridtune.systems.shutdown.simulator.clusters import ClusterBatch
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.reference import reference_day
 from gridtune.systems.shutdown.simulator.replay import replay
-from gridtune.systems.shutdown.simulator.rule_parameters import AdaptiveRule, LookaheadRule
+from gridtune.systems.shutdown.simulator.rules import AdaptiveRule, LookaheadRule
+from tests.systems.shutdown.simulator.reference import reference_day
 from tests.systems.shutdown.simulator.reference_rules import (
     ReferenceAdaptive,
     ReferenceLookahead,
@@ -87,9 +87,9 @@ def cases(draw):
 def expect_equal(days, platform, tau, variant, live, **rule):
     """Check every minute, every start and every account of the days against the twin."""
     options = {"tau": tau, "variant": variant, **rule}
-    outcome, record = replay(days, platform, record=True, **options)
+    results, record = replay(days, platform, record=True, **options)
     leaping, _ = replay(days, platform, **options)
-    for one, other in zip(outcome, leaping, strict=True):
+    for one, other in zip(results, leaping, strict=True):
         np.testing.assert_array_equal(one, other)
     for day in range(len(days)):
         twin = twin_of(days, day, platform, tau=tau, variant=variant)
@@ -97,12 +97,12 @@ def expect_equal(days, platform, tau, variant, live, **rule):
             assert record.rewards[day, minute] == reward
             assert record.minutes[day, minute, 0] == action
         starts = [-1 if job.start is None else job.start for job in twin.jobs]
-        assert outcome.start[days.first[day] : days.first[day + 1]].tolist() == starts
-        assert outcome.totals[day].tolist() == totals_of(twin)
-        assert outcome.switched_on[day].tolist() == twin.switched_on
-        assert outcome.switched_off[day].tolist() == twin.switched_off
-        assert outcome.score[day] == twin.score
-        assert outcome.totals[day, :5].sum() == MINUTES * platform.nodes
+        assert results.start[days.first[day] : days.first[day + 1]].tolist() == starts
+        assert results.totals[day].tolist() == totals_of(twin)
+        assert results.switched_on[day].tolist() == twin.switched_on
+        assert results.switched_off[day].tolist() == twin.switched_off
+        assert results.score[day] == twin.score
+        assert results.totals[day, :5].sum() == MINUTES * platform.nodes
 
 
 @given(cases(), st.integers(0, 2**32 - 1))
@@ -313,7 +313,7 @@ def test_stepping_a_day_comes_to_what_replaying_it_does():
     for minute in range(MINUTES):
         batch.step(actions[order, minute])
     assert batch.over.all()
-    told, lived = batch.outcome(), days.take(batch.day)
+    told, lived = batch.results(), days.take(batch.day)
     for one, other in zip(told[:-1], replayed[:-1], strict=True):
         np.testing.assert_array_equal(one, other[order])
     starts = [replayed.start[days.first[day] : days.first[day + 1]] for day in order]
@@ -338,7 +338,7 @@ def test_a_copy_goes_on_alone(duplicate):
     for action in actions:
         batch.step(action)
     np.testing.assert_array_equal(batch.observations, twin.observations)
-    for one, other in zip(batch.outcome(), twin.outcome(), strict=True):
+    for one, other in zip(batch.results(), twin.results(), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

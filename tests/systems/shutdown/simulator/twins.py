@@ -7,7 +7,7 @@ import numpy as np
 from gridtune.core.power import NodePower
 from gridtune.systems.shutdown.simulator.days import Days
 from gridtune.systems.shutdown.simulator.platform import Platform
-from gridtune.systems.shutdown.simulator.reference import ReferenceCluster, ReferenceJob
+from tests.systems.shutdown.simulator.reference import ReferenceCluster, ReferenceJob
 from tests.systems.shutdown.simulator.reference_rules import ReferenceOracle, ReferenceTimeout
 
 TAURUS = Platform()
@@ -67,7 +67,7 @@ def recorded(cluster: ReferenceCluster, action: int) -> list[int]:
 
 
 def totals_of(cluster: ReferenceCluster) -> list[int]:
-    """Return the twin's accounts in the order of `Outcome.totals`."""
+    """Return the twin's accounts in the order of `DayResults.totals`."""
     return [
         *cluster.node_minutes,
         cluster.reported_idle,
