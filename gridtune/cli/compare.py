@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.completion import complete_sweeps
-from gridtune.cli.parameters import read_parameters, read_place
+from gridtune.cli.parameters import complete_sweeps, read_parameters, read_place
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,18 +1,44 @@
-"""`gridtune doctor`: check the installation and this machine."""
+"""`gridtune doctor`: check the installation and this machine, one check for each thing that a sweep needs."""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
+import shutil
+import socket
 import sys
-from dataclasses import asdict
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.request import urlopen
 
 import click
 
 from gridtune.cli.main import EXIT_FAILED_CELLS
+from gridtune.errors import GridtuneError, without_secrets
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 __all__ = ["doctor"]
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+#: What a check finds: its level, its message, and advice or "". "warn": it works, but something is missing or
+#: tight; "fail": something will not work.
+Findings = Iterator[tuple[Literal["ok", "warn", "fail"], str, str]]
+
+#: Bytes of memory and of disk below which a sweep is tight, and of disk below which none is started.
+_MEMORY, _DISK, _LEAST_DISK = 3 * 2**30, 2 * 2**30, 50 * 2**20
+#: Where Ray keeps its shared objects on Linux; a container often has little there.
+_SHARED = Path("/dev/shm")
+_SHARED_LEAST = 512 * 2**20
+#: The port that `gridtune ui` takes by default.
+_UI_PORT = 5000
+_ANSWER_SECONDS = 5.0
 
 
 @click.command()
@@ -31,20 +57,30 @@ def doctor(full: bool, tracking_uri: str | None, as_json: bool) -> None:
       gridtune doctor --full
       gridtune doctor --json
     """
-    from gridtune.study.doctor import examine
-
+    checks: dict[str, Callable[[], Findings]] = {
+        "Python": _python,
+        "packages": _packages,
+        "plug-ins": _plug_ins,
+        "machine": _machine,
+        "disk": _disk,
+        "kernels": _kernels,
+        "Ray": lambda: _ray(full),
+        "tracking": lambda: _tracking(tracking_uri),
+        "ports": _ports,
+        "logs": _logs,
+    }
     findings = []
-    for finding in examine(full=full, tracking_uri=tracking_uri):
-        findings.append(finding)
-        if as_json:
-            continue
-        level = click.style(f"{finding.level:5}", fg=_STYLES[finding.level])
-        click.echo(f"{level} {finding.check:10} {finding.message}")
-        if finding.hint:
-            click.echo(f"{'':16} {finding.hint}")
-    levels: list[str] = [finding.level for finding in findings]
+    for name, check in checks.items():
+        for level, message, hint in _caught(check):
+            findings.append({"check": name, "level": level, "message": message, "hint": hint})
+            if as_json:
+                continue
+            click.echo(f"{click.style(f'{level:5}', fg=_STYLES[level])} {name:10} {message}")
+            if hint:
+                click.echo(f"{'':16} {hint}")
+    levels = [finding["level"] for finding in findings]
     if as_json:
-        content = {"sound": "fail" not in levels, "findings": [asdict(finding) for finding in findings]}
+        content = {"sound": "fail" not in levels, "findings": findings}
         click.echo(json.dumps(content, ensure_ascii=False))
     else:
         words = {"warn": "to look at", "fail": "failed"}
@@ -52,3 +88,244 @@ def doctor(full: bool, tracking_uri: str | None, as_json: bool) -> None:
         click.echo(", ".join(counts) or "all is well")
     if "fail" in levels:
         sys.exit(EXIT_FAILED_CELLS)
+
+
+def _caught(check: Callable[[], Findings]) -> Findings:
+    """Yield the findings of a check; an error that it raises is one more."""
+    try:
+        yield from check()
+    except GridtuneError as fault:
+        yield "fail", fault.message, fault.hint or ""
+    except Exception as fault:
+        yield "fail", f"{type(fault).__name__}: {fault}", ""
+
+
+def _python() -> Findings:
+    from packaging.specifiers import SpecifierSet
+
+    version = platform.python_version()
+    try:
+        wanted = metadata.metadata("gridtune")["Requires-Python"] or ""
+    except metadata.PackageNotFoundError:
+        hint = "pip install it: its systems and formats are found by its entry points"
+        yield "fail", f"Python {version}; gridtune is not installed", hint
+        return
+    if SpecifierSet(wanted).contains(version, prereleases=True):
+        yield "ok", f"Python {version}, gridtune {metadata.version('gridtune')}", ""
+    else:
+        yield "fail", f"Python {version}", f"gridtune needs {wanted}"
+
+
+def _packages() -> Findings:
+    """Compare what is installed with what gridtune says it needs, its extras apart."""
+    from packaging.requirements import Requirement
+
+    requirements = [Requirement(text) for text in metadata.requires("gridtune") or ()]
+    plain = [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
+    faults = [fault for one in plain if (fault := _missing(one)) is not None]
+    for name, found, wanted in faults:
+        yield "fail", f"{name} {found}, but {wanted} is supported", f"pip install '{name}{wanted}'"
+    if not faults:
+        names = ("ray", "mlflow", "numba", "numpy")
+        versions = ", ".join(f"{name} {metadata.version(name)}" for name in names)
+        yield "ok", f"{len(plain)} packages in the supported ranges: {versions}", ""
+    extra = [one for one in requirements if one.marker is not None and one not in plain]
+    agents = [one for one in extra if one.marker is not None and one.marker.evaluate({"extra": "agents"})]
+    missing = [fault[0] for one in agents if (fault := _missing(one)) is not None]
+    if missing:
+        text = f"the extra `agents` is not complete ({', '.join(missing)}): only training agents needs it"
+        yield "ok", text, "pip install 'gridtune[agents]'"
+
+
+def _missing(requirement: Requirement) -> tuple[str, str, str] | None:
+    """Return a requirement's name, the version found and those supported; None if it is fulfilled."""
+    name, wanted = requirement.name, requirement.specifier
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return name, "is not installed", str(wanted) or "any version"
+    return None if wanted.contains(version, prereleases=True) else (name, version, str(wanted))
+
+
+def _plug_ins() -> Findings:
+    """Import everything that installed packages announce."""
+    groups = sorted(group for group in metadata.entry_points().groups if group.startswith("gridtune."))
+    points = [point for group in groups for point in metadata.entry_points(group=group)]
+    if not points:
+        hint = "install gridtune again: pip install -e . in its folder"
+        yield "fail", "no system, order or format is announced", hint
+        return
+    good = optional = 0
+    for point in points:
+        package = point.dist.name if point.dist else "its package"
+        try:
+            point.load()
+            good += 1
+        except ModuleNotFoundError as fault:
+            if package == "gridtune":
+                # Of an extra, on which there is a finding of its own.
+                optional += 1
+                continue
+            text = f"{point.group} {point.name} needs {fault.name}, which is not installed"
+            yield "warn", text, "pip install 'gridtune[agents]' if it is torch or gymnasium"
+        except Exception as fault:
+            text = f"{point.group} {point.name} cannot be imported: {type(fault).__name__}: {fault}"
+            yield "fail", text, f"mend or uninstall {package}; it is {point.value}"
+    others = f"; {optional} are of the extra `agents`" if optional else ""
+    yield "ok", f"{good} of {len(points)} imported, in {len(groups)} groups{others}", ""
+
+
+def _machine() -> Findings:
+    from gridtune.sweep.execution.cluster import processors_here
+
+    processors, free = processors_here(), _free_memory()
+    text = f"{processors} processors" + ("" if free is None else f", {_size(free)} of memory free")
+    if free is not None and free < _MEMORY:
+        yield "warn", text, "run fewer workers (--workers): each takes 0.3 to 0.5 GB, Ray itself about 1 GB"
+    else:
+        yield "ok", text, ""
+    if _SHARED.is_dir() and (shared := shutil.disk_usage(_SHARED).free) < _SHARED_LEAST:
+        hint = "give a container more of it (docker run --shm-size=2g): Ray then does without slow files"
+        yield "warn", f"only {_size(shared)} are free in {_SHARED}", hint
+
+
+def _free_memory() -> int | None:
+    """Return the bytes that programs can still take, as Linux estimates them; None elsewhere."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(found[0]) * 1024 if found else None
+
+
+def _disk() -> Findings:
+    from gridtune.sweep.journal.journal import RESULTS, check_writable
+
+    check_writable(RESULTS)
+    for name, folder in (("results", RESULTS), ("temporary files", Path(tempfile.gettempdir()))):
+        there = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+        free = shutil.disk_usage(there).free
+        text = f"{_size(free)} free for {name} ({folder})"
+        if free < _DISK:
+            level: Literal["warn", "fail"] = "fail" if free < _LEAST_DISK else "warn"
+            yield level, text, "make room, or use a folder on another disk"
+        else:
+            yield "ok", text, ""
+
+
+def _kernels() -> Findings:
+    """Replay three jobs, and see whether the kernels came from numba's cache on the disk."""
+    import numpy as np
+
+    from gridtune.batch.replay import simulate
+    from gridtune.batch.simulator import ranked
+    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.workload.workload import Workload
+
+    ones = np.ones(3, dtype=np.int64)
+    columns = ("submit_time", "run_time", "requested_time", "requested_processors")
+    began = time.perf_counter()
+    simulate(Workload(dict.fromkeys(columns, ones)), processors=2, order="fcfs", backfill="easy")
+    seconds = time.perf_counter() - began
+    used = [kernel.stats for kernel in vars(ranked).values() if hasattr(kernel, "stats")]
+    used = [stats for stats in used if stats.cache_hits or stats.cache_misses]
+    folder = Path(next((stats.cache_path for stats in used), tempfile.gettempdir()))
+    try:
+        check_writable(folder)
+    except GridtuneError as fault:
+        hint = "set NUMBA_CACHE_DIR to a folder that can be written, or every process compiles all kernels"
+        yield "warn", f"the cache of compiled kernels is not kept: {fault.message} ({folder})", hint
+        return
+    how = "compiled now and kept" if any(stats.cache_misses for stats in used) else "from the cache"
+    yield "ok", f"batch kernels {how}, first replay {seconds:.1f} s; cache in {folder}", ""
+
+
+def _ray(full: bool) -> Findings:
+    version = f"Ray {metadata.version('ray')}"
+    if address := os.environ.get("RAY_ADDRESS"):
+        yield "ok", f"sweeps join the cluster at {address} (RAY_ADDRESS)", ""
+    if not full:
+        yield "ok", f"{version}; not started", "gridtune doctor --full tries it"
+        return
+    from gridtune.sweep.execution.cluster import ray_session
+
+    began = time.perf_counter()
+    with ray_session(None, workers=1, cpus=1) as (workers, _):
+        import ray
+
+        @ray.remote
+        def own_number() -> int:
+            return os.getpid()
+
+        number = ray.get(own_number.remote())
+    seconds = time.perf_counter() - began
+    text = f"{version} started, ran a task in process {number} and ended, in {seconds:.0f} s"
+    yield "ok", f"{text}; {workers} worker", ""
+
+
+def _tracking(uri: str | None) -> Findings:
+    from gridtune.sweep.journal.journal import check_writable
+    from gridtune.tracking.store import database_path, is_store, tracking_uri
+
+    resolved = tracking_uri(uri)
+    shown, database = without_secrets(resolved), database_path(resolved)
+    if resolved.startswith(("http://", "https://")):
+        try:
+            with urlopen(f"{resolved.rstrip('/')}/health", timeout=_ANSWER_SECONDS) as answer:
+                yield "ok", without_secrets(f"{resolved} answers ({answer.status})"), ""
+        except (OSError, ValueError) as fault:
+            hint = "sweeps run without it, and `gridtune report FOLDER --track` sends them later"
+            yield "warn", without_secrets(f"{resolved} does not answer: {fault}"), hint
+    elif database is None:
+        yield "ok", f"{shown}: not tried", ""
+    elif not database.exists():
+        check_writable(database.parent)
+        yield "ok", f"{resolved}: will be made by the first sweep", ""
+    elif not is_store(database):
+        hint = "move it away, or give another store with --tracking-uri or MLFLOW_TRACKING_URI"
+        yield "fail", f"{database} is not a tracking store", hint
+    elif not os.access(database, os.W_OK):
+        yield "fail", f"{database} cannot be written", "change its permissions"
+    else:
+        yield "ok", f"{resolved}, {_size(database.stat().st_size)}", ""
+
+
+def _ports() -> Findings:
+    with socket.socket() as probe:
+        # As a server would: a port that was in use a moment ago is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", _UI_PORT))
+        except OSError:
+            hint = f"gridtune ui --port {_UI_PORT + 1}, if it is not gridtune's UI"
+            yield "warn", f"the port {_UI_PORT} of `gridtune ui` is in use", hint
+            return
+        probe.listen()
+    with socket.socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+    yield "ok", f"{_UI_PORT} is free for `gridtune ui`, and the machine has others for Ray", ""
+
+
+def _logs() -> Findings:
+    from gridtune.workload.catalogue import CATALOGUE, bundled_traces, cache_folder, resolve_trace
+
+    here = 0
+    for name in CATALOGUE:
+        try:
+            resolve_trace(name)
+            here += 1
+        except GridtuneError as fault:
+            if "SHA-256" in fault.message:
+                yield "warn", f"{fault.path or name}: {fault.message}", fault.hint or ""
+    own = os.environ.get("GRIDTUNE_TRACE_DIR")
+    if own and not Path(own).is_dir():
+        yield "fail", f"GRIDTUNE_TRACE_DIR={own} is no folder", "correct or unset it"
+    fetch = "gridtune traces fetch kth-sp2, or set GRIDTUNE_TRACE_DIR to a folder that holds logs"
+    bundled = len(bundled_traces())
+    text = f"{bundled} bundled, {here} of {len(CATALOGUE)} public ones here ({own or cache_folder()})"
+    yield "ok" if bundled else "warn", text, "" if here else fetch
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**30:.1f} GB" if size >= 2**30 else f"{size / 2**20:.0f} MB"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gridtune.cli.completion import complete_systems
+from gridtune.cli.parameters import complete_systems
 
 if TYPE_CHECKING:
     from gridtune.core.system import SuggestedSpace, System

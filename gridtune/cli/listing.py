@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from gridtune.cli.completion import complete_systems
+from gridtune.cli.parameters import complete_systems
 
 if TYPE_CHECKING:
     from rich.table import Table

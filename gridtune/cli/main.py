@@ -45,21 +45,24 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "run": ("gridtune.cli.run", "Run one cell of a registered system."),
         "sweep": ("gridtune.cli.sweep", "Run a search space; rank, plot and track it."),
         "reproduce": ("gridtune.cli.reproduce", "Run a paper's experiments again, with a verdict per claim."),
-        "merge": ("gridtune.cli.merge", "Put the shards of a sweep together."),
+        "merge": ("gridtune.cli.sweep", "Put the shards of a sweep together."),
         "train": ("gridtune.cli.train", "Train an agent for a system with RLlib, under Tune."),
         "status": ("gridtune.cli.status", "See what a sweep is doing, also after its driver died."),
-        "rerun": ("gridtune.cli.rerun", "Run a sweep's cell again and compare it, bit by bit."),
+        "rerun": ("gridtune.cli.run", "Run a sweep's cell again and compare it, bit by bit."),
     },
     "Look at results": {
         "report": ("gridtune.cli.report", "Tables and figures of a sweep that has been run."),
         "compare": ("gridtune.cli.compare", "Compare two sweeps, or two configurations of one."),
-        "export": ("gridtune.cli.export", "Write the best configuration as YAML or JSON."),
+        "export": ("gridtune.cli.report", "Write the best configuration as YAML or JSON."),
         "ui": ("gridtune.cli.ui", "Open the MLflow UI on the right store."),
     },
     "Set up": {
         "doctor": ("gridtune.cli.doctor", "Check the installation and this machine."),
-        "help": ("gridtune.cli.help_command:help_command", "Show a command's help, or what a word means."),
-        "completion": ("gridtune.cli.completion", "Print the script that completes commands in your shell."),
+        "help": ("gridtune.cli.help:help_command", "Show a command's help, or what a word means."),
+        "completion": (
+            "gridtune.cli.help:completion",
+            "Print the script that completes commands in your shell.",
+        ),
     },
 }
 _COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gridtune.cli.completion import complete_sweeps
 from gridtune.cli.main import EXIT_FAILED_CELLS
-from gridtune.cli.parameters import read_place
+from gridtune.cli.parameters import complete_sweeps, read_place
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridtune.cli.completion import complete_systems
-from gridtune.cli.parameters import SystemCommand, system_help
+from gridtune.cli.parameters import SystemCommand, complete_systems, system_help
 from gridtune.cli.run import parse_parameters
 
 if TYPE_CHECKING:

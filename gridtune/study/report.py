@@ -234,7 +234,7 @@ def write_power(study: Study, effects: Sequence[float] = EFFECTS) -> tuple[Study
     study
         The study.
     effects
-        As in `gridtune.report.power.power_table`, which describes the columns.
+        As in `gridtune.report.sample_size.power_table`, which describes the columns.
 
     Returns
     -------

@@ -24,6 +24,7 @@ ADVICE: Mapping[str, str] = {
     "MetricError": "`gridtune list metrics` shows every metric of every system.",
     "SpaceError": "Mend the line of the file; `gridtune sweep FILE --dry-run` checks it and runs nothing.",
     "SweepError": "Nothing is lost: the same command goes on with what is missing.",
+    "MissingExtraError": "Install what the hint says; `gridtune doctor` checks the installation.",
     "StorageError": "Check the URL and the credentials in the environment.",
     "TrackingError": "Results are in the sweep's folder; `gridtune report FOLDER --track` sends them later.",
 }

@@ -168,7 +168,7 @@ def _environments() -> str:
 
 
 def _formats() -> str:
-    formats = map(FORMATS, format_names())
+    formats = map(FORMATS.find, format_names())
     rows = [
         (f"`{trace.name}`", f"`{trace.suffix}`", trace.summary, "yes" if trace.write else "no")
         for trace in sorted(formats, key=lambda trace: trace.name)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from gridtune.cli import doctor
 from gridtune.cli.main import main
-from gridtune.study import doctor
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
 

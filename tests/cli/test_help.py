@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gridtune.cli.help_command import glossary
+from gridtune.cli.help import glossary
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,13 @@ import yaml
 from gridtune.cli.main import main
 from gridtune.sweep import (
     Journal,
-    SearchSpace,
     SweepObserver,
     SweepPlan,
     SweepResult,
     read_journal,
 )
 from gridtune.sweep.execution.status import STATUS_FILE, DriverStatus, StatusFile
+from gridtune.sweep.space.plan import PlannedSpace
 from gridtune.sweep.space.schema import parse_space
 from tests.sweep.spaces import toy_space
 from tests.tracking.synthetic import cell_results, sweep_facts
@@ -324,8 +324,10 @@ def test_how_a_sweep_ended_is_said(
 ) -> None:
     from gridtune.study import run  # noqa: PLC0415
 
-    def run_space(space: SearchSpace, *, observers: Sequence[SweepObserver], **options: Any) -> SweepResult:
-        plan = SweepPlan(space, folder, ["min"], 12, [], [])
+    def run_space(
+        planned: PlannedSpace, *, observers: Sequence[SweepObserver], **options: Any
+    ) -> SweepResult:
+        plan = SweepPlan(planned.space, folder, ["min"], 12, [], [])
         for observer in observers:
             observer.started(plan)
         raise fault

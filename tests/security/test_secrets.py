@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gridtune.cli.doctor import _tracking
 from gridtune.cli.main import main
 from gridtune.errors import GridtuneError, TrackingError, without_secrets
-from gridtune.study.doctor import _tracking
 from gridtune.sweep.execution.status import STATUS_FILE, StatusFile
 from gridtune.tracking.store import tracking_uri
 from gridtune.tracking.tracker import MlflowTracker

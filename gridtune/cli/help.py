@@ -1,14 +1,15 @@
-"""`gridtune help`: a command's help, or what a word means."""
+"""`gridtune help` and `gridtune completion`: help on commands and words, and a shell's completion."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from importlib import resources
+from typing import Literal
 
 import click
 
-__all__ = ["Entry", "glossary", "help_command"]
+__all__ = ["completion", "glossary", "help_command"]
 
 _WIDTH = 88
 
@@ -127,3 +128,27 @@ def _metrics(name: str) -> list[tuple[str, str]]:
 
 def _wrapped(text: str) -> str:
     return click.wrap_text(text, _WIDTH, "  ", "  ")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    """Print the script that completes gridtune's commands in SHELL.
+
+    Completed are commands, options, systems, parameters (`gridtune run batch or<TAB>`) and their values,
+    search spaces that come with a system, and the folders of sweeps in results/.
+
+    \b
+    Examples:
+      gridtune completion bash > ~/.local/share/bash-completion/completions/gridtune
+      gridtune completion zsh > ~/.zfunc/_gridtune        (with ~/.zfunc in fpath, before compinit)
+      gridtune completion fish > ~/.config/fish/completions/gridtune.fish
+      source <(gridtune completion bash)                  (for this shell only)
+    """
+    from click.shell_completion import get_completion_class
+
+    from gridtune.cli.main import cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "gridtune", "_GRIDTUNE_COMPLETE").source())
