@@ -47,7 +47,7 @@ def status(sweep: str | None, watch: bool, as_json: bool) -> None:
     """
     from gridtune.study.status import sweep_status
     from gridtune.sweep.journal.journal import RESULTS
-    from gridtune.sweep.remote.places import has_sweep, sweeps_in
+    from gridtune.sweep.remote.results import has_sweep, sweeps_in
 
     if watch and as_json:
         raise click.UsageError("--watch and --json exclude each other.")
@@ -91,7 +91,7 @@ def _place(text: str) -> str | Path:
 def _all(places: list[str | Path]) -> list[SweepStatus]:
     from gridtune.errors import GridtuneError
     from gridtune.study.status import SweepStatus, sweep_status
-    from gridtune.sweep.remote.places import place_name
+    from gridtune.sweep.remote.results import place_name
 
     found = []
     for place in places:
@@ -149,7 +149,7 @@ def _any_runs(statuses: list[SweepStatus]) -> bool:
 def _listing(place: str | Path) -> Callable[[list[SweepStatus]], RenderableType]:
     """Return what lays out the sweeps that are in a folder or at a URL."""
     from gridtune.cli.tables import new_table
-    from gridtune.sweep.remote.places import place_name
+    from gridtune.sweep.remote.results import place_name
 
     where = str(place).rstrip("/") + "/"
 

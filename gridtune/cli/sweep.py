@@ -220,7 +220,7 @@ def print_plan(
         Print one JSON object.
     """
     from gridtune.sweep import default_directory, read_journal
-    from gridtune.sweep.remote.places import has_sweep, view_sweep
+    from gridtune.sweep.remote.results import has_sweep, view_sweep
     from gridtune.sweep.run import JOURNAL_NAME
     from gridtune.sweep.search.racing import race_budget
     from gridtune.sweep.space.points import most_cells

@@ -11,11 +11,10 @@ from typing import Any, Literal
 from gridtune.core.cells import CellResult
 from gridtune.errors import GridtuneError, SweepError
 from gridtune.report.facts import FACTS_FILE, SweepFacts
-from gridtune.sweep.execution.observing import SweepPlan
-from gridtune.sweep.execution.progress import BestSoFar
+from gridtune.sweep.execution.observing import BestSoFar, SweepPlan
 from gridtune.sweep.execution.status import DriverStatus, LockOwner, cells_since
 from gridtune.sweep.journal.journal import read_journal
-from gridtune.sweep.remote.places import Place, SweepView, place_name, view_sweep
+from gridtune.sweep.remote.results import Place, SweepView, place_name, view_sweep
 from gridtune.sweep.run import JOURNAL_NAME
 from gridtune.sweep.space.schema import parse_space
 

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gridtune.core.cells import Cell, CellResult, Replicate
-    from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
-    from gridtune.sweep.execution.progress import Progress
+    from gridtune.sweep.execution.observing import (
+        Progress,
+        SweepObserver,
+        SweepPlan,
+        SweepResult,
+        WorkloadFacts,
+    )
     from gridtune.sweep.execution.runner import CellRun, run_cell
     from gridtune.sweep.journal.journal import Journal, read_journal
     from gridtune.sweep.journal.results import TIMING_COLUMNS, results_table
@@ -26,7 +31,7 @@ _PUBLIC = {
     "CellRun": "gridtune.sweep.execution.runner",
     "Journal": "gridtune.sweep.journal.journal",
     "PlannedSpace": "gridtune.sweep.space.plan",
-    "Progress": "gridtune.sweep.execution.progress",
+    "Progress": "gridtune.sweep.execution.observing",
     "Replicate": "gridtune.core.cells",
     "SearchSpace": "gridtune.sweep.space.schema",
     "SweepObserver": "gridtune.sweep.execution.observing",

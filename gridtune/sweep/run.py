@@ -21,9 +21,8 @@ from gridtune.sweep.execution.cluster import ONE_THREAD, environment, is_client
 from gridtune.sweep.execution.executors import Executor, Stage, SweepExecutor, Work, check_executor
 from gridtune.sweep.execution.observing import SweepObserver, SweepPlan, SweepResult, WorkloadFacts
 from gridtune.sweep.execution.runner import representatives
-from gridtune.sweep.journal.disk import when_there_is_room
 from gridtune.sweep.journal.earlier import Renaming, find_other_code
-from gridtune.sweep.journal.journal import Journal, check_room, check_writable
+from gridtune.sweep.journal.journal import Journal, check_room, check_writable, when_there_is_room
 from gridtune.sweep.journal.results import results_table, write_table
 from gridtune.sweep.search.adaptive import AdaptiveQueue, differing_text, directions_of
 from gridtune.sweep.search.racing import RaceQueue

@@ -17,7 +17,7 @@ from typing import Self
 from gridtune.core.cells import Cell, CellResult, finite_json
 from gridtune.errors import SweepError
 from gridtune.sweep.journal.journal import Journal, is_news, read_journal, read_proposals
-from gridtune.sweep.remote.places import Place, SweepView
+from gridtune.sweep.remote.results import Place, SweepView
 from gridtune.sweep.space.schema import SearchSpace
 
 __all__ = ["SHARD_FILE", "Shard", "ShardFacts", "check_divisible", "merge_journals", "missing_shards"]

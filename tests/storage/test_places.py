@@ -18,8 +18,7 @@ from gridtune.storage import Storage
 from gridtune.study.status import sweep_status
 from gridtune.sweep import Journal, read_journal
 from gridtune.sweep.remote import lock as storage_lock
-from gridtune.sweep.remote.places import has_sweep, sweeps_in, view_sweep
-from gridtune.sweep.remote.results import RemoteResults
+from gridtune.sweep.remote.results import RemoteResults, has_sweep, sweeps_in, view_sweep
 from gridtune.workload.catalogue import cache_folder
 from tests.cli.folders import quickstart
 from tests.cli.test_status import Driver

@@ -8,9 +8,8 @@ import pytest
 
 from gridtune.errors import SweepError
 from gridtune.sweep import Cell, CellResult, space_cells
-from gridtune.sweep.execution.blocks import Block, BlockQueue
-from gridtune.sweep.execution.driver import SweepDriver
-from gridtune.sweep.execution.placement import Crew
+from gridtune.sweep.execution.blocks import Block, BlockQueue, SweepDriver
+from gridtune.sweep.execution.cluster import Crew
 from tests.sweep.spaces import toy_space
 
 
@@ -147,7 +146,7 @@ def test_a_death_past_the_timeout_is_a_timeout(cells: list[Cell], monkeypatch: p
     stage = Stage(cells[:2], workers=1, timeout=2.0)
     monkeypatch.setattr(stage.queue, "fair_size", lambda: 2)
     now = 100.0
-    monkeypatch.setattr("gridtune.sweep.execution.driver.time.monotonic", lambda: now)
+    monkeypatch.setattr("gridtune.sweep.execution.blocks.time.monotonic", lambda: now)
     block = stage.start("one")
     assert stage.send("one", [], left=2) is None
     now = 101.9

@@ -21,7 +21,7 @@ from gridtune.sweep import (
     results_table,
     space_cells,
 )
-from gridtune.sweep.execution.progress import BestSoFar
+from gridtune.sweep.execution.observing import BestSoFar
 from tests.sweep.spaces import toy_space
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gridtune.errors import SweepError
 from gridtune.sweep import Journal, plan_space, read_journal, run_space, shards, space_cells
-from gridtune.sweep.remote.places import SweepView
+from gridtune.sweep.remote.results import SweepView
 from gridtune.sweep.shards import Shard, ShardFacts, check_divisible, merge_journals, missing_shards
 from tests.sweep.spaces import toy_space
 

@@ -15,10 +15,16 @@ from typing import Any, Literal
 from gridtune.core.cells import Cell, CellResult
 from gridtune.core.system import CellResources, System
 from gridtune.errors import SweepError
-from gridtune.sweep.execution.blocks import Block, BlockQueue
-from gridtune.sweep.execution.cluster import RaySession, processors_here, warn_after_wait
-from gridtune.sweep.execution.driver import Busy, Sink
-from gridtune.sweep.execution.placement import Crew, nodes_now, room_for, waiting_text
+from gridtune.sweep.execution.blocks import Block, BlockQueue, Busy, Sink
+from gridtune.sweep.execution.cluster import (
+    Crew,
+    RaySession,
+    nodes_now,
+    processors_here,
+    room_for,
+    waiting_text,
+    warn_after_wait,
+)
 from gridtune.sweep.execution.runner import is_prepared, prepare_worker, run_one, single_threaded
 from gridtune.sweep.search.adaptive import AdaptiveQueue
 from gridtune.sweep.space.code import SweepCode

@@ -28,10 +28,8 @@ from ray.tune.search import Searcher
 
 from gridtune.core.cells import Cell, CellResult
 from gridtune.errors import SweepError
-from gridtune.sweep.execution.blocks import Block
-from gridtune.sweep.execution.cluster import client_connection, environment
-from gridtune.sweep.execution.driver import Busy, Driver, Sink
-from gridtune.sweep.execution.placement import Crew
+from gridtune.sweep.execution.blocks import Block, Busy, Driver, Sink
+from gridtune.sweep.execution.cluster import Crew, client_connection, environment
 from gridtune.sweep.execution.workers import AGAIN_SECONDS, Simulator, SimulatorSettings
 from gridtune.sweep.search.adaptive import AdaptiveQueue, objective_means
 from gridtune.sweep.search.schedulers import SearchTrial
