@@ -1,4 +1,4 @@
-"""The page on adding things holds a small package that passes the conformance suites."""
+"""The pages on adding things hold a small package that passes the conformance suites."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 BLOCK = re.compile(r"```python\n# (\w+\.py)\n(.*?)```", re.DOTALL)
 
 
-def test_the_code_on_the_page_passes_the_suites(repository: Path, tmp_path: Path) -> None:
-    page = (repository / "docs" / "extending.md").read_text(encoding="utf-8")
+def test_the_code_on_the_pages_passes_the_suites(repository: Path, tmp_path: Path) -> None:
+    names = ("extending.md", "extending_agents.md")
+    page = "\n".join((repository / "docs" / name).read_text(encoding="utf-8") for name in names)
     blocks = BLOCK.findall(page)
     assert len(blocks) == page.count("```python") == 9
     for name, code in blocks:

@@ -98,7 +98,7 @@ def test_load_is_hit_within_one_per_cent(name: str, parameters: dict[str, Any], 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_has_every_default(name: str, repository: Path) -> None:
     page = (repository / "docs" / "traces.md").read_text(encoding="utf-8")
-    section = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
+    section = page.split(f"\n### {name}\n")[1].split("\n## ")[0].split("\n### ")[0]
     documented: dict[str, str] = {}
     for names, values in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*?) \|", section, re.MULTILINE):
         parameters = re.findall(r"\w+", names)
