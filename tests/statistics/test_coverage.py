@@ -29,7 +29,7 @@ def stated(repository: Path, first: str) -> dict[tuple[str, str], dict[int, floa
 
 def test_the_page_states_how_often_intervals_of_means_cover(repository: Path) -> None:
     rows = stated(repository, "replicates are")
-    assert set(rows) == {(name, method) for name in SINGLE for method in ("mean_interval", "expanded")}
+    assert set(rows) == {(name, "mean_interval") for name in SINGLE}
     rng = np.random.default_rng(20_240_229)
     for (name, method), row in rows.items():
         measured = [mean_coverage(name, method, n, rng)[0] for n in AGAIN]
